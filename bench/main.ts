@@ -27,6 +27,7 @@ import { measureStreams } from './streams.ts';
 import { measureTenants } from './tenants.ts';
 import { measureWaiting } from './waiting.ts';
 import type { Measured } from './work.ts';
+import { measureYear } from './year.ts';
 import { beWorker, measureDags, measureWorkflow } from './workflows.ts';
 
 const TIMING = { warmUpRuns: 1000, runs: 300, concurrency: 20, latencyRuns: 30 };
@@ -52,7 +53,7 @@ const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
 };
 
 /** Those that need what is not here run only where they are named. */
-const BY_HAND: typeof PARTS = { 'memory-recall': measureMemoryRecall };
+const BY_HAND: typeof PARTS = { 'memory-recall': measureMemoryRecall, year: measureYear };
 
 const USAGE = `usage: npm run bench [-- --only NAME] [--rounds N]
 NAME: steps (the default of ${VARIANTS.length - 1} variants and their baseline), ${Object.keys({ ...PARTS, ...BY_HAND }).join(', ')}
@@ -124,8 +125,10 @@ async function onAdmin(databaseUrl: string, statement: string): Promise<void> {
 /** With the flags that the Procfile gives a worker. */
 async function inFreshProcess(name: string): Promise<unknown> {
   const flags = /^worker: node (.*) dist/m.exec(readFileSync('Procfile', 'utf8'))?.[1]?.split(' ') ?? [];
-  const { stdout } = await promisify(execFile)(process.execPath, [...flags, SELF, 'measure', name], {
+  const measuring = promisify(execFile)(process.execPath, [...flags, SELF, 'measure', name], {
     timeout: name in BY_HAND ? 3_600_000 : 300_000,
   });
+  measuring.child.stderr?.pipe(process.stderr);
+  const { stdout } = await measuring;
   return JSON.parse(stdout.trim().split('\n').at(-1) ?? '');
 }

@@ -41,7 +41,11 @@ export async function measurePartitions(services: Services): Promise<Figure[]> {
   }
 }
 
-async function claimCost(client: pg.Client, run: string): Promise<{ partitions: number; locks: number; ms: number }> {
+/** What it takes to claim a run, whose whole log is read, and the locks that it takes. */
+export async function claimCost(
+  client: pg.Client,
+  run: string,
+): Promise<{ partitions: number; locks: number; ms: number }> {
   // All of its log, as a process reads it that knows nothing of the run.
   const claim = { tenant_id: DEFAULT_TENANT_ID, run_id: run, seq: 0, claim: false, before_checkpoint: 1 };
   const read = () => client.query('select claim_run($1::jsonb)', [JSON.stringify(claim)]);

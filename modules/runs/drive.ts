@@ -200,7 +200,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       return undefined;
     case 'call_model':
       appendEvent(log, ...completeCallBatch(log.state));
-      if (!decision.announced) steer(session);
+      steer(session);
       return callModel(session, decision);
     case 'enter_node':
       return inGraph(session, () => enter(session, decision.next));
@@ -245,7 +245,10 @@ async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
   return undefined;
 }
 
-/** Puts a message that came for the open turn into the conversation, where the model reads it next. */
+/**
+ * Puts a message that came for the open turn into the conversation, where the model reads it next: in a call that is announced,
+ * too, since what has waited for a budget, a provider or another driver may have been announced long ago.
+ */
 function steer({ log }: DriveSession): void {
   const { queued } = log.state;
   if (queued?.mode !== 'steer') return;

@@ -263,6 +263,8 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
       emit(simulation, recordCompaction(simulation.state, call.step, COMPACTED));
     emit(simulation, announceModelCall(simulation.state, call, asked));
     calls.set(turn.id, (calls.get(turn.id) ?? 0) + 1);
+  } else if (state.queued?.mode === 'steer') {
+    emit(simulation, ...takeSteering(state, state.length + 1));
   }
   if (!lookAtBudget(people(simulation))) return;
   const failure = { model: 'm', error: PROBLEM };

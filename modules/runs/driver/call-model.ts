@@ -24,9 +24,11 @@ export async function makeModelCall(
   }
   await findBudgets(session);
   reserveCall(session, call);
-  if (!call.announced || session.log.pending.reservations.length > 0) await commit(session);
-  // The commit may have found that the policy epoch has advanced.
+  const { messages, reservations } = session.log.pending;
+  if (!call.announced || messages.length > 0 || reservations.length > 0) await commit(session);
+  // The commit may have found that the policy epoch has advanced, or that the user has said something that this call is to read.
   if (await mustPause(session, call)) return undefined;
+  if (session.log.state.queued?.mode === 'steer') return undefined;
   const answer = await lookAtBudgets(session);
   if (answer === 'later') return { afterMs: Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random())) };
   if (answer === 'decide') return undefined;

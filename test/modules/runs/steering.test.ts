@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { newId } from '../../../lib/new-id.ts';
+import { lockRun } from '../../../db/runs.ts';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
+import type { Context } from '../../../modules/governance/context.ts';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
+import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { conversationRequests } from '../../support/fake-anthropic.ts';
+
+const AWAY = { error: { status: 500, type: 'api_error', message: 'boom' } };
+
+describe('A message for the turn under way is read by its next model call,', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  const steer = (run: string, message: string) =>
+    engine.context.db.withTenant(engine.tenantId, async (tx) => {
+      await lockRun(tx, run);
+      const queued = { message_id: newId(), mode: 'steer' as const, input: { message } };
+      await queueMessageIn(tx, { tenantId: engine.tenantId, runId: run, message: queued });
+    });
+
+  /** The engine's context, with which somebody says something just before the n-th commit that announces a model call. */
+  const saidBefore = (run: string, nth: number, messages: string[]): Context => {
+    const { context } = engine;
+    let announced = 0;
+    const commit: Context['commit'] = async (change) => {
+      const message =
+        change.events.some(({ type }) => type === 'model.called') && ++announced >= nth && messages.shift();
+      if (message) await steer(run, message);
+      return context.commit(change);
+    };
+    return { ...context, commit };
+  };
+
+  /** The model calls of the run by what they were told; its log and its projections are sound. */
+  async function told(run: string): Promise<string[]> {
+    const log = await engine.log(run);
+    const unread = log.filter(({ type }) => type === 'message.queued').length;
+    assert.equal(log.filter(({ type }) => type === 'message.dequeued').length, unread);
+    assert.equal(log.filter(({ type }) => type === 'turn.started').length, 1, 'the message has begun no turn');
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    assert.deepEqual(differences, []);
+    return conversationRequests(engine.model).map(({ body }) => JSON.stringify(body.messages));
+  }
+
+  const start = async (agent: string, message: string) =>
+    (await engine.start(agent, message, { config: { keep_open: true } })).run;
+
+  it('where it comes while the first one of a turn is about to be committed', async () => {
+    const agent = await engine.agent({ name: newId() });
+    engine.say([text('done')]);
+    const run = await start(agent, 'go');
+    await engine.drive(run, saidBefore(run, 1, ['in short']));
+    const [first = '', ...others] = await told(run);
+    assert.deepEqual(others, []);
+    assert.match(first, /go.*in short/);
+  });
+
+  it('where several come one after the other, each before a commit', async () => {
+    const agent = await engine.agent({ name: newId() });
+    engine.say([text('done')]);
+    const run = await start(agent, 'go');
+    const { context } = engine;
+    const after = new Map<string, string>([
+      ['model.called', 'in short'],
+      ['message.dequeued', 'in German'],
+    ]);
+    const commit: Context['commit'] = async (change) => {
+      for (const { type } of change.events) {
+        const message = after.get(String(type));
+        after.delete(String(type));
+        if (message !== undefined) await steer(run, message);
+      }
+      return context.commit(change);
+    };
+    await engine.drive(run, { ...context, commit });
+    const [first = '', ...others] = await told(run);
+    assert.deepEqual(others, []);
+    assert.match(first, /go.*in short.*in German/);
+  });
+
+  it('where it comes while the last result before that call is about to be committed', async () => {
+    const agent = await engine.agent({ name: newId() }, [{ name: 'look', execution: { inline: true } }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'look') }) : text('done')));
+    const run = await start(agent, 'go');
+    await engine.drive(run, saidBefore(run, 2, ['in short']));
+    const [, second = '', ...others] = await told(run);
+    assert.deepEqual(others, []);
+    assert.match(second, /in short/);
+  });
+
+  it('where a driver has died after it had announced that call', async () => {
+    const agent = await engine.agent({ name: newId() });
+    engine.say([text('done')]);
+    const run = await start(agent, 'go');
+    const { context } = engine;
+    const commit: Context['commit'] = async (change) => {
+      await context.commit(change);
+      throw new Error('the process dies');
+    };
+    await assert.rejects(engine.drive(run, { ...context, commit }), /the process dies/);
+    await steer(run, 'in short');
+    await engine.everyoneDies();
+    await engine.drive(run);
+    const [first = '', ...others] = await told(run);
+    assert.deepEqual(others, []);
+    assert.match(first, /go.*in short/);
+  });
+
+  it('where that call has waited for its provider', async () => {
+    const agent = await engine.agent({
+      name: newId(),
+      llm_config: { default_model: 'anthropic/claude-haiku-4-5', max_retries: 0 },
+    });
+    engine.say((_request, n) => (n === 0 ? AWAY : text('done')));
+    const run = await start(agent, 'go');
+    await engine.drive(run);
+    assert.equal((await engine.log(run)).at(-1)?.type, 'model.deferred');
+    await steer(run, 'in short');
+    await engine.providersBack();
+    await engine.finish(run);
+    const [, second = '', ...others] = await told(run);
+    assert.deepEqual(others, []);
+    assert.match(second, /go.*in short/);
+  });
+
+  it('where a person was asked whether that call may be paid for', async () => {
+    const agent = await engine.agent({ name: newId(), tools: ['calculator'] });
+    engine.say([use({ name: 'calculator', input: { expression: '6*7' } }), text('done')]);
+    const budget = { max_steps: 4, soft_limit: 0.25, on_soft_limit: 'ask' as const };
+    const { run } = await engine.start(agent, 'go', { config: { keep_open: true, budget } });
+    await engine.drive(run);
+    assert.equal(engine.model.requests.length, 1);
+    await steer(run, 'in short');
+    const { id } = await engine.row<{ id: string }>('select id from approvals where run_id = $1', run);
+    const { tenantId, caller } = engine;
+    const about = { tenantId, workspaceId: caller.workspaceId, id, by: caller };
+    await decideApproval(engine.context, about, { decision: 'approve' });
+    await engine.finish(run);
+    const [, second = '', ...others] = await told(run);
+    assert.deepEqual(others, []);
+    assert.match(second, /in short/);
+  });
+});

@@ -34,7 +34,7 @@ import { appendEvent, appendMessage, dropUncounted, lengthOf, toCachedRun } from
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
-import { demandsOf, findLastSaid, userMessage } from './driver/messages.ts';
+import { appendQuestion, findLastSaid, userMessage } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun, type Held } from './driver/hold-run.ts';
 import { openSession } from './driver/load.ts';
@@ -200,7 +200,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       return undefined;
     case 'call_model':
       appendEvent(log, ...completeCallBatch(log.state));
-      if (!decision.announced) steer(session);
+      if (!decision.announced) takeMessages(session);
       return callModel(session, decision);
     case 'enter_node':
       return inGraph(session, () => enter(session, decision.next));
@@ -245,8 +245,12 @@ async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
   return undefined;
 }
 
-/** Puts a message that came for the open turn into the conversation, where the model reads it next. */
-function steer({ log }: DriveSession): void {
+/**
+ * Puts what the model reads next into the conversation: a message that came for the open turn, and the turn's own where
+ * whoever began it could not have it counted.
+ */
+function takeMessages({ log }: DriveSession): void {
+  appendQuestion(log);
   const { queued } = log.state;
   if (queued?.mode !== 'steer') return;
   appendMessage(log, userMessage(queued.input));
@@ -260,12 +264,8 @@ async function begin(session: DriveSession): Promise<void> {
     // It is the first; without one the turn may begin at once.
     if (saveCheckpoint(session, 'tool_result') !== undefined) return void (await commit(session));
   }
-  const { turn, unread = [] } = log.state;
   appendEvent(log, ...beginTurn(log.state));
-  if (!turn || turn.begun) return;
-  for (const input of [...unread, turn.input]) appendMessage(log, userMessage(input));
-  const demands = demandsOf(turn.input);
-  if (demands) appendMessage(log, demands);
+  appendQuestion(log);
 }
 
 /** A node that cannot be entered or completed fails the turn. */

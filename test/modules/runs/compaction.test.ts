@@ -7,7 +7,7 @@ import { anthropicParams } from '../../../llm/anthropic-request.ts';
 import { messagesFor, setAside, summaryMessage } from '../../../modules/run-log/conversation.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
-import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import {
   conversationRequests,
   isOwnRequest,
@@ -196,6 +196,31 @@ describe('A conversation that has grown too long', () => {
     assert.deepEqual(compactions(log), []);
     assert.ok(log.some(({ type }) => type === 'context.transformed'));
     assert.equal(log.at(-1)?.type, 'turn.completed');
+  });
+
+  it('has its question whole where whoever drove it died while a summary was asked', async () => {
+    const asked = door();
+    let summaries = 0;
+    engine.say(async (request) => {
+      if (!isOwnRequest(request)) return text('noted');
+      if (summaries++ === 0) await asked.pass();
+      return summaryOf('The user has said FIRST things.');
+    });
+    const agent = await agentOf('summarize');
+    const { run } = await talk(agent, [long(400, 'FIRST '), long(400, 'SECOND ')]);
+    await engine.post(agent, run, long(400, 'LAST of all '));
+    const lost = engine.drive(run);
+    await asked.reached;
+    await engine.everyoneDies();
+    await engine.finish(run);
+    asked.open();
+    assert.equal(await lost, 'lost');
+    const log = await engine.log(run);
+    assert.equal(log.at(-1)?.type, 'turn.completed');
+    const last = sent().at(-1) ?? [];
+    assert.match(JSON.stringify(last[0]), /The user has said FIRST things/);
+    assert.match(JSON.stringify(last.at(-1)), /LAST of all/);
+    assert.equal((await engine.conversation(run)).length, 6);
   });
 
   it('is sent by a recorded replay as it was, byte for byte, and no summary is asked for', async () => {

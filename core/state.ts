@@ -14,8 +14,10 @@ import { completedNode, enteredNode } from './graph/graph-state.ts';
 import type { GraphState } from './graph/position.ts';
 import type { KeptSignal, Wait } from './waits.ts';
 import { interrupted, queueChange, type QueuedMessage } from './message-queue.ts';
+import { modelTrouble, noLongerDeferred, type Deferral, type ModelCallState } from './model-call-state.ts';
 
 export type { CallState, CallStatus } from './call-state.ts';
+export type { Deferral, ModelCallState } from './model-call-state.ts';
 
 export interface TurnState {
   id: string;
@@ -46,18 +48,6 @@ export interface TurnState {
   invalid?: { step: number; answers: number; empty?: { code: string; message: string } };
 }
 
-export interface ModelCallState {
-  step: number;
-  toolChoice: 'auto' | 'none';
-  /** Models that have failed for good, and attempts of the next one so far. */
-  failures: number;
-  retries: number;
-  /** The model that was announced, and the tokens of its prompt, estimated. */
-  asked?: { model: string; estimated: number };
-  /** The run waits for its provider since then; `alone`: others were answered, and it asks for itself. */
-  deferred?: { since: string; alone: boolean } | undefined;
-}
-
 /** Plain JSON, so that a checkpoint can hold it. */
 export interface RunState {
   seq: number;
@@ -77,6 +67,8 @@ export interface RunState {
   firstKept?: number;
   /** What takes the place of the beginning of the conversation. */
   compaction?: Compaction;
+  /** Where the run waits before its next model call is announced: for a summary of its conversation. */
+  deferred?: Deferral | undefined;
   /** The tokens that this cut was made for, and those of the messages before it, both estimated. */
   cut?: { budgetTokens: number; droppedTokens: number };
   /** The container that the provider's code ran in last. */
@@ -152,6 +144,8 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
 }
 
 function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
+  const trouble = modelTrouble(state, event);
+  if (trouble) return trouble;
   const change = budgetChange(state, event) ?? queueChange(state, event) ?? approvalChange(state, event);
   if (change) return { ...change, ...taintBySteering(state.turn, event) };
   switch (event.type) {
@@ -163,9 +157,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return startTurn(state, event);
     case 'turn.completed':
     case 'turn.failed':
-      return { turn: null, modelCall: null, calls: [] };
     case 'turn.interrupted':
-      return interrupted(state);
+      return { ...endTurn(state, event), ...noLongerDeferred(state) };
     case 'memory.retrieved':
       return onTurn(state, { memory: { seq: event.seq }, ...taintedBy(state.turn, event) });
     case 'run.max_steps_reached':
@@ -174,11 +167,6 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return callModel(state, event);
     case 'model.responded':
       return takeResponse(state, event);
-    case 'model.failed':
-      if (event.payload.tool !== undefined) return {};
-      return onModelCall(state, { failures: (state.modelCall?.failures ?? 0) + 1, retries: 0 });
-    case 'model.retried':
-      return onModelCall(state, { retries: (state.modelCall?.retries ?? 0) + 1 });
     case 'answer.validated':
     case 'answer.rejected':
       return checkChange(state, event);
@@ -187,8 +175,6 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
       return contextChange(event);
     case 'workflow.concluded':
       return { ...onTurn(state, { lastOrdinal: event.payload.ordinal }), length: event.payload.length };
-    case 'model.deferred':
-      return onModelCall(state, { failures: 0, retries: 0, deferred: deferralOf(event) });
     case 'intent.rejected':
       return rejectIntent(state, event);
     case 'node.entered':
@@ -218,12 +204,8 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
   return { status, calls };
 }
 
-function onModelCall(state: RunState, change: Partial<NonNullable<RunState['modelCall']>>): Partial<RunState> {
-  return state.modelCall ? { modelCall: { ...state.modelCall, ...change } } : {};
-}
-
-function deferralOf({ payload }: Extract<RunEvent, { type: 'model.deferred' }>): ModelCallState['deferred'] {
-  return { since: payload.since, alone: payload.alone ?? false };
+function endTurn(state: RunState, { type }: RunEvent): Partial<RunState> {
+  return type === 'turn.interrupted' ? interrupted(state) : { turn: null, modelCall: null, calls: [] };
 }
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {

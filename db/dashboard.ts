@@ -121,6 +121,38 @@ export async function readQueueStates(tx: Tx, tenantId: string): Promise<QueueSt
   );
 }
 
+export interface FailedTurnRow {
+  id: string;
+  run_id: string;
+  agent_id: string;
+  thread_id: string;
+  error: { code: string; message: string };
+  completed_at: Date;
+}
+
+/** Turns of a workspace that have failed, newest first; those after `before`, of one agent, and on some days, where these are named. */
+export async function listFailedTurns(
+  tx: Tx,
+  page: Pick<UsageFilter, 'tenantId' | 'workspaceId' | 'agentId'> & {
+    from?: string | undefined;
+    to?: string | undefined;
+    before?: string | undefined;
+    limit: number;
+  },
+): Promise<FailedTurnRow[]> {
+  const { tenantId, workspaceId, agentId = null, from = null, to = null, before = null, limit } = page;
+  return tx.query<FailedTurnRow>(
+    `select u.id, u.run_id, r.agent_id, r.thread_id, u.error, u.completed_at
+     from turns u join runs r on r.id = u.run_id
+     where u.tenant_id = $1 and u.status = 'failed' and r.workspace_id = $2 and ($3::uuid is null or r.agent_id = $3)
+       and ($4::date is null or u.completed_at >= $4::date::timestamp at time zone 'UTC')
+       and ($5::date is null or u.completed_at < $5::date::timestamp at time zone 'UTC')
+       and ($6::uuid is null or (u.completed_at, u.id) < (select b.completed_at, b.id from turns b where b.id = $6))
+     order by u.completed_at desc, u.id desc limit $7`,
+    [tenantId, workspaceId, agentId, from, to, before, limit],
+  );
+}
+
 /** People who are waited for: open approvals, and runs that ask a question. */
 export async function countWaiting(
   tx: Tx,

@@ -444,6 +444,7 @@ table memory_checks row level security forced
   constraint memory_checks_subject_type_check CHECK ((subject_type = ANY (ARRAY['fragment'::text, 'memory'::text])))
   constraint memory_checks_pkey PRIMARY KEY (subject_id)
   CREATE INDEX memory_checks_due ON public.memory_checks USING btree (due_at)
+  CREATE INDEX memory_checks_of_tenant ON public.memory_checks USING btree (tenant_id, due_at)
   policy maintenance_finds_checks for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -543,6 +544,7 @@ table memory_extractions row level security forced
   constraint memory_extractions_pkey PRIMARY KEY (turn_id)
   CREATE INDEX memory_extractions_age ON public.memory_extractions USING btree (finished_at) WHERE (status = 'done'::text)
   CREATE INDEX memory_extractions_due ON public.memory_extractions USING btree (due_at) WHERE (status = 'due'::text)
+  CREATE INDEX memory_extractions_of_tenant ON public.memory_extractions USING btree (tenant_id, due_at) WHERE (status = 'due'::text)
   CREATE INDEX memory_extractions_page ON public.memory_extractions USING btree (agent_id, turn_id)
   CREATE INDEX memory_extractions_run ON public.memory_extractions USING btree (run_id)
   policy maintenance_finds_extractions for select to drover_maintenance using true
@@ -1217,6 +1219,7 @@ table turns row level security forced
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
   CREATE INDEX turns_completed ON public.turns USING btree (id DESC) WHERE ((status)::text = ANY (ARRAY['complete'::text, 'cancelled'::text]))
   CREATE INDEX turns_failed ON public.turns USING btree (id DESC) WHERE ((status)::text = 'failed'::text)
+  CREATE INDEX turns_failed_of_tenant ON public.turns USING btree (tenant_id, completed_at DESC, id DESC) WHERE ((status)::text = 'failed'::text)
   policy maintenance_queue_board for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app

@@ -3,24 +3,31 @@ import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import {
   readAgentSums,
+  readErrors,
   readOwnSums,
   readQueues,
   readRunSums,
   readUsageSums,
   readWaitingPeople,
   type DashboardRange,
+  type FailedTurnRow,
   type RunSums,
 } from '../../modules/dashboard/read-dashboard.ts';
+import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 7;
 const MOST_DAYS = 366;
+/** Days that can be reckoned with as dates of four digits. */
+const FIRST_DAY = new Date('1970-01-01');
+const LAST_DAY = new Date('9999-01-01');
 
 const moment = z
   .union([z.iso.date(), z.iso.datetime({ offset: true })])
   .transform((text) => new Date(text))
+  .refine((day) => day >= FIRST_DAY && day < LAST_DAY, 'is not a day of the years 1970 to 9998')
   .meta({ type: 'string' });
 const range = z.strictObject({
   from: moment.optional().describe('The day (UTC) it begins with; seven days up to now where absent.'),
@@ -45,6 +52,15 @@ const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
 function shownRange({ from, to }: DashboardRange) {
   return { from, to: dayOf(Date.parse(to) - DAY_MS) };
+}
+
+/** The days that are named: where none is, there is no first or last one. */
+function openRangeOf({ from, to, agent_id: agentId }: z.output<typeof range>): Partial<DashboardRange> {
+  return {
+    agentId,
+    ...(from && { from: dayOf(startOfDay(from)) }),
+    ...(to && { to: dayOf(startOfDay(to) + DAY_MS) }),
+  };
 }
 
 const days = { from: z.iso.date(), to: z.iso.date() };
@@ -225,4 +241,44 @@ const queues = defineRoute({
   },
 });
 
-export const DASHBOARD_ROUTES: readonly Route[] = [runs, agents, usage, queues];
+const failure = z
+  .strictObject({
+    agent_id: z.uuid(),
+    run_id: z.uuid(),
+    turn_id: z.uuid(),
+    thread_id: z.uuid(),
+    timestamp: z.iso.datetime(),
+    action_type: z.literal('error'),
+    action_data: z.strictObject({ error: z.strictObject({ code: z.string(), message: z.string() }) }),
+  })
+  .meta({ id: 'DashboardError' });
+
+const errors = defineRoute({
+  method: 'get',
+  path: '/v1/dashboard/errors',
+  access: 'runs:read',
+  summary: 'Turns that have failed, newest first, as the logs of their runs have it',
+  query: pageQuery().extend(range.shape),
+  responses: { 200: pageFields('errors', failure) },
+  async handle({ caller, query: { limit, cursor: before, ...given }, context }) {
+    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+      readErrors(tx, caller, { ...openRangeOf(given), before, limit: limit + 1 }),
+    );
+    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
+    return { status: 200, body: { errors: items.map(presentFailure), ...page } };
+  },
+});
+
+function presentFailure(row: FailedTurnRow): z.input<typeof failure> {
+  return {
+    agent_id: row.agent_id,
+    run_id: row.run_id,
+    turn_id: row.id,
+    thread_id: row.thread_id,
+    timestamp: row.completed_at.toISOString(),
+    action_type: 'error',
+    action_data: { error: row.error },
+  };
+}
+
+export const DASHBOARD_ROUTES: readonly Route[] = [runs, agents, usage, queues, errors];

@@ -38,6 +38,7 @@ import { workflows } from './0042-workflows.ts';
 import { workflowPlans } from './0044-plans.ts';
 import { teams } from './0043-teams.ts';
 import { conflicts } from './0057-conflicts.ts';
+import { dashboardIndexes } from './0055-dashboard-indexes.ts';
 import { extraction } from './0056-extraction.ts';
 import { teamsAtWork } from './0061-teams-at-work.ts';
 import { earlySubtasks } from './0062-early-subtasks.ts';
@@ -115,4 +116,5 @@ export const MIGRATIONS: readonly Migration[] = [
   titlesByTenant,
   trustOfAnswers,
   remoteWork,
+  dashboardIndexes,
 ];

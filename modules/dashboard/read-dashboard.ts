@@ -4,9 +4,11 @@ import { isTerminal, type RunStatus } from '../../core/events.ts';
 import { findAgentNames } from '../../db/agents.ts';
 import {
   countWaiting,
+  listFailedTurns,
   readOwnUsage,
   readQueueStates,
   readUsage,
+  type FailedTurnRow,
   type OwnUsageRow,
   type QueueState,
   type UsageFilter,
@@ -14,7 +16,7 @@ import {
 } from '../../db/dashboard.ts';
 import type { Tx } from '../../db/database.ts';
 
-export type { OwnUsageRow, QueueState, UsageRow };
+export type { FailedTurnRow, OwnUsageRow, QueueState, UsageRow };
 
 /** Days in UTC, `to` exclusive; of one agent, where one is named. */
 export type DashboardRange = Pick<UsageFilter, 'from' | 'to' | 'agentId'>;
@@ -76,6 +78,15 @@ export async function readOwnSums(tx: Tx, caller: Caller, range: DashboardRange)
 /** The tenant's work by queue. */
 export async function readQueues(tx: Tx, caller: Caller): Promise<QueueState[]> {
   return readQueueStates(tx, caller.tenantId);
+}
+
+/** A page of the turns that have failed, newest first. */
+export async function readErrors(
+  tx: Tx,
+  caller: Caller,
+  page: Partial<DashboardRange> & { before: string | undefined; limit: number },
+): Promise<FailedTurnRow[]> {
+  return listFailedTurns(tx, { ...ownerOf(caller), ...page });
 }
 
 /** What waits for people now. */

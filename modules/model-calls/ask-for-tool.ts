@@ -16,7 +16,7 @@ import {
 import { newId } from '../../lib/new-id.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
-import { leaveProbes, noteAnswered, noteAway, throttle } from './throttle.ts';
+import { ownGate, throttle, type ModelGate } from './throttle.ts';
 import type { ModelCallContext } from './context.ts';
 import type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
 
@@ -40,7 +40,7 @@ export async function askForTool<T>(context: ModelCallContext, ask: ToolAsk<T>):
     while (answers < MOST_ANSWERS) {
       const answer = await askModel(context, { ask, resolved, request: requestOf(ask, resolved, complaint) });
       if ('code' in answer) {
-        fault = answer;
+        fault = graver(fault, answer);
         break;
       }
       answers += 1;
@@ -53,6 +53,11 @@ export async function askForTool<T>(context: ModelCallContext, ask: ToolAsk<T>):
     if (fault.code === 'budget' || answers >= MOST_ANSWERS) return { fault };
   }
   return { fault };
+}
+
+/** One that may answer later counts for more than one that never will. */
+function graver(before: ToolFault, now: ToolFault): ToolFault {
+  return before.code === 'unavailable' && now.code === 'rejected' ? before : now;
 }
 
 function resolveAll(context: ModelCallContext, names: readonly (string | undefined)[]): ResolvedModel[] {
@@ -95,15 +100,22 @@ interface Asked<T> {
 async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<ModelResponse | ToolFault> {
   const { ask, resolved, request } = asked;
   const { db } = context;
-  const asker = newId();
+  const gate = ask.gate ?? ownGate(db, newId());
   for (let attempt = 1; ; attempt++) {
-    const admitted = await throttle(db, { resolved, request, asker, signal: ask.signal });
-    if (!admitted.ok) return { code: 'unavailable', message: admitted.message };
-    const answer = await askOnce(context, asked, { asker, isProbe: admitted.isProbe });
+    const admitted = await throttle(db, { resolved, request, gate, signal: ask.signal });
+    if (!admitted.ok) {
+      const { message, waitMs } = admitted;
+      return { code: 'unavailable', message, ...(waitMs !== undefined && { waitMs }) };
+    }
+    const { isProbe } = admitted;
+    const answer = await askOnce(context, asked, { gate, isProbe });
     if (!(answer instanceof ModelError)) return answer;
     const waitMs = answer.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random());
-    const isLast = admitted.isProbe || attempt >= LIMITS.modelAttempts || waitMs > LONGEST_WAIT_MS;
-    if (answer.transient && isLast) await noteAway(db, { resolved, asker, error: answer });
+    const isLast = isProbe || attempt >= LIMITS.modelAttempts || waitMs > LONGEST_WAIT_MS;
+    const { rateLimiter } = resolved;
+    if (answer.transient && isLast && rateLimiter !== null) {
+      await gate.noteAway(resolved, { rateLimiter, error: answer, isProbe });
+    }
     if (!answer.transient || isLast) {
       return { code: answer.transient ? 'unavailable' : 'rejected', message: answer.message };
     }
@@ -115,7 +127,7 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
 async function askOnce<T>(
   context: ModelCallContext,
   asked: Asked<T>,
-  { asker, isProbe }: { asker: string; isProbe: boolean },
+  { gate, isProbe }: { gate: ModelGate; isProbe: boolean },
 ): Promise<ModelResponse | ModelError | ToolFault> {
   const { signal } = asked.ask;
   let isSilent = false;
@@ -129,8 +141,8 @@ async function askOnce<T>(
     isAnswered = !isSilent;
     return answer;
   } finally {
-    if (isProbe && isAnswered) await noteAnswered(context.db, asker);
-    else if (isProbe && !isSilent) await leaveProbes(context.db, asker);
+    if (isProbe && isAnswered) await gate.noteAnswered();
+    else if (isProbe && !isSilent) await gate.leave();
   }
 }
 

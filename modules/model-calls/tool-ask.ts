@@ -5,6 +5,7 @@ import type { Message } from '../../core/content.ts';
 import type { WorkflowExample } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { RunState } from '../../core/state.ts';
+import type { ModelGate } from './throttle.ts';
 
 /** A tool that only Drover asks for: the model answers by its arguments. */
 export interface OwnTool<T> {
@@ -37,6 +38,8 @@ export interface ToolAsk<T> {
   onArguments?: ((json: string) => void) | undefined;
   /** The log of the run, where its driver asks: `model.called` is committed before the call, `model.responded` is left to the next commit. */
   record?: OwnCallRecord | undefined;
+  /** Where more depends on the call than its answer: a run that waits for its provider. */
+  gate?: ModelGate | undefined;
 }
 
 /** The log of a run in the hands of its driver. */
@@ -53,4 +56,6 @@ export interface OwnCallRecord {
 export interface ToolFault {
   code: 'unusable' | 'budget' | 'rejected' | 'unavailable';
   message: string;
+  /** Where a rate limiter keeps it waiting: for so long. */
+  waitMs?: number;
 }

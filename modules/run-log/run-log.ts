@@ -182,16 +182,24 @@ export function rebase(log: RunLog, { state, at, messages, before }: Position): 
   for (const change of pending.calls) showOutcome(log, change);
 }
 
-/** What was pending is committed; `at` is the time of its last event, where it has one. */
+/**
+ * The messages that the next commit writes: those that its events count. A message goes with the event that tells the new
+ * length, or whoever takes the run over finds more messages than its log has.
+ */
+export function countedMessages({ pending, state }: RunLog): MessageRow[] {
+  return pending.messages.filter(({ ordinal }) => ordinal < state.length);
+}
+
+/** What was pending is committed; `at` is the time of its last event, where it has one. What is not counted yet stays pending. */
 export function advance(log: RunLog, at: string | undefined): void {
-  const { checkpoint } = log.pending;
+  const { checkpoint, messages } = log.pending;
   log.base = log.state;
   if (at !== undefined) log.at = at;
   if (checkpoint) {
     log.lastCheckpointId = checkpoint.id;
     log.stepsAtCheckpoint = log.state.steps;
   }
-  log.pending = nothing();
+  log.pending = { ...nothing(), messages: messages.filter(({ ordinal }) => ordinal >= log.state.length) };
 }
 
 function toolUsesOf({ content }: Pick<MessageRow, 'content'>): string[] {

@@ -34,7 +34,7 @@ import { appendEvent, appendMessage, dropUncounted, lengthOf, toCachedRun } from
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
-import { demandsOf, findLastSaid, userMessage } from './driver/messages.ts';
+import { appendQuestion, findLastSaid, userMessage } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun, type Held } from './driver/hold-run.ts';
 import { openSession } from './driver/load.ts';
@@ -200,7 +200,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       return undefined;
     case 'call_model':
       appendEvent(log, ...completeCallBatch(log.state));
-      steer(session);
+      takeMessages(session);
       return callModel(session, decision);
     case 'enter_node':
       return inGraph(session, () => enter(session, decision.next));
@@ -246,10 +246,12 @@ async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
 }
 
 /**
- * Puts a message that came for the open turn into the conversation, where the model reads it next: in a call that is announced,
- * too, since what has waited for a budget, a provider or another driver may have been announced long ago.
+ * Puts what the model reads next into the conversation: the turn's own message where whoever began it could not have it counted,
+ * and one that came for the open turn. That goes into a call that is announced, too, since what has waited for a budget, a provider
+ * or another driver may have been announced long ago.
  */
-function steer({ log }: DriveSession): void {
+function takeMessages({ log }: DriveSession): void {
+  appendQuestion(log);
   const { queued } = log.state;
   if (queued?.mode !== 'steer') return;
   appendMessage(log, userMessage(queued.input));
@@ -263,12 +265,8 @@ async function begin(session: DriveSession): Promise<void> {
     // It is the first; without one the turn may begin at once.
     if (saveCheckpoint(session, 'tool_result') !== undefined) return void (await commit(session));
   }
-  const { turn, unread = [] } = log.state;
   appendEvent(log, ...beginTurn(log.state));
-  if (!turn || turn.begun) return;
-  for (const input of [...unread, turn.input]) appendMessage(log, userMessage(input));
-  const demands = demandsOf(turn.input);
-  if (demands) appendMessage(log, demands);
+  appendQuestion(log);
 }
 
 /** A node that cannot be entered or completed fails the turn. */

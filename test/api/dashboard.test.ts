@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import type { Tx } from '../../db/database.ts';
+import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
 import { rollUpRuns } from '../../modules/dashboard/roll-up-usage.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
@@ -80,7 +82,54 @@ describe('the dashboard', () => {
     assert.equal((await get(`/v1/dashboard/runs?from=${today}&to=${today}`)).total.runs, 4);
     assert.equal((await api.call('GET', '/v1/dashboard/runs?from=2021-01-01&to=2020-01-31')).status, 400);
     assert.equal((await api.call('GET', '/v1/dashboard/usage?from=2001-01-01')).status, 400);
+    for (const far of ['to=0001-01-01', 'from=9999-12-31&to=9999-12-31', 'to=9999-12-31T23:59:59-10:00']) {
+      for (const what of ['runs', 'agents', 'usage', 'errors']) {
+        assert.equal((await api.call('GET', `/v1/dashboard/${what}?${far}`)).status, 400, `${what} ${far}`);
+      }
+    }
     assert.equal((await api.call('GET', '/v1/dashboard/usage?group_by=moon')).status, 400);
+  });
+
+  it('finds errors, newest first, with where and what they were', async () => {
+    const [talker, other] = [await agentOf('talks on'), await agentOf('talks elsewhere')];
+    const refusal = { error: { status: 401, type: 'authentication_error' } };
+    replies = [refusal, text('fine'), refusal, refusal];
+    const open = await run(talker, { config: { keep_open: true } });
+    const options = { stop: new AbortController().signal, draining: () => false };
+    for (const message of ['goes well', 'goes wrong']) {
+      await api.call('POST', `/v1/agents/${talker}/runs/${open}/turns`, {
+        body: { input: { message } },
+        headers: { prefer: 'respond-async' },
+      });
+      await driveRun(api.context, { tenantId, runId: open, seq: 0 }, options);
+    }
+    const failed = await run(other);
+    const { errors } = await get('/v1/dashboard/errors');
+    const shown = errors.map(({ run_id, agent_id }: Record<string, string>) => [run_id, agent_id]);
+    assert.deepEqual(shown.slice(0, 3), [
+      [failed, other],
+      [open, talker],
+      [open, talker],
+    ]);
+    const [newest] = errors;
+    assert.equal(newest.action_type, 'error');
+    assert.equal(newest.action_data.error.code, 'provider_rejected');
+    const { json: log } = await api.call('GET', `/v1/runs/${failed}/log?types=error`);
+    assert.deepEqual(newest.action_data, log.actions[0].action_data, 'as the log of the run has it');
+    assert.equal(newest.timestamp, log.actions[0].timestamp);
+    assert.equal(newest.turn_id, log.actions[0].turn_id);
+    const times = errors.map(({ timestamp }: { timestamp: string }) => timestamp);
+    assert.deepEqual(times, times.toSorted().toReversed());
+    const ofTalker = await get(`/v1/dashboard/errors?agent_id=${talker}&limit=1`);
+    assert.deepEqual(ofTalker.errors, [errors[1]]);
+    const more = await get(`/v1/dashboard/errors?agent_id=${talker}&limit=1&cursor=${ofTalker.next_cursor}`);
+    assert.deepEqual(more, { errors: [errors[2]] });
+    const today = new Date().toISOString().slice(0, 10);
+    assert.deepEqual((await get(`/v1/dashboard/errors?from=${today}`)).errors, errors);
+    assert.deepEqual((await get('/v1/dashboard/errors?to=2020-01-01')).errors, []);
+    await api.call('DELETE', `/v1/runs/${failed}`);
+    const erased = { error: { code: 'provider_rejected', message: '' } };
+    assert.deepEqual((await get('/v1/dashboard/errors')).errors[0].action_data, erased);
   });
 
   it('shows what waits in the queues', async () => {
@@ -109,20 +158,30 @@ describe('the dashboard', () => {
     assert.deepEqual([counts, typeof oldest], [{ waiting: 1, active: 0, delayed: 1 }, 'string']);
   });
 
-  it('reads sums and unfinished runs by their indexes', async () => {
-    const plan = await api.context.db.withTenant(tenantId, async (tx) => {
-      await tx.query('set local enable_seqscan = off');
-      const rows = await tx.query<{ 'QUERY PLAN': string }>(
-        `explain select * from usage_daily where tenant_id = $1 and workspace_id = $1 and day >= current_date - 7`,
-        [tenantId],
-      );
-      const live = await tx.query<{ 'QUERY PLAN': string }>(
-        'explain select id from runs r where r.tenant_id = $1 and not r.rolled_up and r.created_at > now()',
-        [tenantId],
-      );
-      return [...rows, ...live].map((row) => row['QUERY PLAN']).join('\n');
-    });
-    assert.match(plan, /usage_daily_pkey/);
-    assert.match(plan, /runs_not_rolled_up/);
+  it('reads all that it shows by indexes', async () => {
+    const of = { tenantId, workspaceId: tenantId, from: '2026-01-01', to: '2026-02-01' };
+    const parts: Record<string, (tx: Tx) => Promise<unknown>> = {
+      usage: (tx) => readUsage(tx, { ...of, by: 'day', kinds: ['run'] }),
+      'own calls': (tx) => readOwnUsage(tx, of),
+      queues: (tx) => readQueueStates(tx, tenantId),
+      people: (tx) => countWaiting(tx, of),
+      errors: (tx) => listFailedTurns(tx, { ...of, limit: 50 }),
+    };
+    for (const [name, read] of Object.entries(parts)) {
+      const plan = await api.context.db.withTenant(tenantId, async (tx) => {
+        // Tables as small as these are read whole where they may be.
+        await tx.query('set local enable_seqscan = off');
+        const lines: string[] = [];
+        const explain = async (sql: string, values: unknown[] = []) => {
+          const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${sql}`, values);
+          lines.push(...rows.map((row) => row['QUERY PLAN']));
+          return [];
+        };
+        await read({ ...tx, query: explain });
+        return lines.join('\n');
+      });
+      assert.match(plan, /Index/, name);
+      assert.doesNotMatch(plan, /Seq Scan/, `${name}:\n${plan}`);
+    }
   });
 });

@@ -1,5 +1,5 @@
 /** Before a model call: the log says that it is made, and what it may use of its budgets is set aside, in one commit. */
-import { announceModelCall, reachStepLimit } from '../../../core/decision-events/model-calls.ts';
+import { announceModelCall, reachStepLimit, recordModelFailure } from '../../../core/decision-events/model-calls.ts';
 import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { limitReached } from '../../../core/graph/graph-step.ts';
@@ -29,6 +29,15 @@ export function announce(session: DriveSession, call: CallModel): void {
   const { tokens: estimated_tokens } = recordCut(session, first);
   const fixed_tokens = besideTokens(sourceOf(session));
   appendEvent(log, announceModelCall(log.state, call, { provider, model, length, estimated_tokens, fixed_tokens }));
+}
+
+/** A call that is never made, for what went wrong on the way to it: the log counts what it would have read, and cuts nothing. */
+export function announceUnmade(session: DriveSession, call: CallModel, error: { code: string; message: string }): void {
+  const { log } = session;
+  const [{ provider, model }] = modelsFor(session);
+  const asked = { provider, model, length: lengthOf(log), estimated_tokens: 0 };
+  appendEvent(log, announceModelCall(log.state, call, asked));
+  appendEvent(log, recordModelFailure(log.state, call.step, { model, error }));
 }
 
 /** Sets aside, in the commit before the call, what it may use of its budgets. */

@@ -134,10 +134,7 @@ function giveUp(session: DriveSession, { step }: CallModel, failed: readonly Fai
   const [first, ...others] = away;
   if (first) {
     const parked = defer(session, { step, away: [first, ...others] });
-    const seconds = outageSeconds(session.definition);
-    const within = `within the ${seconds} s of execution_config.provider_outage_seconds`;
-    const { message } = (others.at(-1) ?? first).problem;
-    return parked ?? new TurnFailure('provider_unavailable', `No model answered ${within}: ${message}`);
+    return parked ?? notWithin(session, (others.at(-1) ?? first).problem.message);
   }
   const last = failed.at(-1);
   const advice = last?.error && explainRejection(last.resolved, last.error);
@@ -145,6 +142,12 @@ function giveUp(session: DriveSession, { step }: CallModel, failed: readonly Fai
   const { code, message } = last?.problem ?? { code: 'unavailable', message: 'No model could be asked.' };
   if (last?.error?.kind === 'context_too_long') return new TurnFailure(CONTEXT_OVERFLOW, message);
   return new TurnFailure(`model_${code}`, message);
+}
+
+/** The run has waited for its provider as long as it may. */
+export function notWithin({ definition }: Pick<DriveSession, 'definition'>, message: string): TurnFailure {
+  const within = `within the ${outageSeconds(definition)} s of execution_config.provider_outage_seconds`;
+  return new TurnFailure('provider_unavailable', `No model answered ${within}: ${message}`);
 }
 
 /** The error of a call that cannot be made: what must be sent is longer than what the model takes. */

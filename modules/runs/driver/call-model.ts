@@ -6,20 +6,23 @@ import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/ho
 import { loadMemory } from './load-memory.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
-import { compactIfDue } from './compact.ts';
-import { announce, reserveCall } from './announce.ts';
+import { compactIfDue, SummaryFailure } from './compact.ts';
+import { announce, announceUnmade, reserveCall } from './announce.ts';
 import { think } from './think.ts';
 import { ParkedError } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
 
+type CallModel = Extract<Decision, { kind: 'call_model' }>;
+
 /** Undefined if the run's state says what is next; else the run is to be put off. Throws TurnFailure. */
 export async function makeModelCall(
   session: DriveSession,
-  call: Extract<Decision, { kind: 'call_model' }>,
+  call: CallModel,
 ): Promise<{ afterMs: number } | Park | undefined> {
   if (!call.announced) {
     await loadMemory(session, call);
-    await compactIfDue(session, call.step);
+    const later = await orLater(session, () => compact(session, call));
+    if (later) return later;
     announce(session, call);
   }
   await findBudgets(session);
@@ -32,8 +35,26 @@ export async function makeModelCall(
   const answer = await lookAtBudgets(session);
   if (answer === 'later') return { afterMs: Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random())) };
   if (answer === 'decide') return undefined;
+  return orLater(session, () => think(session, call));
+}
+
+/** What the user has said stays in the conversation where the turn fails for want of a summary. */
+async function compact(session: DriveSession, call: CallModel): Promise<void> {
   try {
-    await think(session, call);
+    await compactIfDue(session, call.step);
+  } catch (error) {
+    if (error instanceof SummaryFailure) announceUnmade(session, call, { code: error.code, message: error.message });
+    throw error;
+  }
+}
+
+/** Does it, or says until when the run is put off. */
+async function orLater(
+  session: DriveSession,
+  act: () => Promise<void>,
+): Promise<{ afterMs: number } | Park | undefined> {
+  try {
+    await act();
     return undefined;
   } catch (error) {
     if (!(error instanceof ThrottledError) && !(error instanceof ParkedError)) throw error;

@@ -13,7 +13,7 @@ import { makeDispatched } from './dispatch-calls.ts';
 import { commitOnce, retryWindowOf } from './commit-once.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { delegationJobs, joinJobs } from '../../run-log/join-parent.ts';
-import { advance, type Pending } from '../../run-log/run-log.ts';
+import { advance, countedMessages, type Pending } from '../../run-log/run-log.ts';
 import { learnFromTurn } from './learn-from-turn.ts';
 import { reauthorizePending, reload } from './load.ts';
 import { reportEvents, type ReportedRun } from '../../run-log/report-events.ts';
@@ -88,7 +88,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (handOver) change.release = true;
   else change.lease_ms = session.context.config.leaseMs;
   if (beginsCalls(pending)) change.policy_epoch = session.governance.epoch;
-  if (pending.messages.length > 0) change.messages = pending.messages.map(toStored);
+  const messages = countedMessages(session.log);
+  if (messages.length > 0) change.messages = messages.map(toStored);
   if (pending.newCalls.length > 0) change.new_calls = pending.newCalls;
   if (pending.calls.length > 0) change.calls = pending.calls;
   const reservations = [...pending.reservations, ...(handOver ? releaseOf(session) : [])];

@@ -6,12 +6,14 @@ import { recordCompaction } from '../../../core/decision-events/model-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { estimateMessages } from '../../../llm/estimate-tokens.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
-import { askForTool, type OwnTool } from '../../model-calls/ask-for-tool.ts';
+import { askForTool, type OwnTool, type ToolFault } from '../../model-calls/ask-for-tool.ts';
 import { messagesFor, partsOf, summaryMessage } from '../../run-log/conversation.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
-import { modelsFor } from './ask-model.ts';
+import { modelsFor, notWithin, TurnFailure } from './ask-model.ts';
 import { askedOf, roomFor, sourceOf } from './build-request.ts';
 import { commit } from './commit.ts';
+import { defer, gateOf, resume, type AwayModel, type Heard } from './provider-outage.ts';
+import { ThrottledError } from './rate-limiter.ts';
 import { recordedCompaction } from './replay-source.ts';
 import type { DriveSession } from './session.ts';
 
@@ -100,9 +102,13 @@ const SYSTEM =
 
 const SUMMARY_TOKENS = 1000;
 
-/** Asks for a summary of the messages that are not to be sent any more; undefined where there is none to be had. */
+/**
+ * Asks for a summary of the messages that are not to be sent any more; undefined where there is none to be had. Throws
+ * ParkedError, ThrottledError, SummaryFailure: a provider that is away is waited for, or the conversation would forget for that.
+ */
 async function summarize(session: DriveSession, planned: Planned, step: number): Promise<string | undefined> {
   const { context, run, log, definition, tenantId, signal } = session;
+  const heard: Heard = { away: [] };
   const answer = await askForTool(context, {
     tenantId,
     workspaceId: run.workspace_id,
@@ -117,10 +123,41 @@ async function summarize(session: DriveSession, planned: Planned, step: number):
     maxTokens: SUMMARY_TOKENS,
     signal,
     record: { step, state: () => log.state, append: (event) => appendEvent(log, event), commit: () => commit(session) },
+    gate: gateOf(session, heard),
   });
-  if ('arguments' in answer) return answer.arguments.summary;
+  if ('arguments' in answer) {
+    resume(session, { step, model: answer.model, at: heard.at });
+    return answer.arguments.summary;
+  }
+  if (answer.fault.code === 'unavailable') waitFor(session, { step, away: heard.away, fault: answer.fault });
   context.log.warn({ run: run.id, code: answer.fault.code }, 'no summary to be had: the oldest turns are left out');
   return undefined;
+}
+
+/**
+ * The run waits as before any model call. Once it has waited for as long as it may, the turn fails; but where others were
+ * answered meanwhile, it is the summary that nobody gives, and the thread has to go on without it.
+ */
+function waitFor(
+  session: DriveSession,
+  { step, away: [first, ...others], fault }: { step: number; away: readonly AwayModel[]; fault: ToolFault },
+): void {
+  if (!first) {
+    if (fault.waitMs === undefined) return;
+    throw new ThrottledError(fault.waitMs);
+  }
+  const away = [first, ...others] as const;
+  const parked = defer(session, { step, away });
+  if (parked) throw parked;
+  if (!away.some(({ noted }) => noted.alone)) throw new SummaryFailure(notWithin(session, fault.message));
+}
+
+/** No provider has given the summary in time. */
+export class SummaryFailure extends TurnFailure {
+  constructor({ code, message }: TurnFailure) {
+    super(code, message);
+    this.name = 'SummaryFailure';
+  }
 }
 
 /** What is to be summarised, as text; of what is longer than the models take, the beginning and the end. */

@@ -4,6 +4,7 @@ import type { TurnInput } from '../../../core/events.ts';
 import { turnInstructions } from '../../../core/output-format.ts';
 import { isTaintedInput } from '../../../core/taint.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
+import { appendMessage, lengthOf, type RunLog } from '../../run-log/run-log.ts';
 import type { DriveSession } from './session.ts';
 
 /** The last message of the turn in which the model said something. */
@@ -12,6 +13,18 @@ export function findLastSaid({ log: { messages, state } }: DriveSession): number
   const isWords = ({ ordinal, role, content }: MessageRow) =>
     ordinal >= start && role === 'assistant' && textOf(content) !== '';
   return messages.findLast(isWords)?.ordinal;
+}
+
+/**
+ * Appends what a turn begins with, unless it is in the conversation: its message, after those that no model has read, and
+ * what its answer has to fit. The event of its first model call, or of its first node, counts it.
+ */
+export function appendQuestion(log: RunLog): void {
+  const { turn, unread = [], length } = log.state;
+  if (!turn || turn.begun || lengthOf(log) > length || (turn.from ?? length) < length) return;
+  for (const input of [...unread, turn.input]) appendMessage(log, userMessage(input));
+  const demands = demandsOf(turn.input);
+  if (demands) appendMessage(log, demands);
 }
 
 /** What a user says, attachments first. */
@@ -29,7 +42,7 @@ function asBlock(attachment: Attachment): UserBlock {
 }
 
 /** What Drover says after the message of a turn whose answer has to fit a schema of its own. */
-export function demandsOf({ output_schema: schema }: TurnInput): Omit<MessageRow, 'ordinal' | 'chain'> | undefined {
+function demandsOf({ output_schema: schema }: TurnInput): Omit<MessageRow, 'ordinal' | 'chain'> | undefined {
   if (!schema) return undefined;
   const content = [{ type: 'text' as const, text: turnInstructions(schema) }];
   return { role: 'user', content, outcomes: null, origin: 'drover' };

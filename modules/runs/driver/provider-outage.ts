@@ -6,7 +6,7 @@ import { deferModelCall, resumeModelCall } from '../../../core/decision-events/m
 import { outageSeconds } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError } from '../../../core/model.ts';
-import type { ModelCallState } from '../../../core/state.ts';
+import type { Deferral } from '../../../core/state.ts';
 import {
   endModelOutages,
   enterModel,
@@ -17,6 +17,7 @@ import {
 } from '../../../db/model-outages.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
+import type { ModelGate } from '../../model-calls/throttle.ts';
 import type { Park } from './commit.ts';
 import type { DriveSession } from './session.ts';
 
@@ -39,8 +40,8 @@ export interface NotedOutage {
 }
 
 /** Since when the run waits for a provider; undefined if it does not. */
-export function deferralOf({ log }: DriveSession): ModelCallState['deferred'] {
-  return log.state.modelCall?.deferred;
+export function deferralOf({ log: { state } }: DriveSession): Deferral | undefined {
+  return state.modelCall?.deferred ?? state.deferred;
 }
 
 /** Whether the run may ask the model, and whether it then asks for all that wait. */
@@ -112,6 +113,33 @@ export interface AwayModel {
   resolved: ResolvedModel;
   problem: OutageProblem;
   noted: NotedOutage;
+}
+
+/** What a call has found out of outages; `at`: when the last model was asked, by the database's time. */
+export interface Heard {
+  away: AwayModel[];
+  at?: string;
+}
+
+/** The gate of a call that is made on the way to the run's next step, which waits with it. */
+export function gateOf(session: DriveSession, heard: Heard): ModelGate {
+  const { away } = heard;
+  return {
+    async enter(resolved, rateLimiter) {
+      const entry = await enter(session, rateLimiter);
+      if (entry.kind !== 'throttled') heard.at = entry.at;
+      if (entry.kind === 'away') {
+        away.push({ resolved, problem: entry.error, noted: metOutage(session, rateLimiter, entry) });
+      }
+      return entry;
+    },
+    async noteAway(resolved, { rateLimiter, error, isProbe }) {
+      const noted = await noteOutage(session, { rateLimiter, error, entry: isProbe ? 'probe' : 'open' });
+      away.push({ resolved, problem: { code: error.kind, message: error.message }, noted });
+    },
+    noteAnswered: () => endOutages(session),
+    leave: () => leaveProbe(session),
+  };
 }
 
 /** Says in the log that the run waits, and answers until when at most; undefined if it has waited as long as it may. */

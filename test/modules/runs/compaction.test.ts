@@ -7,13 +7,15 @@ import { anthropicParams } from '../../../llm/anthropic-request.ts';
 import { messagesFor, setAside, summaryMessage } from '../../../modules/run-log/conversation.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
-import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
+import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import {
   conversationRequests,
   isOwnRequest,
   type AnthropicReply,
   type AnthropicRequest,
 } from '../../support/fake-anthropic.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 const WORD = 'lorem ipsum ';
 /** About so many tokens. */
@@ -196,6 +198,115 @@ describe('A conversation that has grown too long', () => {
     assert.deepEqual(compactions(log), []);
     assert.ok(log.some(({ type }) => type === 'context.transformed'));
     assert.equal(log.at(-1)?.type, 'turn.completed');
+  });
+
+  it('has its question whole where whoever drove it died while a summary was asked', async () => {
+    const asked = door();
+    let summaries = 0;
+    engine.say(async (request) => {
+      if (!isOwnRequest(request)) return text('noted');
+      if (summaries++ === 0) await asked.pass();
+      return summaryOf('The user has said FIRST things.');
+    });
+    const agent = await agentOf('summarize');
+    const { run } = await talk(agent, [long(400, 'FIRST '), long(400, 'SECOND ')]);
+    await engine.post(agent, run, long(400, 'LAST of all '));
+    const lost = engine.drive(run);
+    await asked.reached;
+    await engine.everyoneDies();
+    await engine.finish(run);
+    asked.open();
+    assert.equal(await lost, 'lost');
+    const log = await engine.log(run);
+    assert.equal(log.at(-1)?.type, 'turn.completed');
+    const last = sent().at(-1) ?? [];
+    assert.match(JSON.stringify(last[0]), /The user has said FIRST things/);
+    assert.match(JSON.stringify(last.at(-1)), /LAST of all/);
+    assert.equal((await engine.conversation(run)).length, 6);
+  });
+
+  const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', headers: { 'retry-after-ms': '0' } } };
+
+  it('waits for its summary where the provider is away, and forgets nothing for that', async () => {
+    let isAway = true;
+    script(
+      () => text('noted'),
+      () => (isAway ? AWAY : summaryOf('The user has said FIRST things.')),
+    );
+    const agent = await agentOf('summarize');
+    const { run } = await talk(agent, [long(400, 'FIRST '), long(400, 'SECOND ')]);
+    await engine.post(agent, run, long(400, 'LAST of all '));
+    assert.equal(await engine.drive(run), 'dormant');
+    const waits = await engine.row<{ dormant: boolean; status: string; waiting_for: { type: string } }>(
+      'select dormant, status, waiting_for from runs where id = $1',
+      run,
+    );
+    assert.deepEqual([waits.dormant, waits.status, waits.waiting_for.type], [true, 'executing', 'provider']);
+    const parked = await engine.log(run);
+    assert.equal(parked.at(-1)?.type, 'model.deferred');
+    assert.ok(!parked.some(({ type }) => type.startsWith('context.')));
+    assert.equal(await engine.drive(run), 'dormant');
+    await engine.tamper(`update model_outages set next_at = now() - interval '1 second'`);
+    assert.equal(await wakeParkedRuns(engine.context), 1);
+    isAway = false;
+    await engine.finish(run);
+    assert.equal(await wakeParkedRuns(engine.context), 0);
+    const log = await engine.log(run);
+    const resumed = log.flatMap((event) => (event.type === 'model.resumed' ? [event.payload.waited_ms] : []));
+    assert.equal(resumed.length, 1);
+    assert.ok((resumed[0] ?? 0) > 0);
+    assert.equal(compactions(log).length, 1);
+    assert.ok(!log.some(({ type }) => type === 'context.transformed'));
+    assert.equal(log.at(-1)?.type, 'turn.completed');
+    assert.match(JSON.stringify(sent().at(-1)), /The user has said FIRST things.*LAST of all/);
+    assert.deepEqual(await engine.rows('select name from model_outages'), []);
+    assert.deepEqual(await engine.rows('select run_id from parked_runs'), []);
+  });
+
+  it('fails its turn where no provider is back in time, and the next one has all of it', async () => {
+    let isAway = true;
+    script(
+      () => text('noted'),
+      () => (isAway ? AWAY : summaryOf('The user has said FIRST things.')),
+    );
+    const agent = await agentOf('summarize', { execution_config: { provider_outage_seconds: 0 } });
+    const { run } = await talk(agent, [long(400, 'FIRST '), long(400, 'SECOND ')]);
+    await engine.post(agent, run, long(400, 'LAST of all '));
+    await engine.finish(run);
+    const log = await engine.log(run);
+    const failed = log.flatMap((event) => (event.type === 'turn.failed' ? [event.payload.error.code] : []));
+    assert.deepEqual(failed, ['provider_unavailable']);
+    assert.ok(!log.some(({ type }) => type.startsWith('context.')));
+    isAway = false;
+    await engine.providersBack();
+    await engine.post(agent, run, 'once more');
+    await engine.finish(run);
+    const kept = (await engine.conversation(run)).filter(({ role }) => role === 'user');
+    assert.match(JSON.stringify(kept), /FIRST .*SECOND .*LAST of all .*once more/);
+    assert.match(JSON.stringify(sent().at(-1)), /The user has said FIRST things.*once more/);
+  });
+
+  it('goes on without the summary that no provider gives in time, where it answers others', async () => {
+    script(
+      () => text('noted'),
+      () => AWAY,
+    );
+    const agent = await agentOf('summarize', { execution_config: { provider_outage_seconds: 1 } });
+    const { run } = await talk(agent, [long(400, 'FIRST '), long(400, 'SECOND ')]);
+    await engine.post(agent, run, long(400, 'LAST of all '));
+    assert.equal(await engine.drive(run), 'dormant');
+    const since = Date.now();
+    await waitUntil('the time is up', async () => Date.now() > since + 1100);
+    await engine.providersBack();
+    await wakeParkedRuns(engine.context);
+    await engine.finish(run);
+    const log = await engine.log(run);
+    assert.ok(
+      log.some(({ type }) => type === 'context.transformed'),
+      'the log says what is left out',
+    );
+    assert.equal(log.at(-1)?.type, 'turn.completed');
+    assert.deepEqual(await engine.rows('select run_id from parked_runs'), []);
   });
 
   it('is sent by a recorded replay as it was, byte for byte, and no summary is asked for', async () => {

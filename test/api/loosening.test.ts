@@ -170,6 +170,7 @@ describe('a key that may write tools and agents, but not approve', () => {
     ['register a tool that only reads', 'tools', { risk_level: 'READ_ONLY' }],
     ['register a tool whose calls may be repeated', 'tools', { annotations: { idempotentHint: true } }],
     ['register a tool with the hint that it only reads', 'tools', { annotations: { readOnlyHint: true } }],
+    ['register a tool that is called after untrusted content was read', 'tools', { accepts_tainted: true }],
     ['register an agent above the default autonomy', 'agents', { autonomy_level: 3 }],
     [
       'register an agent that repeats calls of unknown outcome',

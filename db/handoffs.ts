@@ -87,7 +87,7 @@ export async function lockHandoffTo(tx: Tx, runId: string): Promise<HandoffRow |
 /** The handoff that waits until this run has ended. */
 export async function findHandoffFrom(tx: Tx, runId: string): Promise<HandoffRow | undefined> {
   const [row] = await tx.query<HandoffRow>(
-    `select * from handoffs where source_run_id = $1 and status = 'initiated' order by id desc limit 1`,
+    `select * from handoffs where source_run_id = $1 and status = 'initiated' order by created_at desc, id desc limit 1`,
     [runId],
   );
   return row;
@@ -110,7 +110,7 @@ export async function isHandedUntrusted(tx: Tx, id: string): Promise<boolean> {
 /** The last handoff of each of these tasks, by task. */
 export async function lastHandoffs(tx: Tx, taskIds: readonly string[]): Promise<Map<string, HandoffRow>> {
   const rows = await tx.query<HandoffRow>(
-    'select distinct on (task_id) * from handoffs where task_id = any($1::uuid[]) order by task_id, id desc',
+    'select distinct on (task_id) * from handoffs where task_id = any($1::uuid[]) order by task_id, created_at desc, id desc',
     [taskIds],
   );
   return new Map(rows.map((row) => [row.task_id ?? '', row]));
@@ -125,7 +125,7 @@ export interface ChainLink extends HandoffLink {
 /** The chain that ended with work in this run, oldest first; of one that is longer than `most`, its end. */
 export async function chainBefore(tx: Tx, runId: string, most: number): Promise<ChainLink[]> {
   const [last] = await tx.query<{ id: string }>(
-    'select id from handoffs where target_run_id = $1 or returned_run_id = $1 order by id desc limit 1',
+    'select id from handoffs where target_run_id = $1 or returned_run_id = $1 order by created_at desc, id desc limit 1',
     [runId],
   );
   return last ? chainTo(tx, last.id, most) : [];

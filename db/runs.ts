@@ -208,18 +208,18 @@ export async function listBelow(tx: Tx, id: string, limit: number): Promise<RunV
     `with recursive below as (
        select id from runs where parent_run_id = $1 union all
        select c.id from below b join runs c on c.parent_run_id = b.id)
-     select ${COLUMNS} from ${TABLES} where r.id in (select id from below) order by r.id limit $2`,
+     select ${COLUMNS} from ${TABLES} where r.id in (select id from below) order by r.created_at, r.id limit $2`,
     [id, limit],
   );
 }
 
-/** Ids of the runs below a run, oldest first: a parent before its children. */
+/** Ids of the runs below a run, a parent before its children. */
 export async function listBelowIds(tx: Tx, id: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `with recursive below as (
-       select id from runs where parent_run_id = $1 union all
-       select c.id from below b join runs c on c.parent_run_id = b.id)
-     select id from below order by id`,
+       select id, 1 as levels from runs where parent_run_id = $1 union all
+       select c.id, b.levels + 1 from below b join runs c on c.parent_run_id = b.id)
+     select id from below order by levels, id`,
     [id],
   );
   return rows.map((row) => row.id);

@@ -48,7 +48,7 @@ const SCHEDULED = `t.id, t.name, t.description, t.input, t.requirements, t.agent
   t.status in ('assigned', 'in_progress') and exists (
     select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,
   case when r.status in ('completed', 'failed', 'cancelled') then (
-    select h.id from handoffs h where h.source_run_id = r.id and h.status = 'initiated' order by h.id desc limit 1) end as handed_on,
+    select h.id from handoffs h where h.source_run_id = r.id and h.status = 'initiated' order by h.created_at desc, h.id desc limit 1) end as handed_on,
   case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,
     'tokens', r.tokens_in + r.tokens_out,
     'latency_ms', round(extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)) end as run`;

@@ -8,8 +8,8 @@ import type { Deadline } from '../lib/deadline.ts';
 import { EgressError } from './egress-error.ts';
 import { pinnedConnector } from './pinned-connector.ts';
 import type { Route } from './pinned-connector.ts';
-import { nextHop } from './redirect.ts';
-import type { HopRequest } from './redirect.ts';
+import { nextHop, withoutSecrets } from './redirect.ts';
+import type { Confidential, HopRequest } from './redirect.ts';
 import { streamedResponse } from './streamed-response.ts';
 
 export interface EgressOptions {
@@ -19,16 +19,6 @@ export interface EgressOptions {
   allowLoopback: boolean;
   /** Resolves a name to all its addresses. The system's resolver where absent. */
   lookup?: (hostname: string) => Promise<{ address: string }[]>;
-}
-
-/** What of a request is for its origin alone. */
-interface Confidential {
-  /** In lower case. They do not follow to another origin, whatever they are called. */
-  headers: readonly string[];
-  /** A redirect that would take it to another origin is refused. */
-  body: boolean;
-  /** Why a redirect may not lead to a URL, if so. */
-  refuseUrl(url: URL): string | undefined;
 }
 
 export interface EgressInit {
@@ -168,23 +158,8 @@ async function follow(exchange: Exchange, url: string): Promise<EgressResponse> 
         sent: true,
       });
     }
-    request = withoutSecrets(init, request, next);
+    request = withoutSecrets(init.confidential, request, next);
   }
-}
-
-/** What goes to the next hop. Throws where it cannot go there without what is confidential. */
-function withoutSecrets({ confidential }: EgressInit, from: HopRequest, next: HopRequest): HopRequest {
-  if (!confidential) return next;
-  const away = next.url.origin !== from.url.origin;
-  const holdsBody = away && confidential.body && next.body !== undefined;
-  const refused = holdsBody ? 'a body that holds a secret to another origin' : confidential.refuseUrl(next.url);
-  if (refused !== undefined) {
-    const message = `${hostOf(from.url)} redirected ${refused}`;
-    throw new EgressError('refused', message, { sent: true });
-  }
-  if (!away) return next;
-  const headers = Object.entries(next.headers).filter(([name]) => !confidential.headers.includes(name));
-  return { ...next, headers: { 'user-agent': 'drover', ...Object.fromEntries(headers) } };
 }
 
 /** `answered`: an earlier hop has already had the request, so whatever happens now, it may have had its effect. */

@@ -1,9 +1,21 @@
+import { EgressError } from './egress-error.ts';
+
 export interface HopRequest {
   url: URL;
   method: string;
   /** Names in lower case. */
   headers: Record<string, string>;
   body: string | undefined;
+}
+
+/** What of a request is for its origin alone. */
+export interface Confidential {
+  /** In lower case. They do not follow to another origin, whatever they are called. */
+  headers: readonly string[];
+  /** A redirect that would take it to another origin is refused. */
+  body: boolean;
+  /** Why a redirect may not lead to a URL, if so. */
+  refuseUrl(url: URL): string | undefined;
 }
 
 /**
@@ -28,4 +40,19 @@ export function nextHop(request: HopRequest, status: number, url: URL): HopReque
     headers: Object.fromEntries(headers),
     body: becomesGet ? undefined : request.body,
   };
+}
+
+/** What goes to the next hop. Throws where it cannot go there without what is confidential. */
+export function withoutSecrets(confidential: Confidential | undefined, from: HopRequest, next: HopRequest): HopRequest {
+  if (!confidential) return next;
+  const away = next.url.origin !== from.url.origin;
+  const holdsBody = away && confidential.body && next.body !== undefined;
+  const refused = holdsBody ? 'a body that holds a secret to another origin' : confidential.refuseUrl(next.url);
+  if (refused !== undefined) {
+    const message = `${from.url.host} redirected ${refused}`;
+    throw new EgressError('refused', message, { sent: true });
+  }
+  if (!away) return next;
+  const headers = Object.entries(next.headers).filter(([name]) => !confidential.headers.includes(name));
+  return { ...next, headers: { 'user-agent': 'drover', ...Object.fromEntries(headers) } };
 }

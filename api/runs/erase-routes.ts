@@ -22,10 +22,11 @@ const erase = defineRunRoutes({
   params: runParams,
   query,
   responses: { 200: run, 202: run },
-  async handle({ caller, params, query: { dependents }, context }) {
+  async handle({ caller, params, query: { dependents }, context, app }) {
     await readRun(context, caller, params);
     const isNew = await eraseRun(context, caller, { id: params.run, dependents: dependents === 'true' });
     const row = await readRun(context, caller, params);
+    await app.liveSessions.erase({ caller, sessionId: row.thread_id });
     return { status: isNew ? 202 : 200, body: presentRun(row) };
   },
 });
@@ -42,8 +43,9 @@ const eraseOfThread = defineRoute({
   params: z.strictObject({ thread: idParam }),
   query,
   responses: { 200: erasedThread, 202: erasedThread },
-  async handle({ caller, params: { thread: id }, query: { dependents }, context }) {
+  async handle({ caller, params: { thread: id }, query: { dependents }, context, app }) {
     const { isNew, erasedAt } = await eraseThread(context, caller, { id, dependents: dependents === 'true' });
+    await app.liveSessions.erase({ caller, sessionId: id });
     return { status: isNew ? 202 : 200, body: { id, thread_id: id, erased_at: erasedAt.toISOString() } };
   },
 });

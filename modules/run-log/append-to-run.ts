@@ -11,6 +11,7 @@ import type { RunLogContext } from './context.ts';
 import { joinJobs } from './join-parent.ts';
 import { reportEvents } from './report-events.ts';
 import { toRunChange } from './run-change.ts';
+import { withoutContent } from './settlement.ts';
 
 export interface Appended {
   seq: number;
@@ -45,9 +46,10 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
 
 async function appendLocked(tx: Tx, run: RunRow | undefined, act: Act): Promise<Appended | null> {
   if (!run) throw notFound('The run');
-  const change = await act(run, tx);
+  const wanted = await act(run, tx);
   // What is told of a run that is erased comes too late, and is dropped; the ledger still says how a call has ended.
-  if (!change || (run.erased_at && change.events.length > 0)) return null;
+  if (!wanted || (run.erased_at && wanted.events.length > 0)) return null;
+  const change = run.erased_at && wanted.calls ? { ...wanted, calls: wanted.calls.map(withoutContent) } : wanted;
   const { events, ...rest } = change;
   const jobs = [...(change.outbox ?? []), ...joinJobs(run, events), ...cancelJobs(run, change.calls ?? [])];
   const toSend = jobs.length > 0 && { outbox: jobs };

@@ -42,3 +42,18 @@ export function withinOutputLimit<S extends Settlement>(
     `the outputs of a run may come to ${room.limitBytes} bytes in all.`;
   return { status: 'failed', code: 'run_output_limit', message };
 }
+
+/** Of a call of a run that is erased: how it has ended, not what it said. */
+export function withoutContent({ set, ...change }: CallChange): CallChange {
+  const { error, remote } = set as { error?: { code: string } | null; remote?: object | null };
+  const left: CallChange['set'] = {
+    ...set,
+    ...('output' in set && { output: null, model_output: null }),
+    ...(error && { error: { code: error.code, message: '' } }),
+    ...(remote && { remote: Object.fromEntries(Object.entries(remote).filter(([name]) => !SAID.includes(name))) }),
+  };
+  return { ...change, set: left };
+}
+
+/** What a remote agent has asked, and was told. */
+const SAID: readonly string[] = ['question', 'answer'];

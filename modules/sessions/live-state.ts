@@ -17,6 +17,8 @@ export interface LiveSessions {
   read<T extends object>(ref: SessionRef, render: (view: SessionView) => T): Promise<T>;
   /** Asks the database the next time: who has changed a session here reads its own writing. */
   forget(ref: SessionRef): void;
+  /** Takes what the store has of a session whose content is gone. */
+  erase(ref: SessionRef): Promise<void>;
 }
 
 export interface SessionRef {
@@ -86,6 +88,11 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
       return body;
     },
     forget: (ref) => void known.delete(nameOf(ref)),
+    async erase(ref) {
+      const name = nameOf(ref);
+      known.delete(name);
+      await store.delete(name);
+    },
   };
 }
 

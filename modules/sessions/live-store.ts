@@ -12,6 +12,7 @@ export interface LiveStore {
   get(name: string): Promise<string | undefined>;
   /** Keeps it for `LIMITS.liveStateSeconds` at most; what is too large is not kept. */
   set(name: string, text: string): Promise<void>;
+  delete(name: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -45,6 +46,7 @@ function openOwnStore(): LiveStore {
   return {
     get: async (name) => texts.get(name),
     set: async (name, text) => void texts.set(name, text),
+    delete: async (name) => void texts.delete(name),
     close: async () => texts.clear(),
   };
 }
@@ -66,6 +68,7 @@ async function openSharedStore(url: string, { queuePrefix, onError }: StoreSetti
   return {
     get: async (name) => (await attempt(() => client.get(keyOf(name)))) ?? undefined,
     set: async (name, text) => void (await attempt(() => client.set(keyOf(name), text, 'EX', LIMITS.liveStateSeconds))),
+    delete: async (name) => void (await attempt(() => client.del(keyOf(name)))),
     close,
   };
 }

@@ -4,7 +4,6 @@ import { isTerminal } from '../../core/events.ts';
 import { settleForGood, type Settlement } from '../../core/ledger.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
-import type { CallChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { reportEvents } from '../run-log/report-events.ts';
@@ -71,7 +70,7 @@ export async function settleLostCall(context: Context, job: ToolCallJob, made: M
     if (now?.attempt !== made.claim.attempt) return null;
     if (now.status === 'unknown') return applyLateResult(tx, { run, call: now }, made);
     if (now.status !== 'running') return null;
-    if (isTerminal(run.status)) return settledForGood(made, run.erased_at != null);
+    if (isTerminal(run.status)) return settledForGood(made);
     // Whoever drives the run next says what became of the call, in a commit of its own.
     isUnderWay = true;
     return null;
@@ -93,7 +92,7 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
     if (isTerminal(run.status)) {
       const limited = { ...made, ...(settlement !== made.settlement && { settlement }) };
       end = endOf(limited);
-      return settledForGood(limited, run.erased_at != null);
+      return settledForGood(limited);
     }
     const next = toSettlement(job, { ...made, settlement });
     end = next.end;
@@ -138,15 +137,8 @@ function askPerson(
 const GRACE_SECONDS = 600;
 
 /** The log of a run that has ended is closed; the ledger still says what happened. */
-function settledForGood({ claim, outcome, latencyMs }: MadeAttempt, isErased: boolean): AppendedChange {
+function settledForGood({ claim, outcome, latencyMs }: MadeAttempt): AppendedChange {
   const settlement = settleForGood(outcome, claim.call.effect);
   const how = { callId: claim.call.id, attempt: claim.attempt, settlement, latencyMs };
-  const change = settlementChange(how);
-  return { events: [], calls: [isErased ? withoutContent(change) : change] };
-}
-
-/** Of a run that is erased: how the call ended, not what it said. */
-function withoutContent({ set, ...change }: CallChange): CallChange {
-  const error = set['error'] as { code: string } | null | undefined;
-  return { ...change, set: { ...set, output: null, error: error ? { code: error.code, message: '' } : null } };
+  return { events: [], calls: [settlementChange(how)] };
 }

@@ -188,7 +188,8 @@ function tryAgain(
 
 /** How long a webhook is left alone after so many failures in a row. */
 function pauseMs(failures: number): number {
-  return failures === 0 ? 0 : backoffMs(failures, LIMITS.webhookPauseSeconds * 1000);
+  const longestMs = LIMITS.webhookPauseSeconds * 1000;
+  return failures === 0 ? 0 : Math.min(backoffMs(failures, longestMs), longestMs);
 }
 
 function backoffMs(failures: number, longestMs: number): number {

@@ -104,4 +104,26 @@ describe('A session that is read again and again', function () {
       await store.close();
     }
   });
+
+  it('leaves nothing in the store when its thread is erased, nor when its run is', async () => {
+    const { config, tenantId, workspaceId } = { ...platform, ...platform.context };
+    const name = `${tenantId}:${workspaceId}`;
+    const { agent_id } = await read();
+    for (const what of ['threads', 'runs']) {
+      const said = `canary ${what}`;
+      const id = (await call('POST', '/agent/chat', { message: said, user_id: 'ada', agent_id })).session_id;
+      const look = () => call('GET', `/agent/session/${id}`);
+      await waitUntil('it is answered', async () => (await look()).status === 'completed');
+      const { run_id } = await look();
+      // The keys of another process that uses the same Redis; without one the store is this process's own.
+      const store = await openLiveStore({ ...config, onError: (error) => assert.fail(String(error)) });
+      try {
+        if (config.redisUrl !== undefined) assert.match((await store.get(`${name}:${id}`)) ?? '', /canary/);
+        await call('DELETE', `/v1/${what}/${what === 'runs' ? run_id : id}`);
+        assert.equal(await store.get(`${name}:${id}`), undefined);
+      } finally {
+        await store.close();
+      }
+    }
+  });
 });

@@ -3,6 +3,7 @@ import { startEverything } from '../support/mcp-server-everything.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 
 const HTTP = { type: 'http', endpoint: 'https://tools.example/search' };
+const SEARCH = { type: 'web_search_20250305', name: 'web_search' };
 type Body = Record<string, unknown>;
 
 describe('a key that may write tools and agents, but not approve', () => {
@@ -67,6 +68,20 @@ describe('a key that may write tools and agents, but not approve', () => {
       { annotations: { idempotentHint: true } },
       { idempotentHint: { from: false, to: true } },
     ],
+    [
+      'have a tool called after untrusted content was read',
+      'tools',
+      {},
+      { accepts_tainted: true },
+      { accepts_tainted: { from: false, to: true } },
+    ],
+    [
+      'vouch for what a tool answers',
+      'tools',
+      { output_trust: 'untrusted' },
+      { output_trust: 'trusted' },
+      { output_trust: { from: 'untrusted', to: 'trusted' } },
+    ],
     ['send the calls of a lowered tool elsewhere', 'tools', { risk_level: 'READ_ONLY' }, { transport: elsewhere }, {}],
     [
       'send the calls of a tool that may be repeated elsewhere',
@@ -102,6 +117,13 @@ describe('a key that may write tools and agents, but not approve', () => {
       { execution_config: { four_eyes: true } },
       { execution_config: {} },
       { four_eyes: { from: true, to: false } },
+    ],
+    [
+      'have the provider execute tools that pass no gate',
+      'agents',
+      {},
+      { llm_config: { server_tools: [SEARCH] } },
+      { server_tools: { from: [], to: [SEARCH.type] } },
     ],
     [
       'remove rails',
@@ -148,6 +170,7 @@ describe('a key that may write tools and agents, but not approve', () => {
     ['register a tool that only reads', 'tools', { risk_level: 'READ_ONLY' }],
     ['register a tool whose calls may be repeated', 'tools', { annotations: { idempotentHint: true } }],
     ['register a tool with the hint that it only reads', 'tools', { annotations: { readOnlyHint: true } }],
+    ['register a tool that is called after untrusted content was read', 'tools', { accepts_tainted: true }],
     ['register an agent above the default autonomy', 'agents', { autonomy_level: 3 }],
     [
       'register an agent that repeats calls of unknown outcome',

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../core/limits.ts';
+import { newId } from '../../lib/new-id.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
+import { asOwner, insertRun, insertThread } from '../support/stored-runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('POST /v1/runs/retry', () => {
@@ -61,6 +64,23 @@ describe('POST /v1/runs/retry', () => {
     assert.equal((await post('/v1/runs/retry', { filter: { ...filter, error_code: 'other' } })).retried, 0);
     assert.equal((await post('/v1/runs/retry', { filter: { ...filter, status: 'cancelled' } })).retried, 0);
     assert.equal((await post('/v1/runs/retry', { filter: { ...filter, status: 'failed' } })).retried, 1);
+  });
+
+  it('takes the newest of more runs than one request may retry, and says that there are others', async () => {
+    const { id: tenant, key, workspace_id } = await api.newTenant();
+    const runs = Array.from({ length: LIMITS.retryRuns + 1 }, () => newId());
+    await api.context.db.asOwner(async (client) => {
+      for (const id of runs) {
+        const thread = newId();
+        await insertThread(client, { tenant, id: thread });
+        await insertRun(client, { tenant, id, thread, minutesAgo: 1 });
+      }
+      const failed = `update runs set status = 'failed', workspace_id = $2 where tenant_id = $1`;
+      await asOwner(client, failed, [tenant, workspace_id]);
+    });
+    const body = { filter: { status: 'failed' }, dry_run: true };
+    const { json } = await api.call('POST', '/v1/runs/retry', { key, body });
+    assert.deepEqual(json, { matching: LIMITS.retryRuns, run_ids: runs.slice(1).toReversed(), more: true });
   });
 
   it('wants a filter, and a key that may write', async () => {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../lib/new-id.ts';
+import { findHandoffFrom, lastHandoffs } from '../../db/handoffs.ts';
+import { listBelow, listBelowIds } from '../../db/runs.ts';
 import { findGrant } from '../../db/approvals.ts';
 import { sealAuditRows } from '../../db/audit.ts';
 import { findAnsweredWait } from '../../db/waits.ts';
@@ -17,7 +19,10 @@ describe('Of rows whose ids come from processes with different clocks', () => {
 
   before(async () => {
     test = await openTestDatabase(DOMAIN_MODE);
-    await test.database.asOwner((client) => insertRun(client, { tenant, id: run, thread: newId(), minutesAgo: 5 }));
+    await test.database.asOwner(async (client) => {
+      await asOwner(client, `insert into tenants (id, name) values ($1, 't')`, [tenant]);
+      await insertRun(client, { tenant, id: run, thread: newId(), minutesAgo: 5 });
+    });
   });
   after(() => test.close());
   beforeEach(() => {
@@ -64,6 +69,46 @@ describe('Of rows whose ids come from processes with different clocks', () => {
     );
     assert.deepEqual(
       rows.map(({ id }) => id),
+      [earlier, later],
+    );
+  });
+
+  it('the handoff that was begun last is the last of its task and of its run', async () => {
+    const task = newId();
+    await add(
+      `insert into handoffs (id, tenant_id, workspace_id, task_id, source_agent_id, target_agent_id, source_run_id, place, carried_by, status,
+           reason, urgency, context, schema_version, checksum, target_tokens, summary, summary_tokens, full_tokens, created_at)
+         values ($1, $2, $2, $3, $2, $2, $4, 1, 'workflow', 'initiated', '', 'low', '{}', '1', '', 1, '{}', 1, 1, $time)`,
+      [tenant, task, run],
+    );
+    const [last, from] = await test.database.withTenant(tenant, async (tx) => [
+      (await lastHandoffs(tx, [task])).get(task),
+      await findHandoffFrom(tx, run),
+    ]);
+    assert.deepEqual([last?.id, from?.id], [later, later]);
+  });
+
+  it('a run comes before its children', async () => {
+    const root = newId();
+    await test.database.asOwner(async (client) => {
+      for (const [id, minutesAgo] of [
+        [root, 3],
+        [earlier, 2],
+        [later, 1],
+      ] as const) {
+        await insertRun(client, { tenant, id, thread: newId(), minutesAgo });
+      }
+      const setParent = 'update runs set parent_run_id = $2 where id = $1';
+      await asOwner(client, setParent, [earlier, root]);
+      await asOwner(client, setParent, [later, earlier]);
+    });
+    const [ids, shown] = await test.database.withTenant(tenant, async (tx) => [
+      await listBelowIds(tx, root),
+      await listBelow(tx, root, 10),
+    ]);
+    assert.deepEqual(ids, [earlier, later]);
+    assert.deepEqual(
+      shown.map(({ id }) => id),
       [earlier, later],
     );
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { nextHop } from '../../tools/redirect.ts';
+import { nextHop, withoutSecrets } from '../../tools/redirect.ts';
 
 describe('a redirect', () => {
   const request = {
@@ -18,5 +18,15 @@ describe('a redirect', () => {
     for (const to of ['http://tools.example/pay', 'https://tools.example:8443/pay', 'https://pay.tools.example/pay']) {
       assert.deepEqual(kept(to), ['accept', 'idempotency-key'], to);
     }
+  });
+
+  it('takes no secret to the same host without TLS, in whatever header it stands, nor in a body', () => {
+    const [https, http] = [new URL('https://tools.example/other'), new URL('http://tools.example/pay')];
+    const confidential = { headers: ['accept'], body: false, refuseUrl: () => undefined };
+    const go = (url: URL, body: boolean) =>
+      withoutSecrets({ ...confidential, body }, request, nextHop(request, 307, url));
+    assert.deepEqual(go(https, true), { ...request, url: https });
+    assert.deepEqual(go(http, false).headers, { 'user-agent': 'drover', 'idempotency-key': 'call-1' });
+    assert.throws(() => go(http, true), { code: 'refused' });
   });
 });

@@ -84,13 +84,19 @@ describe('Locally dispatched turns', () => {
       const name = offered(request, 'queued');
       return JSON.stringify(request.messages).includes('tool_result') ? text('done') : use({ name }, { name });
     });
-    const both = door();
-    engine.toolsAnswer(async () => {
-      if (engine.tools.seen.length % 2 === 0) both.open();
-      await both.pass();
-      return { status: 200, body: {} };
-    });
+    const isLeft = async () =>
+      (await engine.rows('select id from runs where driver_lease_expires_at is not null')).length === 0;
     for (const message of ['first', 'second']) {
+      const both = door();
+      engine.toolsAnswer(async (_request, n) => {
+        if (n === 1) {
+          // So that they are settled by themselves, each of which may drive the run on.
+          await waitUntil('no driver waits for them', isLeft);
+          both.open();
+        }
+        await both.pass();
+        return { status: 200, body: {} };
+      });
       const { run } = await engine.start(agent, message);
       await completed(run);
     }

@@ -63,6 +63,22 @@ function onPostgres(): void {
     };
   }
 
+  /** Lets nobody write to a run, as a statement that changes the table does. */
+  async function holdTable(): Promise<() => Promise<void>> {
+    const held = door();
+    const holding = other.context.db.asOwner(async (client) => {
+      await client.query('begin');
+      await client.query('lock table runs in share mode');
+      await held.pass();
+      await client.query('commit');
+    });
+    await held.reached;
+    return () => {
+      held.open();
+      return holding;
+    };
+  }
+
   const untilCommitWaits = () =>
     waitUntil('the commit waits', async () => {
       const { rows } = await other.context.db.asOwner((client) =>
@@ -73,23 +89,29 @@ function onPostgres(): void {
       return rows.length > 0;
     });
 
-  it("comes after a worker's claim that was let through before it and waits for the run", async () => {
-    const agent = await engine.agent({}, [{ name: 'send' }]);
-    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send') }) : text('sent')));
-    engine.toolsAnswer(() => undefined);
-    const { run } = await engine.start(agent, 'send it');
-    assert.equal(await engine.drive(run), 'handed_over');
-    const release = await holdRow(run);
-    const making = engine.makeCalls(run);
-    await untilCommitWaits();
-    const suspending = suspend(agent, run);
-    await untilSuspended(agent);
-    await Promise.race([suspending.begun, suspending.waits]);
-    await release();
-    await making;
-    const begunAtAnswer = await suspending.begun;
-    assert.equal(await begun(run), begunAtAnswer, 'calls begun since the answer');
-  });
+  const HOLDS: [where: string, hold: (run: string) => Promise<() => Promise<void>>][] = [
+    ['waits for the run', holdRow],
+    ['has written nothing yet', holdTable],
+  ];
+  for (const [where, hold] of HOLDS) {
+    it(`comes after a worker's claim that was let through before it and ${where}`, async () => {
+      const agent = await engine.agent({}, [{ name: 'send' }]);
+      engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send') }) : text('sent')));
+      engine.toolsAnswer(() => undefined);
+      const { run } = await engine.start(agent, 'send it');
+      assert.equal(await engine.drive(run), 'handed_over');
+      const release = await hold(run);
+      const making = engine.makeCalls(run);
+      await untilCommitWaits();
+      const suspending = suspend(agent, run);
+      await untilSuspended(agent);
+      await Promise.race([suspending.begun, suspending.waits]);
+      await release();
+      await making;
+      const begunAtAnswer = await suspending.begun;
+      assert.equal(await begun(run), begunAtAnswer, 'calls begun since the answer');
+    });
+  }
 
   it('comes after the commit of a driver that was let through before it and waits for the run', async () => {
     const agent = await engine.agent({}, [{ name: 'send', execution: { inline: true } }]);

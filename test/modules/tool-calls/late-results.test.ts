@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import type { AttemptEnd } from '../../../modules/tool-calls/attempt.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -99,6 +101,42 @@ describe('A result that comes later than the lease of its call', () => {
     assert.equal((await callOf(run)).status, 'succeeded');
     assert.deepEqual(await typesOf(run), types);
   });
+
+  for (const isUnknown of [true, false]) {
+    it(`leaves nothing of what it says where the run was erased, ${isUnknown ? 'its outcome unknown' : 'its worker still at work'}`, async () => {
+      const body = { said: 'of the erased '.repeat(100_000) };
+      const { run, making, answer } = isUnknown
+        ? await unknownCall({ on_unknown: 'fail' }, { status: 200, body })
+        : await unheardCall(body);
+      assert.equal(await eraseRun(engine.context, engine.caller, { id: run, dependents: false }), true);
+      answer();
+      await making;
+      const call = await engine.row<{ status: string; row: string }>(
+        'select status, to_jsonb(k)::text as row from tool_calls k where run_id = $1',
+        run,
+      );
+      assert.equal(call.status, 'succeeded');
+      assert.doesNotMatch(call.row, /of the erased/);
+    });
+  }
+
+  /** A call under way by a worker that does not hear of the end of its run. */
+  async function unheardCall(body: unknown): Promise<LateCall> {
+    const agent = await engine.agent({}, [{ name: 'charge' }]);
+    engine.say((request) => use({ name: offered(request, 'charge') }));
+    const working = door();
+    engine.toolsAnswer(async () => {
+      await working.pass();
+      return { status: 200, body };
+    });
+    const { run } = await engine.start(agent, 'charge it');
+    await engine.drive(run);
+    const { bus } = engine.context;
+    const making = engine.makeCalls(run, { ...engine.context, bus: { ...bus, subscribe: () => () => undefined } });
+    await working.reached;
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+    return { run, making, answer: working.open };
+  }
 
   it('settles the call as failed where the tool says that it has failed', async () => {
     const { run, making, answer } = await unknownCall({}, { status: 422, body: { why: 'no money' } });

@@ -74,6 +74,35 @@ export async function listOpenConflicts(tx: Tx, subjectId: string): Promise<stri
   return rows.map(({ id }) => id);
 }
 
+/** The open ones in which an entry is either side. */
+export async function listOpenDisputes(tx: Tx, memoryId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from approvals where kind = 'conflict' and run_id is null and status = 'pending'
+        and (subject_id = $1 or arguments->>'conflicts_with' = $1::text) order by id`,
+    [memoryId],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Entries that were held against each other, each pair in both orders. */
+const PAIRS = `select p.one, p.other from approvals a
+    cross join lateral jsonb_array_elements_text(jsonb_build_array(a.arguments->'conflicts_with')
+      || coalesce(a.arguments->'also_conflicts_with', '[]')) x (id)
+    cross join lateral (values (a.subject_id, x.id::uuid), (x.id::uuid, a.subject_id)) p (one, other)
+  where a.kind = 'conflict' and a.run_id is null and a.subject_type = 'memory' and a.arguments ? 'conflicts_with'`;
+
+/** Takes the mark from entries that some were held against which are not so any more, unless they contradict others, too. */
+export async function undisputeMemories(tx: Tx, gone: readonly string[]): Promise<void> {
+  await tx.query(
+    `with pairs as materialized (${PAIRS})
+     update memory_entries e set status = 'active', version = version + 1, updated_at = now()
+      where e.status = 'disputed' and e.id <> all($1::uuid[]) and e.id in (select other from pairs where one = any($1::uuid[]))
+        and not exists (select from pairs p join memory_entries o on o.id = p.other
+          where p.one = e.id and o.status = 'disputed' and o.id <> all($1::uuid[]))`,
+    [gone],
+  );
+}
+
 /** Removes all about fragments or entries that are forgotten: either side may be their text. */
 export async function forgetConflicts(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.query(

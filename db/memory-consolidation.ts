@@ -50,15 +50,21 @@ export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Pro
   );
 }
 
+/** Whether an entry `e` may stand for `c` as well: of the same user and subject, loaded, trusted and there for as long as that. */
+const STANDS_FOR = `e.metadata->>'user_id' is not distinct from c.metadata->>'user_id'
+  and coalesce(e.metadata->>'subject' = c.metadata->>'subject', c.metadata->>'subject' is null)
+  and (e.is_profile or not c.is_profile) and (e.origin in ('user', 'agent') or c.origin not in ('user', 'agent'))
+  and (e.expires_at is null or e.expires_at >= c.expires_at)`;
+
 /** Entries of the long term, and other candidates, that are nearly or wholly the same text as a candidate. */
 export async function findSimilar(tx: Tx, agentId: string, ids: readonly string[]): Promise<SimilarEntry[]> {
   return tx.query<SimilarEntry>(
     `select c.id, o.id as other, o.content from memory_entries c join lateral (
         (select e.id, e.content from memory_entries e where e.tenant_id = c.tenant_id and e.content_hash = c.content_hash
-           and e.agent_id = $1 and e.id <> c.id and e.${LIVE} order by e.id limit 3)
+           and e.agent_id = $1 and e.id <> c.id and e.${LIVE} and ${STANDS_FOR} order by e.id limit 3)
         union
         (select n.id, n.content from (select e.id, e.content, e.embedding <=> c.embedding as distance from memory_entries e
-           where e.agent_id = $1 and e.id <> c.id and e.embedding_model = c.embedding_model and e.${LIVE}
+           where e.agent_id = $1 and e.id <> c.id and e.embedding_model = c.embedding_model and e.${LIVE} and ${STANDS_FOR}
            order by e.embedding <=> c.embedding limit 3) n where n.distance <= $3::float8)
       ) o on true where c.id = any($2::uuid[])`,
     [agentId, ids, 1 - DUPLICATE_COSINE],

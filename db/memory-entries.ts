@@ -122,15 +122,16 @@ export async function listVersions(tx: Tx, of: { agentId: string; rootId: string
   );
 }
 
-/** An entry with this very text that is live; undefined if there is none. */
+/** An entry with this very text that is live, of a user or of nobody where one is named; undefined if there is none. */
 export async function findSameText(
   tx: Tx,
-  of: { tenantId: string; agentId: string; hash: string },
+  of: { tenantId: string; agentId: string; hash: string; userId?: string | undefined },
 ): Promise<MemoryRow | undefined> {
   const [row] = await tx.query<MemoryRow>(
     `select ${MEMORY_COLUMNS} from memory_entries
-      where tenant_id = $1 and content_hash = $3 and agent_id = $2 and ${LIVE} order by id limit 1`,
-    [of.tenantId, of.agentId, of.hash],
+      where tenant_id = $1 and content_hash = $3 and agent_id = $2 and ${LIVE}
+        and ($4::text is null or coalesce(metadata->>'user_id', $4) = $4) order by id limit 1`,
+    [of.tenantId, of.agentId, of.hash, of.userId ?? null],
   );
   return row;
 }
@@ -181,16 +182,16 @@ export async function listMemories(
   return fetchRows<MemoryRow>(tx, query.orderBy('importance', 'desc').orderBy('id').limit(page.limit));
 }
 
-/** Takes an entry out of recall: another one, named by `by`, has taken its place. False if it was not live any more. */
+/** Takes an entry out of recall: another one, named by `by`, has taken its place. False if it was not live any more; one that was put away is only with `evenArchived`. */
 export async function supersedeMemory(
   tx: Tx,
-  of: { id: string; by: string; validTo: Date | null; reason: string | null },
+  of: { id: string; by: string; validTo: Date | null; reason: string | null; evenArchived?: boolean },
 ): Promise<boolean> {
   const rows = await tx.query(
     `update memory_entries set status = 'superseded', superseded_by = $2, valid_to = coalesce(valid_to, $3, now()),
         reason = coalesce($4, reason), updated_at = now()
-      where id = $1 and ${LIVE} returning id`,
-    [of.id, of.by, of.validTo, of.reason],
+      where id = $1 and (${LIVE} or $5::boolean and status = 'archived') returning id`,
+    [of.id, of.by, of.validTo, of.reason, of.evenArchived ?? false],
   );
   if (rows.length > 0) await tx.query('delete from memory_terms where entry_id = $1', [of.id]);
   return rows.length > 0;

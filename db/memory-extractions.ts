@@ -148,17 +148,18 @@ export async function listExtractions(
   return fetchRows<ExtractionRow>(tx, query.orderBy('turn_id', 'desc').limit(page.limit));
 }
 
-/** By index of a vector, as pgvector writes it: the texts of live entries that are nearly as near as the same text. */
+/** By index of a vector, as pgvector writes it: the texts of live entries, of a user or of nobody where one is named, that are nearly as near as the same text. */
 export async function findNearTexts(
   tx: Tx,
-  of: { agentId: string; model: string; vectors: readonly string[]; leastCosine: number },
+  of: { agentId: string; userId: string | undefined; model: string; vectors: readonly string[]; leastCosine: number },
 ): Promise<{ place: number; content: string }[]> {
   return tx.query(
     `select v.place::int - 1 as place, n.content from unnest($3::text[]) with ordinality as v (vector, place) cross join lateral (
         select e.content, e.embedding <=> v.vector::vector as distance from memory_entries e
          where e.agent_id = $1 and e.embedding_model = $2 and e.status in ('active', 'disputed')
+           and ($5::text is null or coalesce(e.metadata->>'user_id', $5) = $5)
          order by e.embedding <=> v.vector::vector limit 5) n
       where n.distance <= $4::float8`,
-    [of.agentId, of.model, of.vectors, 1 - of.leastCosine],
+    [of.agentId, of.model, of.vectors, 1 - of.leastCosine, of.userId ?? null],
   );
 }

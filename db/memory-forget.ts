@@ -1,7 +1,6 @@
 /** Forgets memories for good: rows, their versions, what was made from them, and what the archive has of them. */
 import type { Tx } from './database.ts';
-import { forgetConflicts } from './memory-conflicts.ts';
-import { LIVE } from './memory-entries.ts';
+import { forgetConflicts, undisputeMemories } from './memory-conflicts.ts';
 import { restoreMemories } from './memory-archive.ts';
 
 /** What forgetting removes, by kind. */
@@ -29,7 +28,10 @@ export async function findBySubject(tx: Tx, of: { agentId: string; subject: stri
   return rows.map(({ id }) => id);
 }
 
-/** All that goes when these go: their other versions, archived ones, and summaries, however many times removed. */
+/**
+ * All that goes when these go: their other versions, archived ones, summaries and what has corrected those, however many times
+ * removed; and what entries were made from or have taken in, which the archive has of them.
+ */
 export async function findForgetTargets(
   tx: Tx,
   of: { agentId: string; ids: readonly string[] },
@@ -37,17 +39,29 @@ export async function findForgetTargets(
   const rows = await tx.query<{ id: string; kind: keyof ForgetTargets }>(
     `with recursive every as materialized (
         select id, root_id, coalesce(made_from, '{}') as made_from, false as archived from memory_entries where agent_id = $1
-          and (made_from is not null or root_id in (select root_id from memory_entries where id = any($2::uuid[])
-            union select root_id from memory_archive where id = any($2::uuid[])))
+          and root_id in (select root_id from memory_entries where id = any($2::uuid[])
+            union select root_id from memory_archive where id = any($2::uuid[])
+            union select root_id from memory_entries where agent_id = $1 and made_from is not null)
         union all
         select id, root_id, coalesce((select array_agg(m::uuid) from jsonb_array_elements_text(
             case jsonb_typeof(entry->'made_from') when 'array' then entry->'made_from' else '[]' end) m), '{}'), true
           from memory_archive where agent_id = $1
+      ), links as materialized (
+        select m as source, e.id as target, 'made' as how from every e cross join unnest(e.made_from) m
+        union all
+        select e.id, m, 'source' from every e cross join unnest(e.made_from) m
+        union all
+        -- From each version to the first one of its fact, and back.
+        select unnest(array[v.id, v.first]), unnest(array[v.first, v.id]), 'version' from (
+          select id, first_value(id) over (partition by root_id order by id) as first from every) v where v.id <> v.first
+        union all
+        select (m->>'into')::uuid, (m->>'id')::uuid, 'merged' from memory_consolidations c
+          cross join jsonb_array_elements(c.diff->'merged') m where c.agent_id = $1 and c.reverted_at is null
       ), gone as (
-        select e.id, e.root_id, e.archived, false as summary from every e
-          where e.root_id in (select root_id from every where id = any($2::uuid[]))
+        select id, archived, false as summary from every where root_id in (select root_id from every where id = any($2::uuid[]))
         union
-        select e.id, e.root_id, e.archived, true from gone g join every e on g.id = any(e.made_from)
+        select e.id, e.archived, g.summary or l.how = 'made' from gone g join links l on l.source = g.id join every e on e.id = l.target
+          where l.how in ('made', 'version') or e.archived and (l.how = 'merged' or not g.summary)
       )
      select distinct on (id) id, case when archived then 'archive' when summary then 'summaries' else 'entries' end as kind
        from gone order by id, summary`,
@@ -68,6 +82,7 @@ export async function removeMemories(
       where e.id = any($1::uuid[]) and m.id <> all($2::uuid[])`,
     [targets.summaries, all],
   );
+  await undisputeMemories(tx, all);
   await forgetConflicts(tx, all);
   await tx.query('delete from memory_checks where subject_id = any($1::uuid[])', [all]);
   await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [all]);
@@ -117,12 +132,17 @@ export async function countInRuns(tx: Tx, ids: readonly string[]): Promise<numbe
   return row?.events ?? 0;
 }
 
-/** Live entries of the agent whose text has all of these words. */
-export async function findByText(tx: Tx, of: { agentId: string; text: string }): Promise<string[]> {
+/**
+ * Entries of the agent whose text has all of these words, whatever has become of them; with `literal` those whose text has
+ * this very text in it.
+ */
+export async function findByText(tx: Tx, of: { agentId: string; text: string; literal: boolean }): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
-    `select id from memory_entries where agent_id = $1 and ${LIVE}
-       and to_tsvector('english', left(content, 200000)) @@ plainto_tsquery('english', $2)`,
-    [of.agentId, of.text],
+    `select id from (select id, content from memory_entries where agent_id = $1
+        union all select id, entry->>'content' from memory_archive where agent_id = $1) every
+      where case when $3::boolean then strpos(lower(content), lower($2)) > 0
+        else to_tsvector('english', left(content, 200000)) @@ plainto_tsquery('english', $2) end`,
+    [of.agentId, of.text, of.literal],
   );
   return rows.map(({ id }) => id);
 }

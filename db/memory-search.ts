@@ -74,12 +74,18 @@ export async function findCandidates(
   }));
 }
 
-/** Entries that are always loaded, the most important first. */
-export async function listProfile(tx: Tx, agentId: string, limit: number): Promise<MemoryRow[]> {
+/** Entries that are always loaded, the most important first; not those that were true until some time ago. */
+export async function listProfile(
+  tx: Tx,
+  scope: Pick<MemoryScope, 'agentId' | 'ownedBy'>,
+  limit: number,
+): Promise<MemoryRow[]> {
+  const { condition, values } = withinScope(scope, 3);
   return tx.query<MemoryRow>(
     `select ${MEMORY_COLUMNS} from memory_entries where agent_id = $1 and is_profile and ${LIVE} and ${IN_FORCE}
+        and (valid_to is null or valid_to > now()) and ${condition}
       order by importance desc, id limit $2`,
-    [agentId, limit],
+    [scope.agentId, limit, ...values],
   );
 }
 

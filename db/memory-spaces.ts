@@ -301,7 +301,7 @@ export async function noteAccesses(
 ): Promise<void> {
   await tx.query(
     `insert into memory_accesses (id, tenant_id, memory_id, agent_id, operation, score)
-     select r.access, $1, r.id, case when $2 ~ '^[0-9a-f-]{36}$' then $2::uuid end, $3, r.score
+     select r.access, $1, r.id, case when $2 ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then $2::uuid end, $3, r.score
        from jsonb_to_recordset($4::jsonb) as r (access uuid, id uuid, score float8)`,
     [of.tenantId, of.agentId, of.operation, JSON.stringify(of.fragments)],
   );

@@ -6,6 +6,14 @@ import type { ApiContext } from './state.ts';
 /** An id in a path. Upper case is taken; ids are stored in lower case. */
 export const idParam = z.uuid().toLowerCase();
 
+/** A moment in whatever zone, in a year from 1 to 9999: beyond that neither Postgres nor an answer can name it. */
+export const timeParam = z.iso
+  .datetime({ offset: true })
+  .transform((text) => new Date(text))
+  .refine((at) => /^\d/.test(at.toISOString()) && at.getUTCFullYear() > 0, {
+    message: 'must be in a year from 1 to 9999 (UTC)',
+  });
+
 const MAX_ERRORS = 50;
 
 /** What the schema makes of the parameters in the path; those that it refuses name nothing that exists. Throws 404. */

@@ -12,7 +12,7 @@ import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
+import { idParam, timeParam } from '../kit/validate.ts';
 import {
   archivedMemory,
   forgetRequest,
@@ -27,7 +27,6 @@ import {
   presentRecalled,
   presentWithHistory,
   recalledMemory,
-  time,
 } from './schemas.ts';
 
 const ofAgent = z.strictObject({ id: idParam });
@@ -81,8 +80,8 @@ const list = defineRoute({
     run_id: idParam.optional(),
     subject: z.string().min(1).max(1000).optional(),
     user_id: z.string().min(1).max(200).optional(),
-    created_after: time.optional(),
-    created_before: time.optional(),
+    created_after: timeParam.optional(),
+    created_before: timeParam.optional(),
   }),
   responses: { 200: pageFields('entries', memory) },
   async handle({ caller, params, query, context }) {

@@ -4,10 +4,8 @@ import { LIMITS } from '../../core/limits.ts';
 import { isTrusted, MEMORY_ORIGINS, MEMORY_STATUSES, MEMORY_TYPES, memoryType } from '../../core/memory/entry.ts';
 import type { ArchiveRow, MemoryRow } from '../../modules/memory/read-memories.ts';
 import type { Recalled } from '../../modules/memory/recall.ts';
-import { idParam } from '../kit/validate.ts';
+import { idParam, timeParam } from '../kit/validate.ts';
 
-/** A moment, in whatever zone. */
-export const time = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
 const share = z.number().min(0).max(1);
 const content = z.string().trim().min(1).max(LIMITS.memoryChars);
 const metadata = z.record(z.string(), z.unknown()).refine((value) => JSON.stringify(value).length <= 65_536, {
@@ -27,9 +25,9 @@ export const newMemory = z.strictObject({
       '`subject`, `speaker`, `role`, `occurred_at`, `conversation_id`, `tags`, `profile` mean something to recall.',
     ),
   summary: z.string().max(LIMITS.memoryChars).optional(),
-  valid_from: time.optional(),
-  valid_to: time.optional(),
-  expires_at: time.nullish(),
+  valid_from: timeParam.optional(),
+  valid_to: timeParam.optional(),
+  expires_at: timeParam.nullish(),
 });
 
 export const memoryPatch = z
@@ -39,8 +37,8 @@ export const memoryPatch = z
     importance: share.optional(),
     metadata: metadata.optional(),
     status: z.enum(['active', 'disputed', 'archived']).optional(),
-    valid_to: time.optional(),
-    expires_at: time.optional(),
+    valid_to: timeParam.optional(),
+    expires_at: timeParam.optional(),
     reason: z.string().max(1000).optional(),
   })
   .refine((patch) => Object.entries(patch).some(([field, value]) => field !== 'reason' && value !== undefined), {
@@ -53,7 +51,7 @@ export const memoryQuery = z.strictObject({
   memory_types: z.array(memoryType).min(1).nullish(),
   top_k: z.int().min(1).max(LIMITS.recallEntries).default(LIMITS.recallDefault),
   min_score: share.optional(),
-  at: time.optional().describe('When it is asked, for times such as `last week`; now where absent.'),
+  at: timeParam.optional().describe('When it is asked, for times such as `last week`; now where absent.'),
 });
 
 export const forgetRequest = z

@@ -17,12 +17,11 @@ import { searchSpace } from '../../modules/memory/search-space.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { integerParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
+import { idParam, timeParam } from '../kit/validate.ts';
 
 const visibility = z.enum(['private', 'team', 'workflow', 'global']);
 const name = z.string().min(1).max(200);
 const agents = z.array(name).max(1000);
-const time = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
 const stamp = z.iso.datetime().nullable();
 
 const space = z
@@ -201,10 +200,10 @@ const write = defineRoute({
     conflict_type: z.enum(['concurrent_write', 'version_mismatch', 'semantic_conflict']).optional(),
     provenance: provenance.optional(),
     lifecycle: z
-      .strictObject({ expires_at: time.nullish(), retention_policy: z.string().max(200).nullish() })
+      .strictObject({ expires_at: timeParam.nullish(), retention_policy: z.string().max(200).nullish() })
       .optional(),
     retention_policy: z.string().max(200).optional(),
-    expires_at: time.optional(),
+    expires_at: timeParam.optional(),
   }),
   responses: { 201: written },
   async handle({ caller, body, context, idempotency }) {

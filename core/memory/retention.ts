@@ -8,13 +8,17 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   y: 365 * 86_400_000,
 };
 
+/** Beyond this year nothing can be named: that is for ever. */
+const LAST_MS = Date.UTC(9999, 11, 31);
+
 const SHORT = /^(\d{1,6})\s*(h|d|w|m|y|hours?|days?|weeks?|months?|years?)$/i;
 const ISO = /^P(?:(\d{1,6})Y)?(?:(\d{1,6})M)?(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(\d{1,6})H)?$/i;
 
 /** When what is written now goes: `30d`, `12 hours`, `6 months` or ISO 8601 (`P30D`). Any other policy is a name that sets no time. */
 export function retainedUntil(policy: string | null, now: Date): Date | null {
   const ms = policy === null ? 0 : lengthMs(policy.trim());
-  return ms > 0 ? new Date(now.getTime() + ms) : null;
+  const until = now.getTime() + ms;
+  return ms > 0 && until <= LAST_MS ? new Date(until) : null;
 }
 
 function lengthMs(policy: string): number {

@@ -53,3 +53,12 @@ export function shinglesOf(text: string, length: number): Set<string> {
   const count = Math.max(0, words.length - length + 1);
   return new Set(Array.from({ length: count }, (_, at) => words.slice(at, at + length).join(' ')));
 }
+
+/** Scripts that put no space between words. */
+const UNSPACED =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+
+/** Whether no search by words knows the words of a text: of a script that does not part them, or signs alone, such as an emoji. */
+export function isOneWord(text: string): boolean {
+  return UNSPACED.test(text) || (!/[\p{L}\p{N}]/u.test(text) && /\p{Extended_Pictographic}/u.test(text));
+}

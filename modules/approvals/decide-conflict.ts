@@ -130,6 +130,8 @@ async function resolve(tx: Tx, decider: Decider, { approval, decision, args }: R
   }
   const side: Side =
     typeof content === 'string' ? { content } : { keep: decision === 'approve' ? ('new' as const) : ('old' as const) };
-  const ids = { newer: id, older: String(asked['conflicts_with']) };
+  const also: unknown = asked['also_conflicts_with'];
+  const others = Array.isArray(also) ? also.map(String) : [];
+  const ids = { newer: id, older: String(asked['conflicts_with']), others };
   await resolveMemories(tx, decider, { agentId: String(asked['agent_id']), ids, side });
 }

@@ -6,6 +6,7 @@ import type { Tx } from '../../db/database.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
+import { endDisputes } from './conflicts.ts';
 import { checkContradictions } from './contradictions.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 import { requireMemory } from './read-memories.ts';
@@ -38,6 +39,9 @@ export async function changeMemory(
   const { content = entry.content, memory_type: type = entry.memory_type, reason = null } = patch;
   const isNewFact = content !== entry.content || type !== entry.memory_type;
   const next = isNewFact ? await supersede(tx, caller, { entry, patch: { ...patch, content, memory_type: type } }) : id;
+  if (entry.status === 'disputed' && (isNewFact || patch.status === 'archived')) {
+    await endDisputes(tx, { ...caller, memoryId: id });
+  }
   if (content !== entry.content && (patch.status ?? 'active') === 'active') {
     const { definition } = await requireAgent(tx, caller, agentId);
     const { tenantId, workspaceId } = caller;
@@ -82,7 +86,7 @@ async function supersede(
     from,
     entry,
   );
-  await supersedeMemory(tx, { id: entry.id, by: row.id, validTo: null, reason: null });
+  await supersedeMemory(tx, { id: entry.id, by: row.id, validTo: null, reason: null, evenArchived: true });
   await insertMemories(tx, [{ ...row, status: patch.status ?? 'active', reason: patch.reason ?? null }]);
   return row.id;
 }

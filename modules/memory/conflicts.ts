@@ -7,6 +7,8 @@ import {
   endConflict,
   insertConflict,
   listOpenConflicts,
+  listOpenDisputes,
+  undisputeMemories,
   type ConflictEnd,
   type ConflictSubject,
 } from '../../db/memory-conflicts.ts';
@@ -91,6 +93,22 @@ export async function settleConflicts(
   }: { tenantId: string; workspaceId: string; subjectId: string; keyId: string },
 ): Promise<void> {
   for (const id of await listOpenConflicts(tx, subjectId)) {
+    await closeConflict(
+      tx,
+      { tenantId, workspaceId, id },
+      { status: 'settled', decision: 'resolve', decidedBy: keyId },
+    );
+  }
+}
+
+/** An entry has been corrected, or put away: what it was held against is not disputed any more, and nobody is asked. */
+export async function endDisputes(
+  tx: Tx,
+  of: { tenantId: string; workspaceId: string; memoryId: string; keyId?: string },
+): Promise<void> {
+  const { tenantId, workspaceId, memoryId, keyId } = of;
+  await undisputeMemories(tx, [memoryId]);
+  for (const id of await listOpenDisputes(tx, memoryId)) {
     await closeConflict(
       tx,
       { tenantId, workspaceId, id },

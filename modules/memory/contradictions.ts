@@ -4,7 +4,13 @@ import { conflictSettings, type AgentDefinition } from '../../core/definition.ts
 import { conflict } from '../../core/errors.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import type { Tx } from '../../db/database.ts';
-import { disputeMemories, findLikeWords, insertCheck, listComparedTexts } from '../../db/memory-conflicts.ts';
+import {
+  disputeMemories,
+  findLikeWords,
+  insertCheck,
+  listComparedTexts,
+  undisputeMemories,
+} from '../../db/memory-conflicts.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
 import type { AuditedBy } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
@@ -44,7 +50,7 @@ export async function dispute(
   written: Omit<WrittenMemory, 'definition'>,
   others: readonly { id: string; content: string }[],
 ): Promise<void> {
-  const [first] = others;
+  const [first, ...more] = others;
   if (!first) return;
   const { agentId, entry } = written;
   const ids = others.map(({ id }) => id);
@@ -52,7 +58,13 @@ export async function dispute(
   await openConflict(tx, {
     ...written,
     subject: ['memory', entry.id],
-    sides: { agent_id: agentId, conflicts_with: first.id, version_a: first.content, version_b: entry.content },
+    sides: {
+      agent_id: agentId,
+      conflicts_with: first.id,
+      ...(more.length > 0 && { also_conflicts_with: more.map(({ id }) => id) }),
+      version_a: first.content,
+      version_b: entry.content,
+    },
     details: { agent_id: agentId, conflicts_with: ids },
     message: 'What was remembered now contradicts what was remembered before.',
   });
@@ -60,11 +72,14 @@ export async function dispute(
 
 export type Side = { keep: 'new' | 'old' } | { content: string };
 
-/** Decides between two entries: the one that is not so is superseded, or neither is and another text is. Throws 409 where either has changed since. */
+/**
+ * Decides between two entries: the one that is not so is superseded, or neither is and another text is. What else the newer one
+ * contradicts goes with the older one. Throws 409 where either of the two has changed since.
+ */
 export async function resolveMemories(
   tx: Tx,
   caller: Pick<Caller, 'tenantId' | 'keyId'>,
-  { agentId, ids, side }: { agentId: string; ids: { older: string; newer: string }; side: Side },
+  { agentId, ids, side }: { agentId: string; ids: { older: string; newer: string; others: string[] }; side: Side },
 ): Promise<void> {
   const [older, newer] = [await lockLive(tx, agentId, ids.older), await lockLive(tx, agentId, ids.newer)];
   const because = 'A person has decided between the two.';
@@ -73,12 +88,15 @@ export async function resolveMemories(
     const memory = { content: side.content, memory_type, importance, relevance_score, metadata, thread_id };
     const from = { tenantId: caller.tenantId, agentId, origin: 'user' as const, keyId: caller.keyId };
     const row = toMemoryRow(memory, from, newer);
-    for (const { id } of [older, newer]) await supersedeMemory(tx, { id, by: row.id, validTo: null, reason: because });
+    for (const id of [older.id, newer.id, ...ids.others])
+      await supersedeMemory(tx, { id, by: row.id, validTo: null, reason: because });
     await insertMemories(tx, [{ ...row, reason: because }]);
     return;
   }
   const [kept, gone] = side.keep === 'new' ? [newer, older] : [older, newer];
-  await supersedeMemory(tx, { id: gone.id, by: kept.id, validTo: null, reason: because });
+  const superseded = side.keep === 'new' ? [gone.id, ...ids.others] : [gone.id];
+  for (const id of superseded) await supersedeMemory(tx, { id, by: kept.id, validTo: null, reason: because });
+  await undisputeMemories(tx, superseded);
   await updateMemory(tx, { id: kept.id, set: { status: 'active' }, reason: because });
 }
 

@@ -20,6 +20,7 @@ import type { Tx } from '../../db/database.ts';
 import type { ExtractionJob } from '../../jobs/consolidation.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import { addMemory, embedSoon, hashOf, toMemoryRow, type Provenance } from './add-memory.ts';
+import { endDisputes } from './conflicts.ts';
 import { checkContradictions } from './contradictions.ts';
 import { modelOf } from './embed-memories.ts';
 import { proposeMemories, saidIn, type ExtractionContext, type Proposed } from './extract/propose.ts';
@@ -124,6 +125,7 @@ async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
     };
     const row = toMemoryRow(next, provenanceOf(learning, { content, origin }), entry);
     if (!(await supersedeMemory(tx, { id, by: row.id, validTo: learning.at, reason: null }))) continue;
+    if (entry.status === 'disputed') await endDisputes(tx, { ...owner, workspaceId: turn.workspace_id, memoryId: id });
     await insertMemories(tx, [{ ...row, reason: reason.slice(0, 1000) }]);
     superseded.push(row.id);
   }
@@ -151,14 +153,15 @@ async function gather(tx: Tx, { owner, turn, definition, shown, ...rest }: Learn
   const { proposed, model, vectors } = rest;
   const texts = proposed.proposal.add.map(({ content }) => content);
   const similar = new Map<string, string[]>();
+  const userId = turn.config.session?.user_id;
   for (const content of texts) {
-    const same = await findSameText(tx, { ...owner, hash: hashOf(content) });
+    const same = await findSameText(tx, { ...owner, userId, hash: hashOf(content) });
     if (same) similar.set(content, [same.content]);
   }
   const near =
     model === undefined || vectors === undefined || vectors.length === 0
       ? []
-      : await findNearTexts(tx, { agentId: owner.agentId, model, vectors, leastCosine: DUPLICATE_COSINE });
+      : await findNearTexts(tx, { agentId: owner.agentId, userId, model, vectors, leastCosine: DUPLICATE_COSINE });
   for (const { place, content } of near) {
     const text = texts[place] ?? '';
     similar.set(text, [...(similar.get(text) ?? []), content]);

@@ -1,5 +1,6 @@
 /** Forgets: shows first what would go, then removes it wherever it is. */
 import type { Caller } from '../../core/caller.ts';
+import { isOneWord } from '../../core/memory/words.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   countInRuns,
@@ -49,5 +50,5 @@ async function findIds(tx: Tx, agentId: string, what: ForgetRequest): Promise<re
   if ('ids' in what) return what.ids;
   return 'subject' in what
     ? findBySubject(tx, { agentId, subject: what.subject })
-    : findByText(tx, { agentId, text: what.query });
+    : findByText(tx, { agentId, text: what.query, literal: isOneWord(what.query) });
 }

@@ -35,8 +35,9 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
   const shared = await giveShared(context, turn, settings);
   const ownedBy = ownersOf(turn, settings);
   if (ownedBy === 'nobody') return shared;
-  const rows = await context.db.withTenant(tenantId, (tx) => listProfile(tx, agentId, LIMITS.recallEntries));
-  const profile = ownedBy ? rows.filter((row) => isOwned(row, ownedBy)) : rows;
+  const profile = await context.db.withTenant(tenantId, (tx) =>
+    listProfile(tx, { agentId, ownedBy }, LIMITS.recallEntries),
+  );
   const always = withinTokens(profile, settings.profileTokens, (row) => row.tokens);
   const loaded = always.map(({ id }) => ({ access: newId(), id, score: 1, why: { profile: 1 } }));
   if (loaded.length > 0)
@@ -59,17 +60,16 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
 }
 
 /** Whose entries a turn is given: undefined for all of the agent's. */
-function ownersOf({ userId, threadId }: AskingTurn, { scopes }: MemorySettings): Owners | 'nobody' | undefined {
+export function ownersOf(
+  { userId, threadId }: Pick<AskingTurn, 'userId' | 'threadId'>,
+  { scopes }: Pick<MemorySettings, 'scopes'>,
+): Owners | 'nobody' | undefined {
   if (!scopes || scopes.includes('agent')) return undefined;
   const owners = {
     userId: scopes.includes('user') ? userId : undefined,
     threadId: scopes.includes('thread') ? threadId : undefined,
   };
   return owners.userId === undefined && owners.threadId === undefined ? 'nobody' : owners;
-}
-
-function isOwned({ metadata, thread_id: thread }: MemoryRow, { userId, threadId }: Owners): boolean {
-  return (userId !== undefined && metadata['user_id'] === userId) || (threadId !== undefined && thread === threadId);
 }
 
 /** What is in spaces: those of the agent's teams, or all that let it in where the agent asks for that. Others may have written it. */

@@ -1,7 +1,7 @@
 /** The built-in tools `remember` and `recall`. */
 import { isTrusted, type MemoryType } from '../../core/memory/entry.ts';
 import { junkRuleOf, type JunkRule } from '../../core/memory/junk.ts';
-import type { AgentDefinition } from '../../core/definition.ts';
+import { memorySettings, type AgentDefinition } from '../../core/definition.ts';
 import { timeOf } from '../../core/memory/ranking.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { findAgent } from '../../db/agents.ts';
@@ -14,6 +14,7 @@ import { addMemory, embedSoon, hashOf, toMemoryRow, type NewMemory, type Provena
 import type { MemoryContext } from './context.ts';
 import { checkContradictions } from './contradictions.ts';
 import { modelOf } from './embed-memories.ts';
+import { ownersOf } from './give-memories.ts';
 import { recall } from './recall.ts';
 
 /** What became of a text that an agent wanted to remember. */
@@ -42,18 +43,19 @@ export async function rememberCall(context: MemoryContext, attempt: ToolAttempt)
   const done = await context.db.withTenant(tenantId, async (tx) => {
     const run = runId === '' ? undefined : await findRunRow(tx, runId);
     if (!run) return undefined;
+    const userId = run.config.session?.user_id;
     const memory = {
       content,
       memory_type: type,
       thread_id: run.thread_id,
-      metadata: subject === undefined ? {} : { subject },
+      metadata: { ...(subject !== undefined && { subject }), ...(userId !== undefined && { user_id: userId }) },
     };
     const place = await findCallPlace(tx, { runId, callId: attempt.toolCallId });
     // What was read before may have asked for it.
     const origin = place?.is_tainted ? ('tool' as const) : ('agent' as const);
     const at = { runId, turnId: place?.turn_id, seq: place?.seq ?? undefined };
     const from = { tenantId, agentId: run.agent_id, origin, ...at };
-    return { agentId: run.agent_id, result: await rememberText(tx, memory, from) };
+    return { agentId: run.agent_id, result: await rememberText(tx, { ...memory, userId }, from) };
   });
   if (!done) return NO_RUN;
   const { result, agentId } = done;
@@ -65,13 +67,18 @@ export async function rememberCall(context: MemoryContext, attempt: ToolAttempt)
   return { kind: 'succeeded', output: { ...result } };
 }
 
-/** Remembers a text unless a rule refuses it, or it is there already. */
-export async function rememberText(tx: Tx, memory: NewMemory, from: Provenance): Promise<Remembered> {
+/** Remembers a text unless a rule refuses it, or it is there already; what another user has said is not there for this one. */
+export async function rememberText(
+  tx: Tx,
+  { userId, ...memory }: NewMemory & { userId: string | undefined },
+  from: Provenance,
+): Promise<Remembered> {
   const { tenantId, agentId } = from;
-  const same = await findSameText(tx, { tenantId, agentId, hash: hashOf(memory.content) });
+  const same = await findSameText(tx, { tenantId, agentId, userId, hash: hashOf(memory.content) });
   if (same) return { id: same.id, added: false };
   const agent = await findAgent(tx, agentId);
-  const like = await findCandidates(tx, { agentId }, { text: memory.content, vector: undefined });
+  const found = await findCandidates(tx, { agentId }, { text: memory.content, vector: undefined });
+  const like = found.filter(({ metadata }) => userId === undefined || (metadata['user_id'] ?? userId) === userId);
   const known = { systemPrompt: agent ? promptOf(agent.definition) : '', recalled: like.map(({ content }) => content) };
   const refused = junkRuleOf(memory.content, known);
   if (refused) return { refused };
@@ -90,15 +97,17 @@ export function promptOf({ system_prompt: prompt }: AgentDefinition): string {
   return [prompt.role, prompt.instructions].filter(Boolean).join('\n');
 }
 
-/** `{query, top_k?} → {entries}`, as data with its provenance. */
+/** `{query, top_k?} → {entries}`, as data with its provenance; of the user and the thread alone where the agent keeps those apart. */
 export async function recallCall(context: MemoryContext, attempt: ToolAttempt): Promise<ToolOutcome> {
   const { query, top_k: topK = 5 } = attempt.arguments as { query: string; top_k?: number };
   const { tenantId, runId } = attempt;
-  const run = runId === '' ? undefined : await context.db.withTenant(tenantId, (tx) => findRunRow(tx, runId));
-  if (!run) return NO_RUN;
-  const owner = { tenantId, agentId: run.agent_id };
+  const asking = runId === '' ? undefined : await context.db.withTenant(tenantId, (tx) => findAsking(tx, runId));
+  if (!asking) return NO_RUN;
+  const { agentId, ownedBy } = asking;
+  if (ownedBy === 'nobody') return { kind: 'succeeded', output: { entries: [] } };
+  const owner = { tenantId, agentId };
   const question = { text: query, at: context.clock(), topK, model: await modelOf(context, owner) };
-  const hits = await recall(context, { ...owner, runId, operation: 'recall' }, question);
+  const hits = await recall(context, { ...owner, ownedBy, runId, operation: 'recall' }, question);
   const entries = hits.map(({ entry, score }) => ({
     id: entry.id,
     content: entry.content,
@@ -111,6 +120,20 @@ export async function recallCall(context: MemoryContext, attempt: ToolAttempt): 
   }));
   const isUntrusted = entries.some(({ trusted }) => !trusted);
   return { kind: 'succeeded', output: { entries }, ...(isUntrusted && { untrusted: true }) };
+}
+
+/** Whose run it is, and whose memories it may ask for. */
+async function findAsking(tx: Tx, runId: string) {
+  const run = await findRunRow(tx, runId);
+  const agent = run && (await findAgent(tx, run.agent_id));
+  if (!agent) return undefined;
+  const settings = memorySettings(agent.definition);
+  // What is shared is no entry of the agent's: where that alone is loaded, its own are all there to be asked for.
+  const isApart = settings.scopes?.some((scope) => scope === 'user' || scope === 'thread');
+  const ownedBy = isApart
+    ? ownersOf({ userId: run.config.session?.user_id, threadId: run.thread_id }, settings)
+    : undefined;
+  return { agentId: agent.id, ownedBy };
 }
 
 const NO_RUN: ToolOutcome = {

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { startTestApi, type TestApi } from '../support/api.ts';
+import { tablesWith } from '../support/find-text.ts';
+
+/** After each of these no table has the word any more, wherever it was. */
+describe('Forgetting, whatever has become of a memory', () => {
+  let api: TestApi;
+  let agent: string;
+
+  const consolidation = { min_age_hours: 0, max_tokens: 1, importance_threshold: 0.1, max_entry_tokens: 30 };
+  before(async () => {
+    api = await startTestApi();
+  });
+  after(() => api.close());
+  beforeEach(async () => {
+    const body = { name: `agent ${randomUUID()}`, memory_config: { consolidation } };
+    agent = (await api.call('POST', '/v1/agents', { body })).json.id;
+  });
+
+  const path = (rest = '') => `/v1/agents/${agent}/memory${rest}`;
+  const done = async (method: string, rest: string, body?: unknown) => {
+    const { status, json, text } = await api.call(method, path(rest), body === undefined ? {} : { body });
+    assert.ok(status < 300, text);
+    return json;
+  };
+  const add = async (content: string, more: object = {}): Promise<string> =>
+    (await done('POST', '', { content, memory_type: 'SEMANTIC', ...more })).id;
+  const correct = async (id: string, content: string): Promise<string> =>
+    (await done('PATCH', `/${id}`, { content })).id;
+  const forget = async (what: object) => (await done('POST', '/forget', what)).removed;
+  const left = (word: string) => tablesWith(api.context.db, word);
+  const short = { memory_type: 'SHORT_TERM', relevance_score: 1 };
+  const long = (word: string) =>
+    Array.from({ length: 30 }, (_, n) => `Ferry ${n} to ${word} island is on time.`).join(' ');
+  const consolidate = () => done('POST', '/consolidate', { strategy: 'importance' });
+  const only = async (): Promise<string> => (await done('GET', '')).entries[0].id;
+
+  it('finds by its words what has been corrected since, or put away', async () => {
+    const corrected = await add('Ada lives in Quokkaville.');
+    await correct(corrected, 'Ada lives in Bergen.');
+    await done('PATCH', `/${await add('Bob lives in Quokkaville.')}`, { status: 'archived' });
+    await add('Carl lives in Oslo.');
+    assert.deepEqual(await forget({ query: 'quokkaville' }), { entries: 3, summaries: 0, archive: 0, events: 0 });
+    assert.deepEqual(await left('quokkaville'), []);
+    assert.deepEqual((await done('GET', '')).entries.length, 1);
+  });
+
+  it('finds by its words what consolidation has moved to the archive', async () => {
+    await add('It was foggy in Quollville.', { memory_type: 'SHORT_TERM', relevance_score: 0 });
+    await add('The tram to Oslo was late.', { memory_type: 'SHORT_TERM', relevance_score: 0 });
+    const body = { name: `agent ${randomUUID()}`, memory_config: { consolidation: { importance_threshold: 0.9 } } };
+    const strict = (await api.call('PATCH', `/v1/agents/${agent}`, { body: { memory_config: body.memory_config } }))
+      .status;
+    assert.ok(strict < 300);
+    assert.equal((await consolidate()).evicted, 2);
+    assert.deepEqual(await forget({ query: 'quollville', dry_run: true }), {
+      entries: 0,
+      summaries: 0,
+      archive: 1,
+      events: 0,
+    });
+    await forget({ query: 'quollville' });
+    assert.deepEqual(await left('quollville'), []);
+    assert.equal((await done('GET', '/archive')).entries.length, 1);
+  });
+
+  it('takes with an entry what has corrected the summary that was made from it', async () => {
+    const source = await add(long('Numbatville'), short);
+    await consolidate();
+    await correct(await only(), 'The ferries to Numbatville are slow.');
+    assert.deepEqual(await forget({ ids: [source] }), { entries: 0, summaries: 2, archive: 1, events: 0 });
+    assert.deepEqual(await left('numbatville'), []);
+  });
+
+  it('takes with a summary what it was made from', async () => {
+    await add(long('Wombatville'), short);
+    await consolidate();
+    await done('DELETE', `/${await only()}`);
+    assert.deepEqual(await left('wombatville'), []);
+  });
+
+  it('takes with an entry what was merged into it, which no revert brings back', async () => {
+    const kept = await add('The kea of Keaville flies at noon.');
+    await add('The kea of Keaville flies at noon.', short);
+    const { consolidation_id: id, merged } = await consolidate();
+    assert.equal(merged, 1);
+    await done('DELETE', `/${kept}`);
+    assert.deepEqual(await left('keaville'), []);
+    assert.equal((await done('POST', `/consolidations/${id}/revert`)).restored, 0);
+    assert.deepEqual((await done('GET', '')).entries, []);
+  });
+
+  it('finds words of languages that put no space between them, and signs', async () => {
+    await add('彼女は東京に住んでいます。');
+    await add('The answer was 🦘 again.');
+    await add('They live in Oslo.');
+    assert.equal((await forget({ query: '東京' })).entries, 1);
+    assert.equal((await forget({ query: '🦘' })).entries, 1);
+    for (const query of ['the of and', "'", '%', '& | !', '❓'])
+      assert.equal((await forget({ query })).entries, 0, query);
+    assert.equal((await done('GET', '')).entries.length, 1);
+  });
+});

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
+import { addMemory, toMemoryRow, type NewMemory } from '../../../modules/memory/add-memory.ts';
+import { consolidateMemory } from '../../../modules/memory/consolidate-memory.ts';
+import { extractMemories } from '../../../modules/memory/extract-memories.ts';
+import { maintain } from '../../../modules/platform/maintain.ts';
+import type { MemoryOrigin } from '../../../core/memory/entry.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { tablesWith } from '../../support/find-text.ts';
+
+describe('Whose memories they are', () => {
+  let engine: Engine;
+  let agent: string;
+  const memory_config = { long_term: { enabled: true, extract: true, scopes: ['user' as const] } };
+
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+  beforeEach(async () => {
+    engine.say(() => text('noted'));
+    agent = await engine.agent({ memory_config, tools: ['remember', 'recall'] });
+  });
+
+  const add = (content: string, more: Partial<NewMemory> & { origin?: MemoryOrigin } = {}) => {
+    const { origin = 'user', ...rest } = more;
+    const from = { tenantId: engine.tenantId, agentId: agent, origin };
+    const row = toMemoryRow({ content, memory_type: 'SEMANTIC', ...rest }, from);
+    return engine.context.db.withTenant(engine.tenantId, (tx) => addMemory(tx, row));
+  };
+  const ask = async (user: string, message: string) => {
+    const { run } = await engine.start(agent, message, { config: { session: { user_id: user } } });
+    await engine.finish(run);
+    return run;
+  };
+  const given = async (run: string) =>
+    (await engine.log(run)).flatMap(({ type, payload }) =>
+      type === 'memory.retrieved' ? (payload.entries as { content: string }[]).map(({ content }) => content) : [],
+    );
+  const owners = async (content: string) =>
+    (
+      await engine.rows<{ of: string | null }>(
+        `select metadata->>'user_id' as of from memory_entries where agent_id = $1 and content = $2 order by id`,
+        agent,
+        content,
+      )
+    ).map(({ of }) => of);
+  const outputs = async (run: string) =>
+    (await engine.rows<{ output: unknown }>('select output from tool_calls where run_id = $1 order by id', run)).map(
+      ({ output }) => output,
+    );
+  const consolidate = () =>
+    engine.context.db.withTenant(engine.tenantId, (tx) =>
+      consolidateMemory(tx, {
+        tenantId: engine.tenantId,
+        agentId: agent,
+        definition: { name: 'a' },
+        strategy: 'importance',
+        maxEntries: 100,
+        at: new Date(),
+        keyId: null,
+      }),
+    );
+
+  it('is said where the agent remembers: another user does not recall it, nor finds it said already', async () => {
+    const content = 'The code of the garage is kept under the third stone.';
+    const remember = async (user: string) => {
+      engine.say([use({ name: 'remember', input: { content } }), text('ok')]);
+      await ask(user, 'Please remember where the code is.');
+    };
+    const recalled = async (user: string) => {
+      engine.say([use({ name: 'recall', input: { query: 'Where is the code of the garage?' } }), text('so')]);
+      const run = await ask(user, 'Where is the code of the garage?');
+      const [output] = (await outputs(run)) as { entries: { content: string }[] }[];
+      return [await given(run), output?.entries.map((entry) => entry.content)];
+    };
+    await remember('ada');
+    assert.deepEqual(await owners(content), ['ada']);
+    assert.deepEqual(await recalled('ada'), [[content], [content]]);
+    assert.deepEqual(await recalled('bob'), [[], []]);
+    await remember('bob');
+    await remember('bob');
+    assert.deepEqual(await owners(content), ['ada', 'bob']);
+    assert.deepEqual(await recalled('bob'), [[content], [content]]);
+  });
+
+  it('is learnt for each user, though another has said the same', async () => {
+    const content = 'I live in Oslo.';
+    const learn = async (user: string) => {
+      engine.say([
+        text('ok'),
+        use({ name: 'submit_memories', input: { add: [{ content, memory_type: 'SEMANTIC' }] } }),
+      ]);
+      await ask(user, content);
+      const [due] = await engine.rows<{ turn_id: string }>(
+        `select turn_id from memory_extractions where agent_id = $1 and status = 'due'`,
+        agent,
+      );
+      const of = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: due?.turn_id ?? '' };
+      return extractMemories(engine.context, of, new AbortController().signal);
+    };
+    const added = { added: 1, superseded: 0, refused: 0 };
+    assert.deepEqual([await learn('ada'), await learn('bob')], [added, added]);
+    assert.deepEqual(await learn('bob'), { added: 0, superseded: 0, refused: 1 });
+    assert.deepEqual(await owners(content), ['ada', 'bob']);
+  });
+
+  it('is kept by consolidation: what is of another user, trusted, loaded, or there for longer is not merged away', async () => {
+    const content = 'The ferry leaves at noon.';
+    const short = { memory_type: 'SHORT_TERM' as const, relevance_score: 1 };
+    await add(content, { metadata: { user_id: 'ada' }, expires_at: new Date(Date.now() + 3_600_000) });
+    await add(content, { metadata: { user_id: 'ada' }, origin: 'web' });
+    const others = [
+      { metadata: { user_id: 'bob' } },
+      { metadata: { user_id: 'ada', profile: true } },
+      { metadata: { user_id: 'ada', subject: 'ferries' } },
+    ];
+    for (const other of others) await add(content, { ...short, ...other });
+    assert.deepEqual([(await consolidate()).merged, (await owners(content)).length], [0, 5]);
+    await add(content, { ...short, metadata: { user_id: 'bob' } });
+    await add(content, { ...short, metadata: { user_id: 'ada' } });
+    assert.deepEqual([(await consolidate()).merged, (await owners(content)).length], [2, 5]);
+  });
+
+  it('always has the standing instructions of its user, however many more important ones others have', async () => {
+    for (let n = 0; n < 101; n++) {
+      await add(`Bob wants sign ${n}.`, { importance: 1, metadata: { user_id: 'bob', profile: true } });
+    }
+    await add('Ada wants short answers.', { importance: 0.1, metadata: { user_id: 'ada', profile: true } });
+    const until = new Date(Date.now() - 1000);
+    await add('Ada wants long answers.', { valid_to: until, metadata: { user_id: 'ada', profile: true } });
+    assert.deepEqual(await given(await ask('ada', 'hello')), ['Ada wants short answers.']);
+  });
+
+  it('is forgotten in runs of long ago, too', async () => {
+    await add('The password hint is kiwicanary.', { metadata: { user_id: 'ada' } });
+    engine.say([use({ name: 'recall', input: { query: 'What is the hint?' } }), text('I know it.')]);
+    const run = await ask('ada', 'What is the password hint?');
+    assert.match(JSON.stringify([await given(run), await outputs(run)]), /kiwicanary.*kiwicanary/);
+    await engine.tamper(`update memory_accesses set accessed_at = now() - interval '200 days' where run_id = $1`, run);
+    await maintain(engine.context, 'forget-old');
+    const { removed } = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      forgetMemories(tx, engine.caller, { agentId: agent, what: { query: 'kiwicanary' }, dryRun: false }),
+    );
+    assert.deepEqual(removed, { entries: 1, summaries: 0, archive: 0, events: 1 });
+    assert.deepEqual(await tablesWith(engine.context.db, 'kiwicanary'), []);
+  });
+});

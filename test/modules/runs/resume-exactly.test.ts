@@ -5,7 +5,7 @@ import { readThreadConversations } from '../../../modules/conversations/read-con
 import { updateAgent } from '../../../modules/agents/update-agent.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
-import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { openEngine, text, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import {
   assertSameRequests,

@@ -19,7 +19,7 @@ import type { Context } from '../governance/context.ts';
 import { announceAppended, appendToRun, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
-import { laterLook } from './advance/later-look.ts';
+import { laterLook, sooner, type Delay } from './advance/later-look.ts';
 import { beginDelegation } from './delegation/begin-delegation.ts';
 
 interface Look {
@@ -28,8 +28,8 @@ interface Look {
   run: RunRow;
   events: NewEvent[];
   calls: CallChange[];
-  /** Something is to be begun for which an agent has to become free. */
-  isBusy: boolean;
+  /** Why something is to be begun later. */
+  delay: Delay | undefined;
   created: Announcement[];
   cancelled: CancelledRun[];
 }
@@ -42,7 +42,7 @@ export async function advanceDelegations(
   const created: Announcement[] = [];
   const cancelled: CancelledRun[] = [];
   const appended = await appendToRun(context, ref, async (run, tx) => {
-    const look: Look = { context, tx, run, events: [], calls: [], isBusy: false, created, cancelled };
+    const look: Look = { context, tx, run, events: [], calls: [], delay: undefined, created, cancelled };
     for (const id of await listOrphans(tx, run.id)) {
       cancelled.push(...(await cancelChild(tx, { tenantId: ref.tenantId, runId: id }, 'nobody waits for it any more')));
     }
@@ -56,10 +56,10 @@ export async function advanceDelegations(
   return appended || cancelled.length > 0 ? 'advanced' : 'passed';
 }
 
-function changeOf({ run, events, calls, isBusy }: Look): AppendedChange | null {
-  if (events.length === 0 && !isBusy) return null;
+function changeOf({ run, events, calls, delay }: Look): AppendedChange | null {
+  if (events.length === 0 && !delay) return null;
   const ended = calls.map(({ id }) => id);
-  const outbox = isBusy && { outbox: [laterLook(run)] };
+  const outbox = delay && { outbox: [laterLook(run, delay)] };
   return { events, calls, ...outbox, ...(ended.length > 0 && { close_waits: ended, ...continuation(run) }) };
 }
 
@@ -70,8 +70,8 @@ async function advance(look: Look, delegation: Delegation): Promise<void> {
   if (delegation.task_status === 'cancelled') return settle(look, delegation, { status: 'failed', ...CANCELLED });
   try {
     const begun = await beginDelegation(look, delegation);
-    if (begun === 'busy') {
-      look.isBusy = true;
+    if (begun === 'busy' || begun === 'contended') {
+      look.delay = sooner(look.delay, begun);
       return;
     }
     look.created.push(begun.written);

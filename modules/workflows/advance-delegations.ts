@@ -15,6 +15,7 @@ import type { Tx } from '../../db/database.ts';
 import { listDelegations, listForsakenTasks, listOrphans, type Delegation } from '../../db/delegations.ts';
 import { cancelTaskRow, changeTask, type TaskChange } from '../../db/tasks.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
+import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendToRun, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { settlementChange } from '../run-log/settlement.ts';
@@ -30,6 +31,8 @@ interface Look {
   calls: CallChange[];
   /** Why something is to be begun later. */
   delay: Delay | undefined;
+  /** Skills that are to be looked at after the commit. */
+  untriedSkills: string[];
   created: Announcement[];
   cancelled: CancelledRun[];
 }
@@ -41,8 +44,9 @@ export async function advanceDelegations(
 ): Promise<'passed' | 'advanced'> {
   const created: Announcement[] = [];
   const cancelled: CancelledRun[] = [];
+  const untriedSkills: string[] = [];
   const appended = await appendToRun(context, ref, async (run, tx) => {
-    const look: Look = { context, tx, run, events: [], calls: [], delay: undefined, created, cancelled };
+    const look: Look = { context, tx, run, events: [], calls: [], delay: undefined, untriedSkills, created, cancelled };
     for (const id of await listOrphans(tx, run.id)) {
       cancelled.push(...(await cancelChild(tx, { tenantId: ref.tenantId, runId: id }, 'nobody waits for it any more')));
     }
@@ -53,6 +57,7 @@ export async function advanceDelegations(
   });
   for (const written of created) announceAppended(context, written);
   announceCancelled(context, cancelled);
+  if (untriedSkills.length > 0) await learnSkills(context, { tenantId: ref.tenantId, names: untriedSkills }, PATIENT);
   return appended || cancelled.length > 0 ? 'advanced' : 'passed';
 }
 

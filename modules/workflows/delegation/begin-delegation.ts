@@ -13,6 +13,7 @@ import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { changeTask, insertTasks, type NewTask } from '../../../db/tasks.ts';
 import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
 import { namesOf, toCandidate } from '../../agents/find-workers.ts';
+import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import { writeRun } from '../../runs/create-run.ts';
@@ -32,6 +33,7 @@ export interface DelegationLook {
   context: Context;
   tx: Tx;
   run: RunRow;
+  untriedSkills: string[];
 }
 
 interface Begun {
@@ -40,7 +42,7 @@ interface Begun {
 }
 
 /**
- * Answers why it is to be begun later, where it is. Throws a `DroverError`, which the
+ * Answers why it is to be begun later, where it is; `untriedSkills` are looked at first then. Throws a `DroverError`, which the
  * model reads, where nobody can do it, or where it hands on what it was asked itself.
  */
 export async function beginDelegation(look: DelegationLook, delegation: Delegation): Promise<Begun | Delay> {
@@ -126,7 +128,15 @@ async function chooseDelegate(
 ): Promise<Delegate | Delay> {
   if (agent !== undefined) return namedDelegate(look, agent);
   const asked = { required_capabilities: capability === undefined ? [] : [capability], max_cost_tokens };
-  const { others, matches } = await fitting(look, asked, new Map());
+  let fit = await fitting(look, asked, new Map());
+  if (fit.matches.length === 0 && capability !== undefined) {
+    const { context, tx } = look;
+    const untried = await untriedSkills(context, tx, [capability]);
+    look.untriedSkills.push(...untried);
+    if (untried.length > 0) return 'busy';
+    fit = await fitting(look, asked, await readSimilarSkills(context, tx, [capability]));
+  }
+  const { others, matches } = fit;
   if (matches.length === 0)
     throw nobody(capability ? `No agent has the capability "${capability}".` : 'There is no other agent.', []);
   const best = matches.find(({ id }) => isFree(others, id));

@@ -180,9 +180,7 @@ const compose = defineRoute({
       ...role,
       requirements: { max_cost_tokens: max_cost, ...known },
     }));
-    const composed = await context.db.withTenant(caller.tenantId, (tx) =>
-      composeTeamFor(tx, caller, { task: { ...task, required_roles: roles }, weights }),
-    );
+    const composed = await composeTeamFor(context, caller, { task: { ...task, required_roles: roles }, weights });
     return { status: 200, body: { team: composed } };
   },
 });

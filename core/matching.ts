@@ -30,7 +30,7 @@ export interface Match {
 /** By a skill that is required: names that mean much the same, with their similarity from 0 to 1. */
 export type SimilarSkills = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
-/** Similarity from which a skill of another name will do (002, "Algorithm 1"). */
+/** A skill of another name will do where it is more like it than this (002, "Algorithm 1"). */
 export const LEAST_SIMILARITY = 0.7;
 
 const WEIGHTS = { capability: 0.5, health: 0.25, cost: 0.15, availability: 0.1, preference: 0.1 };
@@ -96,7 +96,7 @@ export function findCapability<C extends { skill_name: string }>(
   if (exact) return exact;
   const likeness = ({ skill_name }: C) => similar.get(skill)?.get(skill_name) ?? 0;
   const [best] = known.toSorted((a, b) => likeness(b) - likeness(a));
-  return best && likeness(best) >= LEAST_SIMILARITY ? best : undefined;
+  return best && likeness(best) > LEAST_SIMILARITY ? best : undefined;
 }
 
 /** 0.6 of success and 0.4 of latency; an agent of which nothing is known counts as well. */

@@ -1,5 +1,5 @@
 /** Teams: who plays which role (002, "Algorithm 2: Dynamic Team Composition"), and how a team splits its work. Pure. */
-import { matchAgents, type Candidate, type Requirements } from './matching.ts';
+import { matchAgents, type Candidate, type Requirements, type SimilarSkills } from './matching.ts';
 
 export interface Role {
   name: string;
@@ -33,14 +33,14 @@ export interface ComposedMember {
 export function composeTeam(
   task: TeamTask,
   pool: readonly Candidate[],
-  weights: CompositionWeights,
+  { similar, ...weights }: CompositionWeights & { similar?: SimilarSkills | undefined },
 ): { team: ComposedMember[] } | { missing: string } {
   const team: ComposedMember[] = [];
   const used = new Set<string>();
   let remaining = task.budget;
   for (const role of inOrder(task)) {
     if (team.length >= task.max_team_size) break;
-    const best = bestFor(role, pool, { used, remaining, weights });
+    const best = bestFor(role, pool, { used, remaining, weights, similar });
     if (!best && role.required !== false) return { missing: role.name };
     if (!best) continue;
     team.push({ role: role.name, agent_id: best.id, expected_cost: best.cost });
@@ -64,16 +64,17 @@ interface Choice {
   used: ReadonlySet<string>;
   remaining: number;
   weights: CompositionWeights;
+  similar: SimilarSkills | undefined;
 }
 
 /** Who has been chosen already is not taken again where different agents are wanted. */
 function bestFor(
   role: Role,
   pool: readonly Candidate[],
-  { used, remaining, weights }: Choice,
+  { used, remaining, weights, similar }: Choice,
 ): { id: string; cost: number } | undefined {
   const { quality_weight, cost_weight, diversity_weight } = weights;
-  const [best] = matchAgents(role.requirements ?? {}, pool)
+  const [best] = matchAgents(role.requirements ?? {}, pool, similar)
     .filter(({ id }) => diversity_weight <= 0 || !used.has(id))
     .map(({ id, score }) => ({ id, score, cost: expectedCost(pool, id, role) }))
     .filter(({ cost }) => cost <= remaining)

@@ -85,7 +85,7 @@ export async function listSimilarSkills(
          where embedding_model = $3 order by embedding <=> $1::vector limit ${MOST_SIMILAR}`;
   const values = model === 'offline' ? [asked.vector, least] : [asked.vector, least, model];
   return tx.query(
-    `select name, similarity::float8 from (${near}) near where similarity >= $2 order by similarity desc`,
+    `select name, similarity::float8 from (${near}) near where similarity > $2 order by similarity desc`,
     values,
   );
 }

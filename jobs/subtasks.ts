@@ -35,9 +35,12 @@ export const SUBTASKS = defineJob({
   },
 });
 
-/** Id of the job that looks at a workflow again after a while: nothing was appended to its log, whose position it would share. */
-export function lookJobId(runId: string, at: Date): string {
-  return `look-${runId}-${Math.ceil(at.getTime() / 1000)}`;
+/**
+ * Id of the job that looks at a workflow again after a while: nothing was appended to its log, whose position it would share.
+ * There is one in each step of time.
+ */
+export function lookJobId(runId: string, at: Date, stepMs = 1000): string {
+  return `look-${runId}-${Math.ceil(at.getTime() / stepMs)}`;
 }
 
 /** Id of the look at a workflow that waits for the children which one look has begun, by the first of them. */

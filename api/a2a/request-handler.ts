@@ -1,9 +1,9 @@
 /** A2A's operations (protocol 1.0) over runs: a task is a run, a context its thread. */
 import { TaskState, type Message, type SendMessageRequest, type StreamResponse, type Task } from '@a2a-js/sdk';
-import { TaskNotFoundError } from '@a2a-js/sdk/errors';
+import { TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { z } from 'zod';
-import { badRequest, forbidden } from '../../core/errors.ts';
+import { badRequest, DroverError, forbidden } from '../../core/errors.ts';
 import type { EventType } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -37,9 +37,12 @@ export function a2aOperations(request: A2aRequest): A2ARequestHandler {
     getTask: ({ id, historyLength }) => readTask(request, runOf(id), historyLength),
     async cancelTask({ id }) {
       const { context, caller } = request;
-      await readTask(request, runOf(id));
-      await cancelRun(context, { tenantId: caller.tenantId, runId: id, by: caller }, 'cancelled over A2A');
-      return readTask(request, id);
+      const runId = runOf(id);
+      await readTask(request, runId);
+      await cancelRun(context, { tenantId: caller.tenantId, runId, by: caller }, 'cancelled over A2A').catch(
+        notCancelable,
+      );
+      return readTask(request, runId);
     },
     async *resubscribe({ id }) {
       yield* follow(request, runOf(id));
@@ -47,6 +50,12 @@ export function a2aOperations(request: A2aRequest): A2ARequestHandler {
     listTasks: (params) => listTasks(request, params),
     ...pushOperations(request),
   };
+}
+
+/** What has ended in another way has an error of the protocol's own. */
+function notCancelable(error: unknown): never {
+  if (error instanceof DroverError && error.code === 'conflict') throw new TaskNotCancelableError(error.message);
+  throw error;
 }
 
 function runOf(taskId: string): string {

@@ -10,6 +10,8 @@ const fraction = z
   .regex(/^(0(\.\d+)?|1(\.0+)?)$/, 'must be a number from 0 to 1')
   .transform(Number);
 
+const rounded = (score: number) => Math.round(score * 10_000) / 10_000;
+
 const found = z
   .object({
     id: z.uuid(),
@@ -18,6 +20,15 @@ const found = z
     description: z.string().optional(),
     status: agent.shape.status,
     match_score: z.number(),
+    match_parts: z
+      .object({
+        capability: z.number(),
+        health: z.number(),
+        cost: z.number(),
+        availability: z.number(),
+        preference: z.number(),
+      })
+      .describe('What the score is made of: 0.5, 0.25, 0.15, 0.1 and 0.1 of them.'),
     capabilities: z.array(z.unknown()),
     health: z.record(z.string(), z.unknown()),
   })
@@ -46,7 +57,14 @@ const discover = defineRoute({
       name: row.definition.name,
       ...(row.definition.description !== undefined && { description: row.definition.description }),
       status: row.status,
-      match_score: Math.round(row.score * 10_000) / 10_000,
+      match_score: rounded(row.score),
+      match_parts: {
+        capability: rounded(row.parts.capability),
+        health: rounded(row.parts.health),
+        cost: rounded(row.parts.cost),
+        availability: rounded(row.parts.availability),
+        preference: rounded(row.parts.preference),
+      },
       capabilities: row.definition.capabilities ?? [],
       health: row.health,
     }));

@@ -37,6 +37,8 @@ export interface DiscoveredAgent {
   definition: AgentDefinition;
   status: AgentStatus;
   score: number;
+  /** What the score is made of. */
+  parts: Match['parts'];
   health: Candidate['health'] & { last_active?: string };
 }
 
@@ -75,12 +77,12 @@ async function shownOf(tx: Tx, matches: readonly Match[], workers: readonly Work
   const byId = new Map(workers.map((worker) => [worker.id, worker]));
   const agents = new Map((await listAgentsById(tx, ids)).map((agent) => [agent.id, agent]));
   const lastActive = await readLastActive(tx, ids);
-  return matches.flatMap(({ id, score }) => {
+  return matches.flatMap(({ id, score, parts }) => {
     const [worker, agent] = [byId.get(id), agents.get(id)];
     if (!worker || !agent) return [];
     const at = lastActive.get(id);
     const health = { ...toCandidate(worker).health, ...(at && { last_active: at.toISOString() }) };
-    return [{ id, definition: agent.definition, status: agent.status, score, health }];
+    return [{ id, definition: agent.definition, status: agent.status, score, parts, health }];
   });
 }
 
@@ -97,14 +99,22 @@ function isFit(
   return skills.every((skill) => findCapability(skill, fitting, similar) !== undefined);
 }
 
-/** A team for a task out of the workspace's agents. Throws 422 `InsufficientAgents` with the role that nobody can play. */
+/**
+ * A team for a task out of the workspace's agents, whose skills may have other names that mean much the same. Throws 422
+ * `InsufficientAgents` with the role that nobody can play.
+ */
 export async function composeTeamFor(
-  tx: Tx,
-  caller: Caller,
+  context: Pick<ProcessContext, 'db' | 'embeddings' | 'log'>,
+  { tenantId, workspaceId }: Caller,
   { task, weights }: { task: TeamTask; weights: CompositionWeights },
 ): Promise<ComposedMember[]> {
-  const pool = await listWorkers(tx, { workspaceId: caller.workspaceId, skills: [] });
-  const composed = composeTeam(task, pool.map(toCandidate), weights);
+  const skills = task.required_roles.flatMap(({ requirements }) => requirements?.required_capabilities ?? []);
+  if (skills.length > 0) await learnSkills(context, { tenantId, names: skills }, HASTY);
+  const composed = await context.db.withTenant(tenantId, async (tx) => {
+    const similar = await readSimilarSkills(context, tx, skills);
+    const pool = await listWorkers(tx, { workspaceId, skills: [] });
+    return composeTeam(task, pool.map(toCandidate), { ...weights, similar });
+  });
   if ('team' in composed) return composed.team;
   throw new DroverError('InsufficientAgents', 422, `No agent can play the role ${composed.missing}.`, {
     extra: { role: composed.missing },

@@ -15,11 +15,12 @@ import type { Tx } from '../../db/database.ts';
 import { listDelegations, listForsakenTasks, listOrphans, type Delegation } from '../../db/delegations.ts';
 import { cancelTaskRow, changeTask, type TaskChange } from '../../db/tasks.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
+import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendToRun, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
-import { laterLook } from './advance/later-look.ts';
+import { laterLook, sooner, type Delay } from './advance/later-look.ts';
 import { beginDelegation } from './delegation/begin-delegation.ts';
 
 interface Look {
@@ -28,8 +29,10 @@ interface Look {
   run: RunRow;
   events: NewEvent[];
   calls: CallChange[];
-  /** Something is to be begun for which an agent has to become free. */
-  isBusy: boolean;
+  /** Why something is to be begun later. */
+  delay: Delay | undefined;
+  /** Skills that are to be looked at after the commit. */
+  untriedSkills: string[];
   created: Announcement[];
   cancelled: CancelledRun[];
 }
@@ -41,8 +44,9 @@ export async function advanceDelegations(
 ): Promise<'passed' | 'advanced'> {
   const created: Announcement[] = [];
   const cancelled: CancelledRun[] = [];
+  const untriedSkills: string[] = [];
   const appended = await appendToRun(context, ref, async (run, tx) => {
-    const look: Look = { context, tx, run, events: [], calls: [], isBusy: false, created, cancelled };
+    const look: Look = { context, tx, run, events: [], calls: [], delay: undefined, untriedSkills, created, cancelled };
     for (const id of await listOrphans(tx, run.id)) {
       cancelled.push(...(await cancelChild(tx, { tenantId: ref.tenantId, runId: id }, 'nobody waits for it any more')));
     }
@@ -53,13 +57,14 @@ export async function advanceDelegations(
   });
   for (const written of created) announceAppended(context, written);
   announceCancelled(context, cancelled);
+  if (untriedSkills.length > 0) await learnSkills(context, { tenantId: ref.tenantId, names: untriedSkills }, PATIENT);
   return appended || cancelled.length > 0 ? 'advanced' : 'passed';
 }
 
-function changeOf({ run, events, calls, isBusy }: Look): AppendedChange | null {
-  if (events.length === 0 && !isBusy) return null;
+function changeOf({ run, events, calls, delay }: Look): AppendedChange | null {
+  if (events.length === 0 && !delay) return null;
   const ended = calls.map(({ id }) => id);
-  const outbox = isBusy && { outbox: [laterLook(run)] };
+  const outbox = delay && { outbox: [laterLook(run, delay)] };
   return { events, calls, ...outbox, ...(ended.length > 0 && { close_waits: ended, ...continuation(run) }) };
 }
 
@@ -70,8 +75,8 @@ async function advance(look: Look, delegation: Delegation): Promise<void> {
   if (delegation.task_status === 'cancelled') return settle(look, delegation, { status: 'failed', ...CANCELLED });
   try {
     const begun = await beginDelegation(look, delegation);
-    if (begun === 'busy') {
-      look.isBusy = true;
+    if (begun === 'busy' || begun === 'contended') {
+      look.delay = sooner(look.delay, begun);
       return;
     }
     look.created.push(begun.written);

@@ -24,7 +24,7 @@ import { announceCancelled } from '../runs/cancel-children.ts';
 import { failure } from '../runs/end-run.ts';
 import { concluded, plainConclusion, recordedConclusion, statusAfter } from './advance/conclude.ts';
 import { announceChildren } from './advance/announce-children.ts';
-import { laterLook } from './advance/later-look.ts';
+import { laterLook, type Delay } from './advance/later-look.ts';
 import { settleTasks } from './advance/settle-tasks.ts';
 import { foresee, startTasks } from './advance/start-tasks.ts';
 import { become, newStep, type WorkflowStep } from './advance/workflow-step.ts';
@@ -114,13 +114,13 @@ async function look(step: WorkflowStep): Promise<AppendedChange | null> {
   // What is suspended begins nothing; whoever lifts the suspension looks again.
   if (suspendedBy(governance, run.agent_id)) return stand(step);
   if (step.tasks.length === 0 && (await howFar(tx, run.id)) === 'nothing') return ask(step, 'plan');
-  const { isBusy } = await startTasks(step);
+  const { delay } = await startTasks(step);
   await askAboutFailed(step);
   const failed = step.tasks.find((task) => isLost(step, task));
   if (failed) return fail(step, failed);
-  if (step.workflow.is_planning) return goOnPlanning(step, isBusy);
+  if (step.workflow.is_planning) return goOnPlanning(step, delay);
   if (await isDone(step)) return answer(step);
-  return wait(step, isBusy);
+  return wait(step, delay);
 }
 
 /** What runs, or has failed, says already that it is not. */
@@ -129,10 +129,10 @@ async function isDone({ tasks, tx, run }: WorkflowStep): Promise<boolean> {
 }
 
 /** What was planned so far is under way; where nobody writes the rest of the plan any more, somebody asks for it anew. */
-async function goOnPlanning(step: WorkflowStep, isBusy: boolean): Promise<AppendedChange | null> {
+async function goOnPlanning(step: WorkflowStep, delay: Delay | undefined): Promise<AppendedChange | null> {
   const change = await ask(step, 'plan');
-  if (!isBusy) return change;
-  return { events: step.events, outbox: [laterLook(step.run)] };
+  if (!delay) return change;
+  return { events: step.events, outbox: [laterLook(step.run, delay)] };
 }
 
 /** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
@@ -200,10 +200,10 @@ async function askAboutFailed(step: WorkflowStep): Promise<void> {
 }
 
 /** `awaiting_human` while people are asked, else `executing`; a job only where an agent has to become free. */
-function wait(step: WorkflowStep, isBusy: boolean): AppendedChange | null {
+function wait(step: WorkflowStep, delay: Delay | undefined): AppendedChange | null {
   const isAsked = step.tasks.some(({ approval_status }) => approval_status === 'pending');
   settleStatus(step, isAsked ? 'awaiting_human' : 'executing');
-  return pause(step, isBusy);
+  return pause(step, delay);
 }
 
 function settleStatus({ run, events }: WorkflowStep, to: 'awaiting_human' | 'executing'): void {
@@ -214,9 +214,9 @@ function settleStatus({ run, events }: WorkflowStep, to: 'awaiting_human' | 'exe
   events.push({ ...changed, payload: { ...changed.payload, ...waiting_for } });
 }
 
-function pause({ run, events }: WorkflowStep, isBusy = false): AppendedChange | null {
-  if (events.length === 0 && run.dormant && !isBusy) return null;
-  return { events, ...(isBusy ? { outbox: [laterLook(run)] } : { dormant: true }) };
+function pause({ run, events }: WorkflowStep, delay: Delay | undefined): AppendedChange | null {
+  if (events.length === 0 && run.dormant && !delay) return null;
+  return { events, ...(delay ? { outbox: [laterLook(run, delay)] } : { dormant: true }) };
 }
 
 /** Not dormant, so that whoever lifts the suspension finds the run; an outbox takes that mark away, even an empty one. */

@@ -154,6 +154,18 @@ describe('an agent over A2A', () => {
     await waitUntil('the model is asked', () => api.model.asked('hang say never').length === 1);
     const cancelled = await client.cancelTask({ tenant: '', id: task.id, metadata: undefined });
     assert.equal(stateOf(cancelled), TaskState.TASK_STATE_CANCELED);
+    const again = await client.cancelTask({ tenant: '', id: task.id, metadata: undefined });
+    assert.equal(stateOf(again), TaskState.TASK_STATE_CANCELED);
+  });
+
+  it('says of a task that has ended in another way that it cannot be cancelled', async () => {
+    const { id } = await say(words('say done'));
+    await assert.rejects(client.cancelTask({ tenant: '', id, metadata: undefined }), {
+      name: 'TaskNotCancelableError',
+    });
+    await assert.rejects(client.cancelTask({ tenant: '', id: newId(), metadata: undefined }), {
+      name: 'TaskNotFoundError',
+    });
   });
 
   it('lists its tasks by pages, of a context or a state, and of nobody else', async () => {

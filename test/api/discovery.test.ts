@@ -55,10 +55,29 @@ describe('looking for agents', () => {
     assert.equal((await read(`/v1/tasks/${task}`)).assignment.assigned_agent_id, id);
   });
 
+  it('gives what is delegated, and a role of a team, to whoever does something like it', async () => {
+    const { id } = await skilled('fiscal', 'fiscal law');
+    const task = { required_roles: [{ name: 'lawyer', requirements: { required_capabilities: ['tax law'] } }] };
+    const compose = () => api.call('POST', '/v1/teams/compose', { key, body: { task } });
+    // The model is loaded with the first question, which need not wait for it.
+    await waitUntil('a team is found', async () => (await compose()).status === 200);
+    assert.equal((await compose()).json.team[0].agent_id, id);
+    const input = { capability: 'taxation law', description: 'What is 1+1?' };
+    const examples = [{ question: 'Have it done.', steps: [{ tool: 'delegate', input }], answer: 'It is done.' }];
+    const lead = await make('/v1/agents', { name: 'lead', tools: ['delegate'], system_prompt: { examples } });
+    const run = await make(`/v1/agents/${lead.id}/runs`, { input: { message: 'Have it done.' } }, 202);
+    await waitUntil('it is done', async () => (await read(`/v1/runs/${run.run_id}`)).status === 'completed');
+    const [delegated] = (await read('/v1/tasks')).tasks;
+    assert.deepEqual([delegated.status, delegated.assignment?.assigned_agent_id], ['completed', id]);
+  });
+
   it('shows what the runs of seven days have come to, and what was registered before there are any', async () => {
     const { id } = await make('/v1/agents', { name: 'h', health: { success_rate_7d: 0.5, avg_latency_ms: 9000 } });
     const health = async () => (await read('/v1/agents/discover')).agents[0].health;
     assert.deepEqual(await health(), { success_rate_7d: 0.5, avg_latency_ms: 9000 });
+    const { match_score, match_parts } = (await read('/v1/agents/discover')).agents[0];
+    assert.deepEqual(match_parts, { capability: 1, health: 0.3, cost: 1, availability: 1, preference: 0 });
+    assert.equal(match_score, 0.5 + 0.25 * 0.3 + 0.15 + 0.1);
     const { run_id } = await make(`/v1/agents/${id}/runs`, { input: { message: 'What is 1+1?' } }, 202);
     await waitUntil('it ends', async () => (await read(`/v1/runs/${run_id}`)).status === 'completed');
     const { success_rate_7d, avg_latency_ms, avg_tokens_per_task, last_active } = await health();

@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict';
-import { availabilityScore, costScore, healthScore, matchAgents, type Candidate } from '../../core/matching.ts';
+import {
+  availabilityScore,
+  costScore,
+  findCapability,
+  healthScore,
+  matchAgents,
+  type Candidate,
+} from '../../core/matching.ts';
 import { composeTeam, majority, planOfTeam, type TeamTask } from '../../core/team.ts';
 
 const candidate = (id: string, skills: Record<string, number>, more: Partial<Candidate> = {}): Candidate => ({
@@ -52,6 +59,37 @@ describe('matching agents to tasks', () => {
     );
     near(preferred?.score, 0.9105);
     assert.deepEqual(Object.keys(match?.parts ?? {}), ['capability', 'health', 'cost', 'availability', 'preference']);
+  });
+
+  it('takes the skill of the very name, else the one most like it, above 0.7', () => {
+    const similar = new Map([
+      [
+        'law',
+        new Map([
+          ['jurisprudence', 0.9],
+          ['legal advice', 0.8],
+          ['logic', 0.7],
+        ]),
+      ],
+    ]);
+    for (const [skills, expected] of [
+      [{ jurisprudence: 1, law: 0.1 }, 'law'],
+      [{ 'legal advice': 1, jurisprudence: 0.2 }, 'jurisprudence'],
+      [{ 'legal advice': 0.3 }, 'legal advice'],
+      [{ logic: 1 }, undefined],
+      [{ cooking: 1 }, undefined],
+      [{}, undefined],
+    ] as const) {
+      const { capabilities } = candidate('one', skills);
+      assert.equal(findCapability('law', capabilities, similar)?.skill_name, expected, JSON.stringify(skills));
+    }
+    // 0.5 × 0.2 + 0.25 + 0.15 + 0.1
+    const [match] = matchAgents(
+      { required_capabilities: ['law'] },
+      [candidate('one', { jurisprudence: 0.2 })],
+      similar,
+    );
+    near(match?.score, 0.6);
   });
 
   it('leaves out whoever lacks a skill or is excluded, and puts the best first', () => {
@@ -118,6 +156,40 @@ describe('composing a team', () => {
       return 'team' in composed ? composed.team[0]?.agent_id : undefined;
     };
     assert.deepEqual([who(1, 0), who(0, 1)], ['pen', 'all']);
+  });
+
+  it('weighs quality, and cost as a share of what is left, as the document does', () => {
+    const roles = [{ name: 'writer', requirements: { required_capabilities: ['writing'] } }];
+    // Match: 0.95 of `all`, 0.8 of `pen`. Cost: 1 − 2000 ÷ budget, and 1 − 1000 ÷ budget.
+    for (const [quality_weight, budget, expected] of [
+      [0.21, 10_000, 'all'],
+      [0.19, 10_000, 'pen'],
+      [1.01, 2000, 'all'],
+      [0.99, 2000, 'pen'],
+      [100, 1999, 'pen'],
+    ] as const) {
+      const how = { diversity_weight: 0.2, cost_weight: 0.3, quality_weight };
+      const composed = composeTeam(task({ required_roles: roles, budget }), [all, pen], how);
+      assert.ok('team' in composed);
+      assert.equal(composed.team[0]?.agent_id, expected, `${quality_weight} of ${budget}`);
+    }
+  });
+
+  it('has one play two roles only where diversity counts for nothing, and takes a skill of another name', () => {
+    const who = (diversity_weight: number) => composeTeam(task(), [all], { ...weights, diversity_weight });
+    assert.deepEqual(who(0.2), { missing: 'writer' });
+    assert.deepEqual(who(0), {
+      team: [
+        { role: 'supervisor', agent_id: 'all', expected_cost: 4000 },
+        { role: 'writer', agent_id: 'all', expected_cost: 2000 },
+      ],
+    });
+    const author = candidate('author', { 'creative writing': 0.9 });
+    const similar = new Map([['writing', new Map([['creative writing', 0.8]])]]);
+    const roles = { required_roles: [{ name: 'writer', requirements: { required_capabilities: ['writing'] } }] };
+    assert.deepEqual(composeTeam(task(roles), [author], weights), { missing: 'writer' });
+    const composed = composeTeam(task(roles), [author], { ...weights, similar });
+    assert.deepEqual(composed, { team: [{ role: 'writer', agent_id: 'author', expected_cost: 0 }] });
   });
 });
 

@@ -7,6 +7,7 @@ import { findTeam } from '../../../db/teams.ts';
 import { listWorkers, type WorkerFilter, type WorkerRow } from '../../../db/workers.ts';
 import { namesOf, toCandidate } from '../../agents/find-workers.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
+import type { Delay } from './later-look.ts';
 import type { WorkflowStep } from './workflow-step.ts';
 
 export interface Worker {
@@ -15,8 +16,8 @@ export interface Worker {
   score?: number;
 }
 
-/** `busy`: whoever could do it has as many tasks as it takes at a time. `none`: nobody can. */
-export type WorkerChoice = Worker | 'busy' | 'none';
+/** `none`: nobody can do it. Else why nobody does it now. */
+export type WorkerChoice = Worker | Delay | 'none';
 
 /**
  * Without required skills, and where no agent is named, the workflow's own agent does it; without one, any agent of its team,
@@ -45,8 +46,8 @@ export async function chooseWorker(step: WorkflowStep, task: ScheduledTask): Pro
   if (usable.length === 0) return (await isAwaited(step, wanted)) ? 'busy' : 'none';
   const favourite = usable.find(({ id }) => id === preferred);
   const chosen = (favourite ? [favourite] : usable).find(({ id }) => isFree(found, id));
-  if (!chosen || !(await takePlace(step, found, chosen.id))) return 'busy';
-  return toWorker(chosen, wanted);
+  if (!chosen) return 'busy';
+  return (await takePlace(step, found, chosen.id)) ?? toWorker(chosen, wanted);
 }
 
 interface Wanted {
@@ -131,18 +132,22 @@ export function isFree(workers: readonly WorkerRow[], id: string): boolean {
   return (worker?.running ?? 0) < (worker?.definition.constraints?.max_concurrent_tasks ?? Infinity);
 }
 
-/** Of several workflows that see the same agent free at the same time, as many get it as it takes. Whoever gets it starts, or fails to. */
+/**
+ * Of several workflows that see the same agent free at the same time, as many get it as it takes. Whoever gets it starts, or
+ * fails to; who does not is told why.
+ */
 export async function takePlace(
   { tx, places = new Map() }: Pick<WorkflowStep, 'tx'> & Partial<Pick<WorkflowStep, 'places'>>,
   workers: readonly WorkerRow[],
   id: string,
-): Promise<boolean> {
+): Promise<Delay | undefined> {
   const most = workers.find((each) => each.id === id)?.definition.constraints?.max_concurrent_tasks;
-  if (most === undefined) return true;
+  if (most === undefined) return undefined;
   const running = places.get(id) ?? (await holdTaskPlaces(tx, id));
-  if (running === undefined || running >= most) return false;
+  if (running === undefined) return 'contended';
+  if (running >= most) return 'busy';
   places.set(id, running + 1);
-  return true;
+  return undefined;
 }
 
 function toWorker({ id, score }: Match, { task, preferred, isOpen }: Wanted): Worker {

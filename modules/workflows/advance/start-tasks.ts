@@ -11,6 +11,7 @@ import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, countStart, lookUpOwn, type Worker } from './choose-worker.ts';
+import { sooner, type Delay } from './later-look.ts';
 import { fail } from './settle-tasks.ts';
 import { acceptHandoff, handedOver, isHandedByStrangers, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
@@ -30,11 +31,11 @@ export function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState
   return STATES[status];
 }
 
-/** Starts as many as there is room for; answers whether one has to wait for an agent that is busy, or is tried again at once. */
-export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean }> {
+/** Starts as many as there is room for; answers why one has to wait for an agent, or is tried again at once. */
+export async function startTasks(step: WorkflowStep): Promise<{ delay: Delay | undefined }> {
   const next = await nextTasks(step);
   // Few of them have their inputs read while it is found out who works on them.
-  const [{ starts, isBusy }, inputs] = await Promise.all([
+  const [{ starts, delay }, inputs] = await Promise.all([
     chooseWorkers(step, next),
     next.length > 0 && next.length <= TOGETHER ? readInputs(step, next) : undefined,
   ]);
@@ -43,19 +44,19 @@ export async function startTasks(step: WorkflowStep): Promise<{ isBusy: boolean 
     await startAll(step, together, inputs ?? (await readInputs(step, tasksOf(together))));
   }
   const isPending = next.some(({ id }) => step.tasks.find((task) => task.id === id)?.status === 'pending');
-  return { isBusy: isBusy || isPending };
+  return { delay: delay ?? (isPending ? 'busy' : undefined) };
 }
 
 async function chooseWorkers(
   step: WorkflowStep,
   next: readonly ScheduledTask[],
-): Promise<{ starts: Start[]; isBusy: boolean }> {
+): Promise<{ starts: Start[]; delay: Delay | undefined }> {
   const starts: Start[] = [];
-  let isBusy = false;
+  let delay: Delay | undefined;
   for (const task of next) {
     const isHanded = task.status === 'awaiting_handoff';
     const worker = isHanded ? await targetOf(step, task) : await chooseWorker(step, task);
-    if (worker === 'busy') isBusy = true;
+    if (worker === 'busy' || worker === 'contended') delay = sooner(delay, worker);
     else if (worker === 'none' && isHanded) await refuseHandoff(step, task, NOT_TAKEN);
     else if (worker === 'none') await fail(step, task, { error: NOBODY, tokens: null, isFinal: true });
     else {
@@ -63,7 +64,7 @@ async function chooseWorkers(
       starts.push({ task, worker });
     }
   }
-  return { starts, isBusy };
+  return { starts, delay };
 }
 
 const tasksOf = (starts: readonly Start[]) => starts.map(({ task }) => task);

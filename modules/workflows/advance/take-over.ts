@@ -46,7 +46,7 @@ export async function targetOf(step: WorkflowStep, task: ScheduledTask): Promise
   const found = await listWorkers(step.tx, { workspaceId: step.workflow.workspace_id, skills: [], ids });
   if (found.length === 0) return 'none';
   const agentId = handoff.target_agent_id;
-  return (await takePlace(step, found, agentId)) ? { agentId, reason: 'handoff' } : 'busy';
+  return (await takePlace(step, found, agentId)) ?? { agentId, reason: 'handoff' };
 }
 
 /** The target works on it, in this run. */

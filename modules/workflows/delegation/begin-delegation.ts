@@ -4,7 +4,7 @@ import { unchangedBrief } from '../../../core/brief.ts';
 import { DroverError } from '../../../core/errors.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { canonicalJson } from '../../../core/ids.ts';
-import { matchAgents } from '../../../core/matching.ts';
+import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTeamOfRun, listBriefs, type Delegation } from '../../../db/delegations.ts';
@@ -12,11 +12,13 @@ import { findTeam } from '../../../db/teams.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { changeTask, insertTasks, type NewTask } from '../../../db/tasks.ts';
 import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
-import { toCandidate } from '../../agents/find-workers.ts';
+import { namesOf, toCandidate } from '../../agents/find-workers.ts';
+import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import { writeRun } from '../../runs/create-run.ts';
 import { isFree, takePlace } from '../advance/choose-worker.ts';
+import type { Delay } from '../advance/later-look.ts';
 
 interface Asked {
   description: string;
@@ -26,22 +28,31 @@ interface Asked {
   max_cost_tokens?: number;
 }
 
+/** What a look at a run that delegates knows, and what is left to it. */
+export interface DelegationLook {
+  context: Context;
+  tx: Tx;
+  run: RunRow;
+  untriedSkills: string[];
+}
+
 interface Begun {
   written: Announcement;
   event: Pick<Extract<NewEvent, { type: 'task.assigned' }>, 'type' | 'payload'>;
 }
 
-/** `busy`: whoever could do it has as many tasks as it takes. Throws a `DroverError`, which the model reads, where nobody can do it, or where it hands on what it was asked itself. */
-export async function beginDelegation(
-  { context, tx, run }: { context: Context; tx: Tx; run: RunRow },
-  delegation: Delegation,
-): Promise<Begun | 'busy'> {
+/**
+ * Answers why it is to be begun later, where it is; `untriedSkills` are looked at first then. Throws a `DroverError`, which the
+ * model reads, where nobody can do it, or where it hands on what it was asked itself.
+ */
+export async function beginDelegation(look: DelegationLook, delegation: Delegation): Promise<Begun | Delay> {
+  const { context, tx, run } = look;
   const { id, task_status } = delegation;
   const asked = delegation.arguments as unknown as Asked;
   await mustBeNew(tx, run, asked.description);
-  const worker = await chooseDelegate(tx, run, asked);
+  const worker = await chooseDelegate(look, asked);
   if (task_status === null) await insertTasks(tx, [taskOf(run, id, asked)]);
-  if (worker === 'busy') return 'busy';
+  if (worker === 'busy' || worker === 'contended') return worker;
   const { autonomy_level } = run.config;
   const { max_cost_tokens } = asked;
   const { body, written } = await writeRun(context, tx, {
@@ -112,35 +123,60 @@ interface Delegate {
 
 /** A member of the team in whose workflow the run works, else any agent of the workspace; never the one that asks. */
 async function chooseDelegate(
-  tx: Tx,
-  run: RunRow,
+  look: DelegationLook,
   { agent, capability, max_cost_tokens }: Asked,
-): Promise<Delegate | 'busy'> {
-  const teamId = await findTeamOfRun(tx, run.id);
-  const team = teamId === undefined ? undefined : await findTeam(tx, teamId);
-  const ids = team?.members.map(({ agent_id }) => agent_id);
-  const skills = agent === undefined && capability !== undefined ? [capability] : [];
-  const filter = { workspaceId: run.workspace_id, skills: skills.map((skill) => [skill]) };
-  const found = await listWorkers(tx, { ...filter, ...(ids && { ids }) });
-  const others = found.filter(({ id }) => id !== run.agent_id);
-  if (agent !== undefined) {
-    const named = others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);
-    if (!named) throw nobody(`There is no agent "${agent}" to delegate to.`, others);
-    if (!isFree(others, named.id) || !(await takePlace({ tx }, others, named.id))) return 'busy';
-    return { agentId: named.id, autonomyLevel: levelOf(named), reason: 'named' };
+): Promise<Delegate | Delay> {
+  if (agent !== undefined) return namedDelegate(look, agent);
+  const asked = { required_capabilities: capability === undefined ? [] : [capability], max_cost_tokens };
+  let fit = await fitting(look, asked, new Map());
+  if (fit.matches.length === 0 && capability !== undefined) {
+    const { context, tx } = look;
+    const untried = await untriedSkills(context, tx, [capability]);
+    look.untriedSkills.push(...untried);
+    if (untried.length > 0) return 'busy';
+    fit = await fitting(look, asked, await readSimilarSkills(context, tx, [capability]));
   }
-  const matches = matchAgents({ required_capabilities: skills, max_cost_tokens }, others.map(toCandidate));
+  const { others, matches } = fit;
   if (matches.length === 0)
     throw nobody(capability ? `No agent has the capability "${capability}".` : 'There is no other agent.', []);
   const best = matches.find(({ id }) => isFree(others, id));
   const row = others.find(({ id }) => id === best?.id);
-  if (!best || !row || !(await takePlace({ tx }, others, row.id))) return 'busy';
-  return {
-    agentId: row.id,
-    autonomyLevel: levelOf(row),
-    reason: 'matched',
-    score: Math.round(best.score * 1000) / 1000,
-  };
+  if (!best || !row) return 'busy';
+  const score = Math.round(best.score * 1000) / 1000;
+  const delegate: Delegate = { agentId: row.id, autonomyLevel: levelOf(row), reason: 'matched', score };
+  return (await takePlace(look, others, row.id)) ?? delegate;
+}
+
+async function namedDelegate(look: DelegationLook, agent: string): Promise<Delegate | Delay> {
+  const others = await listOthers(look, []);
+  const named = others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);
+  if (!named) throw nobody(`There is no agent "${agent}" to delegate to.`, others);
+  if (!isFree(others, named.id)) return 'busy';
+  const delegate: Delegate = { agentId: named.id, autonomyLevel: levelOf(named), reason: 'named' };
+  return (await takePlace(look, others, named.id)) ?? delegate;
+}
+
+interface Wanted {
+  required_capabilities: string[];
+  max_cost_tokens: number | undefined;
+}
+
+/** Those that could do it, best first. */
+async function fitting(
+  look: DelegationLook,
+  wanted: Wanted,
+  similar: SimilarSkills,
+): Promise<{ others: WorkerRow[]; matches: Match[] }> {
+  const others = await listOthers(look, namesOf(wanted.required_capabilities, similar));
+  return { others, matches: matchAgents(wanted, others.map(toCandidate), similar) };
+}
+
+async function listOthers({ tx, run }: DelegationLook, skills: readonly (readonly string[])[]): Promise<WorkerRow[]> {
+  const teamId = await findTeamOfRun(tx, run.id);
+  const team = teamId === undefined ? undefined : await findTeam(tx, teamId);
+  const ids = team?.members.map(({ agent_id }) => agent_id);
+  const found = await listWorkers(tx, { workspaceId: run.workspace_id, skills, ...(ids && { ids }) });
+  return found.filter(({ id }) => id !== run.agent_id);
 }
 
 function levelOf({ definition }: WorkerRow): number {

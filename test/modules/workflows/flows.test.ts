@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { joinJobId, SUBTASKS } from '../../../jobs/subtasks.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
-import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
@@ -72,6 +72,40 @@ if (MODES.includes('full')) {
         tasks.map(() => 'unknown'),
         'whoever ends a child looks itself',
       );
+    });
+
+    it('get a look of their own where they begin after a person has answered, which goes on like the other', async () => {
+      const agent = await engine.agent({ tools: ['ask_user'] });
+      const released = new Promise<void>((resolve) => (release = resolve));
+      engine.say(async (request) => {
+        const asked = JSON.stringify(request.messages);
+        if (/"Do [bc]\./.test(asked)) await released;
+        if (!/"Do a\./.test(asked) || asked.includes('tool_result')) return text('done');
+        return use({ name: 'ask_user', input: { question: 'Which?' } });
+      });
+      const id = await startWorkflow(engine, [subtask('a'), subtask('b'), subtask('c', 'a')], { agentId: agent });
+      const childOf = async (name: string) => (await read(id)).tasks.find((each) => each.name === name)?.run_id ?? '';
+      await waitUntil('a asks', async () => {
+        const run = await childOf('a');
+        if (run === '') return false;
+        const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
+        return status === 'awaiting_human' && (await (await jobOf(id, 'a')).job?.getState()) === 'completed';
+      });
+      await engine.post(agent, await childOf('a'), 'The first.');
+      await waitUntil('c is under way', async () => (await (await jobOf(id, 'c')).job?.getState()) === 'active');
+      const looks = [(await jobOf(id, 'b')).job?.parent?.id ?? '', (await jobOf(id, 'c')).job?.parent?.id ?? ''];
+      assert.equal(new Set(looks).size, 2);
+      const queue = engine.context.queues.queue(SUBTASKS.name);
+      for (const look of looks) {
+        assert.match(look, /^next-/);
+        assert.equal(await queue.getJobState(look), 'waiting-children');
+      }
+      release();
+      await waitUntil('the workflow is done', completed(id));
+      for (const look of looks)
+        await waitUntil('the look has come', async () => (await queue.getJobState(look)) === 'completed');
+      const children = await engine.rows('select id from runs where parent_run_id = $1', id);
+      assert.equal(children.length, 3, 'nothing was done twice');
     });
 
     it('lose nothing with a queue that is emptied', async () => {

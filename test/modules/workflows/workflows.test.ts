@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import { listLostJoins } from '../../../db/task-upkeep.ts';
+import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
@@ -16,6 +18,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { readRows } from '../../support/queries.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
 import { statusOfRun } from '../../support/queries.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
 const FIRST = '00000000-0000-0000-0000-000000000000';
@@ -111,6 +114,31 @@ describe('The scheduler of a workflow', () => {
     const [small, large] = [await joins(70), await joins(400)];
     assert.ok(large < 400, `${large} of 800`);
     assert.ok(large <= 2 * small, `${small} rows of 140 tasks, ${large} of 800`);
+  });
+
+  it('looks again soon where another workflow is just about to give the agent a task, and later where it has as many as it takes', async () => {
+    const one = await engine.agent({ constraints: { max_concurrent_tasks: 1 } });
+    const id = await start([subtask('a')], { agentId: one });
+    const delays = async (run: string) => {
+      const jobs = await engine.context.queues.queue(SUBTASKS.name).getDelayed();
+      return jobs.filter(({ data }) => data.runId === run).map(({ opts }) => opts.delay ?? 0);
+    };
+    await engine.context.db.withTenant(engine.tenantId, async (tx) => {
+      assert.equal(await holdTaskPlaces(tx, one), 0);
+      await advance(id);
+    });
+    await waitUntil('the look is sent', async () => (await delays(id)).length === 1);
+    const [soon = 0] = await delays(id);
+    assert.ok(soon >= 100 && soon < 300, `${soon} ms`);
+    assert.equal((await task(id, 'a')).status, 'pending');
+    await advance(id);
+    assert.equal((await task(id, 'a')).status, 'in_progress');
+    const other = await start([subtask('b')], { agentId: one });
+    await advance(other);
+    await waitUntil('the look is sent', async () => (await delays(other)).length === 1);
+    assert.deepEqual(await delays(other), [1000]);
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: other });
   });
 
   it('goes on where the rows do not say what is ready', async () => {

@@ -47,6 +47,10 @@ export const LIMITS = {
   /** What is read at once of a log for a stream, and for a page of events, in bytes; a single event may be larger. */
   streamPageBytes: 1024 * 1024,
   eventsPageBytes: 4 * 1024 * 1024,
+  /** For which a stream stays open while the database is away, in seconds. */
+  streamRetrySeconds: 30,
+  /** Between two pieces of an answer that are told; the first is told at once. */
+  streamFrameMs: 16,
   /** Pieces of answers that a stream keeps for a reader which does not keep up, in characters; more are left out. */
   streamDeltaChars: 256 * 1024,
   /** What a client may keep as `extras` of a thread, in bytes of JSON. */

@@ -1,6 +1,7 @@
 /** A session of an ACP connection: what its client is shown, asked and answered. */
 import type { SessionNotification } from '@agentclientprotocol/sdk';
 import type { TurnInput } from '../../core/events.ts';
+import { digestOf } from '../../core/ids.ts';
 import { toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { stopTurnOf } from '../../modules/sessions/client-thread.ts';
@@ -106,12 +107,19 @@ async function replay({ context, caller, sessionId: threadId, tell, signal }: Se
   return stands;
 }
 
+const ID_USED = 'This _meta.drover.id was used for another prompt of the session; a new one needs an id of its own.';
+
 async function prompt(session: Session, { input, id, mode }: Prompt): Promise<Stop> {
   const { context, caller, agentId, sessionId: threadId, signal } = session;
   const before = await readShownTurn(context, caller, threadId);
   const asked = { thread: threadId, input };
-  const route = 'ACP session/prompt';
-  const idempotency = { tenantId: caller.tenantId, route, body: asked, ...(id !== undefined && { key: id }) };
+  const idempotency = {
+    tenantId: caller.tenantId,
+    route: 'ACP session/prompt',
+    body: asked,
+    // Clients count their own prompts: the same id on another thread is another prompt.
+    ...(id !== undefined && { key: digestOf({ thread: threadId, id }), reused: ID_USED }),
+  };
   const { turn, waiting } = await say(context, { caller, agentId, threadId, input, mode, idempotency });
   if (waiting === undefined) return stopOf(session, turn, before?.turnId === turn.turnId ? before.head : undefined);
   const watching = watchMessage(context, {

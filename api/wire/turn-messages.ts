@@ -1,5 +1,6 @@
 /** What the user says while a turn is open, and what becomes of it. */
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+import { closeText } from './turn-text.ts';
 import type { Change, TurnView, UserMessage } from './turn-view.ts';
 
 type Payload = Record<string, unknown>;
@@ -19,10 +20,13 @@ export function dequeueMessage(view: TurnView, { seq, turn_id: turnId }: LoggedE
   const message = view.messages.find(({ id }) => id === payload['message_id']);
   if (!message) return [];
   const isRead = payload['as'] === 'steer';
+  // It was read before the next step began: pieces of that which have overtaken the log are told again after it.
+  const isAhead = isRead && view.parts.some((part) => part.kind !== 'call' && part.isOpen);
+  const closed = isAhead ? closeText(view, { isVoid: true }) : [];
   message.status = isRead ? 'read' : 'begun';
   message.place = view.parts.length;
   message.next = isRead ? null : { turnId: turnId ?? '', seq };
-  return [changed(message)];
+  return [...closed, changed(message)];
 }
 
 /** What a turn was asked, or was told meanwhile. */

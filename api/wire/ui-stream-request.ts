@@ -43,10 +43,15 @@ export function inputOf(body: z.output<typeof uiStreamBody>): TurnInput | undefi
   }
   const last = sentOf(body);
   if (last?.role !== 'user') return undefined;
-  const text = last.parts.flatMap((each) => (each.type === 'text' ? [String(each['text'])] : [])).join('\n');
+  const text = last.parts.flatMap((each) => (each.type === 'text' ? [wordsOf(each)] : [])).join('\n');
   if (text === '') throw refuse('messages', 'The last message has no text.');
   const attachments = last.parts.filter(({ type }) => type === 'file').map(toAttachment);
   return { message: text, ...(attachments.length > 0 && { attachments }) };
+}
+
+function wordsOf({ text }: Part): string {
+  if (typeof text === 'string') return text;
+  throw refuse('messages', 'A text part of the last message has no text.');
 }
 
 /** What the last message answers of what is open. */

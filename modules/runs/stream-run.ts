@@ -6,6 +6,7 @@ import type { Database } from '../../db/database.ts';
 import { findRun } from '../../db/runs.ts';
 import { coalesced } from '../../lib/coalesce.ts';
 import type { Context } from '../governance/context.ts';
+import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import { listenToRun, type Delta, type RunNotices } from './streams/run-notices.ts';
 
 export interface StreamRequest {
@@ -50,6 +51,11 @@ export async function* streamRun(context: Context, request: StreamRequest): Asyn
   }
 }
 
+/** Reads for a stream that is open: the database may be away for a while, and whoever watches need not notice. */
+export function whileOpen<T>({ signal }: Pick<StreamRequest, 'signal'>, read: () => Promise<T>): Promise<T> {
+  return retryWhileUnavailable(read, { forMs: LIMITS.streamRetrySeconds * 1000, signal });
+}
+
 /** The first items of a stream from a position on, and whether nothing could follow them. */
 export function lookAhead(
   context: Context,
@@ -59,19 +65,20 @@ export function lookAhead(
 }
 
 async function* follow(context: Context, request: StreamRequest, notices: RunNotices): AsyncGenerator<StreamItem> {
+  const { withReasoning = false } = request;
   const at = { seq: request.after, finishedStep: 0, quietSinceMs: performance.now() };
   for (;;) {
-    const page = await readPage(context, { ...request, after: at.seq });
+    const page = await whileOpen(request, () => readPage(context, { ...request, after: at.seq }));
     for (const event of page.events) {
       // What came while the page was read was said before it.
-      if (isStep(event)) yield* piecesOf(notices, { after: at.finishedStep, step: event.step ?? 0 });
+      if (isStep(event)) yield* piecesOf(notices, { after: at.finishedStep, step: event.step ?? 0, withReasoning });
       yield { kind: 'logged', event };
       if (isStep(event)) at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
     }
     if (page.isOver || page.endsTurn) return;
     at.seq = page.lastSeq;
     if (page.events.length > 0) at.quietSinceMs = performance.now();
-    if (!page.hasMore) yield* live(notices, at, request.withReasoning ?? false);
+    if (!page.hasMore) yield* live(notices, at, withReasoning);
     if (request.signal.aborted) return;
   }
 }
@@ -81,10 +88,18 @@ function isStep({ type, payload }: LoggedEvent): boolean {
   return type === 'model.responded' && !(typeof payload === 'object' && payload !== null && 'tool' in payload);
 }
 
-function* piecesOf(notices: RunNotices, steps: { after: number; step: number }): Generator<StreamItem> {
+function* piecesOf(
+  notices: RunNotices,
+  steps: { after: number; step: number; withReasoning: boolean },
+): Generator<StreamItem> {
   for (const piece of notices.takePieces(steps.step)) {
-    if (piece.delta.type === 'text' && piece.step > steps.after) yield piece;
+    if (isShown(piece, steps.withReasoning) && piece.step > steps.after) yield piece;
   }
+}
+
+/** Where nothing else was asked for, reasoning is shown once it is whole (docs/api.md, Streams). */
+function isShown({ delta }: Extract<Delta, { kind: 'delta' }>, withReasoning: boolean): boolean {
+  return delta.type === 'text' || withReasoning;
 }
 
 /** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */
@@ -93,14 +108,13 @@ async function* live(
   at: { seq: number; finishedStep: number; quietSinceMs: number },
   withReasoning: boolean,
 ): AsyncGenerator<StreamItem> {
-  // Where nothing else was asked for, reasoning is shown once it is whole (docs/api.md, Streams).
-  const isShown = ({ delta }: Extract<Delta, { kind: 'delta' }>) => delta.type === 'text' || withReasoning;
   for (;;) {
     const notice = await notices.next(at.seq, at.quietSinceMs + LIMITS.streamPingSeconds * 1000);
     if (notice === 'look') return;
     at.quietSinceMs = performance.now();
     if (notice === 'quiet') yield { kind: 'ping' };
-    else if (notice.kind === 'progress' || (isShown(notice) && notice.step > at.finishedStep)) yield notice;
+    else if (notice.kind === 'progress' || (isShown(notice, withReasoning) && notice.step > at.finishedStep))
+      yield notice;
   }
 }
 

@@ -6,7 +6,7 @@ import { findFollowedRun, findSessionHead, findTurnStart, type FollowedRun } fro
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
 import { listenToThread, type ThreadNotices } from '../runs/listen-to-thread.ts';
-import { streamRun, type StreamItem } from '../runs/stream-run.ts';
+import { streamRun, whileOpen, type StreamItem } from '../runs/stream-run.ts';
 import { requireSession } from './session.ts';
 
 export interface SessionStreamRequest {
@@ -79,7 +79,9 @@ async function* followRun(
   { run, after, notices }: { run: FollowedRun; after: number; notices: ThreadNotices },
 ): AsyncGenerator<SessionStreamItem> {
   const { tenantId, types, signal } = request;
-  const start = await context.db.withTenant(tenantId, (tx) => findTurnStart(tx, { runId: run.id, seq: after }));
+  const start = await whileOpen(request, () =>
+    context.db.withTenant(tenantId, (tx) => findTurnStart(tx, { runId: run.id, seq: after })),
+  );
   const from = Math.max(0, start - 1);
   for await (const item of streamRun(context, { tenantId, runId: run.id, after: from, types, signal })) {
     if (item.kind === 'logged') {
@@ -97,6 +99,7 @@ async function* followRun(
   }
 }
 
-function look(context: Context, { tenantId, sessionId: id }: SessionStreamRequest, place: number) {
-  return context.db.withTenant(tenantId, (tx) => findFollowedRun(tx, { id, place }));
+function look(context: Context, request: SessionStreamRequest, place: number) {
+  const { tenantId, sessionId: id } = request;
+  return whileOpen(request, () => context.db.withTenant(tenantId, (tx) => findFollowedRun(tx, { id, place })));
 }

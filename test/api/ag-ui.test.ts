@@ -40,6 +40,22 @@ describe('AG-UI', () => {
     assert.deepEqual([client.messages.length, lastText(client)], [6, 'two']);
   });
 
+  it('shows reasoning as messages, which its client posts back with the others', async () => {
+    const client = open();
+    const words = `a sum for ${randomUUID()}`;
+    await send(client, `think ${words}; say 42`);
+    assert.deepEqual(rolesOf(client), ['user', 'reasoning', 'assistant']);
+    assert.equal(client.messages[1]?.content, words);
+    await send(client, `say after ${words}`);
+    assert.deepEqual(rolesOf(client), ['user', 'reasoning', 'assistant', 'user', 'assistant']);
+    const [asked] = api.model.asked(`say after ${words}`);
+    assert.equal(
+      JSON.stringify(asked?.messages.slice(0, -1)).split(words).length - 1,
+      2,
+      'the message and the thought',
+    );
+  });
+
   it('interrupts for approvals, all of which one resume answers', async () => {
     const client = open({ of: await newAgent(0) });
     await send(client, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done');

@@ -142,6 +142,38 @@ describe('the UI message stream of the AI SDK', () => {
     );
   });
 
+  it('shows reasoning, and neither refuses nor doubles it where its client posts it back', async () => {
+    const bodies: string[] = [];
+    const via: typeof fetch = (address, init) => {
+      if (typeof init?.body === 'string') bodies.push(init.body);
+      return fetch(address, init);
+    };
+    const { chat, parts, tools, text, errors, settled } = open({ agentId: await newAgent(0), fetch: via });
+    const words = `a sum for ${randomUUID()}`;
+    await chat.sendMessage({ text: `think ${words}; call calculator {"expression":"6*7"} | think so it is; say 42` });
+    const reasoning = () => parts().flatMap((part) => (part.type === 'reasoning' ? [part.text] : []));
+    assert.deepEqual(reasoning(), [words]);
+    // The answer is posted in the message that has the reasoning.
+    await chat.addToolApprovalResponse({ id: tools()[0].approval.id, approved: true });
+    await settled('the turn ends', () => text() === '42');
+    assert.deepEqual(reasoning(), [words, 'so it is']);
+    const next = `say after ${words}`;
+    await chat.sendMessage({ text: next });
+    assert.deepEqual([text(), errors], [next.slice('say '.length), []]);
+    const posted = bodies.map((body) => JSON.parse(body).messages.flatMap(({ parts: all }: { parts: Parts }) => all));
+    const countIn = (all: Parts) => all.filter(({ type }: { type: string }) => type === 'reasoning').length;
+    assert.deepEqual(posted.map(countIn), [0, 1, 2]);
+    const [asked] = api.model.asked(next);
+    const blocks = (asked?.messages ?? []).flatMap(({ content }): Parts => (Array.isArray(content) ? content : []));
+    assert.deepEqual(
+      blocks.filter(({ type }) => type === 'thinking').map(({ thinking, signature }) => [thinking, signature]),
+      [words, 'so it is'].map((said) => [said, Buffer.from(`signed: ${said}`).toString('base64')]),
+    );
+    const again = open({ id: about(chat).thread_id });
+    await again.chat.resumeStream();
+    assert.equal(again.chat.messages.length, 1);
+  });
+
   it('lets the client execute its own tools, and answer a question as one', async () => {
     const { chat, tools, text, settled } = open();
     await chat.sendMessage({ text: 'call confirm {"what":"a"} & ask_user {"question":"q?"}' });

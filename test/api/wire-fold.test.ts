@@ -50,6 +50,30 @@ describe('A turn of which the pieces overtake the log', () => {
     );
   });
 
+  it('has what the user has said before the answer to it, where pieces of that have overtaken it', () => {
+    const payload = { message_id: CALL, as: 'steer', mode: 'steer', input: { message: 'in short' } };
+    const turn = (isOvertaken: boolean) => {
+      view = beforeTurn(TURN);
+      seq = 0;
+      fold('model.called', 1);
+      fold('message.queued', 0, { payload });
+      answered(1, 'long');
+      if (isOvertaken) piece(2, 0, 'sh');
+      fold('message.dequeued', 0, { payload });
+      fold('model.called', 2);
+      if (isOvertaken) piece(2, 2, 'ort');
+      answered(2, 'short');
+      const { parts, messages } = view;
+      const [message] = messages;
+      const texts = (some: TurnView['parts']) =>
+        some.flatMap((part) => (part.kind === 'call' || part.isVoid ? [] : part.text));
+      const place = message?.place ?? 0;
+      return { before: texts(parts.slice(0, place)), after: texts(parts.slice(place)), status: message?.status };
+    };
+    assert.deepEqual(turn(false), { before: ['long'], after: ['short'], status: 'read' });
+    assert.deepEqual(turn(true), turn(false));
+  });
+
   it('begins no step anew for a client of the AI SDK, which would lose the text that is open', () => {
     const show = (changes: ReturnType<typeof fold>) =>
       changes.flatMap((change) => UI_STREAM.show(change, view)).map(({ type }) => type);

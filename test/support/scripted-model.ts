@@ -29,6 +29,7 @@ export interface ScriptedModel {
  * A message holds steps, separated by ` | `; each answers one request of its turn:
  * - `say TEXT`
  * - `call TOOL {json} & TOOL {json}`
+ * - `think TEXT; STEP`: thinks before the step
  * - `wait MS STEP`: begins its answer after a while
  * - `hang STEP`: the first answer never ends, any later one is the step
  * - `held NAME STEP`: begins its answer once `release(NAME)` was called
@@ -67,6 +68,12 @@ export async function startScriptedModel(): Promise<ScriptedModel> {
 function replyTo(step: string, before: number): AnthropicReply {
   const [, ms, later] = /^wait (\d+) (.*)$/s.exec(step) ?? [];
   if (later !== undefined) return { ...replyTo(later, before), delayMs: Number(ms) };
+  const [, thinking, after] = /^think ([^;]*); (.*)$/s.exec(step) ?? [];
+  if (after !== undefined) {
+    const reply = replyTo(after, before);
+    const signature = Buffer.from(`signed: ${thinking}`).toString('base64');
+    return { ...reply, content: [{ type: 'thinking', thinking, signature }, ...(reply.content ?? [])] };
+  }
   const hung = /^hang (.*)$/s.exec(step)?.[1];
   if (hung !== undefined) return { ...replyTo(hung, before), ...(before === 0 && { hang: true }) };
   const [, seconds, then] = /^throttle (\d+) (.*)$/s.exec(step) ?? [];

@@ -5,7 +5,7 @@ import { turnTimeout, type Decision } from '../../../core/decide.ts';
 import { outageSeconds } from '../../../core/definition.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { CONTEXT_OVERFLOW, ModelError, type ModelResponse } from '../../../core/model.ts';
+import { CONTEXT_OVERFLOW, ModelError, type AnswerPiece, type ModelResponse } from '../../../core/model.ts';
 import { filesTakenBy } from '../../../llm/files-taken.ts';
 import { fillFiles } from '../../files/model-content.ts';
 import { explainRejection } from '../../../llm/explain-rejection.ts';
@@ -17,6 +17,7 @@ import { partialText } from './partial-answer.ts';
 import { askedOf, fitContext, sourceOf, toRequest } from './build-request.ts';
 import { modelOf } from './open-node.ts';
 import { recordCut } from './record-cut.ts';
+import { tellPieces } from './tell-pieces.ts';
 import type { DriveSession } from './session.ts';
 import {
   defer,
@@ -214,18 +215,14 @@ async function attemptOnce(session: DriveSession, { resolved, call, deadline }: 
   let at = 0;
   const of = { tenantId: session.run.tenant_id, taken: filesTakenBy(resolved) };
   const messages = await fillFiles(session.context, of, request.messages);
-  return resolved.stream(
-    { ...request, messages, maxTokens },
-    {
-      signal: deadline.signal,
-      onDelta: (delta) => {
-        if (delta.type === 'arguments') return;
-        if (delta.type === 'text') partial.text += delta.text;
-        session.context.bus.publish({ runId: session.run.id, kind: 'delta', turnId, step, delta, at });
-        at += delta.text.length;
-      },
-    },
-  );
+  const { push, flush } = tellPieces(session.context.bus, { runId: session.run.id, turnId, step });
+  const onDelta = (delta: AnswerPiece) => {
+    if (delta.type === 'arguments') return;
+    if (delta.type === 'text') partial.text += delta.text;
+    push({ delta, at });
+    at += delta.text.length;
+  };
+  return resolved.stream({ ...request, messages, maxTokens }, { signal: deadline.signal, onDelta }).finally(flush);
 }
 
 /** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */

@@ -58,9 +58,10 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
   return {
     next: async (seq, untilMs) => {
       for (;;) {
+        // What the log has by now was told before the pieces that have come since: they stand after it.
+        if (signal.aborted || advancedTo > seq) return 'look';
         const delta = deltas.shift();
         if (delta) return delta;
-        if (signal.aborted || advancedTo > seq) return 'look';
         const leftMs = untilMs - performance.now();
         if (leftMs <= 0) return 'quiet';
         await new Promise<void>((resolve) => {

@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { EVENT_TYPES } from '../../../core/events.ts';
+import { insertSession } from '../../../db/sessions.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { Context } from '../../../modules/governance/context.ts';
+import { announceAppended } from '../../../modules/run-log/append-to-run.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
+import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
 import { streamRun } from '../../../modules/runs/stream-run.ts';
+import { streamSession } from '../../../modules/sessions/stream-session.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -56,6 +61,73 @@ describe('the stream of a run', () => {
     } finally {
       stop.abort();
     }
+  });
+
+  it('goes on where the database was away for a moment, over a session too', async () => {
+    const agent = await engine.agent();
+    engine.say([text('hello')]);
+    const { run, thread } = await engine.start(agent, 'hello', { config: { keep_open: true } });
+    await engine.finish(run);
+    const { tenantId: tenant_id, caller } = engine;
+    const session = { id: thread, tenant_id, workspace_id: caller.workspaceId, agent_id: agent, user_id: 'ada' };
+    await engine.context.db.withTenant(tenant_id, (tx) =>
+      insertSession(tx, { ...session, autonomy_level: 1, context: {} }),
+    );
+    const away = Object.assign(new Error('gone'), { code: 'ECONNREFUSED' });
+    const { db } = engine.context;
+    let looks = 0;
+    // Every look fails once.
+    const flaky: Context = {
+      ...engine.context,
+      db: {
+        ...db,
+        withTenant: (tenant, work) => (looks++ % 2 === 0 ? Promise.reject(away) : db.withTenant(tenant, work)),
+      },
+    };
+    const leave = new AbortController();
+    const about = { tenantId: engine.tenantId, types: EVENT_TYPES, signal: leave.signal };
+    const types = (await engine.log(run)).map(({ type }) => type);
+    const streams = [
+      streamRun(flaky, { ...about, runId: run, after: 0 }),
+      streamSession(flaky, { ...about, sessionId: thread, after: { place: 0, seq: 0 } }),
+    ];
+    for (const items of streams) {
+      for (const type of types) {
+        const { value } = await items.next();
+        assert.ok(value?.kind === 'logged');
+        assert.equal(value.event.type, type);
+      }
+    }
+    leave.abort();
+    await Promise.allSettled(streams.map((items) => items.next()));
+  });
+
+  it('shows a piece of an answer after what was told of the log before it, however slowly it is read', async () => {
+    const { run } = await engine.start(await engine.agent(), 'hello');
+    const log = await engine.log(run);
+    const { context, tenantId } = engine;
+    const leave = new AbortController();
+    const about = { tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: leave.signal };
+    const items = streamRun(context, about);
+    for (const { type } of log) {
+      const { value } = await items.next();
+      assert.ok(value?.kind === 'logged');
+      assert.equal(value.event.type, type);
+    }
+    let arrived = 0;
+    const stop = context.bus.watch(run, () => (arrived += 1));
+    const message = { message_id: newId(), mode: 'steer' as const, input: { message: 'in short' } };
+    const queued = await context.db.withTenant(tenantId, (tx) => queueMessageIn(tx, { tenantId, runId: run, message }));
+    announceAppended(context, queued);
+    const [{ turn_id: turnId } = { turn_id: null }] = log.slice(-1);
+    const delta = { type: 'text' as const, text: 'short' };
+    context.bus.publish({ runId: run, kind: 'delta', turnId: turnId ?? '', step: 1, at: 0, delta });
+    await waitUntil('both are here', () => arrived === 2);
+    stop();
+    const kinds = [(await items.next()).value, (await items.next()).value].map((item) => item?.kind);
+    assert.deepEqual(kinds, ['logged', 'delta']);
+    leave.abort();
+    await items.next();
   });
 
   it('ends at once where the run ends between its look at the run and its look at the log', async () => {

@@ -54,6 +54,8 @@ export const SCRIPTS: readonly Script[] = [
   { message: `call calculator {"expression":"1"} | ${LONG}` },
   { message: `call ${TWO} & calculator {"expression":"3"} | say planned by itself` },
   { message: `call unknown_tool {} | say sorry` },
+  { message: `think a sum is asked for; call calculator {"expression":"1+1"} | think ${LONG}; say It is 2.` },
+  { message: 'think may I?; call calculator {"expression":"1+2"} | say never', autonomy: 0, until: 'it waits' },
   { message: `call ${TWO} | say one denied`, autonomy: 0, decisions: ['approve', 'deny'] },
   { message: `call ${TWO} | say both denied`, autonomy: 0, decisions: ['deny', 'deny'] },
   { message: `call ${TWO} & calculator {"expression":"3"} | say planned`, autonomy: 0, decisions: ['approve'] },

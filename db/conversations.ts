@@ -73,7 +73,7 @@ const lengthBefore = (position: string) => `(select case
     when e.type = 'model.responded' then (e.payload->>'ordinal')::int + case when (e.payload->>'tool_calls')::int > 0 then 2 else 1 end
     else (e.payload->>'length')::int end as length
   from run_events e where e.run_id = u.run_id and e.seq < ${position}
-    and e.type in ('model.called', 'model.responded', 'message.dequeued', 'answer.rejected', 'workflow.concluded')
+    and e.type in ('model.called', 'model.responded', 'message.dequeued', 'answer.rejected', 'workflow.concluded', 'node.entered', 'node.completed')
     and e.payload->'tool' is null and (e.type <> 'message.dequeued' or e.payload ? 'length') order by e.seq desc limit 1)`;
 
 /** Where the messages of turns begin and end in the conversations of their runs; a turn that no model has read has none. */
@@ -130,25 +130,39 @@ export async function listTurnFiles(tx: Tx, turnIds: readonly string[]): Promise
   );
 }
 
+const PAID = `e.type = 'model.responded' and coalesce(e.payload->'recorded', 'false') <> 'true'`;
+
 /** A turn with what its actions refer back to. */
 export interface SteppedTurn {
   turn_id: string;
   started_at: Date;
   /** Steps whose answers asked for calls, with the place of the answer in the conversation. */
   steps: Record<string, number>;
+  /** All its steps, each with the event of its answer. */
+  answers: Record<string, number>;
   /** After which event the model was asked for a last summary; null if it was not. */
   max_steps_seq: number | null;
+  /** Tokens that models have counted, without those of their caches; what a replay took from its record aside. */
+  input_tokens: number;
+  output_tokens: number;
+  /** Files that were stored. */
+  files: number;
 }
 
-/** The turns of a run, each with its steps that have made calls. */
+/** The turns of a run, each with its steps and what they have come to. */
 export async function listSteppedTurns(tx: Tx, runId: string): Promise<SteppedTurn[]> {
   return tx.query<SteppedTurn>(
     `select e.turn_id, min(e.occurred_at) as started_at,
        coalesce(jsonb_object_agg(e.step, (e.payload->>'ordinal')::int) filter (
          where e.type = 'model.responded' and (e.payload->>'tool_calls')::int > 0), '{}') as steps,
-       min(e.seq) filter (where e.type = 'run.max_steps_reached') as max_steps_seq
+       coalesce(jsonb_object_agg(e.step, e.seq) filter (where e.type = 'model.responded' and e.payload->'tool' is null), '{}') as answers,
+       min(e.seq) filter (where e.type = 'run.max_steps_reached') as max_steps_seq,
+       coalesce(sum((e.payload->'usage'->>'input')::bigint) filter (where ${PAID}), 0)::bigint as input_tokens,
+       coalesce(sum((e.payload->'usage'->>'output')::bigint) filter (where ${PAID}), 0)::bigint as output_tokens,
+       count(*) filter (where e.type = 'file.stored') as files
      from run_events e
-     where e.run_id = $1 and e.turn_id is not null and e.type in ('turn.started', 'model.responded', 'run.max_steps_reached')
+     where e.run_id = $1 and e.turn_id is not null
+       and e.type in ('turn.started', 'model.responded', 'run.max_steps_reached', 'file.stored')
      group by e.turn_id`,
     [runId],
   );

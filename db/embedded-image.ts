@@ -6,7 +6,8 @@
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, renameSync, rmSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeOnce } from '../lib/make-once.ts';
 import { lockDataDir } from './data-dir-lock.ts';
@@ -43,8 +44,10 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
 
 async function nameImage(): Promise<string> {
   const hash = createHash('sha256');
+  // Some loaders of TypeScript give modules no `import.meta.resolve`.
+  const { resolve } = createRequire(import.meta.url);
   for (const name of PACKAGES) {
-    hash.update(await readFile(new URL('../package.json', import.meta.resolve(name))));
+    hash.update(await readFile(join(dirname(resolve(name)), '../package.json')));
   }
   for (const source of SOURCES) {
     const folder = new URL(source, import.meta.url);

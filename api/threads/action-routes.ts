@@ -17,7 +17,7 @@ const action = z
     run_id: z.uuid(),
     turn_id: z.uuid().nullable(),
     timestamp: z.iso.datetime(),
-    step_number: z.number(),
+    step_number: z.number().describe('0 before the first model call of its turn; counted over all turns of the run.'),
     action_type: z.enum(ACTION_TYPES),
     action_data: z.record(z.string(), z.unknown()),
     messages_snapshot: z.array(z.unknown()).optional(),
@@ -58,7 +58,7 @@ export const ACTION_ROUTES: readonly Route[] = defineRunRoutes({
 });
 
 function present(
-  { event, place, type, data, ...more }: LoggedAction,
+  { event, place, step, type, data, ...more }: LoggedAction,
   ids: { agent_id: string; run_id: string },
 ): z.input<typeof action> {
   return {
@@ -67,7 +67,7 @@ function present(
     ...ids,
     turn_id: event.turn_id,
     timestamp: event.occurred_at.toISOString(),
-    step_number: event.step ?? 0,
+    step_number: step,
     action_type: type,
     action_data: data,
     ...(more.messages && { messages_snapshot: more.messages }),

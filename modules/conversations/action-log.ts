@@ -17,6 +17,8 @@ export interface LoggedAction extends Action {
   event: LoggedEvent;
   /** Its place among the actions of one event. */
   place: number;
+  /** 0 before the first model call of its turn. */
+  step: number;
   /** What the model was sent; asked for by `snapshots`. */
   messages?: Message[];
 }
@@ -48,8 +50,10 @@ export async function readActions(
   let bytes = 0;
   let last: number | undefined;
   for (const event of events) {
-    const found = actionsOf(event, turnOf(turns, event))
-      .map((action, place): LoggedAction => ({ ...action, event, place }))
+    const turn = turnOf(turns, event);
+    const step = event.step ?? lastStep(turn, event);
+    const found = actionsOf(event, turn)
+      .map((action, place): LoggedAction => ({ ...action, event, place, step }))
       .filter(({ type }) => !types || types.includes(type));
     const called = snapshots ? found.find(({ type }) => type === 'api_call_started') : undefined;
     if (called) {
@@ -65,6 +69,12 @@ export async function readActions(
 
 function turnOf(turns: ReadonlyMap<string, SteppedTurn>, { turn_id }: LoggedEvent): SteppedTurn | undefined {
   return turn_id === null ? undefined : turns.get(turn_id);
+}
+
+/** The step whose answer came last before an event that belongs to none by itself: the end of a turn, what others have done for it. */
+function lastStep(turn: SteppedTurn | undefined, { seq }: LoggedEvent): number {
+  const before = Object.entries(turn?.answers ?? {}).filter(([, at]) => at < seq);
+  return Math.max(0, ...before.map(([step]) => Number(step)));
 }
 
 /** What the model was sent of the conversation, as the log says. */

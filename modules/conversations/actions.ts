@@ -1,4 +1,5 @@
 /** The actions of document 004's taxonomy that an event stands for. */
+import { textOf } from '../../core/content.ts';
 import type { LoggedEvent } from '../../db/events.ts';
 import type { SteppedTurn } from '../../db/conversations.ts';
 
@@ -80,7 +81,7 @@ export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Ac
     case 'tool.unknown':
       return [{ type: 'tool_error', data: toolData(event, payload) }];
     case 'turn.completed':
-      return [ended('run_completed', event, turn)];
+      return [completed(event, turn)];
     case 'turn.failed':
       return [
         { ...ended('run_failed', event, turn), data: { error: payload['error'] } },
@@ -181,9 +182,20 @@ function toolData({ call }: LoggedEvent, payload: Payload): Record<string, unkno
   };
 }
 
+function completed(event: LoggedEvent, turn: SteppedTurn | undefined): Action {
+  const { data, ...action } = ended('run_completed', event, turn);
+  const totals = turn && {
+    total_steps: Object.keys(turn.answers).length,
+    total_input_tokens: turn.input_tokens,
+    total_output_tokens: turn.output_tokens,
+    files_generated: turn.files,
+  };
+  return { ...action, data: { ...data, ...totals } };
+}
+
 function ended(type: ActionType, event: LoggedEvent, turn: SteppedTurn | undefined): Action {
   const payload = event.payload as Payload;
   const durationMs = turn && event.occurred_at.getTime() - turn.started_at.getTime();
-  const data = { stop_reason: payload['stop_reason'], final_response: event.content ?? [] };
+  const data = { stop_reason: payload['stop_reason'], final_response: event.content ? textOf(event.content) : null };
   return { type, data, ...(durationMs !== undefined && { durationMs }) };
 }

@@ -96,6 +96,88 @@ describe('conversations', () => {
     assert.equal(oldest.cost.total_cost, turn.usage.cost_usd, 'as the run says');
   });
 
+  it('have all that was said where a graph ends with a call, and nothing of the turn before', async () => {
+    const workflow_graph = {
+      entry_point: 'think',
+      nodes: [
+        { name: 'think', type: 'llm' },
+        { name: 'calculate', type: 'tool', config: { tool: 'calculator', input: { expression: '1+1' } } },
+      ],
+      edges: [{ from: 'think', to: 'calculate' }],
+    };
+    const stepper = await newAgent('stepper', { workflow_graph });
+    const { run_id: of, thread_id: thread } = await run(stepper, 'first', { config: { keep_open: true } });
+    await call('POST', `/v1/agents/${stepper}/runs/${of}/turns`, { input: { message: 'second' } });
+    const turns = await conversations(`/v1/threads/${thread}`);
+    assert.deepEqual(
+      turns.map((each: { user_message: string }) => each.user_message),
+      ['second', 'first'],
+    );
+    for (const { messages, user_message: asked, final_response: answer } of turns) {
+      assert.deepEqual(messages[0].content, [{ type: 'text', text: asked }]);
+      assert.deepEqual(messages.at(-1).content, [{ type: 'text', text: answer }]);
+      assert.deepEqual(
+        messages.map(({ content: [block] }: { content: { type: string }[] }) => block?.type),
+        ['text', 'text', 'tool_use', 'tool_result', 'text'],
+      );
+    }
+  });
+
+  it('answer what is asked of agents, conversations and runs: the query patterns of document 004', async () => {
+    const asked = await newAgent('asked');
+    replies = [use({ name: 'calculator', input: { expression: '1+1' } }), text('2')];
+    const { run_id: first, thread_id: thread } = await run(asked, 'How much?');
+    const { run_id: second } = await run(asked, 'Again?', { thread_id: thread });
+    replies = [{ error: { status: 401, type: 'authentication_error' } }];
+    const { run_id: third } = await run(asked, 'And now?', { thread_id: thread });
+
+    const { json: config } = await call('GET', `/v1/threads/${thread}`);
+    assert.deepEqual([config.agent_id, config.total_runs, config.last_run_id], [asked, 3, third]);
+    assert.equal(config.last_run_at, (await call('GET', `/v1/runs/${third}`)).json.created_at);
+    assert.deepEqual(
+      [config.resumption.model, config.resumption.tool_names],
+      ['anthropic/claude-haiku-4-5', ['calculator']],
+    );
+
+    const { json: page } = await call('GET', `/v1/threads/${thread}/conversations?limit=2`);
+    const { json: rest } = await call('GET', `/v1/threads/${thread}/conversations?limit=2&cursor=${page.next_cursor}`);
+    const rows = [...page.conversations, ...rest.conversations];
+    assert.deepEqual(
+      rows.map(({ sequence_number, run_id, user_message, final_response, total_steps }) => [
+        sequence_number,
+        run_id,
+        user_message,
+        final_response,
+        total_steps,
+      ]),
+      [
+        [3, third, 'And now?', null, 0],
+        [2, second, 'Again?', 'nothing to say', 1],
+        [1, first, 'How much?', '2', 2],
+      ],
+    );
+
+    const { json: log } = await call('GET', `/v1/runs/${first}/log`);
+    const times = log.actions.map((each: { timestamp: string }) => each.timestamp);
+    assert.deepEqual(times, times.toSorted());
+    for (const action of log.actions) {
+      for (const field of ['timestamp', 'step_number', 'action_type', 'action_data']) assert.ok(field in action, field);
+    }
+
+    const { json: usage } = await call('GET', '/v1/dashboard/agents');
+    const mine = usage.agents.find((each: { agent_id: string }) => each.agent_id === asked);
+    const used = rows.map((row) => Object.values<number>(row.usage).reduce((sum, each) => sum + each, 0));
+    const average = used.reduce((sum, each) => sum + each, 0) / used.length;
+    assert.equal(mine.avg_tokens_per_run, Math.round(average));
+
+    const { json: failures } = await call('GET', `/v1/dashboard/errors?agent_id=${asked}`);
+    assert.deepEqual(
+      failures.errors.map((each: { run_id: string }) => each.run_id),
+      [third],
+    );
+    assert.deepEqual(failures.errors[0].action_data.error, rows[0].error);
+  });
+
   it('come in pages, by thread and by agent, each turn once', async () => {
     const pager = await newAgent('pager');
     const ran: string[] = [];
@@ -177,7 +259,18 @@ describe('conversations', () => {
     assert.deepEqual(find('api_call_started').messages_snapshot, [
       { role: 'user', content: [{ type: 'text', text: 'Add up' }] },
     ]);
-    assert.equal(find('run_completed').action_data.stop_reason, 'max_steps');
+    assert.deepEqual(find('run_completed').action_data, {
+      stop_reason: 'max_steps',
+      final_response: 'I could not.',
+      total_steps: 2,
+      total_input_tokens: 2000,
+      total_output_tokens: 200,
+      files_generated: 0,
+    });
+    assert.deepEqual(
+      json.actions.map((each: { step_number: number }) => each.step_number),
+      [0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2],
+    );
     assert.ok(find('run_completed').duration_ms >= find('api_response_received').duration_ms);
     const ids = json.actions.map((each: { log_id: number }) => each.log_id);
     assert.deepEqual(

@@ -4,6 +4,7 @@ import type { RunEvent } from '../../../core/events.ts';
 import { fold, type RunState } from '../../../core/state.ts';
 import { loadRun } from '../../../db/claim-run.ts';
 import { anthropicParams } from '../../../llm/anthropic-request.ts';
+import { readActions, type ActionPage } from '../../../modules/conversations/action-log.ts';
 import { messagesFor, setAside, summaryMessage } from '../../../modules/run-log/conversation.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
@@ -180,8 +181,30 @@ describe('A conversation that has grown too long', () => {
       }
       assert.equal(asked, requests.length);
       assert.ok(cuts > 1, 'the test has something to see');
+      assert.deepEqual(
+        await snapshotsOf(run),
+        requests.map((each) => JSON.stringify(each)),
+        'the run log shows the same',
+      );
     });
   }
+
+  /** What the run log shows of what models were sent. */
+  const snapshotsOf = async (run: string) => {
+    const { tenantId, caller } = engine;
+    const shown: string[] = [];
+    const read = (after: number) =>
+      engine.context.db.withTenant(tenantId, (tx) =>
+        readActions(tx, caller, { path: { run }, after, limit: 200, snapshots: true }),
+      );
+    for (let page: ActionPage = await read(0); ; page = await read(page.next)) {
+      for (const { messages, data } of page.actions) {
+        if (!messages || typeof data['tool_choice'] === 'object') continue;
+        shown.push(JSON.stringify(anthropicParams({ ...EMPTY, messages }).messages));
+      }
+      if (page.next === undefined) return shown;
+    }
+  };
 
   const rowsOf = async (run: string) => {
     const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenantId, run_id: run });

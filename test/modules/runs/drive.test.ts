@@ -214,6 +214,29 @@ describe('Driving a run', () => {
     assert.match(error.message, /0\.1 s.*execution_config\.timeout_seconds/);
   });
 
+  it('gives a turn half an hour of driving time where its agent does not say', async () => {
+    const agent = await engine.agent({}, [{ name: 'note' }]);
+    const afterMinutes = async (minutes: number) => {
+      engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
+      const { run } = await engine.start(agent, 'note it');
+      assert.equal(await engine.drive(run), 'handed_over');
+      // As if the model had taken so long.
+      await engine.tamper(
+        `update run_events set payload = payload || jsonb_build_object('latency_ms', $2::int) where run_id = $1 and type = 'model.responded'`,
+        run,
+        minutes * 60_000,
+      );
+      engine.context.runCache.take(run);
+      await engine.makeCalls(run);
+      await engine.finish(run);
+      return ofRun<{ status: string; error: { message: string } | null }>(run, 'status, error');
+    };
+    assert.deepEqual(await afterMinutes(29), { status: 'completed', error: null });
+    const { status, error } = await afterMinutes(31);
+    assert.equal(status, 'failed');
+    assert.match(error?.message ?? '', /1800 s/);
+  });
+
   it('leaves a run that is kept open waiting after a turn that failed, and goes on with it', async () => {
     const agent = await engine.agent();
     engine.say([{ error: { status: 400, type: 'invalid_request_error', message: 'too odd' } }, text('better')]);

@@ -5,6 +5,8 @@ import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthrop
 import type { FakeServer } from '../support/fake-http.ts';
 import { text, use } from '../support/engine.ts';
 import { driveRun } from '../../modules/runs/drive.ts';
+import { plansOfSums } from '../support/queries/postgres.ts';
+import { allTenants } from '../support/queries/tenants.ts';
 
 const USAGE = { input_tokens: 1000, output_tokens: 100 };
 
@@ -16,9 +18,7 @@ describe('the dashboard', () => {
   before(async () => {
     model = await startFakeAnthropic(() => ({ usage: USAGE, ...(replies.shift() ?? text('ok')) }));
     api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk', ANTHROPIC_BASE_URL: model.url } });
-    [tenantId = ''] = (
-      await api.context.db.asMaintenance((tx) => tx.query<{ id: string }>('select id from tenants'))
-    ).map(({ id }) => id);
+    [tenantId = ''] = (await allTenants(api.context.db)).map(({ id }) => id);
   });
   after(async () => {
     await api.close();
@@ -110,18 +110,7 @@ describe('the dashboard', () => {
   });
 
   it('reads sums and unfinished runs by their indexes', async () => {
-    const plan = await api.context.db.withTenant(tenantId, async (tx) => {
-      await tx.query('set local enable_seqscan = off');
-      const rows = await tx.query<{ 'QUERY PLAN': string }>(
-        `explain select * from usage_daily where tenant_id = $1 and workspace_id = $1 and day >= current_date - 7`,
-        [tenantId],
-      );
-      const live = await tx.query<{ 'QUERY PLAN': string }>(
-        'explain select id from runs r where r.tenant_id = $1 and not r.rolled_up and r.created_at > now()',
-        [tenantId],
-      );
-      return [...rows, ...live].map((row) => row['QUERY PLAN']).join('\n');
-    });
+    const plan = await plansOfSums(api.context.db, tenantId);
     assert.match(plan, /usage_daily_pkey/);
     assert.match(plan, /runs_not_rolled_up/);
   });

@@ -6,6 +6,7 @@ import { completeRun } from '../../../modules/runs/end-run.ts';
 import { streamRun } from '../../../modules/runs/stream-run.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { firstTurnOf } from '../../support/queries/runs.ts';
 
 describe('the stream of a run', () => {
   let engine: Engine;
@@ -95,7 +96,7 @@ describe('the stream of a run', () => {
     const { run } = await engine.start(agent, 'note it');
     await engine.drive(run);
     const { bus, db } = engine.context;
-    const { id: turnId } = await engine.row<{ id: string }>('select id from turns where run_id = $1', run);
+    const turnId = await firstTurnOf(engine, run);
     const stop = new AbortController();
     const request = { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: stop.signal };
     const publish = (step: number) =>
@@ -121,7 +122,7 @@ describe('the stream of a run', () => {
     const { run } = await engine.start(agent, 'note it');
     await engine.drive(run);
     const { bus, db } = engine.context;
-    const { id: turnId } = await engine.row<{ id: string }>('select id from turns where run_id = $1', run);
+    const turnId = await firstTurnOf(engine, run);
     const stop = new AbortController();
     const request = { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: stop.signal };
     let looks = 0;

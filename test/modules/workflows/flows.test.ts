@@ -7,6 +7,7 @@ import { openEngine, text, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+import { childrenOfRun } from '../../support/queries/runs.ts';
 
 if (MODES.includes('full')) {
   describe('The subtasks of a workflow on Redis', () => {
@@ -87,7 +88,7 @@ if (MODES.includes('full')) {
         return completed(id)();
       });
       assert.deepEqual(await states(id), { a: 'completed', b: 'completed', c: 'completed', d: 'completed' });
-      const children = await engine.rows('select id from runs where parent_run_id = $1', id);
+      const children = await childrenOfRun(engine, id);
       assert.equal(children.length, 4, 'nothing was done twice');
     });
   });

@@ -1,12 +1,14 @@
 /**
- * Erasure: every table with content of runs has its eraser here, or is named as free of it with the reason. A test fails for a
- * table that is neither. What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
+ * Erasure: every table with content of runs has its eraser here, says in its projection what is left of it, or is named as free
+ * of content with the reason. A test fails for a table that is none of these. What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
  */
 import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
 import { readEvents } from './events.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
 import type { StoredEvent } from '../core/events.ts';
+import { PROJECTIONS } from '../core/projections.ts';
+import type { Projection } from '../core/projections/projection.ts';
 
 /** By table; `$1` is the run. Run in this order, in the transaction that erases the run. */
 export const ERASERS: Readonly<Record<string, string>> = {
@@ -20,11 +22,10 @@ export const ERASERS: Readonly<Record<string, string>> = {
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where id = $1`,
   turns: `update turns set input = jsonb_build_object('message', ''),
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
-  approvals: `update approvals set arguments = '{}', original_arguments = null, message = null, reason = null where run_id = $1`,
   // A step may name a tool that a model has made up.
   plans: `update plans set purpose = '', reason = null, steps = coalesce((select jsonb_agg(step || '{"tool": ""}' order by place)
     from jsonb_array_elements(steps) with ordinality as list (step, place)), '[]') where run_id = $1`,
-  policy_decisions: `update policy_decisions set reason = '' where run_id = $1`,
+  ...erasersOfProjections(),
   // Its title was made from its first turn; what clients keep with it goes with the thread.
   threads: 'update threads set title = null where id = (select thread_id from runs where id = $1 and thread_place = 1)',
   sessions: `update sessions set context = '{}' where id = (select thread_id from runs where id = $1)`,
@@ -104,6 +105,21 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   schema_functions: 'names and hashes of functions',
   schema_migrations: 'names of migrations',
 };
+
+/** Of the tables whose projections say what is left of their texts. */
+function erasersOfProjections(): Record<string, string> {
+  const erasers = PROJECTIONS.flatMap((projection: Projection) => {
+    if (!projection.erased) return [];
+    const left = Object.entries(projection.erased).map(([column, value]) => `${column} = ${literal(value)}`);
+    return [[projection.table, `update ${projection.table} set ${left.join(', ')} where run_id = $1`] as const];
+  });
+  return Object.fromEntries(erasers);
+}
+
+function literal(value: string | object | null): string {
+  if (value === null) return 'null';
+  return `'${typeof value === 'string' ? value : JSON.stringify(value)}'`;
+}
 
 const PAGE = 500;
 

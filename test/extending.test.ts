@@ -19,6 +19,7 @@ import { startScriptedModel } from './support/scripted-model.ts';
 import { ask, modelRequest } from './support/model-request.ts';
 import { attemptOf, briefly, outputOf, toolOf } from './support/tool-attempt.ts';
 import { waitUntil } from './support/wait-until.ts';
+import { approvalsOfRun } from './support/queries/approvals.ts';
 
 const { validateArguments } = createArgumentValidator();
 
@@ -170,9 +171,7 @@ describe('The guide to extending', () => {
 
     const run = await post(`/v1/agents/${agent['id']}/runs`, { input: { message: 'call pay {"amount":7}' } });
     await waitUntil('the phone rings', () => phone.seen.length > 0);
-    const [approval] = await platform.context.db.withTenant(platform.tenantId, (tx) =>
-      tx.query<{ id: string }>('select id from approvals where run_id = $1', [run['run_id']]),
-    );
+    const [approval] = await approvalsOfRun(platform, String(run['run_id']));
     const [rang] = phone.seen;
     assert.deepEqual([rang?.path, rang?.headers['title']], ['/our-approvals', 'Drover: approval.requested']);
     assert.match(rang?.body ?? '', new RegExp(`^"pay" waits for you, for 24 hours: .* show ${approval?.id}$`));

@@ -19,6 +19,9 @@ const MODULES =
     ' ',
   );
 
+/** Tests whose subject is SQL, as the first line of each says; so it is in `test/db/`. The others ask `test/support/queries/`. */
+const WITH_STATEMENTS = ['modules/audit/audit.test.ts', 'modules/runs/partitions.test.ts'];
+
 /** By file what it imports of the source, types and imports at run time included. */
 const imports = new Map(sourceFiles().map((file) => [file, importsOf(file)]));
 const arrows = [...imports].flatMap(([from, targets]) => targets.map((to) => ({ from, to })));
@@ -58,6 +61,15 @@ describe('the structure', () => {
   });
 
   it('has no route that imports db', () => refuse(({ from, to }) => folderOf(from) === 'api' && folderOf(to) === 'db'));
+
+  it('has no statement in a test, but where SQL is the subject', () => {
+    const names = readdirSync(new URL('test/', ROOT), { recursive: true, encoding: 'utf8' });
+    const tests = names.filter((name) => name.endsWith('.test.ts') && !/^(db|support)\//.test(name));
+    const found = tests.filter((name) =>
+      /\.query(<[^(]*>)?\(\s*['"`]|queries\/access\.ts/.test(readFileSync(new URL(`test/${name}`, ROOT), 'utf8')),
+    );
+    assert.deepEqual(found.toSorted(), WITH_STATEMENTS);
+  });
 });
 
 function refuse(isWrong: (arrow: { from: string; to: string }) => boolean): void {

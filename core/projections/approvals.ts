@@ -27,6 +27,7 @@ export const approvals: Projection<'approvals'> = {
   ],
   // From the ledger, from the time of the commit, and of approvals that belong to no run.
   unlogged: ['arguments', 'original_arguments', 'expires_at', 'workspace_id', 'subject_type', 'subject_id'],
+  erased: { arguments: {}, original_arguments: null, message: null, reason: null },
   apply(place, event) {
     if (event.type !== 'approval.requested') return decisionOf(place, event);
     // The arguments of calls that the ledger has are taken from there.

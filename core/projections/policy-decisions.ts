@@ -18,6 +18,7 @@ export const policyDecisions: Projection<'policy_decisions'> = {
     'created_at',
   ],
   unlogged: [],
+  erased: { reason: '' },
   apply({ tenantId: tenant_id, runId: run_id, seq, at: created_at }, event) {
     if (event.type !== 'policy.decided') return undefined;
     const { tool_call_id, decision, stage, policy, reason } = event.payload;

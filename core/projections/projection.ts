@@ -34,6 +34,8 @@ export interface Projection<T extends string = string> {
   columns: readonly string[];
   /** Columns that it does not: operational ones, and what comes from the ledger or from the time of the commit. */
   unlogged: readonly string[];
+  /** What its columns with texts hold once the run is erased: what the projection of an erased log says, or nothing. */
+  erased?: Readonly<Record<string, string | null | Record<string, never>>>;
   /** What an event means for the table; undefined if it means nothing. */
   apply: (place: Place, event: NewEvent) => RowChange | undefined;
 }

@@ -11,9 +11,10 @@ import { LIMITS } from '../../core/limits.ts';
 import { newId } from '../../lib/new-id.ts';
 import { forgetOldRows } from '../../modules/platform/forget-old.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
-import { ageEnd, countPushConfigsOf } from '../support/queries.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { ageEnd } from '../support/queries/runs.ts';
+import { countPushConfigsOf } from '../support/queries/webhooks.ts';
 
 type A2aClient = Awaited<ReturnType<ClientFactory['createFromUrl']>>;
 

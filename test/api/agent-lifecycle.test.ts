@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
-import { silenceAgent } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { lapseAgents } from '../../modules/workflows/lapse-agents.ts';
 import { startTestService } from '../support/service.ts';
+import { silenceAgent } from '../support/queries/agents.ts';
 
 describe('the lifecycle of agents', () => {
   let api: TestApi;

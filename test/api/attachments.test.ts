@@ -13,6 +13,8 @@ import type { FakeServer } from '../support/fake-http.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
 import { startFakeOpenAI } from '../support/fake-openai.ts';
 import { openAcp } from '../support/wire/acp.ts';
+import { strayFiles, useFiles } from '../support/queries/files.ts';
+import { contentsWith } from '../support/queries/logs.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');
 const PDF = Buffer.from('%PDF-1.7 a document');
@@ -162,12 +164,7 @@ describe('attachments', function () {
     );
     assert.deepEqual([third.file_id, fourth], [notes, { type: 'text', text: 'as it is' }]);
     const events = await api.call('GET', `/v1/runs/${run}/events`);
-    const stored = await api.context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
-      tx.query(
-        `select 1 from messages where content::text like $1 union all select 1 from run_events where payload::text like $1`,
-        [`%${MARKED}%`],
-      ),
-    );
+    const stored = await contentsWith({ ...api, tenantId: DEFAULT_TENANT_ID }, MARKED);
     assert.deepEqual([text.includes(MARKED), events.text.includes(MARKED), stored], [false, false, []]);
     const made = (await api.call('GET', `/v1/files?run_id=${run}`)).json.files;
     assert.deepEqual(new Set(made.map(({ id }: { id: string }) => id)), new Set([first.file_id, second.file_id]));
@@ -312,14 +309,7 @@ describe('attachments', function () {
   it('of a run that was never made are swept, but for files that were there before', async () => {
     const before = await upload(PNG, 'before.png');
     const [run, made] = [randomUUID(), await upload(PDF, 'made.pdf')];
-    await api.context.db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
-      await tx.query('update files set run_id = $1 where id = $2', [run, made]);
-      await tx.query(
-        `insert into file_uses (tenant_id, run_id, file_id, created_at)
-           select tenant_id, $1, id, now() - interval '2 hours' from files where id = any($2)`,
-        [run, [before, made]],
-      );
-    });
+    await useFiles({ ...api, tenantId: DEFAULT_TENANT_ID }, run, { made, used: [before, made] });
     await maintain(api.context, 'sweep-files');
     assert.equal((await api.call('GET', `/v1/files/${before}`)).status, 200);
     assert.equal((await api.call('GET', `/v1/files/${made}`)).status, 404);
@@ -329,11 +319,5 @@ describe('attachments', function () {
 
 /** Contents that no file has, and files and uses of runs that there are not. */
 function strays({ context }: TestApi): Promise<object[]> {
-  return context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
-    tx.query(
-      `select 'content' as what from file_contents where state <> 'stored'
-       union all select 'file' from files where run_id not in (select id from runs)
-       union all select 'use' from file_uses where run_id not in (select id from runs)`,
-    ),
-  );
+  return strayFiles({ context, tenantId: DEFAULT_TENANT_ID });
 }

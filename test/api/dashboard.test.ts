@@ -7,6 +7,8 @@ import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthrop
 import type { FakeServer } from '../support/fake-http.ts';
 import { text, use } from '../support/engine.ts';
 import { driveRun } from '../../modules/runs/drive.ts';
+import { plansOf } from '../support/queries/postgres.ts';
+import { allTenants } from '../support/queries/tenants.ts';
 
 const USAGE = { input_tokens: 1000, output_tokens: 100 };
 
@@ -18,9 +20,7 @@ describe('the dashboard', () => {
   before(async () => {
     model = await startFakeAnthropic(() => ({ usage: USAGE, ...(replies.shift() ?? text('ok')) }));
     api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk', ANTHROPIC_BASE_URL: model.url } });
-    [tenantId = ''] = (
-      await api.context.db.asMaintenance((tx) => tx.query<{ id: string }>('select id from tenants'))
-    ).map(({ id }) => id);
+    [tenantId = ''] = (await allTenants(api.context.db)).map(({ id }) => id);
   });
   after(async () => {
     await api.close();
@@ -168,18 +168,7 @@ describe('the dashboard', () => {
       errors: (tx) => listFailedTurns(tx, { ...of, limit: 50 }),
     };
     for (const [name, read] of Object.entries(parts)) {
-      const plan = await api.context.db.withTenant(tenantId, async (tx) => {
-        // Tables as small as these are read whole where they may be.
-        await tx.query('set local enable_seqscan = off');
-        const lines: string[] = [];
-        const explain = async (sql: string, values: unknown[] = []) => {
-          const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${sql}`, values);
-          lines.push(...rows.map((row) => row['QUERY PLAN']));
-          return [];
-        };
-        await read({ ...tx, query: explain });
-        return lines.join('\n');
-      });
+      const plan = await plansOf(api.context.db, tenantId, read);
       assert.match(plan, /Index/, name);
       assert.doesNotMatch(plan, /Seq Scan/, `${name}:\n${plan}`);
     }

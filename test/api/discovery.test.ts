@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { TestApi } from '../support/api.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
-import { makeManyAgents, planOfDiscovery } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startTestService } from '../support/service.ts';
+import { makeManyAgents, planOfDiscovery } from '../support/queries/agents.ts';
 
 /** In one process with the database, so many rows would keep the rest of it waiting for too long. */
 const COUNT = DOMAIN_MODE === 'embedded' ? 1000 : 10_000;

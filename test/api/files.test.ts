@@ -13,6 +13,7 @@ import { maintain } from '../../modules/platform/maintain.ts';
 import { startTestApi, type Answer, type TestApi } from '../support/api.ts';
 import { sized } from '../support/size.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { addUnwrittenContent, unstoredContents } from '../support/queries/files.ts';
 
 /** Where contents are kept, and what lies there. */
 interface Place {
@@ -143,7 +144,7 @@ for (const [name, open] of Object.entries(PLACES)) {
       ]);
       assert.deepEqual([twice.status, twice.json.detail], [400, 'There is more than one file.']);
       await waitUntil('all of them are gone', async () => {
-        const garbage = await contents(api, `state <> 'stored'`);
+        const garbage = await unstored(api);
         return garbage.length === 0 && (await place.list()).length === before.length;
       });
     });
@@ -151,19 +152,14 @@ for (const [name, open] of Object.entries(PLACES)) {
     it('are swept where a writer has died before they were any', async () => {
       const id = randomUUID();
       const tenant = DEFAULT_TENANT_ID;
-      await api.context.db.withTenant(tenant, (tx) =>
-        tx.query(
-          `insert into file_contents (id, tenant_id, state, changed_at) values ($1, $2, 'writing', now() - interval '25 hours'),
-             ($3, $2, 'writing', now() - interval '23 hours')`,
-          [id, tenant, randomUUID()],
-        ),
-      );
+      await addUnwrittenContent({ ...api, tenantId: tenant }, id, 25);
+      await addUnwrittenContent({ ...api, tenantId: tenant }, randomUUID(), 23);
       const { fileStore } = api.context;
       await fileStore?.write(`${tenant}/${id}`, Readable.from([Buffer.from('half')]), new AbortController().signal);
       assert.ok((await place.list()).some((key) => key.endsWith(id)));
       assert.deepEqual(await maintain(api.context, 'sweep-files'), { swept: 1 });
       assert.ok(!(await place.list()).some((key) => key.endsWith(id)));
-      assert.equal((await contents(api, `state = 'writing'`)).length, 1);
+      assert.equal((await unstored(api)).filter(({ state }) => state === 'writing').length, 1);
     });
 
     it('pass through in little memory, however large they are', async () => {
@@ -285,7 +281,7 @@ describe('files', function () {
     assert.deepEqual([two.status, two.json], [201, one.json]);
     assert.equal(two.headers.get('idempotent-replayed'), 'true');
     assert.equal((await upload(api, randomBytes(100), { headers })).status, 422);
-    assert.deepEqual(await contents(api, `state <> 'stored'`), []);
+    assert.deepEqual(await unstored(api), []);
   });
 
   it('are named by the last part of their name, and are what their first bytes say', async () => {
@@ -332,7 +328,7 @@ describe('files', function () {
       (await raw('multipart/form-data; boundary=b', unending.body.toString('latin1').slice(0, -10))).status,
       400,
     );
-    assert.deepEqual(await contents(api, `state <> 'stored'`), []);
+    assert.deepEqual(await unstored(api), []);
   });
 
   it('do not wait for a field that has no end', async () => {
@@ -464,10 +460,8 @@ async function download(
   return { status: response.status, headers: response.headers, body: Buffer.from(await response.arrayBuffer()) };
 }
 
-function contents(api: TestApi, condition: string): Promise<{ id: string }[]> {
-  return api.context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
-    tx.query<{ id: string }>(`select id from file_contents where ${condition}`),
-  );
+function unstored({ context }: TestApi): ReturnType<typeof unstoredContents> {
+  return unstoredContents({ context, tenantId: DEFAULT_TENANT_ID });
 }
 
 async function onFilesystem(): Promise<Place> {

@@ -7,6 +7,7 @@ import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
+import { ageIdempotencyKey } from '../support/queries/tenants.ts';
 
 for (const mode of DOMAIN_MODES) {
   describe(`a request with an Idempotency-Key (${mode})`, () => {
@@ -94,12 +95,8 @@ for (const mode of DOMAIN_MODES) {
     });
 
     it('is work like any other after 24 hours, swept or not', async () => {
-      const { db } = api.context;
       const work = (body: string) => () => Promise.resolve({ status: 200, body });
-      const age = (key: string) =>
-        db.withTenant(DEFAULT_TENANT_ID, (tx) =>
-          tx.query(`update idempotency_keys set created_at = created_at - interval '25 hours' where key = $1`, [key]),
-        );
+      const age = (key: string) => ageIdempotencyKey({ ...api, tenantId: DEFAULT_TENANT_ID }, key);
       const [kept, swept] = [newId(), newId()];
       for (const key of [kept, swept]) await idempotently(api.context, request(key), work('first'));
       await age(swept);

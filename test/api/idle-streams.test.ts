@@ -10,6 +10,7 @@ import { request } from '../support/api.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { expireKey } from '../support/queries/tenants.ts';
 
 interface Stream {
   kind: 'socket' | 'sse';
@@ -171,9 +172,7 @@ describe('Streams in which nothing happens', function () {
   it('end when their key has expired', async () => {
     const { id, key } = await newKey();
     const ended = await both(key);
-    await platform.context.db.withTenant(platform.tenantId, (tx) =>
-      tx.query('update api_keys set expires_at = clock_timestamp() where id = $1', [id]),
-    );
+    await expireKey(platform.context.db, id);
     receiver.onGap();
     await waitUntil('both have ended', () => ended.every((stream) => stream.ended !== undefined));
     assert.equal(ended[0]?.ended, 4001);

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
-import { expireApprovals, memoryConflicts, noticesTold } from '../support/queries.ts';
+import { expireApprovals, memoryConflicts } from '../support/queries/approvals.ts';
+import { noticesTold } from '../support/queries/webhooks.ts';
 
 describe('A contradiction in memory', () => {
   let api: TestApi;

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { consolidateDue, dispatchConsolidations } from '../../modules/memory/dispatch-consolidations.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { ageMemories } from '../support/queries/memory.ts';
 
 describe('consolidation of /v1/agents/{id}/memory', () => {
   let api: TestApi;
@@ -130,9 +131,7 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
   it('comes by itself where the agent wants it, and survives a queue that lost it', async () => {
     await make();
     await add('Ada lives in Oslo.');
-    await api.context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
-      tx.query(`update memory_entries set created_at = now() - interval '2 hours' where agent_id = $1`, [agent]),
-    );
+    await ageMemories({ ...api, tenantId: DEFAULT_TENANT_ID }, agent);
     const queue = api.context.queues.queue('consolidation');
     await dispatchConsolidations(api.context);
     await queue.obliterate({ force: true });

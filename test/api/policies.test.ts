@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
+import { useUpToday } from '../support/queries/budgets.ts';
 
 const RULE = { name: 'limit', priority: 10, when: 'tool == "calculator"', decision: 'block', reason: 'no sums' };
 
@@ -140,13 +141,7 @@ describe('/v1/policies', () => {
       const { id: other } = (await call('POST', '/v1/agents', { name: 'other', tools: ['calculator'] })).json;
       const request = { name: 'purse', period: 'day', agent_id: agent, max_tokens: 100_000 };
       const { id } = (await call('POST', '/v1/budgets', request)).json;
-      await api.context.db.withTenant(tenant, (tx) =>
-        tx.query(
-          `insert into budget_usage (budget_id, period_start, tenant_id, tokens, cost_usd, steps)
-             values ($1, budget_period_start('day', now()), $2, 100000, 0, 1)`,
-          [id, tenant],
-        ),
-      );
+      await useUpToday({ ...api, tenantId: tenant }, id, 100_000);
       const at = async (agent_id: string) => {
         const said = await evaluate({ tool: 'calculator', arguments: { expression: '1' }, agent_id });
         return [said.decision, said.stage, said.reason];

@@ -11,6 +11,7 @@ import type { FakeServer } from '../support/fake-http.ts';
 import { MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { terminateSession } from '../support/queries/postgres.ts';
 
 const BOARD = '/admin/queues';
 const BROWSER = { accept: 'text/html' };
@@ -307,7 +308,7 @@ for (const mode of MODES) {
       assert.equal(json.workers.length, 1);
       if (mode === 'postgres') {
         const [{ id: lost }] = json.workers;
-        await platform.context.db.asOwner((client) => client.query('select pg_terminate_backend($1)', [lost]));
+        await terminateSession(platform.context.db, lost);
         await waitUntil('the worker is there again, on another connection', async () => {
           const { json: now } = await call('GET', `${BOARD}/api/queues/turns/workers`);
           return now.workers.length === 1 && now.workers[0].id !== lost;

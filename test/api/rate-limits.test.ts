@@ -8,6 +8,7 @@ import { openRateCounter } from '../../modules/tenants/rate-counter.ts';
 import { request, startTestApi, type Answer, type TestApi } from '../support/api.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { ageRates, namesOfRates } from '../support/queries/tenants.ts';
 
 /** The items of a structured header: `"tenant";q=60;w=60`. */
 function itemsOf(answer: Answer, header: string): Record<string, Record<string, number>> {
@@ -189,10 +190,9 @@ if (MODES.includes('postgres')) {
       const { db } = api.context;
       const { key } = await api.newTenant();
       await api.call('POST', '/agent/chat', { key, body: { message: 'Hello', user_id: 'ann@example.org' } });
-      const names = () => db.asMaintenance((tx) => tx.query<{ name: string }>('select name from rate_counts'));
-      assert.match(JSON.stringify(await names()), /^\[\{"name":"chats:[0-9a-f-]{36}:[0-9a-f]{64}"\}\]$/);
+      assert.match(JSON.stringify(await namesOfRates(db)), /^\[\{"name":"chats:[0-9a-f-]{36}:[0-9a-f]{64}"\}\]$/);
       assert.equal((await forgetOldRows(api.context))['rate_counts'], 0);
-      await db.call({ name: 'age', text: "update rate_counts set until = now() - interval '2 hours'", values: [] });
+      await ageRates(db);
       assert.equal((await forgetOldRows(api.context))['rate_counts'], 1);
       await api.close();
     }).timeout(60_000);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { countSignalCommits } from '../support/queries/logs.ts';
 
 interface Wait {
   wait_id: string;
@@ -87,12 +88,7 @@ describe('resuming a run', () => {
     const { status, json, text } = await resume(run, { answers });
     assert.equal(status, 200, text);
     assert.equal(json.output.message, 'done: {"message":"yes"}, paid, {"message":"yes"}');
-    const rows = await api.context.db.asOwner((client) =>
-      client.query<{ commits: number }>(
-        `select count(distinct occurred_at)::int as commits from run_events where run_id = '${run}' and type = 'signal.received'`,
-      ),
-    );
-    assert.equal(rows.rows[0]?.commits, 1);
+    assert.equal(await countSignalCommits(api.context.db, run), 1);
   });
 
   it('decides two approvals at once', async () => {

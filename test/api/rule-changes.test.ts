@@ -5,6 +5,7 @@ import { startTestApi, type TestApi } from '../support/api.ts';
 import { door } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { databaseTime, sessionsAwaitingWriters } from '../support/queries/postgres.ts';
 
 // The embedded database has one session: no transaction is under way while another one is.
 if (MODES.includes('postgres')) describe('The answer to a change of rules on Postgres', onPostgres);
@@ -41,25 +42,16 @@ function onPostgres(): void {
     };
   }
 
-  async function asOwner<Row extends object>(text: string, values: unknown[] = []): Promise<Row[]> {
-    const { rows } = await api.context.db.asOwner((client) => client.query<Row>(text, values));
-    return rows;
-  }
-
   async function answersAfterCommits(method: string, path: string, body?: unknown) {
-    const [now] = await asOwner<{ at: Date }>('select clock_timestamp() as at');
+    const { db } = api.context;
+    const now = await databaseTime(db);
     const release = await holdCommit();
     let answered = false;
     const asked = ask(method, path, body).finally(() => {
       answered = true;
     });
     await waitUntil('the request waits, or is answered', async () => {
-      const looks = await asOwner(
-        `select pid from pg_stat_activity where datname = current_database() and query_start > $1
-           and pid <> pg_backend_pid() and query like '%virtualtransaction = any%'`,
-        [now?.at],
-      );
-      return answered || looks.length > 0;
+      return answered || (await sessionsAwaitingWriters(db, now)).length > 0;
     });
     assert.equal(answered, false, `${method} ${path} is answered while the commit is under way`);
     await release();

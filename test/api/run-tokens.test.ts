@@ -5,6 +5,7 @@ import { ROUTES } from '../../api/routes.ts';
 import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { ownerOfRun } from '../support/queries/runs.ts';
 
 describe('a token for a run', () => {
   let api: ScriptedService;
@@ -150,13 +151,7 @@ describe('a token for a run', () => {
   async function endsIn(run: string, ttlSeconds: number): Promise<string> {
     const { json: me } = await post('/v1/api-keys', { name: 'k', scopes: ['runs:read'] });
     const { json: seen } = await api.call('GET', `/v1/runs/${run}`);
-    const rows = await api.context.db.asMaintenance((tx) =>
-      tx.query<{ tenant_id: string; workspace_id: string }>('select tenant_id, workspace_id from runs where id = $1', [
-        seen.run_id,
-      ]),
-    );
-    const [row] = rows;
-    assert.ok(row);
+    const row = await ownerOfRun(api.context.db, seen.run_id);
     const caller = {
       tenantId: row.tenant_id,
       workspaceId: row.workspace_id,

@@ -5,6 +5,7 @@ import { ROUTES } from '../../api/routes.ts';
 import { issueToken } from '../../modules/tenants/tokens.ts';
 import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { ownerOfRun } from '../support/queries/runs.ts';
 
 describe('a token for a thread', () => {
   let api: ScriptedService;
@@ -137,16 +138,12 @@ describe('a token for a thread', () => {
     assert.equal(await read(`${given.slice(0, -6)}AAAAAA`), 401);
     const asRun = given.replace('dtt_', 'drt_').replace(thread, run);
     assert.equal(await statusOf('GET', `/v1/runs/${run}`, { key: asRun }), 401);
-    const caller = await api.context.db.asMaintenance((tx) =>
-      tx.query<{ tenant_id: string; workspace_id: string }>('select tenant_id, workspace_id from runs where id = $1', [
-        run,
-      ]),
-    );
+    const owner = await ownerOfRun(api.context.db, run);
     const ended = await issueToken(
       api.context,
       {
-        tenantId: caller[0]?.tenant_id ?? '',
-        workspaceId: caller[0]?.workspace_id ?? '',
+        tenantId: owner.tenant_id,
+        workspaceId: owner.workspace_id,
         boundWorkspaceId: undefined,
         keyId: String(made.id),
         scopes: ['runs:read'],

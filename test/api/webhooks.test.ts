@@ -6,6 +6,16 @@ import { startTestApi, type TestApi } from '../support/api.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { sendDueWebhooks } from '../support/webhooks.ts';
+import { loseSecretKeys } from '../support/queries/tenants.ts';
+import {
+  failForHours,
+  freeWebhooks,
+  letDeliveriesPass,
+  letWebhooksPass,
+  pauseOfWebhook,
+  setAttempts,
+  stopWebhooks,
+} from '../support/queries/webhooks.ts';
 
 interface Delivery {
   id: string;
@@ -41,8 +51,7 @@ for (const mode of DOMAIN_MODES) {
       answer = 200;
       receiver.seen.length = 0;
       // What tests before this one have left is not due any more.
-      for (const { id } of tenants)
-        await api.context.db.withTenant(id, (tx) => tx.query(`update webhooks set next_at = 'infinity'`));
+      for (const { id } of tenants) await stopWebhooks({ ...api, tenantId: id });
       tenant = await newTenant();
       agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
     });
@@ -60,11 +69,8 @@ for (const mode of DOMAIN_MODES) {
     const deliveriesOf = async (id: string): Promise<Delivery[]> =>
       (await call('GET', `/v1/webhooks/${id}/deliveries`)).json.deliveries;
     /** As if the time until the next attempt had passed. */
-    const letTimePass = async () => {
-      await inTenant('update webhook_deliveries set next_at = now()');
-      await inTenant('update webhooks set next_at = now() where next_at is not null');
-    };
-    const inTenant = (sql: string) => api.context.db.withTenant(tenant.id, (tx) => tx.query(sql));
+    const letTimePass = () => letWebhooksPass(here());
+    const here = () => ({ ...api, tenantId: tenant.id });
 
     it('tell of an event once, signed, with type, time and place in the log', async () => {
       const { id, secret } = await hook(['run.created']);
@@ -149,7 +155,7 @@ for (const mode of DOMAIN_MODES) {
       );
       assert.equal(taken.length, 1);
       assert.equal(await sendDueWebhooks(api.context), 0, 'another one holds it');
-      await inTenant('update webhook_deliveries set next_at = now()');
+      await letDeliveriesPass(here());
       assert.equal(await sendDueWebhooks(api.context), 1);
       assert.equal(receiver.seen[0]?.headers['webhook-id'], taken[0]?.id);
     });
@@ -180,7 +186,7 @@ for (const mode of DOMAIN_MODES) {
     it('keep those of other tenants waiting for nothing where a secret cannot be read, and say so', async () => {
       const unreadable = await hook(['run.created']);
       await startRun();
-      await inTenant(`update secrets set key_id = 'a key that is lost'`);
+      await loseSecretKeys(here());
       const inTrouble = tenant;
       tenant = await newTenant();
       agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
@@ -198,11 +204,11 @@ for (const mode of DOMAIN_MODES) {
       const { id } = await hook(['run.created']);
       await startRun();
       answer = 500;
-      await inTenant('update webhook_deliveries set attempts = 11');
+      await setAttempts(here(), 11);
       await sendDueWebhooks(api.context);
       assert.equal((await deliveriesOf(id))[0]?.status, 'failed');
       assert.equal((await call('GET', `/v1/webhooks/${id}`)).json.status, 'active');
-      await inTenant(`update webhooks set failing_since = now() - interval '73 hours'`);
+      await failForHours(here(), 73);
       await letTimePass();
       await startRun();
       await sendDueWebhooks(api.context);
@@ -244,14 +250,8 @@ for (const mode of DOMAIN_MODES) {
         asked.push(receiver.seen.length);
         const { failures, next_at } = await state();
         assert.equal(failures, round);
-        const [row] = await api.context.db.withTenant(tenant.id, (tx) =>
-          tx.query<{ ms: number }>(
-            `select extract(epoch from next_at - clock_timestamp())::float8 * 1000 as ms from webhooks where id = $1`,
-            [id],
-          ),
-        );
-        assert.ok(next_at !== null && row);
-        waits.push(row.ms);
+        assert.ok(next_at !== null);
+        waits.push(await pauseOfWebhook(here(), id));
         assert.equal(await sendDueWebhooks(api.context), 0, 'not before its time');
         await letTimePass();
       }
@@ -305,7 +305,7 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual((await take(3, 10)).length, 1, 'a third one, and no fourth while three are taken');
       assert.deepEqual(await take(3, 10), []);
       tenant = first;
-      await inTenant('update webhooks set taken_until = null');
+      await freeWebhooks(here());
       const [longest] = await take(1, 10);
       assert.ok(
         longest !== undefined && mine.includes(longest) && !round.includes(longest),

@@ -8,6 +8,7 @@ import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { disconnectRedis } from '../support/redis.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { terminatingListeners } from '../support/queries/postgres.ts';
 
 function delta(run: string, text: string): Extract<BusMessage, { kind: 'delta' }> {
   return { runId: run, kind: 'delta', turnId: newId(), step: 1, delta: { type: 'text', text } };
@@ -197,8 +198,7 @@ for (const mode of MODES) {
         there.onGap(() => (gaps += 1));
         if (mode === 'full') await disconnectRedis();
         else {
-          await testDatabase.admin(`select pg_terminate_backend(pid) from pg_stat_activity
-            where query ~* 'listen' and application_name = 'drover' and datname = '${new URL(testDatabase.config.databaseUrl ?? '').pathname.slice(1)}'`);
+          await testDatabase.admin(terminatingListeners(testDatabase.config.databaseUrl));
         }
         await waitUntil('the gap', () => gaps > 0);
         const run = newId();

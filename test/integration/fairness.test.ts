@@ -6,6 +6,7 @@ import { startTestApi, type TestApi } from '../support/api.ts';
 import { FAULT_MODES } from '../support/modes.ts';
 import { sized } from '../support/size.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { startsOfRuns } from '../support/queries/runs.ts';
 
 const FLOOD = sized({ usual: 80, nightly: 300 });
 
@@ -36,10 +37,7 @@ for (const mode of FAULT_MODES) {
       return { id, runs };
     }
 
-    const startedOf = ({ id }: { id: string }) =>
-      api.context.db.withTenant(id, (tx) =>
-        tx.query<{ at: Date }>('select started_at as at from runs where started_at is not null order by started_at'),
-      );
+    const startedOf = ({ id }: { id: string }) => startsOfRuns({ ...api, tenantId: id });
 
     it(`lesson 15: one tenant's flood of ${FLOOD} runs does not hold back another's 5`, async () => {
       const from = Date.now();

@@ -11,6 +11,7 @@ import { assertSound, createAgent, readLog, startRun, toolOf, untilRun } from '.
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorld, type World } from '../support/world.ts';
+import { sizeOfCheckpoints } from '../support/queries/logs.ts';
 
 const LEASE_MS = 1000;
 
@@ -49,8 +50,6 @@ describe('What users of other systems suffer from does not happen here:', () => 
     },
   } as unknown as Parameters<typeof assertSound>[0];
   const step = (name: 'lookup' | 'record' | 'charge', args: object) => `${toolOf(agent, name)} ${JSON.stringify(args)}`;
-  const rows = <T extends object>(text: string, values: unknown[] = []) =>
-    platform.context.db.withTenant(platform.tenantId, (tx) => tx.query<T>(text, values));
 
   it('1: a tool call of three leases is made once', async () => {
     const { run } = await startRun(here, agent, `call ${step('charge', { label: 'long', ms: 3 * LEASE_MS })}`);
@@ -78,12 +77,9 @@ describe('What users of other systems suffer from does not happen here:', () => 
         const answer = await call('POST', `/v1/agents/${agent}/runs/${run}/turns`, { body });
         assert.equal(answer.json.output?.status, 'complete', answer.text);
       }
-      const [sum] = await rows<{ bytes: number; count: number }>(
-        `select sum(length(to_jsonb(c)::text))::int as bytes, count(*)::int as count from checkpoints c where run_id = $1`,
-        [run],
-      );
-      assert.equal(sum?.count, turns);
-      return sum?.bytes ?? 0;
+      const { count, bytes } = await sizeOfCheckpoints(platform, run);
+      assert.equal(count, turns);
+      return bytes;
     };
     const [short, long] = [await bytesOf(3), await bytesOf(12)];
     assert.ok(long < 4.5 * short, `${short} bytes of 3 checkpoints, ${long} of 12`);

@@ -9,6 +9,7 @@ import { startInstallation, type Installation } from '../support/installation.ts
 import { FAULT_MODES, MODES, TEST_REDIS_URL } from '../support/modes.ts';
 import { startRun, untilRun } from '../support/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { countWaitingIn, holdTable } from '../support/queries/postgres.ts';
 
 const BY_IMPORTANCE = { strategy: 'importance' };
 const PREFIX = `memory-faults-${process.pid}`;
@@ -151,20 +152,12 @@ describe('a consolidation whose process dies between its changes and its commit'
     const holder = new pg.Client(services.url);
     await holder.connect();
     try {
-      await holder.query('begin; lock table memory_consolidations in share row exclusive mode');
+      await holdTable(holder, 'memory_consolidations');
       const answered = drover.call('POST', post, { body }).then(
         () => 'answered',
         () => 'cut off',
       );
-      await waitUntil(`${statement} waits`, async () => {
-        // Within a transaction what is under way is shown as it was at the first look.
-        await holder.query('select pg_stat_clear_snapshot()');
-        const { rows } = await holder.query(
-          `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like $1`,
-          [`${statement}%`],
-        );
-        return rows.length > 0;
-      });
+      await waitUntil(`${statement} waits`, async () => (await countWaitingIn(holder, statement)) > 0);
       await drover.end('api', 'SIGKILL');
       assert.equal(await answered, 'cut off');
     } finally {

@@ -5,8 +5,8 @@ import { createTestDatabase } from '../support/database.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
-import { makeDeliveriesDue } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { makeDeliveriesDue } from '../support/queries/webhooks.ts';
 
 /** Short, so that the job of the dead process is another's soon. */
 const env = { DROVER_LEASE_MS: '1500' };

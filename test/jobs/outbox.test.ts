@@ -7,6 +7,7 @@ import { TURNS } from '../../jobs/turns.ts';
 import { openEngine, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { makeJobDue, unsentJobs } from '../support/queries/outbox.ts';
 
 for (const mode of MODES) {
   describe(`The outbox in ${mode} mode`, () => {
@@ -24,10 +25,7 @@ for (const mode of MODES) {
     });
     after(() => engine.close());
 
-    const stored = () =>
-      engine.rows<{ id: string; queue: string; job_id: string; payload: Record<string, unknown> }>(
-        'select id, queue, job_id, payload from outbox order by id',
-      );
+    const stored = () => unsentJobs(engine);
     const row = (queue: string, job_id: string, more: Partial<OutboxRow> = {}) => ({
       id: newId(),
       queue,
@@ -91,7 +89,7 @@ for (const mode of MODES) {
 
     it('keeps to the time before which a job shall not run, also when it is swept', async () => {
       await commitOnly(row('later', 'soon', { delay_ms: 60_000 }), row('later', 'past', { delay_ms: 60_000 }));
-      await engine.tamper(`update outbox set not_before = now() - interval '1 second' where job_id = 'past'`);
+      await makeJobDue(engine, 'past');
       assert.equal(await engine.context.outbox.sweep(0), 2);
       const delay = (await jobIn('later', 'soon'))?.delay ?? 0;
       assert.ok(delay > 50_000 && delay <= 60_000, `${delay} ms`);

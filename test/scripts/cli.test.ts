@@ -12,6 +12,7 @@ import { programOf } from '../support/processes.ts';
 import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { spoilSecondAuditRow } from '../support/queries/audit.ts';
 
 interface Ended {
   code: number | null;
@@ -332,11 +333,7 @@ describe('drover, the command line', function () {
       head.replace(/.$/, (last) => (last === '0' ? '1' : '0')),
     );
     assert.deepEqual([other.code, /not the one that was noted/.test(other.err)], [1, true]);
-    await api.context.db.asOwner(async (client) => {
-      await client.query('alter table audit_log no force row level security');
-      await client.query(`update audit_log set details = '{}' where seq = 2`);
-      await client.query('alter table audit_log force row level security');
-    });
+    await spoilSecondAuditRow(api.context.db);
     const broken = await there('audit', 'verify');
     assert.deepEqual([broken.code, /broken at link 2, row [0-9a-f-]{36}: altered/.test(broken.err)], [1, true]);
     assert.match((await there('audit', 'list', '--action', 'run.cancelled')).out, /run\.cancelled +operator/);

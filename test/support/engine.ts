@@ -23,6 +23,7 @@ import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '
 import type { FakeServer } from './fake-http.ts';
 import { DOMAIN_MODE, type Mode } from './modes.ts';
 import { openTestPlatform, type TestPlatform } from './platform.ts';
+import { rows } from './queries/access.ts';
 import { waitUntil } from './wait-until.ts';
 
 type Script = (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>;
@@ -60,10 +61,6 @@ export interface Engine {
   log: (run: string) => Promise<RunEvent[]>;
   /** The conversation as the model would get it now. */
   conversation: (run: string) => Promise<Message[]>;
-  row: <R extends object>(sql: string, ...values: unknown[]) => Promise<R>;
-  rows: <R extends object>(sql: string, ...values: unknown[]) => Promise<R[]>;
-  /** What only an owner of the database can do: tampering. */
-  tamper: (sql: string, ...values: unknown[]) => Promise<void>;
   close: () => Promise<void>;
 }
 
@@ -94,8 +91,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
     quotas: quotasOf({ planTier: 'standard', isDefault: true, settings: {} }),
     isOperator: true,
   };
-  const inTenant: Engine['rows'] = <R extends object>(sql: string, ...values: unknown[]) =>
-    db.withTenant(tenant, (tx) => tx.query<R>(sql, values));
+  const inTenant = <R extends object>(sql: string, run: string) => rows<R>({ context, tenantId: tenant }, sql, run);
   const loaded = async (run: string) => {
     const found = await loadRun(db, { tenant_id: tenant, run_id: run });
     assert.ok(found.ok);
@@ -197,7 +193,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
     },
     gatesOpen: () =>
       waitUntil('the gates open', async () => {
-        const shut = await inTenant('select name from model_rates where closed_until > clock_timestamp()');
+        const shut = await rows(engine, 'select name from model_rates where closed_until > clock_timestamp()');
         return shut.length === 0;
       }),
     async providersBack() {
@@ -208,24 +204,13 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
       await db.asMaintenance((tx) => tx.query('select void_leases()'));
     },
     async log(run) {
-      const rows = await inTenant<EventRow & { occurred_at: string }>(
+      const events = await inTenant<EventRow & { occurred_at: string }>(
         'select seq, type, schema_version, turn_id, step, actor, payload, occurred_at from run_events where run_id = $1 order by seq',
         run,
       );
-      return rows.map(readEvent);
+      return events.map(readEvent);
     },
     conversation: async (run) => messagesFor((await loaded(run)).messages, Number.POSITIVE_INFINITY).messages,
-    rows: inTenant,
-    async row<R extends object>(sql: string, ...values: unknown[]) {
-      const [row] = await inTenant<R>(sql, ...values);
-      assert.ok(row, `no row: ${sql}`);
-      return row;
-    },
-    async tamper(sql, ...values) {
-      context.runCache.clear();
-      const { rowCount } = await db.asOwner((client) => client.query(sql, values));
-      assert.ok(rowCount, `nothing to tamper with: ${sql}`);
-    },
     async close() {
       await platform.close();
       await Promise.all([model.close(), tools.close()]);

@@ -4,6 +4,7 @@ import { cancelRun, completeRun, failRun } from '../../modules/runs/end-run.ts';
 import { replayRun } from '../../modules/runs/replay-run.ts';
 import { retryRun } from '../../modules/runs/retry-run.ts';
 import { offered, text, use, type Engine } from './engine.ts';
+import { approvalsOfRun } from './queries/approvals.ts';
 
 const SUM = use({ name: 'calculator', input: { expression: '1 + 1' } });
 
@@ -111,7 +112,8 @@ async function askPeople(engine: Engine, agent: string): Promise<string[]> {
     const { run } = await engine.start(agent, 'with permission', { config: { autonomy_level: 1 } });
     made.push(run);
     await engine.finish(run);
-    const { id } = await engine.row<{ id: string }>('select id from approvals where run_id = $1', run);
+    const [approval] = await approvalsOfRun(engine, run);
+    const id = approval?.id ?? '';
     if (decision === 'expire') await expireApproval(context, { tenantId: tenant, id });
     else if (decision) await decideApproval(context, { tenantId: tenant, id }, decision);
     await engine.finish(run);

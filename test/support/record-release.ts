@@ -18,6 +18,7 @@ import { postSignal } from '../../modules/waits/post-signal.ts';
 import { offered, openEngine, text, use, type Engine } from './engine.ts';
 import { liveThroughEverything } from './eventful-runs.ts';
 import { recordCalls } from './record-calls.ts';
+import { rows } from './queries/access.ts';
 
 /** The files of the migrations by name, with the SHA-256 of their text. The list of them grows. */
 export function hashMigrations(): Record<string, string> {
@@ -34,8 +35,8 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   writeFileSync('db/released.json', `${JSON.stringify(released, null, 2)}\n`);
   const engine = await openEngine();
   const owners = {
-    tenants: await engine.rows('select id, name from tenants'),
-    workspaces: await engine.rows('select id, tenant_id, name from workspaces'),
+    tenants: await rows(engine, 'select id, name from tenants'),
+    workspaces: await rows(engine, 'select id, tenant_id, name from workspaces'),
   };
   const calls = recordCalls(engine.context.db);
   await liveThroughEverything(engine);

@@ -13,7 +13,7 @@ import { openEngine, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { statusOfRun } from '../support/queries.ts';
+import { statusOfRun } from '../support/queries/runs.ts';
 
 for (const mode of MODES) {
   describe(`A job of a newer build in ${mode} mode`, () => {

@@ -5,6 +5,7 @@ import { keepMaintaining } from '../../workers/keep-maintaining.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { addAct, makeActsDue } from '../support/queries/tenants.ts';
 
 const everyMs = (ms: number) =>
   Object.fromEntries(MAINTENANCE_ACTS.map((act) => [act, ms])) as Record<MaintenanceAct, number>;
@@ -41,7 +42,7 @@ for (const mode of DOMAIN_MODES) {
       const clock = keepMaintaining(platform.context);
       await clock.stop();
       const { db } = platform.context;
-      await db.asMaintenance((tx) => tx.query('update maintenance_acts set due_at = clock_timestamp()'));
+      await makeActsDue(db);
       const claims = await Promise.all([1, 2, 3, 4].map(() => claimDueActs(db, everyMs(60_000))));
       assert.deepEqual(claims.flat().toSorted(), MAINTENANCE_ACTS.toSorted());
       assert.deepEqual(await claimDueActs(db, everyMs(60_000)), []);
@@ -49,7 +50,7 @@ for (const mode of DOMAIN_MODES) {
 
     it('leaves acts alone that only another build knows', async () => {
       const { db } = platform.context;
-      await db.asMaintenance((tx) => tx.query(`insert into maintenance_acts values ('of the future', now())`));
+      await addAct(db, 'of the future');
       assert.ok(!(await claimDueActs(db, everyMs(1))).includes('of the future' as MaintenanceAct));
     });
 

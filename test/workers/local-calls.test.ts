@@ -4,8 +4,9 @@ import { createPolicy } from '../../modules/governance/write-policy.ts';
 import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
-import { callsOfRun, statusOfRun } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { statusOfRun } from '../support/queries/runs.ts';
+import { callsOfRun } from '../support/queries/tool-calls.ts';
 
 /** The call that a job is for, which carries ids and nothing else. */
 function callOf(data: unknown): string {

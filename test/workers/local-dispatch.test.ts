@@ -10,7 +10,9 @@ import { createProcessSlots } from '../../workers/process-slots.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../support/engine.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { fenceOfRun, statusOfRun } from '../support/queries.ts';
+import { unsentJobs } from '../support/queries/outbox.ts';
+import { countRunsOf, extendLease, fenceOfRun, heldRuns, statusOfRun, storedRun } from '../support/queries/runs.ts';
+import { callsOfRun } from '../support/queries/tool-calls.ts';
 
 describe('Locally dispatched turns', () => {
   let engine: Engine;
@@ -63,8 +65,7 @@ describe('Locally dispatched turns', () => {
     });
 
   /** A job that was sent leaves the outbox a moment later. */
-  const outboxEmpty = () =>
-    waitUntil('the outbox is empty', async () => (await engine.rows('select from outbox')).length === 0);
+  const outboxEmpty = () => waitUntil('the outbox is empty', async () => (await unsentJobs(engine)).length === 0);
 
   it('are driven by the process that has written them, and go through no queue', async () => {
     await serve(2);
@@ -84,8 +85,7 @@ describe('Locally dispatched turns', () => {
       const name = offered(request, 'queued');
       return JSON.stringify(request.messages).includes('tool_result') ? text('done') : use({ name }, { name });
     });
-    const isLeft = async () =>
-      (await engine.rows('select id from runs where driver_lease_expires_at is not null')).length === 0;
+    const isLeft = async () => (await heldRuns(engine.context.db)).length === 0;
     for (const message of ['first', 'second']) {
       const both = door();
       engine.toolsAnswer(async (_request, n) => {
@@ -114,7 +114,7 @@ describe('Locally dispatched turns', () => {
     const agent = await engine.agent({}, [{ name: 'queued' }]);
     const unsent: unknown[] = [];
     engine.say(async (request, n) => {
-      unsent.push(...(await engine.rows(`select from outbox where queue = 'turns'`)));
+      unsent.push(...(await unsentJobs(engine, 'turns')));
       return n === 0 ? use({ name: offered(request, 'queued') }) : text('done');
     });
     const slow = door();
@@ -175,10 +175,7 @@ describe('Locally dispatched turns', () => {
     engine.say([text('done')]);
     const { run } = await engine.start(agent, 'hello');
     await completed(run);
-    const { agent_version } = await engine.row<{ agent_version: string }>(
-      'select agent_version from runs where id = $1',
-      run,
-    );
+    const { agent_version } = await storedRun(engine, run);
     assert.deepEqual({ creations, agent_version }, { creations: 2, agent_version: '1.1.0' });
   });
 
@@ -224,7 +221,7 @@ describe('Locally dispatched turns', () => {
     const never = () => new Promise(() => undefined);
     const slot = { drive: never, leave: () => assert.fail('the run was not claimed') };
     await engine.makeCalls(run, { ...context, outbox: { ...context.outbox, reserveSlot: () => slot, drive: never } });
-    assert.deepEqual(await engine.rows(`select from outbox where queue = 'turns'`), []);
+    assert.deepEqual(await unsentJobs(engine, 'turns'), []);
     await serve(2);
     assert.deepEqual(await sentAnew(), [0, 0]);
     await engine.everyoneDies();
@@ -262,8 +259,7 @@ describe('Locally dispatched turns', () => {
     engine.say([text('done')]);
     const { run } = await engine.start(agent, 'again');
     await completed(run);
-    const { count } = await engine.row<{ count: number }>('select count(*) from runs where agent_id = $1', agent);
-    assert.equal(count, 1);
+    assert.equal(await countRunsOf(engine, agent), 1);
   });
 
   it('are refused with the run as unavailable where the process stops before it is created', async () => {
@@ -282,7 +278,7 @@ describe('Locally dispatched turns', () => {
     await setTimeout(1);
     gate.open();
     await Promise.all([refused, stopped]);
-    assert.deepEqual(await engine.rows('select from runs where agent_id = $1', agent), []);
+    assert.equal(await countRunsOf(engine, agent), 0);
   });
 
   it('are sent as jobs after all if somebody else holds the run that the last call continues', async () => {
@@ -296,12 +292,11 @@ describe('Locally dispatched turns', () => {
     });
     const { run } = await engine.start(agent, 'hello');
     await gate.reached;
-    const held = `update runs set driver_lease_expires_at = clock_timestamp() + interval '1 hour' where id = $1`;
-    await engine.rows(held, run);
+    await extendLease(engine, run);
     gate.open();
     await waitUntil('the call has succeeded', async () => {
-      const rows = await engine.rows(`select from tool_calls where run_id = $1 and status = 'succeeded'`, run);
-      return rows.length === 1;
+      const calls = await callsOfRun(engine, run);
+      return calls.filter(({ status }) => status === 'succeeded').length === 1;
     });
     // Dispatched locally from the outbox, it finds the run held: a driver that goes on, or one whose lease runs out.
     await outboxEmpty();

@@ -6,6 +6,7 @@ import { door, openEngine, text, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { readWorkflow, startWorkflow, subtask } from '../support/workflows.ts';
+import { childrenOfRun } from '../support/queries/runs.ts';
 
 for (const mode of MODES) {
   describe(`Locally dispatched looks at workflows in ${mode} mode`, () => {
@@ -56,7 +57,7 @@ for (const mode of MODES) {
       await completed(id);
       // The first, the last, one for the end of each that came first, and what came meanwhile.
       assert.ok(looks >= 3 && looks < names.length, `${looks} looks for ${names.length + 1} ends`);
-      const children = await engine.rows('select id from runs where parent_run_id = $1', id);
+      const children = await childrenOfRun(engine, id);
       assert.equal(children.length, names.length + 1);
     });
 

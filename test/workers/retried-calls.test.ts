@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { offered, openEngine, text, use, type Engine } from '../support/engine.ts';
-import { callOfRun, statusOfRun } from '../support/queries.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { statusOfRun } from '../support/queries/runs.ts';
+import { callOfRun } from '../support/queries/tool-calls.ts';
 
 describe('A call that is made again by its queue', () => {
   let engine: Engine;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { PinnedTool } from '../../../core/events.ts';
 import { createDefinitionCache } from '../../../modules/agents/definitions.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
+import { storedRun } from '../../support/queries/runs.ts';
 
 describe('the cache of definitions', () => {
   let engine: Engine;
@@ -13,11 +13,8 @@ describe('the cache of definitions', () => {
   it('answers with all tools of a run that has more of them than are kept', async () => {
     const agentId = await engine.agent({}, [{ name: 'one' }, { name: 'two' }, { name: 'three' }]);
     const { run } = await engine.start(agentId, 'hello');
-    const { agent_version: agentVersion, pins: pinned } = await engine.row<{
-      agent_version: string;
-      pins: PinnedTool[];
-    }>("select agent_version, (pinned->'tools') as pins from runs where id = $1", run);
-    const pins = { tenantId: engine.tenantId, agentId, agentVersion, tools: pinned };
+    const { agent_version: agentVersion, pinned } = await storedRun(engine, run);
+    const pins = { tenantId: engine.tenantId, agentId, agentVersion, tools: pinned.tools };
     const cache = createDefinitionCache(engine.context.db, 2);
     for (let time = 1; time <= 3; time++) {
       const { definition, tools } = await cache.load(pins);
@@ -29,11 +26,8 @@ describe('the cache of definitions', () => {
   it('has the tools of a run in the same order whatever it has kept of them', async () => {
     const agentId = await engine.agent({}, [{ name: 'one' }, { name: 'two' }]);
     const { run } = await engine.start(agentId, 'hello');
-    const { agent_version: agentVersion, pins: pinned } = await engine.row<{
-      agent_version: string;
-      pins: PinnedTool[];
-    }>("select agent_version, (pinned->'tools') as pins from runs where id = $1", run);
-    const orders = [pinned, pinned.toReversed()];
+    const { agent_version: agentVersion, pinned } = await storedRun(engine, run);
+    const orders = [pinned.tools, pinned.tools.toReversed()];
     for (const tools of orders) {
       const pins = { tenantId: engine.tenantId, agentId, agentVersion, tools };
       for (const kept of tools) {

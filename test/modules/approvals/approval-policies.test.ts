@@ -7,7 +7,8 @@ import { decideApproval, type ApprovalDecision } from '../../../modules/approval
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../../../modules/governance/write-policy.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { approvalsOfRun, callOfRun } from '../../support/queries.ts';
+import { approvalsOfRun } from '../../support/queries/approvals.ts';
+import { callOfRun, changeArguments } from '../../support/queries/tool-calls.ts';
 
 const PAY = { name: 'pay', risk_level: 'WRITE_HIGH_RISK' as const };
 const NOTE = { name: 'note' };
@@ -233,7 +234,7 @@ describe('Approvals and policies', () => {
     const run = await asked([PAY]);
     await decide(await open(run), { decision: 'approve' });
     await engine.drive(run);
-    await engine.rows(`update tool_calls set arguments = '{"amount":7000}' where run_id = $1`, run);
+    await changeArguments(engine, run, { amount: 7000 });
     await engine.makeCalls(run);
     await engine.finish(run);
     assert.deepEqual([(await callOf(run)).status, engine.tools.seen.length], ['denied', 0]);

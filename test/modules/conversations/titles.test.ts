@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { findThread } from '../../../db/threads.ts';
 import { plainTitle } from '../../../core/titles.ts';
 import { titleThread } from '../../../modules/conversations/title-thread.ts';
 import { titleThreads } from '../../../modules/conversations/title-threads.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { ownCallsOnThread } from '../../support/queries/model-calls.ts';
+import { dueTitles } from '../../support/queries/tenants.ts';
 
 describe('the title of a thread', () => {
   let engine: Engine;
@@ -12,9 +15,12 @@ describe('the title of a thread', () => {
   after(() => engine.close());
 
   const never = new AbortController().signal;
-  const titleOf = async (thread: string) =>
-    (await engine.row<{ title: string | null }>('select title from threads where id = $1', thread)).title;
-  const due = () => engine.rows('select * from due_titles');
+  const titleOf = async (thread: string) => {
+    const found = await engine.context.db.withTenant(engine.tenantId, (tx) => findThread(tx, thread));
+    assert.ok(found);
+    return found.title;
+  };
+  const due = () => dueTitles(engine);
   const give = (thread: string) => titleThread(engine.context, { tenantId: engine.tenantId, threadId: thread }, never);
   const turn = async (model = 'anthropic/claude-haiku-4-5') => {
     const agent = await engine.agent({ name: `a ${Math.random()}`, llm_config: { default_model: model } });
@@ -42,7 +48,7 @@ describe('the title of a thread', () => {
     await titleThreads(engine.context);
     assert.equal(await titleOf(thread), 'How many cars are there in the garage?');
     assert.deepEqual(await due(), []);
-    assert.deepEqual(await engine.rows(`select * from own_model_calls where thread_id = $1`, thread), []);
+    assert.deepEqual(await ownCallsOnThread(engine, thread), []);
   });
 
   it('stays due where the provider is away, and is given up where its answers cannot be used', async () => {

@@ -12,7 +12,11 @@ import { offered, openEngine, text, use, type Engine } from '../../support/engin
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
-import { approvalsOfRun, callOfRun } from '../../support/queries.ts';
+import { serverAt } from '../../support/queries/agents.ts';
+import { approvalsOfRun } from '../../support/queries/approvals.ts';
+import { auditOf } from '../../support/queries/audit.ts';
+import { storedRun } from '../../support/queries/runs.ts';
+import { callOfRun, ledgerOfRun } from '../../support/queries/tool-calls.ts';
 
 describe('Suspension', () => {
   let engine: Engine;
@@ -29,10 +33,7 @@ describe('Suspension', () => {
     return setSuspension({ ...engine.context, bus }, engine.caller, { kind, id, suspended: true });
   };
   const view = (run: string) => engine.context.db.withTenant(engine.tenantId, (tx) => findRun(tx, run));
-  const toolOf = async (run: string) => {
-    const row = await engine.row<{ pinned: { tools: { id: string }[] } }>('select pinned from runs where id = $1', run);
-    return row.pinned.tools[0]?.id ?? '';
-  };
+  const toolOf = async (run: string) => (await storedRun(engine, run)).pinned.tools[0]?.id ?? '';
 
   for (const kind of ['agent', 'tenant'] as const) {
     it(`lets no run of a suspended ${kind} begin, shows why, and lets it go on when it is lifted`, async () => {
@@ -121,12 +122,9 @@ describe('Suspension', () => {
     await engine.makeCalls(run);
     await engine.finish(run);
     assert.deepEqual([engine.tools.seen.length, engine.model.requests.length], [0, 3]);
-    const calls = await engine.rows<{ status: string; error: { code: string } }>(
-      'select status, error from tool_calls where run_id = $1 order by step',
-      run,
-    );
+    const calls = await ledgerOfRun(engine, run);
     assert.deepEqual(
-      calls.map(({ status, error }) => [status, error.code]),
+      calls.map(({ status, error }) => [status, error?.code]),
       [
         ['denied', 'tool_suspended'],
         ['denied', 'tool_suspended'],
@@ -213,12 +211,8 @@ describe('Suspension', () => {
   it('is in the audit log once for each change', async () => {
     const agent = await engine.agent();
     for (const suspended of [true, true, false, false]) await suspend('agent', agent, suspended);
-    const rows = await engine.rows<{ action: string }>(
-      'select action from audit_log where target_id = $1 order by id',
-      agent,
-    );
     assert.deepEqual(
-      rows.map(({ action }) => action),
+      (await auditOf(engine, agent)).map(({ action }) => action),
       ['agent.created', 'agent.suspended', 'agent.resumed'],
     );
   });
@@ -256,21 +250,16 @@ for (const mode of DOMAIN_MODES) {
       engine.toolsAnswer(() => undefined);
       const { run } = await engine.start(agent, 'go');
       assert.equal(await engine.drive(run), 'handed_over');
-      const server = await engine.row<{ id: string }>(
-        `select id from mcp_servers where address->>'endpoint' like '%/poisoned'`,
-      );
+      const server = await serverAt(engine, '/poisoned');
       const suspend = (suspended: boolean) =>
-        setSuspension(engine.context, engine.caller, { kind: 'mcp_server', id: server.id, suspended });
+        setSuspension(engine.context, engine.caller, { kind: 'mcp_server', id: server, suspended });
       await suspend(true);
       await engine.makeCalls(run, other?.context);
       const seen = () => [...new Set(engine.tools.seen.map(({ path }) => path))];
       assert.deepEqual(seen(), ['/look']);
       await engine.finish(run);
-      const codes = await engine.rows<{ code: string }>(
-        `select error->>'code' as code from tool_calls where run_id = $1 order by place`,
-        run,
-      );
-      assert.deepEqual(codes.slice(0, 2), [{ code: 'server_suspended' }, { code: 'server_suspended' }]);
+      const codes = (await ledgerOfRun(engine, run)).map(({ error }) => error?.code);
+      assert.deepEqual(codes.slice(0, 2), ['server_suspended', 'server_suspended']);
       assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /The server of .* is suspended/);
 
       await suspend(false);
@@ -279,8 +268,8 @@ for (const mode of DOMAIN_MODES) {
       assert.equal(await engine.drive(again.run), 'handed_over');
       await engine.makeCalls(again.run, other?.context);
       assert.ok(seen().includes('/poisoned'));
-      const rows = await engine.rows('select action from audit_log where target_id = $1 order by id', server.id);
-      assert.deepEqual(rows, [{ action: 'mcp_server.suspended' }, { action: 'mcp_server.resumed' }]);
+      const actions = (await auditOf(engine, server)).map(({ action }) => action);
+      assert.deepEqual(actions, ['mcp_server.suspended', 'mcp_server.resumed']);
     });
   });
 }

@@ -7,6 +7,11 @@ import { door, offered, openEngine, text, use, type Engine } from '../../support
 import { MODES } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { isAgentSuspended, toolNamed, toolsOfAgent } from '../../support/queries/agents.ts';
+import { auditOf } from '../../support/queries/audit.ts';
+import { typesOfEvents } from '../../support/queries/logs.ts';
+import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
+import { raisePolicyEpoch } from '../../support/queries/tenants.ts';
 
 // The embedded database has one session: no transaction is under way while another one is.
 if (MODES.includes('postgres')) describe('The answer to a suspension on Postgres', onPostgres);
@@ -24,18 +29,10 @@ function onPostgres(): void {
     await engine.close();
   });
 
-  const begun = async (run: string) => {
-    const rows = await engine.rows(`select seq from run_events where run_id = $1 and type = 'tool.started'`, run);
-    return rows.length;
-  };
+  const begun = async (run: string) =>
+    (await typesOfEvents(engine, run)).filter((type) => type === 'tool.started').length;
   const untilSuspended = (agent: string) =>
-    waitUntil('the suspension is committed', async () => {
-      const { is } = await engine.row<{ is: boolean }>(
-        'select suspended_at is not null as is from agents where id = $1',
-        agent,
-      );
-      return is;
-    });
+    waitUntil('the suspension is committed', () => isAgentSuspended(engine, agent));
 
   /** Suspends in the other process; `begun` counts the calls of a run that had begun when it was answered. */
   function suspend(agent: string, run: string): { begun: Promise<number>; waits: Promise<void> } {
@@ -80,14 +77,7 @@ function onPostgres(): void {
   }
 
   const untilCommitWaits = () =>
-    waitUntil('the commit waits', async () => {
-      const { rows } = await other.context.db.asOwner((client) =>
-        client.query(
-          `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%commit_run%'`,
-        ),
-      );
-      return rows.length > 0;
-    });
+    waitUntil('the commit waits', async () => (await sessionsWaitingIn(other.context.db, 'commit_run')).length > 0);
 
   const HOLDS: [where: string, hold: (run: string) => Promise<() => Promise<void>>][] = [
     ['waits for the run', holdRow],
@@ -141,7 +131,7 @@ function onPostgres(): void {
     const { run } = await engine.start(agent, 'send it');
     await engine.drive(run);
     const { context, tenantId: tenant } = engine;
-    await engine.tamper('update tenants set policy_epoch = policy_epoch + 1 where id = $1', tenant);
+    await raisePolicyEpoch(engine, tenant);
     const read = door();
     const current: Context['governance']['current'] = async (tx, tenantId) => {
       const governance = await context.governance.current(tx, tenantId);
@@ -182,11 +172,7 @@ function onPostgres(): void {
   it('comes after the record of a direct execution that has read the policies before it', async () => {
     const agent = await engine.agent({}, [{ name: 'send' }]);
     engine.toolsAnswer(() => undefined);
-    const { tools } = await engine.row<{ tools: string[] }>(
-      `select definition->'tools' as tools from agent_versions where agent_id = $1`,
-      agent,
-    );
-    const id = tools[0] ?? '';
+    const [id = ''] = await toolsOfAgent(engine, agent);
     const { context } = engine;
     const read = door();
     const current: Context['governance']['current'] = async (tx, tenantId) => {
@@ -201,21 +187,10 @@ function onPostgres(): void {
       request,
     );
     await read.reached;
-    const recorded = async () => {
-      const rows = await engine.rows(
-        `select id from audit_log where action = 'tool.execution_started' and target_id = $1`,
-        id,
-      );
-      return rows.length;
-    };
+    const recorded = async () =>
+      (await auditOf(engine, id)).filter(({ action }) => action === 'tool.execution_started').length;
     const answered = setSuspension(other.context, engine.caller, { kind: 'tool', id, suspended: true }).then(recorded);
-    await waitUntil('the suspension is committed', async () => {
-      const row = await engine.row<{ is: boolean }>(
-        'select suspended_at is not null as is from tools where id = $1',
-        id,
-      );
-      return row.is;
-    });
+    await waitUntil('the suspension is committed', async () => (await toolNamed(engine, id)).suspended);
     read.open();
     await executing;
     assert.equal(await recorded(), await answered, 'executions recorded since the answer');

@@ -8,6 +8,9 @@ import { rebuildProjections } from '../../../modules/run-log/rebuild-projections
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { approvalsOfRun, decisionsOfRun } from '../../support/queries/approvals.ts';
+import { messagesOfRun } from '../../support/queries/logs.ts';
+import { ledgerOfRun } from '../../support/queries/tool-calls.ts';
 
 type Tool = Partial<ToolRequest>;
 
@@ -35,13 +38,19 @@ describe('A call that a model asks for after it has read what nobody vouches for
     await engine.finish(run);
     return { agent, run, calls: await callsOf(run) };
   }
-  const callsOf = (run: string) =>
-    engine.rows<{ name: string; status: string; trust: string; tainted_by: number[] | null }>(
-      "select split_part(name, '_', 1) as name, status, trust, tainted_by from tool_calls where run_id = $1 order by step, place",
-      run,
-    );
-  const approvalOf = (run: string) =>
-    engine.row<{ id: string; message: string }>('select id, message from approvals where run_id = $1', run);
+  /** Under the names that the test has given their tools. */
+  const callsOf = async (run: string) =>
+    (await ledgerOfRun(engine, run)).map(({ name, status, trust, tainted_by }) => ({
+      name: name.split('_')[0],
+      status,
+      trust,
+      tainted_by,
+    }));
+  const approvalOf = async (run: string) => {
+    const [approval] = await approvalsOfRun<{ id: string; message: string }>(engine, run);
+    assert.ok(approval);
+    return approval;
+  };
   const seqOf = async (run: string, type: string) =>
     (await engine.log(run)).find((event) => event.type === type)?.seq ?? 0;
 
@@ -61,16 +70,11 @@ describe('A call that a model asks for after it has read what nobody vouches for
       (await callsOf(run)).map(({ status }) => status),
       ['succeeded', 'succeeded'],
     );
-    const decided = await engine.row<{ stage: string; decision: string }>(
-      'select stage, decision from policy_decisions where run_id = $1',
-      run,
-    );
-    assert.deepEqual(decided, { stage: 'taint', decision: 'require_approval' });
-    const messages = await engine.rows<{ origin: string; trust: string }>(
-      'select origin, trust from messages where run_id = $1 order by ordinal',
-      run,
-    );
-    assert.deepEqual(messages, [
+    const [decided] = await decisionsOfRun(engine, run);
+    assert.deepEqual([decided?.stage, decided?.decision], ['taint', 'require_approval']);
+    const messages = await messagesOfRun(engine, run);
+    const origins = messages.map(({ origin, trust }) => ({ origin, trust }));
+    assert.deepEqual(origins, [
       { origin: 'user', trust: 'trusted' },
       { origin: 'model', trust: 'trusted' },
       { origin: 'tool', trust: 'untrusted' },
@@ -244,10 +248,7 @@ describe('A call that a model asks for after it has read what nobody vouches for
       engine.say([text('ok')]);
       const { run } = await engine.start(agent, 'go');
       await engine.finish(run);
-      const [told] = await engine.rows<{ trust: string }>(
-        "select trust from messages where run_id = $1 and origin = 'drover'",
-        run,
-      );
+      const told = (await messagesOfRun(engine, run)).find((message) => message.origin === 'drover');
       assert.equal(told?.trust, origin === 'web' ? 'untrusted' : 'trusted', origin);
     }
   });
@@ -288,10 +289,8 @@ describe('A call that a model asks for after it has read what nobody vouches for
         [[by ? 'awaiting_approval' : 'succeeded', by]],
         attachment.type,
       );
-      const message = await engine.row<{ trust: string; content: unknown[] }>(
-        'select trust, content from messages where run_id = $1 order by ordinal limit 1',
-        run,
-      );
+      const [message] = await messagesOfRun(engine, run);
+      assert.ok(message);
       assert.equal(message.trust, by ? 'untrusted' : 'trusted');
       assert.doesNotMatch(JSON.stringify(message.content), /trust/, 'the conversation holds what models are sent');
     }

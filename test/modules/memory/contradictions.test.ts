@@ -7,6 +7,8 @@ import { createSpace, requireFragment } from '../../../modules/memory/spaces.ts'
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { subjectOfConflict } from '../../support/queries/approvals.ts';
+import { statusesOfMemories } from '../../support/queries/memory.ts';
 
 describe('A contradiction that a model is asked about', () => {
   let engine: Engine;
@@ -41,13 +43,7 @@ describe('A contradiction that a model is asked about', () => {
     });
   const check = (subjectId: string) =>
     judgeContradiction(engine.context, { tenantId: engine.tenantId, agentId: agent, work: 'check', subjectId }, never);
-  const states = async () => {
-    const rows = await engine.rows<{ status: string }>(
-      'select status from memory_entries where agent_id = $1 order by id',
-      agent,
-    );
-    return rows.map(({ status }) => status);
-  };
+  const states = () => statusesOfMemories(engine, agent);
   const verdict = (gaps: string[]) =>
     use({ name: 'submit_verdict', input: { meets_criteria: gaps.length === 0, gaps } });
 
@@ -61,11 +57,7 @@ describe('A contradiction that a model is asked about', () => {
     assert.deepEqual(await check(newer), { contradicted: 1 });
     assert.deepEqual(await states(), ['disputed', 'disputed']);
     assert.deepEqual(await check(newer), { skipped: 1 });
-    const { subject_id: about } = await engine.row<{ subject_id: string }>(
-      `select subject_id from approvals where arguments->>'agent_id' = $1`,
-      agent,
-    );
-    assert.equal(about, newer);
+    assert.equal(await subjectOfConflict(engine, agent), newer);
   });
 
   it('is found by rules where the model gives nothing, and again later where it is away', async () => {

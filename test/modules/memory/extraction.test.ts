@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import type { readEvent } from '../../../core/events.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { checkContradictions } from '../../../modules/memory/contradictions.ts';
@@ -12,6 +11,15 @@ import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+import {
+  activeMemoriesOf,
+  dueChecks,
+  dueExtractions,
+  memoriesOf,
+  refusedOf,
+  statusesOfMemories,
+} from '../../support/queries/memory.ts';
+import { purposesOf } from '../../support/queries/model-calls.ts';
 
 describe('What an agent learns from its turns', () => {
   let engine: Engine;
@@ -28,16 +36,8 @@ describe('What an agent learns from its turns', () => {
     agent = await engine.agent({ memory_config });
   });
 
-  const due = () =>
-    engine.rows<{ turn_id: string }>(
-      `select turn_id from memory_extractions where agent_id = $1 and status = 'due'`,
-      agent,
-    );
-  const live = () =>
-    engine.rows<{ id: string; content: string; origin: string; run_id: string; seq: number; reason: string | null }>(
-      `select id, content, origin, run_id, seq, reason from memory_entries where agent_id = $1 and status = 'active' order by id`,
-      agent,
-    );
+  const due = () => dueExtractions(engine, agent);
+  const live = () => activeMemoriesOf(engine, agent);
   const ask = async (message: string) => {
     const { run } = await engine.start(agent, message);
     await engine.finish(run);
@@ -81,19 +81,11 @@ describe('What an agent learns from its turns', () => {
       [entry?.content, entry?.origin, entry?.run_id],
       ['The user prefers trains to planes.', 'user', run],
     );
-    const [event] = await engine.rows<Parameters<typeof readEvent>[0]>(
-      'select * from run_events where run_id = $1 and seq = $2',
-      run,
-      entry?.seq,
-    );
+    const event = (await engine.log(run)).find(({ seq }) => seq === entry?.seq);
     assert.equal(event?.type, 'turn.started');
     const asked = JSON.stringify(engine.model.requests[1]?.body);
     assert.match(asked, /I prefer trains.*trains it is.*submit_memories/s);
-    const { purpose } = await engine.row<{ purpose: string }>(
-      `select purpose from own_model_calls where agent_id = $1`,
-      agent,
-    );
-    assert.equal(purpose, 'memories');
+    assert.deepEqual(await purposesOf(engine, agent), ['memories']);
   });
 
   it('is read from messages that came in the middle of the turn, too, and says which it comes from', async () => {
@@ -131,18 +123,15 @@ describe('What an agent learns from its turns', () => {
       [entry?.content, entry?.reason, others.length],
       ['The user lives in Bergen.', 'They have moved.', 0],
     );
-    const old = await engine.row<{ status: string; content: string; superseded_by: string }>(
-      'select * from memory_entries where id = $1',
-      id,
-    );
+    const old = (await memoriesOf(engine, agent)).find((each) => each.id === id);
     assert.deepEqual(
-      [old.status, old.content, old.superseded_by],
+      [old?.status, old?.content, old?.superseded_by],
       ['superseded', 'The user lives in Oslo.', entry?.id],
     );
   });
 
   it('is held against what is there: by rules at once, by a model later, and never against what another user has said', async () => {
-    const states = async () => (await engine.rows<{ status: string }>(`select status from memory_entries where agent_id = $1 order by id`, agent)).map(({ status }) => status); // prettier-ignore
+    const states = () => statusesOfMemories(engine, agent);
     const teach = async (content: string) => {
       engine.say([text('ok'), submit({ add: [{ content, memory_type: 'SEMANTIC' }] })]);
       await ask(content);
@@ -175,8 +164,7 @@ describe('What an agent learns from its turns', () => {
     });
     await teach('The launch is in June.');
     assert.deepEqual(await states(), ['active']);
-    const checks = await engine.rows(`select from memory_checks where owner_id = $1`, agent);
-    assert.equal(checks.length, 1);
+    assert.equal((await dueChecks(engine, agent)).length, 1);
   });
 
   it('is held against what is there where the agent remembers it of its own accord', async () => {
@@ -184,8 +172,7 @@ describe('What an agent learns from its turns', () => {
     const { id } = await add('The office is in Oslo.');
     engine.say([use({ name: 'remember', input: { content: 'The office is in Bergen.' } }), text('ok')]);
     await ask('Where is the office?');
-    const { status } = await engine.row<{ status: string }>('select status from memory_entries where id = $1', id);
-    assert.equal(status, 'disputed');
+    assert.equal((await memoriesOf(engine, agent)).find((each) => each.id === id)?.status, 'disputed');
   });
 
   it('is learnt once, however often its job comes', async () => {
@@ -228,11 +215,7 @@ describe('What an agent learns from its turns', () => {
     await ask('When does the ferry to the islands leave?');
     assert.deepEqual(await learn(), [{ added: 0, superseded: 0, refused: 4 }]);
     assert.equal((await live()).length, 1);
-    const { refused } = await engine.row<{ refused: object }>(
-      'select refused from memory_extractions where agent_id = $1',
-      agent,
-    );
-    assert.deepEqual(refused, { recalled_text: 1, too_short: 1, secret: 1, unknown_entry: 1 });
+    assert.deepEqual(await refusedOf(engine, agent), { recalled_text: 1, too_short: 1, secret: 1, unknown_entry: 1 });
     const asked = (engine.model.requests[1]?.body as AnthropicRequest | undefined)?.messages ?? [];
     assert.doesNotMatch(JSON.stringify(asked), /<memory note=/, 'the block of the turn is no part of what was said');
   });
@@ -277,7 +260,7 @@ describe('What an agent learns from its turns', () => {
     await engine.finish(run);
     const entries = await live();
     assert.deepEqual(entries.map(({ origin }) => origin).slice(0, 1), ['agent']);
-    assert.ok(entries.every(({ seq, run_id: of }) => seq > 0 && of === run));
+    assert.ok(entries.every(({ seq, run_id: of }) => (seq ?? 0) > 0 && of === run));
     assert.ok(entries.slice(1).every(({ origin }) => origin === 'tool'));
   });
 

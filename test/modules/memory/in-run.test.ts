@@ -10,6 +10,7 @@ import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { activeMemoriesOf, memoriesOfRun, termsLike } from '../../support/queries/memory.ts';
 
 describe('Memory in a run', () => {
   let engine: Engine;
@@ -43,11 +44,8 @@ describe('Memory in a run', () => {
   };
   const retrieved = async (run: string) =>
     (await engine.log(run)).flatMap((event) => (event.type === 'memory.retrieved' ? [event.payload] : []));
-  const live = () =>
-    engine.rows<{ content: string; origin: string; run_id: string }>(
-      `select content, origin, run_id from memory_entries where agent_id = $1 and status = 'active' order by id`,
-      agent,
-    );
+  const live = async () =>
+    (await activeMemoriesOf(engine, agent)).map(({ content, origin, run_id }) => ({ content, origin, run_id }));
   const ask = async (message: string) => {
     const { run } = await engine.start(agent, message);
     await engine.finish(run);
@@ -229,10 +227,7 @@ describe('Memory in a run', () => {
     ];
     // The model has said it in its own message, which is the conversation's.
     assert.deepEqual(found, ['messages']);
-    await engine.context.db.withTenant(engine.tenantId, async (tx) => {
-      const rows = await tx.query(`select 1 from memory_terms where term like '${canary.slice(0, 8)}%'`);
-      assert.equal(rows.length, 0);
-    });
+    assert.deepEqual(await termsLike(engine, canary.slice(0, 8)), []);
     assert.deepEqual(
       (await retrieved(run))[0]?.entries.map(({ content }) => content),
       [''],
@@ -246,7 +241,7 @@ describe('Memory in a run', () => {
     engine.say([use({ name: 'recall', input: { query: 'Which code word is it?' } }), text('I know it.')]);
     const other = await ask('What is the code word?');
     assert.match(JSON.stringify(await retrieved(other)), new RegExp(canary));
-    const [learnt] = await engine.rows<{ id: string }>('select id from memory_entries where run_id = $1', run);
+    const [learnt] = await memoriesOfRun(engine, run);
     const patch = { content: `The code word was ${canary} yesterday.` };
     await engine.context.db.withTenant(engine.tenantId, (tx) =>
       changeMemory(tx, engine.caller, { agentId: agent, id: learnt?.id ?? '', patch }),

@@ -3,6 +3,7 @@ import { ensureMemoryIndex } from '../../../db/memory-index.ts';
 import { findCandidates, type MemoryScope } from '../../../db/memory-search.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
+import { addVectors, scanAtMost } from '../../support/queries/memory.ts';
 
 /** What a search by the index looks at before it gives up here, and how many more are nearer. */
 const SCANNED = 500;
@@ -26,22 +27,12 @@ describe('The search by vectors', function () {
 
   /** Entries `away` from the question, each a little different. */
   const fill = (agentId: string, { count, thread, away }: { count: number; thread: string; away: number }) =>
-    test.context.db.withTenant(test.tenantId, (tx) =>
-      tx.query(
-        `insert into memory_entries (id, tenant_id, agent_id, thread_id, memory_type, content, content_hash, origin, root_id, tokens,
-            metadata, embedding, embedding_model)
-         select i.id, $1, $2, $3, case $3 when 'short' then 'PROCEDURAL' else 'EPISODIC' end, 'x', md5('x'), 'user', i.id, 1,
-            jsonb_build_object('user_id', $3::text),
-            ('[' || 1 - $4::float8 || ',' || $4 || ',' || sin(n) / 50 || ',' || cos(n) / 50 || ',' || sin(n * 7) / 50 || ',0,0,0]')::vector, $5
-           from generate_series(1, $6) n cross join lateral (select gen_random_uuid() as id, n as of) i`,
-        [test.tenantId, agentId, thread, away, MODEL, count],
-      ),
-    );
+    addVectors(test, agentId, { model: MODEL, thread, away, count });
   const near = async (scope: Omit<MemoryScope, 'agentId'> = {}) => {
     const vector = { model: MODEL, vector: '[1,0,0,0,0,0,0,0]', dimensions: 8 };
     const of = { agentId: agent, ...scope };
     return test.context.db.withTenant(test.tenantId, async (tx) => {
-      await tx.query(`select set_config('hnsw.max_scan_tuples', $1, true)`, [String(SCANNED)]);
+      await scanAtMost(tx, SCANNED);
       return findCandidates(tx, of, { text: '', vector });
     });
   };

@@ -7,6 +7,8 @@ import { maintain } from '../../../modules/platform/maintain.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
+import { ageAccesses, dueExtractions, memoriesOf } from '../../support/queries/memory.ts';
+import { resultsOf } from '../../support/queries/tool-calls.ts';
 
 describe('Whose memories they are', () => {
   let engine: Engine;
@@ -38,17 +40,10 @@ describe('Whose memories they are', () => {
       type === 'memory.retrieved' ? (payload.entries as { content: string }[]).map(({ content }) => content) : [],
     );
   const owners = async (content: string) =>
-    (
-      await engine.rows<{ of: string | null }>(
-        `select metadata->>'user_id' as of from memory_entries where agent_id = $1 and content = $2 order by id`,
-        agent,
-        content,
-      )
-    ).map(({ of }) => of);
-  const outputs = async (run: string) =>
-    (await engine.rows<{ output: unknown }>('select output from tool_calls where run_id = $1 order by id', run)).map(
-      ({ output }) => output,
+    (await memoriesOf(engine, agent)).flatMap((entry) =>
+      entry.content === content ? [entry.metadata['user_id'] ?? null] : [],
     );
+  const outputs = async (run: string) => (await resultsOf(engine, run, 'recall')).map(({ output }) => output);
   const consolidate = () =>
     engine.context.db.withTenant(engine.tenantId, (tx) =>
       consolidateMemory(tx, {
@@ -92,10 +87,7 @@ describe('Whose memories they are', () => {
         use({ name: 'submit_memories', input: { add: [{ content, memory_type: 'SEMANTIC' }] } }),
       ]);
       await ask(user, content);
-      const [due] = await engine.rows<{ turn_id: string }>(
-        `select turn_id from memory_extractions where agent_id = $1 and status = 'due'`,
-        agent,
-      );
+      const [due] = await dueExtractions(engine, agent);
       const of = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: due?.turn_id ?? '' };
       return extractMemories(engine.context, of, new AbortController().signal);
     };
@@ -137,7 +129,7 @@ describe('Whose memories they are', () => {
     engine.say([use({ name: 'recall', input: { query: 'What is the hint?' } }), text('I know it.')]);
     const run = await ask('ada', 'What is the password hint?');
     assert.match(JSON.stringify([await given(run), await outputs(run)]), /kiwicanary.*kiwicanary/);
-    await engine.tamper(`update memory_accesses set accessed_at = now() - interval '200 days' where run_id = $1`, run);
+    await ageAccesses(engine, run);
     await maintain(engine.context, 'forget-old');
     const { removed } = await engine.context.db.withTenant(engine.tenantId, (tx) =>
       forgetMemories(tx, engine.caller, { agentId: agent, what: { query: 'kiwicanary' }, dryRun: false }),

@@ -2,13 +2,15 @@ import assert from 'node:assert/strict';
 import { z } from 'zod';
 import type { NewEvent } from '../../../core/events.ts';
 import { foldAll } from '../../../core/state.ts';
-import { newId } from '../../../lib/new-id.ts';
 import { askForTool, type OwnTool, type ToolAsk } from '../../../modules/model-calls/ask-for-tool.ts';
 import { findBudgetDrift, settleBudgets } from '../../../modules/budgets/settle-budgets.ts';
 import { appendToRun } from '../../../modules/run-log/append-to-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
+import { addTinyBudget } from '../../support/queries/budgets.ts';
+import { forgetOwnCalls, makeOutagesDue, ownCalls, reopenOwnCalls } from '../../support/queries/model-calls.ts';
+import { statusOfRun, storedRun } from '../../support/queries/runs.ts';
 
 const VERDICT: OwnTool<{ meets: boolean; gaps: string[] }> = {
   name: 'submit_verdict',
@@ -37,13 +39,8 @@ describe('a model call that Drover makes for itself', () => {
       signal: new AbortController().signal,
       ...more,
     });
-  const rows = () =>
-    engine.rows<{ state: string; purpose: string; cost_usd: string; reserved: string; error_code: string | null }>(
-      `select o.state, o.purpose, o.cost_usd, r.state as reserved, o.error_code from own_model_calls o
-       join reservations r on r.run_id = o.id order by o.created_at`,
-    );
-  const forget = () =>
-    engine.rows('with o as (delete from own_model_calls), b as (delete from budgets) delete from reservations');
+  const rows = () => ownCalls(engine);
+  const forget = () => forgetOwnCalls(engine);
 
   it('forces the tool, and answers its validated arguments and what they have cost', async () => {
     engine.say([use({ name: 'submit_verdict', input: GOOD })]);
@@ -96,7 +93,7 @@ describe('a model call that Drover makes for itself', () => {
     error: { status: 500, type: 'api_error', message: 'away', headers: { 'retry-after-ms': '0' } },
   };
   const GOOD_REPLY = use({ name: 'submit_verdict', input: GOOD });
-  const dueNow = () => engine.tamper(`update model_outages set next_at = now() - interval '1 second'`);
+  const dueNow = () => makeOutagesDue(engine);
   const faultOf = (answer: Awaited<ReturnType<typeof ask>>) => ('fault' in answer ? answer.fault.code : 'answered');
   const askMany = async () => (await Promise.all(Array.from({ length: 5 }, () => ask()))).map(faultOf).toSorted();
 
@@ -112,8 +109,7 @@ describe('a model call that Drover makes for itself', () => {
     const { run } = await engine.start(await engine.agent(), 'hello');
     engine.say(() => text('well'));
     await engine.finish(run);
-    const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
-    assert.equal(status, 'completed', 'no run waits for what calls of Drover have met');
+    assert.equal(await statusOfRun(engine, run), 'completed', 'no run waits for what calls of Drover have met');
     await dueNow();
     engine.say(() => GOOD_REPLY);
     assert.ok((await askMany()).includes('answered'));
@@ -150,11 +146,7 @@ describe('a model call that Drover makes for itself', () => {
 
   it('is not made where no budget of the tenant is left', async () => {
     engine.say([use({ name: 'submit_verdict', input: GOOD })]);
-    await engine.rows(
-      `insert into budgets (id, tenant_id, name, period, max_tokens) values ($1, $2, 'small', 'total', 1)`,
-      newId(),
-      engine.tenantId,
-    );
+    await addTinyBudget(engine);
     engine.context.budgets.forget(engine.tenantId);
     const answer = await ask();
     assert.ok('fault' in answer);
@@ -171,8 +163,7 @@ describe('a model call that Drover makes for itself', () => {
   it('is settled at what was set aside where its process died', async () => {
     engine.say([use({ name: 'submit_verdict', input: GOOD })]);
     await ask();
-    await engine.rows(`update own_model_calls set state = 'open', created_at = now() - interval '1 day'`);
-    await engine.rows(`update reservations set state = 'open', tokens = 4242, rolled_up = false`);
+    await reopenOwnCalls(engine, 4242);
     await settleBudgets(engine.context);
     const [row] = await rows();
     assert.deepEqual([row?.state, row?.reserved], ['estimated', 'estimated']);
@@ -184,7 +175,7 @@ describe('a model call that Drover makes for itself', () => {
     const agent = await engine.agent({ llm_config: { default_model: 'anthropic/claude-haiku-4-5' } });
     const { run } = await engine.start(agent, 'hi', { config: { keep_open: true } });
     await engine.finish(run);
-    const before = await engine.row<{ steps: number; tokens_in: number }>('select * from runs where id = $1', run);
+    const before = await storedRun(engine, run);
     const pending: NewEvent[] = [];
     const state = foldAll(null, await engine.log(run));
     assert.ok(state);
@@ -200,7 +191,7 @@ describe('a model call that Drover makes for itself', () => {
       own.map(({ type }) => type),
       ['model.called', 'model.responded'],
     );
-    const after = await engine.row<{ steps: number; tokens_in: number }>('select * from runs where id = $1', run);
+    const after = await storedRun(engine, run);
     assert.equal(after.steps, before.steps);
     assert.ok(after.tokens_in > before.tokens_in, 'what it has used is the run’s');
     await engine.post(agent, run, 'and now?');

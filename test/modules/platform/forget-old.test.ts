@@ -5,6 +5,8 @@ import { maintain } from '../../../modules/platform/maintain.ts';
 import { postSignal } from '../../../modules/waits/post-signal.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
+import { ageBudgets, usageOfBudget } from '../../support/queries/budgets.ts';
+import { ageRun, countBeside, keepMaintenanceFromWaits } from '../../support/queries/waits.ts';
 
 const ASK = use({ name: 'ask_user', input: { question: 'Go on?' } });
 const NOTHING = {
@@ -60,50 +62,24 @@ for (const mode of DOMAIN_MODES) {
 
     /** What there is of a run beside its log. */
     async function beside(run: string): Promise<Record<string, number>> {
-      return engine.row(
-        `select (select count(*)::int from waits where run_id = $1 and closed_at is not null) as waits,
-           (select count(*)::int from waits where run_id = $1 and closed_at is null) as open_waits,
-           (select count(*)::int from signals where run_id = $1) as signals,
-           (select count(*)::int from reservations where run_id = $1) as reservations`,
-        run,
-      );
+      return countBeside(engine, run);
     }
 
     /** As if it had been forty days ago: its ids and times. Answers its id. */
     async function age(run: string): Promise<string> {
-      const older = (id: string) =>
-        `(left(replace(uuid_floor(current_date - 40)::text, '-', ''), 12) || right(replace(${id}::text, '-', ''), 20))::uuid`;
-      const long = (column: string) => `${column} = ${column} - interval '40 days'`;
-      await engine.tamper(
-        `update waits set id = ${older('id')}, run_id = ${older('run_id')}, ${long('closed_at')} where run_id = $1`,
-        run,
-      );
-      await engine.tamper(`update signals set run_id = ${older('run_id')} where run_id = $1`, run);
-      await engine.tamper(
-        `update reservations set run_id = ${older('run_id')}, root_run_id = ${older('root_run_id')}, ${long('created_at')},
-           ${long('settled_at')} where run_id = $1`,
-        run,
-      );
-      await engine.tamper(
-        `update run_events set run_id = ${older('run_id')}, ${long('occurred_at')} where run_id = $1`,
-        run,
-      );
-      await engine.tamper(`update runs set id = ${older('id')}, ${long('completed_at')} where id = $1`, run);
-      const [row] = await engine.rows<{ id: string }>(`select ${older('$1')} as id`, run);
-      assert.ok(row);
-      return row.id;
+      return ageRun(engine, run);
     }
 
     it('is forgotten of a run that has ended, and the budgets keep what it has used', async () => {
       const run = await age(await answered('ends'));
       const young = await answered('ends');
-      const spent = await engine.row('select tokens, cost_usd, steps from budget_usage');
+      const spent = await usageOfBudget(engine);
       assert.deepEqual(await beside(run), { waits: 1, open_waits: 0, signals: 1, reservations: 2 });
       assert.deepEqual(await forget(), { ...NOTHING, waits: 1, signals: 1, reservations: 2 });
       assert.deepEqual(await beside(run), { waits: 0, open_waits: 0, signals: 0, reservations: 0 });
       assert.deepEqual(await beside(young), { waits: 1, open_waits: 0, signals: 1, reservations: 2 });
-      assert.deepEqual(await engine.row('select tokens, cost_usd, steps from budget_usage'), spent);
-      await engine.tamper(`update budgets set created_at = created_at - interval '60 days'`);
+      assert.deepEqual(await usageOfBudget(engine), spent);
+      await ageBudgets(engine);
       assert.deepEqual(await findBudgetDrift(engine.context.db), []);
     });
 
@@ -115,10 +91,10 @@ for (const mode of DOMAIN_MODES) {
 
     it('is forgotten of the other tables where one of them cannot be emptied', async () => {
       const run = await age(await answered('ends'));
-      await engine.context.db.asOwner((client) => client.query('revoke delete on waits from drover_maintenance'));
+      await keepMaintenanceFromWaits(engine.context.db, true);
       const { waits: _, ...others } = NOTHING;
       assert.deepEqual(await forget(), { ...others, signals: 1, reservations: 2 });
-      await engine.context.db.asOwner((client) => client.query('grant delete on waits to drover_maintenance'));
+      await keepMaintenanceFromWaits(engine.context.db, false);
       assert.deepEqual(await forget(), { ...NOTHING, waits: 1 });
       assert.equal((await beside(run))['waits'], 0);
     });

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import pg from 'pg';
 import pino from 'pino';
 import { loadConfig } from '../../../config.ts';
 import { openPlatform } from '../../../modules/platform/open-platform.ts';
@@ -8,6 +7,7 @@ import { createMigratedDatabase, createTestDatabase } from '../../support/databa
 import { MODES, TEST_REDIS_URL } from '../../support/modes.ts';
 import { openServiceProxy } from '../../../scripts/kit/service-proxy.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { dropQueue } from '../../support/queries/postgres.ts';
 
 /** PGlite is never away: only Postgres can be waited for. */
 if (MODES.includes('postgres')) {
@@ -41,7 +41,7 @@ if (MODES.includes('postgres')) {
 
     it('closes the database and the bus where the queue cannot be opened', async () => {
       const { proxy, config, url, close } = await migratedBehindProxy();
-      await execute(url, 'drop schema bullmq cascade');
+      await dropQueue(url);
       await assert.rejects(openPlatform(config, { log: silent }));
       await waitUntil('no connection is left', () => proxy.count() === 0);
       await close();
@@ -125,11 +125,4 @@ async function behindRedisProxy() {
     redis,
     close,
   };
-}
-
-async function execute(url: string, statement: string): Promise<void> {
-  const client = new pg.Client(url);
-  await client.connect();
-  await client.query(statement);
-  await client.end();
 }

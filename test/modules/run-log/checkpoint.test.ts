@@ -5,6 +5,18 @@ import { TURNS } from '../../../jobs/turns.ts';
 import { handleJob } from '../../../workers/handle-job.ts';
 import { handler } from '../../../workers/handlers/turns.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import {
+  blankEvents,
+  changeMessage,
+  checkpointsOfRun,
+  loseCheckpoints,
+  loseEvents,
+  loseMessage,
+  raiseCheckpoints,
+  spoilCheckpoints,
+  spoilHashes,
+} from '../../support/queries/logs.ts';
+import { storedRun } from '../../support/queries/runs.ts';
 
 describe('Restoring a run', () => {
   let engine: Engine;
@@ -29,12 +41,7 @@ describe('Restoring a run', () => {
 
   const corrupt = async (run: string) =>
     (await engine.log(run)).flatMap((event) => (event.type === 'checkpoint.corrupt' ? [event.payload.at_seq] : []));
-  const checkpoints = (run: string) =>
-    engine.rows<{ seq: number; id: string; parent_id: string | null; steps: number }>(
-      "select seq, id, parent_id, (state->>'steps')::int as steps from checkpoints where run_id = $1 order by seq",
-      run,
-    );
-  const TAMPER = `update checkpoints set state = jsonb_set(state, '{steps}', '99') where run_id = $1`;
+  const checkpoints = (run: string) => checkpointsOfRun(engine, run);
 
   /** The third turn of the run, on what was restored. */
   async function thirdTurn(run: string): Promise<void> {
@@ -52,11 +59,7 @@ describe('Restoring a run', () => {
     assert.ok(first && second);
     assert.deepEqual([first.parent_id, second.parent_id], [null, first.id]);
     // Its events are not read again: that they are unreadable is not noticed.
-    await engine.tamper(
-      `update run_events set payload = '{}' where run_id = $1 and seq < $2 and type = 'model.responded'`,
-      run,
-      second.seq,
-    );
+    await blankEvents(engine, run, { type: 'model.responded', before: second.seq });
     await engine.post(agent, run, 'third');
     assert.equal(await engine.drive(run), 'dormant');
     assert.equal((await checkpoints(run)).at(-1)?.parent_id, second.id);
@@ -65,7 +68,7 @@ describe('Restoring a run', () => {
   it('uses the parent of a checkpoint that does not fit its hash, and says so once', async () => {
     const run = await twoTurns();
     const [, second] = await checkpoints(run);
-    await engine.tamper(`${TAMPER} and seq = $2`, run, second?.seq);
+    await spoilCheckpoints(engine, run, second?.seq ?? assert.fail());
     await engine.post(agent, run, 'third');
     // The first driver dies before it has saved a better one; the second meets the same checkpoint again.
     const { commit } = engine.context;
@@ -82,7 +85,7 @@ describe('Restoring a run', () => {
 
   it('folds the whole log where no checkpoint fits', async () => {
     const run = await twoTurns();
-    await engine.tamper(TAMPER, run);
+    await spoilCheckpoints(engine, run);
     await thirdTurn(run);
     const bad = (await checkpoints(run)).slice(0, 2).map(({ seq }) => seq);
     assert.deepEqual(
@@ -93,44 +96,28 @@ describe('Restoring a run', () => {
 
   it('takes a hash that was changed for a state that was', async () => {
     const run = await twoTurns();
-    await engine.tamper(`update checkpoints set hash = 'none' where run_id = $1`, run);
+    await spoilHashes(engine, run);
     await thirdTurn(run);
     assert.equal((await corrupt(run)).length, 2);
   });
 
-  const damages: [what: string, where: RegExp, sql: string][] = [
-    [
-      'a message was changed',
-      /message 1 does not fit its hash/,
-      `update messages set content = '[{"type":"text","text":"other"}]' where run_id = $1 and ordinal = 1`,
-    ],
-    [
-      'a message is missing',
-      /message 2 does not fit its hash/,
-      'delete from messages where run_id = $1 and ordinal = 1',
-    ],
-    [
-      'the last message is missing',
-      /it has 5 messages instead of 6/,
-      'delete from messages where run_id = $1 and ordinal = 5',
-    ],
+  const damages: [what: string, where: RegExp, damage: (run: string) => Promise<void>][] = [
+    ['a message was changed', /message 1 does not fit its hash/, (run) => changeMessage(engine, run, 1)],
+    ['a message is missing', /message 2 does not fit its hash/, (run) => loseMessage(engine, run, 1)],
+    ['the last message is missing', /it has 5 messages instead of 6/, (run) => loseMessage(engine, run, 5)],
     [
       'an event cannot be read',
       /event \d+ cannot be read/,
-      `update run_events set payload = '{}' where run_id = $1 and type = 'turn.started'`,
+      (run) => blankEvents(engine, run, { type: 'turn.started' }),
     ],
-    [
-      'an event is missing',
-      /event \d+ cannot be read/,
-      `delete from run_events where run_id = $1 and type = 'run.started'`,
-    ],
+    ['an event is missing', /event \d+ cannot be read/, (run) => loseEvents(engine, run, 'run.started')],
   ];
-  for (const [what, where, sql] of damages) {
+  for (const [what, where, damage] of damages) {
     it(`fails with CorruptCheckpointError, and says where, when ${what}`, async () => {
       const run = await twoTurns();
       await engine.post(agent, run, 'third');
-      await engine.tamper('delete from checkpoints where run_id = $1', run);
-      await engine.tamper(sql, run);
+      await loseCheckpoints(engine, run);
+      await damage(run);
       await assert.rejects(engine.drive(run), (error: unknown) => {
         assert.ok(error instanceof CorruptCheckpointError, String(error));
         assert.match(error.message, where);
@@ -140,21 +127,15 @@ describe('Restoring a run', () => {
         handleJob(engine.context, handler, { ...DUTY, job: jobOf(engine, run) }),
         UnrecoverableError,
       );
-      const row = await engine.row<{ status: string; error: { code: string; message: string } }>(
-        'select status, error from runs where id = $1',
-        run,
-      );
-      assert.deepEqual([row.status, row.error.code], ['failed', 'CorruptCheckpointError']);
-      assert.match(row.error.message, where);
+      const { status, error: stored } = await storedRun(engine, run);
+      assert.deepEqual([status, stored?.code], ['failed', 'CorruptCheckpointError']);
+      assert.match(stored?.message ?? '', where);
     });
   }
 
   it('passes over the checkpoint of a newer build, and reads the events before it', async () => {
     const run = await twoTurns();
-    await engine.tamper(
-      `update checkpoints set state = state || '{"log_version": 9999, "steps": 99}' where run_id = $1`,
-      run,
-    );
+    await raiseCheckpoints(engine, run);
     await thirdTurn(run);
     assert.deepEqual(await corrupt(run), []);
   });

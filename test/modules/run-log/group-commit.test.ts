@@ -8,6 +8,7 @@ import { createRun } from '../../../modules/runs/create-run.ts';
 import { door, openEngine, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 
 describe('Group commit', () => {
   let engine: Engine;
@@ -156,12 +157,7 @@ if (MODES.includes('postgres')) {
         return Promise.all(order.map((run) => group.commit(appending(run))));
       });
       await waitUntil('both wait for a row', async () => {
-        const { rows } = await context.db.asOwner((client) =>
-          client.query(
-            `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%change_runs%'`,
-          ),
-        );
-        return rows.length === 2;
+        return (await sessionsWaitingIn(context.db, 'change_runs')).length === 2;
       });
       held.open();
       await holding;

@@ -3,6 +3,15 @@ import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { liveThroughEverything } from '../../support/eventful-runs.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { loseApprovals, reopenDenied, wholeApproval } from '../../support/queries/approvals.ts';
+import {
+  allOfProjection,
+  loseRunAndTurns,
+  loseTurns,
+  spoilFirstTurn,
+  spoilRun,
+  statusesOfRuns,
+} from '../../support/queries/runs.ts';
 
 describe('Rebuilding the projections', () => {
   let engine: Engine;
@@ -16,25 +25,28 @@ describe('Rebuilding the projections', () => {
   after(() => engine.close());
 
   const rebuild = (check: boolean) => rebuildProjections(engine.context.db, { check });
-  const stored = (table: string) => engine.rows(`select to_jsonb(t) - 'updated_at' as row from ${table} t order by id`);
+  const stored = (table: 'runs' | 'turns' | 'approvals') => allOfProjection(engine, table);
 
   it('finds every row as the log says, whatever has happened to the runs', async () => {
-    const statuses = await engine.rows('select distinct status from runs order by status');
-    assert.deepEqual(
-      statuses.map((row) => (row as { status: string }).status),
-      ['awaiting_human', 'awaiting_tool', 'cancelled', 'completed', 'created', 'failed'],
-    );
+    assert.deepEqual(await statusesOfRuns(engine), [
+      'awaiting_human',
+      'awaiting_tool',
+      'cancelled',
+      'completed',
+      'created',
+      'failed',
+    ]);
     assert.deepEqual(await rebuild(true), { runs: runs.length, differences: [] });
   });
 
   it('says what differs without changing it, and then puts it right', async () => {
-    const tables = ['runs', 'turns', 'approvals'];
+    const tables = ['runs', 'turns', 'approvals'] as const;
     const before = await Promise.all(tables.map(stored));
     const [run = '', other = '', third = ''] = runs;
-    await engine.tamper(`update runs set steps = 99, status = 'created' where id = $1`, run);
-    await engine.tamper(`update turns set cost_usd = cost_usd + 1 where run_id = $1 and number = 1`, other);
-    await engine.tamper('delete from turns where run_id = $1', third);
-    await engine.tamper(`update approvals set status = 'pending', decided_at = null where status = 'denied'`);
+    await spoilRun(engine, run);
+    await spoilFirstTurn(engine, other);
+    await loseTurns(engine, third);
+    await reopenDenied(engine);
     const denied = runs.length - 4;
     const { differences } = await rebuild(true);
     assert.deepEqual(
@@ -56,13 +68,7 @@ describe('Rebuilding the projections', () => {
 
   it('makes rows of approvals anew: of a plan with all its steps, of an edit with what the model had asked for', async () => {
     const agent = await engine.agent({ autonomy_level: 0 }, [{ name: 'slow' }]);
-    const approval = async (run: string) => {
-      const row = await engine.row<{ row: { id: string; status: string } }>(
-        `select to_jsonb(a) - 'expires_at' as row from approvals a where run_id = $1`,
-        run,
-      );
-      return row.row;
-    };
+    const approval = (run: string) => wholeApproval(engine, run);
     engine.say((request, n) => {
       if (n > 1) return text('as you wish');
       const name = offered(request, 'slow');
@@ -77,7 +83,7 @@ describe('Rebuilding the projections', () => {
     await decideApproval(engine.context, { tenantId: engine.tenantId, id }, change);
     for (const { run } of [planned, edited]) {
       const before = await approval(run);
-      await engine.tamper('delete from approvals where run_id = $1', run);
+      await loseApprovals(engine, run);
       assert.equal((await rebuild(false)).differences.length, 1);
       assert.deepEqual(await approval(run), before);
     }
@@ -90,9 +96,7 @@ describe('Rebuilding the projections', () => {
     engine.say([text('one'), text('two')]);
     const { run } = await engine.start(agent, 'first', { config: { keep_open: true } });
     await engine.finish(run);
-    for (const table of ['runs where id', 'turns where run_id']) {
-      await engine.tamper(`delete from ${table} = $1`, run);
-    }
+    await loseRunAndTurns(engine, run);
     assert.equal((await rebuild(false)).differences.length, 2);
     assert.deepEqual((await rebuild(true)).differences, []);
     await engine.post(agent, run, 'second');

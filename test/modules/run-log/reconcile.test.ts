@@ -6,6 +6,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { storedRun } from '../../support/queries/runs.ts';
 
 describe('Reconciliation', () => {
   let engine: Engine;
@@ -21,11 +22,8 @@ describe('Reconciliation', () => {
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) {
       const { run: runId } = await engine.start(agent, 'hello');
-      const at = await engine.row<{ seq: number; fence: number }>(
-        'select last_seq as seq, fence from runs where id = $1',
-        runId,
-      );
-      ids.push(positionJobId({ runId, ...at }));
+      const { last_seq: seq, fence } = await storedRun(engine, runId);
+      ids.push(positionJobId({ runId, seq, fence }));
     }
     const states = () => context.queues.states(TURNS.name, ids);
     const areThere = async () => !(await states()).includes('unknown');

@@ -6,7 +6,9 @@ import { createBudget } from '../../../modules/budgets/write-budget.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { approvalsOfRun } from '../../support/queries.ts';
+import { approvalsOfRun } from '../../support/queries/approvals.ts';
+import { removeBudgets, spendingOfBudget } from '../../support/queries/budgets.ts';
+import { storedRun } from '../../support/queries/runs.ts';
 
 const usage = { usage: { input_tokens: 100, output_tokens: 20 } };
 const SAID: AnthropicReply = { ...use({ name: 'calculator', input: { expression: '1+1' } }), ...usage };
@@ -20,15 +22,14 @@ describe('Budgets that several look at', () => {
     agent = await engine.agent({ tools: ['calculator'] });
   });
   afterEach(async () => {
-    await engine.rows('delete from budgets');
+    await removeBudgets(engine);
     engine.context.budgets.forget(engine.tenantId);
   });
   after(() => engine.close());
 
   const start = async (budget?: RunBudget, of = agent) =>
     (await engine.start(of, 'go', { config: budget ? { budget } : {} })).run;
-  const rowOf = (run: string) =>
-    engine.row<{ status: string; stop_reason: string }>('select status, stop_reason from runs where id = $1', run);
+  const rowOf = (run: string) => storedRun(engine, run);
   const limit = async (request: Partial<Parameters<typeof createBudget>[2]>) => {
     const { db, budgets } = engine.context;
     const made = await db.withTenant(engine.tenantId, (tx) =>
@@ -58,11 +59,7 @@ describe('Budgets that several look at', () => {
     stuck.open();
     assert.equal(await driving, 'dormant');
     await engine.finish(second);
-    const { cost } = await engine.row<{ cost: string }>(
-      'select s.cost_usd as cost from budgets b, budget_spending(b, null, null, null) s where b.id = $1',
-      id,
-    );
-    assert.ok(Number(cost) <= 0.002);
+    assert.ok(Number((await spendingOfBudget(engine, id)).cost_usd) <= 0.002);
     await soundNow();
   });
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { findApproval } from '../../../db/approvals.ts';
 import fc from 'fast-check';
 import type { RunBudget } from '../../../core/budget.ts';
 import { createBudget } from '../../../modules/budgets/write-budget.ts';
@@ -14,7 +15,16 @@ import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
-import { approvalsOfRun } from '../../support/queries.ts';
+import { approvalsOfRun, batchesOfRun, decisionsOfRun, pendingApprovals } from '../../support/queries/approvals.ts';
+import {
+  ageReservations,
+  lowerBudget,
+  removeBudgets,
+  reservationsOfRun,
+  spendingOfBudget,
+} from '../../support/queries/budgets.ts';
+import { storedRun } from '../../support/queries/runs.ts';
+import { ledgerOfRun } from '../../support/queries/tool-calls.ts';
 
 const usage = (input: number, output: number) => ({ usage: { input_tokens: input, output_tokens: output } });
 const STEP: AnthropicReply = { ...use({ name: 'calculator', input: { expression: '1+1' } }), ...usage(100, 20) };
@@ -23,14 +33,6 @@ const SAID: AnthropicReply = {
   ...usage(100, 20),
 };
 const END: AnthropicReply = { ...text('done'), ...usage(100, 20) };
-
-interface Row {
-  status: string;
-  stop_reason: string;
-  error: { code: string } | null;
-  tokens_in: number;
-  tokens_out: number;
-}
 
 for (const mode of DOMAIN_MODES) {
   describe(`budgets in ${mode} mode`, () => {
@@ -42,22 +44,17 @@ for (const mode of DOMAIN_MODES) {
       agent = await engine.agent({ tools: ['calculator'] });
     });
     afterEach(async () => {
-      await engine.rows('delete from budgets');
+      await removeBudgets(engine);
       engine.context.budgets.forget(engine.tenantId);
     });
     after(() => engine.close());
 
     const start = async (budget?: RunBudget, of = agent) =>
       (await engine.start(of, 'go', { config: budget ? { budget } : {} })).run;
-    const rowOf = (run: string) =>
-      engine.row<Row>('select status, stop_reason, error, tokens_in, tokens_out from runs where id = $1', run);
+    const rowOf = (run: string) => storedRun(engine, run);
     const typesOf = async (run: string, family: string) =>
       (await engine.log(run)).flatMap(({ type }) => (type.startsWith(family) ? [type] : []));
-    const reservationsOf = (run: string) =>
-      engine.rows<{ step: number; state: string; tokens: number; cost_usd: string | null }>(
-        'select step, state, tokens, cost_usd from reservations where run_id = $1 order by step, fence',
-        run,
-      );
+    const reservationsOf = (run: string) => reservationsOfRun(engine, run);
     const limit = async (request: Partial<Parameters<typeof createBudget>[2]>) => {
       const caller = { tenantId: engine.tenantId, workspaceId: engine.platform.workspaceId } as Parameters<
         typeof createBudget
@@ -68,11 +65,7 @@ for (const mode of DOMAIN_MODES) {
       engine.context.budgets.forget(engine.tenantId);
       return made.id;
     };
-    const standing = (id: string) =>
-      engine.row<{ tokens: string; cost_usd: string; open_tokens: string }>(
-        'select s.tokens, s.cost_usd, s.open_tokens from budgets b, budget_spending(b, null, null, null) s where b.id = $1',
-        id,
-      );
+    const standing = (id: string) => spendingOfBudget(engine, id);
     const soundNow = async () => {
       assert.deepEqual(await findBudgetDrift(engine.context.db), []);
       assert.deepEqual((await rebuildProjections(engine.context.db, { check: true })).differences, []);
@@ -121,11 +114,7 @@ for (const mode of DOMAIN_MODES) {
     });
 
     describe('that are used up by an answer that asks for calls', () => {
-      const callsOf = (run: string) =>
-        engine.rows<{ name: string; status: string; error: { code: string } | null }>(
-          'select name, status, error from tool_calls where run_id = $1 order by step, place',
-          run,
-        );
+      const callsOf = (run: string) => ledgerOfRun(engine, run);
       const sending = (many: number, tokens: number) => {
         engine.toolsAnswer(() => undefined);
         engine.say((request) => {
@@ -151,12 +140,9 @@ for (const mode of DOMAIN_MODES) {
           (await callsOf(run)).map(({ status, error }) => [status, error?.code]),
           [['denied', 'budget']],
         );
-        const decided = await engine.row<Record<string, unknown>>(
-          'select decision, stage, reason from policy_decisions where run_id = $1',
-          run,
-        );
+        const [decided] = await decisionsOfRun(engine, run);
         const reason = "The run's budget is used up; the call was not made.";
-        assert.deepEqual(decided, { decision: 'block', stage: 'budget', reason });
+        assert.deepEqual([decided?.decision, decided?.stage, decided?.reason], ['block', 'budget', reason]);
         assert.deepEqual(
           (await typesOf(run, ''))
             .join(' ')
@@ -176,13 +162,10 @@ for (const mode of DOMAIN_MODES) {
         await ends(run);
         assert.equal((await callsOf(run)).filter(({ error }) => error?.code === 'budget').length, 3);
         assert.deepEqual(await approvalsOfRun(engine, run), []);
-        const { status } = await engine.row<{ status: string }>('select status from plans where run_id = $1', run);
-        assert.equal(status, 'completed_with_errors');
-        const { reason } = await engine.row<{ reason: string }>(
-          'select reason from policy_decisions where run_id = $1 limit 1',
-          run,
-        );
-        assert.match(reason, /^The budget "purse" is used up/);
+        const [batch] = await batchesOfRun<{ status: string }>(engine, run);
+        assert.equal(batch?.status, 'completed_with_errors');
+        const [decided] = await decisionsOfRun(engine, run);
+        assert.match(decided?.reason ?? '', /^The budget "purse" is used up/);
       });
 
       it('let none that a person has approved by then be made', async () => {
@@ -191,13 +174,11 @@ for (const mode of DOMAIN_MODES) {
         sending(1, 100);
         const run = await start(undefined, sender);
         await engine.finish(run);
-        const approval = await engine.row<{ id: string }>(
-          `select id from approvals where run_id = $1 and status = 'pending'`,
-          run,
-        );
+        const [approval] = await pendingApprovals(engine, run);
+        assert.ok(approval);
         const ref = { tenantId: engine.tenantId, id: approval.id };
         await decideApproval(engine.context, ref, { decision: 'approve' });
-        await engine.rows('update budgets set max_tokens = 100 where id = $1', id);
+        await lowerBudget(engine, id, 100);
         assert.equal(await engine.drive(run), 'handed_over');
         await engine.makeCalls(run);
         await engine.finish(run);
@@ -214,7 +195,7 @@ for (const mode of DOMAIN_MODES) {
         const id = await limit({ max_tokens: 100_000 });
         sending(1, 100);
         engine.toolsAnswer(async () => {
-          await engine.rows('update budgets set max_tokens = 100 where id = $1', id);
+          await lowerBudget(engine, id, 100);
           return { status: 429, body: {} };
         });
         const run = await start(undefined, sender);
@@ -305,11 +286,9 @@ for (const mode of DOMAIN_MODES) {
         const run = await start(asking);
         await engine.finish(run);
         assert.equal((await rowOf(run)).status, 'awaiting_human');
-        const approval = await engine.row<{ id: string; tool: string; kind: string; arguments: { max_steps: number } }>(
-          `select id, tool, kind, arguments from approvals where run_id = $1 and status = 'pending'`,
-          run,
-        );
-        assert.deepEqual([approval.tool, approval.kind, approval.arguments.max_steps], ['budget', 'approval', 4]);
+        const [approval] = await pendingApprovals(engine, run);
+        assert.ok(approval);
+        assert.deepEqual([approval.tool, approval.kind, approval.arguments['max_steps']], ['budget', 'approval', 4]);
         assert.equal(engine.model.requests.length, 1);
         return { run, ref: { tenantId: engine.tenantId, id: approval.id } };
       };
@@ -341,8 +320,8 @@ for (const mode of DOMAIN_MODES) {
       it('ask nobody any more once the run is cancelled', async () => {
         const { run, ref } = await untilAsked();
         await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
-        const { status } = await engine.row<{ status: string }>('select status from approvals where id = $1', ref.id);
-        assert.equal(status, 'expired');
+        const approval = await engine.context.db.withTenant(engine.tenantId, (tx) => findApproval(tx, ref.id));
+        assert.equal(approval?.status, 'expired');
         await soundNow();
       });
     });
@@ -428,7 +407,7 @@ for (const mode of DOMAIN_MODES) {
       await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
       await driving;
       stuck.open();
-      await engine.rows(`update reservations set created_at = created_at - interval '1 hour' where run_id = $1`, run);
+      await ageReservations(engine, run);
       await maintain(engine.context, 'settle-budgets');
       assert.deepEqual(
         (await reservationsOf(run)).map(({ state }) => state),
@@ -503,7 +482,7 @@ for (const mode of DOMAIN_MODES) {
       try {
         await fc.assert(
           fc.asyncProperty(fc.integer({ min: 400, max: 4000 }), fc.integer({ min: 2, max: 12 }), async (most, many) => {
-            await engine.rows('delete from budgets');
+            await removeBudgets(engine);
             const id = await limit({ max_tokens: most });
             for (const each of within) each.budgets.forget(engine.tenantId);
             // As much as a call may use: what was asked for, and what it says itself of its prompt.

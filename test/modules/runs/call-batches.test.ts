@@ -6,7 +6,8 @@ import { decideApproval, type ApprovalDecision } from '../../../modules/approval
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { approvalsOfRun, batchesOfRun } from '../../support/queries.ts';
+import { approvalsOfRun, batchesOfRun } from '../../support/queries/approvals.ts';
+import { auditOf } from '../../support/queries/audit.ts';
 
 interface CallBatch {
   id: string;
@@ -180,9 +181,8 @@ describe('Call batches', () => {
       const { run, thread } = await engine.start(agent, 'hello', { config });
       await engine.drive(run);
       const [batch] = await batches(run);
-      const rows = await engine.rows(
-        `select actor_type, details from audit_log where action = 'plan.executed' and target_type = 'plan' and target_id = $1`,
-        batch?.id,
+      const rows = (await auditOf(engine, batch?.id)).flatMap(({ action, target_type, actor_type, details }) =>
+        action === 'plan.executed' && target_type === 'plan' ? [{ actor_type, details }] : [],
       );
       return { rows, thread };
     };

@@ -7,7 +7,8 @@ import { handleJob } from '../../../workers/handle-job.ts';
 import { handler } from '../../../workers/handlers/tool-calls.ts';
 import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { endOfCall, statusOfRun } from '../../support/queries.ts';
+import { statusOfRun } from '../../support/queries/runs.ts';
+import { endOfCall, firstCallOf } from '../../support/queries/tool-calls.ts';
 
 const IDEMPOTENT = { annotations: { idempotentHint: true } };
 const HASTY = { retry_config: { max_retries: 3, backoff_ms: 1 } };
@@ -28,8 +29,7 @@ describe('A call that another worker makes', () => {
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, name) }) : text('I see')));
     const { run } = await engine.start(agent, 'hello');
     assert.equal(await engine.drive(run), 'handed_over');
-    const { id } = await engine.row<{ id: string }>('select id from tool_calls where run_id = $1', run);
-    return { run, call: id };
+    return { run, call: await firstCallOf(engine, run) };
   }
 
   const ledger = (run: string) => endOfCall(engine, run);

@@ -10,6 +10,8 @@ import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthro
 import { MODES } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { messagesOfRun, typesOfEvents } from '../../support/queries/logs.ts';
+import { sessionsWaitingIn, terminateSession } from '../../support/queries/postgres.ts';
 
 const ANSWERS: Record<string, (request: AnthropicRequest) => AnthropicReply> = {
   'ends its run': () => text('done'),
@@ -75,31 +77,17 @@ function onPostgres(): void {
   }
 
   /** Server processes that wait for a lock in such a statement. */
-  async function waiting(statement: string): Promise<number[]> {
-    const { rows } = await outside.context.db.asOwner((client) =>
-      client.query<{ pid: number }>(
-        `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like $1`,
-        [`%${statement}%`],
-      ),
-    );
-    return rows.map(({ pid }) => pid);
-  }
+  const waiting = (statement: string) => sessionsWaitingIn(outside.context.db, statement);
 
   /** The commit is undone, as where it never came to the server. */
   async function undo(): Promise<void> {
     for (const pid of await waiting('commit_run')) {
-      await outside.context.db.asOwner((client) => client.query('select pg_terminate_backend($1)', [pid]));
+      await terminateSession(outside.context.db, pid);
     }
     await waitUntil('nothing waits', async () => (await waiting('commit_run')).length === 0);
   }
 
-  const typesOf = async (run: string) =>
-    outside.context.db.withTenant(engine.tenantId, async (tx) => {
-      const rows = await tx.query<{ type: string }>('select type from run_events where run_id = $1 order by seq', [
-        run,
-      ]);
-      return rows.map(({ type }) => type);
-    });
+  const typesOf = (run: string) => typesOfEvents({ ...outside, tenantId: engine.tenantId }, run);
   const count = async (run: string, type: string) => (await typesOf(run)).filter((each) => each === type).length;
 
   async function assertOnce(run: string, answers: number): Promise<void> {
@@ -108,8 +96,7 @@ function onPostgres(): void {
     assert.equal((await typesOf(run)).at(-1), 'turn.completed');
     const { differences } = await rebuildProjections(engine.context.db, { check: true });
     assert.deepEqual(differences, []);
-    const ordinals = await engine.rows('select ordinal from messages where run_id = $1', run);
-    assert.equal(ordinals.length, answers === 1 ? 2 : 4);
+    assert.equal((await messagesOfRun(engine, run)).length, answers === 1 ? 2 : 4);
   }
 
   for (const [what, answer] of Object.entries(ANSWERS)) {

@@ -17,6 +17,8 @@ import {
   type AnthropicRequest,
 } from '../../support/fake-anthropic.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { failuresOfOutages, makeOutagesDue, parkedRuns } from '../../support/queries/model-calls.ts';
+import { storedRun } from '../../support/queries/runs.ts';
 
 const WORD = 'lorem ipsum ';
 /** About so many tokens. */
@@ -260,16 +262,13 @@ describe('A conversation that has grown too long', () => {
     const { run } = await talk(agent, [long(400, 'FIRST '), long(400, 'SECOND ')]);
     await engine.post(agent, run, long(400, 'LAST of all '));
     assert.equal(await engine.drive(run), 'dormant');
-    const waits = await engine.row<{ dormant: boolean; status: string; waiting_for: { type: string } }>(
-      'select dormant, status, waiting_for from runs where id = $1',
-      run,
-    );
-    assert.deepEqual([waits.dormant, waits.status, waits.waiting_for.type], [true, 'executing', 'provider']);
+    const waits = await storedRun(engine, run);
+    assert.deepEqual([waits.dormant, waits.status, waits.waiting_for?.type], [true, 'executing', 'provider']);
     const parked = await engine.log(run);
     assert.equal(parked.at(-1)?.type, 'model.deferred');
     assert.ok(!parked.some(({ type }) => type.startsWith('context.')));
     assert.equal(await engine.drive(run), 'dormant');
-    await engine.tamper(`update model_outages set next_at = now() - interval '1 second'`);
+    await makeOutagesDue(engine);
     assert.equal(await wakeParkedRuns(engine.context), 1);
     isAway = false;
     await engine.finish(run);
@@ -282,8 +281,8 @@ describe('A conversation that has grown too long', () => {
     assert.ok(!log.some(({ type }) => type === 'context.transformed'));
     assert.equal(log.at(-1)?.type, 'turn.completed');
     assert.match(JSON.stringify(sent().at(-1)), /The user has said FIRST things.*LAST of all/);
-    assert.deepEqual(await engine.rows('select name from model_outages'), []);
-    assert.deepEqual(await engine.rows('select run_id from parked_runs'), []);
+    assert.deepEqual(await failuresOfOutages(engine), []);
+    assert.deepEqual(await parkedRuns(engine), []);
   });
 
   it('fails its turn where no provider is back in time, and the next one has all of it', async () => {
@@ -329,7 +328,7 @@ describe('A conversation that has grown too long', () => {
       'the log says what is left out',
     );
     assert.equal(log.at(-1)?.type, 'turn.completed');
-    assert.deepEqual(await engine.rows('select run_id from parked_runs'), []);
+    assert.deepEqual(await parkedRuns(engine), []);
   });
 
   it('is sent by a recorded replay as it was, byte for byte, and no summary is asked for', async () => {

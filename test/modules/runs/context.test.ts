@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { RunEvent } from '../../../core/events.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { storedRun } from '../../support/queries/runs.ts';
 
 const SMALL = 'anthropic/small';
 const WORD = 'lorem ipsum ';
@@ -84,11 +85,8 @@ describe('The conversation that a model is sent', () => {
     engine.say(() => text('noted'));
     const { run } = await engine.start(await engine.agent(small), long(5000));
     await engine.finish(run);
-    const { error } = await engine.row<{ error: { code: string; message: string } }>(
-      'select error from runs where id = $1',
-      run,
-    );
-    assert.equal(error.code, 'context_overflow');
+    const { error } = await storedRun(engine, run);
+    assert.equal(error?.code, 'context_overflow');
     assert.match(error.message, /anthropic\/small leaves room for \d+.*takes 4000.*DROVER_CONTEXT_WINDOWS/);
     assert.equal(engine.model.requests.length, 0);
   });
@@ -112,8 +110,7 @@ describe('The conversation that a model is sent', () => {
     engine.say(() => ({ error }));
     const { run } = await engine.start(await engine.agent(), 'hello');
     await engine.finish(run);
-    const failed = await engine.row<{ code: string }>(`select error->>'code' as code from runs where id = $1`, run);
-    assert.equal(failed.code, 'context_overflow');
+    assert.equal((await storedRun(engine, run)).error?.code, 'context_overflow');
   });
 
   it('has the limits that its run has pinned', async () => {
@@ -123,7 +120,7 @@ describe('The conversation that a model is sent', () => {
     const limits = { model: SMALL, context_window: 4000, conversation_tokens: 2000, output_tokens: 500 };
     const [created] = log;
     assert.deepEqual(created?.type === 'run.created' && created.payload.pinned.limits, limits);
-    const { pinned } = await engine.row<{ pinned: { limits: object } }>('select pinned from runs where id = $1', run);
+    const { pinned } = await storedRun(engine, run);
     assert.deepEqual(pinned.limits, limits);
     const other = { memory_config: {}, llm_config: { default_model: 'anthropic/claude-haiku-4-5' } };
     const known = (await talk(await engine.agent(other), ['hello'])).log[0];

@@ -8,7 +8,8 @@ import { createRun } from '../../../modules/runs/create-run.ts';
 import { retireAgent, updateAgent } from '../../../modules/agents/update-agent.ts';
 import { updateTool } from '../../../modules/tools-registry/update-tool.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
-import { statusOfRun } from '../../support/queries.ts';
+import { toolNamed } from '../../support/queries/agents.ts';
+import { countRunsOf, statusOfRun, storedRun } from '../../support/queries/runs.ts';
 
 describe('Creating a run', () => {
   let engine: Engine;
@@ -53,11 +54,10 @@ describe('Creating a run', () => {
     return body.run_id;
   };
 
-  const pinned = (run: string) =>
-    engine.row<{ version: string; tools: { name: string; version: string }[] }>(
-      `select agent_version as version, pinned->'tools' as tools from runs where id = $1`,
-      run,
-    );
+  const pinned = async (run: string) => {
+    const { agent_version: version, pinned: pins } = await storedRun(engine, run);
+    return { version, tools: pins.tools };
+  };
 
   it('is one statement for a process that knows the agent', async () => {
     const agent = await engine.agent();
@@ -81,7 +81,7 @@ describe('Creating a run', () => {
   it('pins the versions of tools that are current', async () => {
     const agent = await engine.agent({}, [{ name: 'changing' }]);
     const [before] = (await pinned(await create(agent))).tools;
-    const { id } = await engine.row<{ id: string }>('select id from tools where name = $1', before?.name);
+    const { id } = await toolNamed(engine, before?.name);
     const request = { id, patch: { description: 'another' } };
     const { tools } = engine.context;
     await engine.context.db.withTenant(engine.tenantId, (tx) =>
@@ -96,7 +96,7 @@ describe('Creating a run', () => {
     await create(agent);
     await engine.context.db.withTenant(engine.tenantId, (tx) => retireAgent(tx, engine.caller, agent));
     await assert.rejects(create(agent), (error) => error instanceof DroverError && error.status === 409);
-    assert.equal((await engine.rows('select from runs where agent_id = $1', agent)).length, 1);
+    assert.equal(await countRunsOf(engine, agent), 1);
   });
 
   it('remembers its answer under a key', async () => {

@@ -10,7 +10,9 @@ import { newId } from '../../../lib/new-id.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { callsOfRun } from '../../support/queries.ts';
+import { costsOfModelCalls, statusOfRun, storedRun, sumsOfModelCalls, turnsOfRun } from '../../support/queries/runs.ts';
+import { callsOfRun, endOfCall } from '../../support/queries/tool-calls.ts';
+import { slowModelCalls } from '../../support/queries/logs.ts';
 
 const calculate = (expression: string) => use({ name: 'calculator', input: { expression } });
 const types = (log: RunEvent[]) => log.map(({ type }) => type);
@@ -24,9 +26,6 @@ describe('Driving a run', () => {
   });
 
   after(() => engine.close());
-
-  const ofRun = <R extends object>(run: string, columns: string) =>
-    engine.row<R>(`select ${columns} from runs where id = $1`, run);
 
   it('costs one statement for each step with pure tools, and none beside the claim and the first announcement', async () => {
     const agent = await engine.agent({ tools: ['calculator'] });
@@ -58,7 +57,7 @@ describe('Driving a run', () => {
     assert.deepEqual(statements, ['claim_run', 'commit_run', 'commit_run']);
     await engine.makeCalls(run);
     await engine.finish(run);
-    assert.equal((await ofRun<{ status: string }>(run, 'status')).status, 'completed');
+    assert.equal(await statusOfRun(engine, run), 'completed');
   });
 
   it('lets one of two drivers have the run, and sends one request', async () => {
@@ -150,8 +149,8 @@ describe('Driving a run', () => {
       'run.cancelled',
       'turn.interrupted',
     ]);
-    const call = await engine.row("select status, error->>'code' as code from tool_calls where run_id = $1", run);
-    assert.deepEqual(call, { status: 'unknown', code: 'cancelled' });
+    const call = await endOfCall(engine, run);
+    assert.deepEqual([call.status, call.code], ['unknown', 'cancelled']);
     assert.equal(await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run }), false);
   });
 
@@ -170,7 +169,7 @@ describe('Driving a run', () => {
     await engine.finish(run);
     const asked = JSON.stringify(bodies(engine)[0]?.messages);
     assert.match(asked, /one and one\?/);
-    assert.equal((await ofRun<{ status: string }>(run, 'status')).status, 'completed');
+    assert.equal(await statusOfRun(engine, run), 'completed');
   });
 
   it('asks once for a summary without tools at the step limit', async () => {
@@ -185,8 +184,8 @@ describe('Driving a run', () => {
     const log = await engine.log(run);
     assert.equal(types(log).filter((type) => type === 'run.max_steps_reached').length, 1);
     assert.ok(types(log).indexOf('run.max_steps_reached') < types(log).lastIndexOf('model.called'));
-    const turn = await engine.row('select status, stop_reason, steps from turns where run_id = $1', run);
-    assert.deepEqual(turn, { status: 'complete', stop_reason: 'max_steps', steps: 3 });
+    const [turn] = await turnsOfRun(engine, run);
+    assert.deepEqual([turn?.status, turn?.stop_reason, turn?.steps], ['complete', 'max_steps', 3]);
     assert.match(JSON.stringify((await engine.conversation(run)).at(-1)), /so far I have got to 2/);
   });
 
@@ -196,9 +195,9 @@ describe('Driving a run', () => {
     const { run } = await engine.start(agent, 'count for ever');
     await engine.finish(run);
     assert.equal(engine.model.requests.length, 2);
-    const turn = await engine.row('select status, stop_reason from turns where run_id = $1', run);
-    assert.deepEqual(turn, { status: 'complete', stop_reason: 'max_steps' });
-    assert.deepEqual(await engine.row('select count(*) as count from tool_calls where run_id = $1', run), { count: 1 });
+    const [turn] = await turnsOfRun(engine, run);
+    assert.deepEqual([turn?.status, turn?.stop_reason], ['complete', 'max_steps']);
+    assert.equal((await callsOfRun(engine, run)).length, 1);
   });
 
   it('fails a turn that has used up its time in the middle of a model call', async () => {
@@ -206,12 +205,9 @@ describe('Driving a run', () => {
     engine.say(() => ({ hang: true }));
     const { run } = await engine.start(agent, 'hello');
     assert.equal(await engine.drive(run), 'dormant');
-    const { error, status } = await ofRun<{ error: { code: string; message: string }; status: string }>(
-      run,
-      'error, status',
-    );
-    assert.deepEqual([status, error.code], ['failed', 'turn_timeout']);
-    assert.match(error.message, /0\.1 s.*execution_config\.timeout_seconds/);
+    const { error, status } = await storedRun(engine, run);
+    assert.deepEqual([status, error?.code], ['failed', 'turn_timeout']);
+    assert.match(error?.message ?? '', /0\.1 s.*execution_config\.timeout_seconds/);
   });
 
   it('gives a turn half an hour of driving time where its agent does not say', async () => {
@@ -220,16 +216,12 @@ describe('Driving a run', () => {
       engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
       const { run } = await engine.start(agent, 'note it');
       assert.equal(await engine.drive(run), 'handed_over');
-      // As if the model had taken so long.
-      await engine.tamper(
-        `update run_events set payload = payload || jsonb_build_object('latency_ms', $2::int) where run_id = $1 and type = 'model.responded'`,
-        run,
-        minutes * 60_000,
-      );
+      await slowModelCalls(engine, run, minutes * 60_000);
       engine.context.runCache.take(run);
       await engine.makeCalls(run);
       await engine.finish(run);
-      return ofRun<{ status: string; error: { message: string } | null }>(run, 'status, error');
+      const { status, error } = await storedRun(engine, run);
+      return { status, error };
     };
     assert.deepEqual(await afterMinutes(29), { status: 'completed', error: null });
     const { status, error } = await afterMinutes(31);
@@ -242,17 +234,17 @@ describe('Driving a run', () => {
     engine.say([{ error: { status: 400, type: 'invalid_request_error', message: 'too odd' } }, text('better')]);
     const { run } = await engine.start(agent, 'odd', { config: { keep_open: true } });
     assert.equal(await engine.drive(run), 'dormant');
-    assert.equal((await ofRun<{ status: string }>(run, 'status')).status, 'awaiting_human');
+    assert.equal(await statusOfRun(engine, run), 'awaiting_human');
     await engine.post(agent, run, 'plain');
     assert.equal(await engine.drive(run), 'dormant');
-    const turns = await engine.rows(
-      "select number, status, error->>'code' as code from turns where run_id = $1 order by number",
-      run,
+    const turns = await turnsOfRun(engine, run);
+    assert.deepEqual(
+      turns.map(({ number, status, error }) => [number, status, error?.code]),
+      [
+        [1, 'failed', 'model_invalid_request'],
+        [2, 'complete', undefined],
+      ],
     );
-    assert.deepEqual(turns, [
-      { number: 1, status: 'failed', code: 'model_invalid_request' },
-      { number: 2, status: 'complete', code: null },
-    ]);
   });
 
   it('takes the next turn of a run that is kept open after one for which no model could be asked', async () => {
@@ -261,8 +253,11 @@ describe('Driving a run', () => {
     assert.equal(await engine.drive(run), 'dormant');
     await engine.post(agent, run, 'two');
     assert.equal(await engine.drive(run), 'dormant');
-    const turns = await engine.rows('select status from turns where run_id = $1 order by number', run);
-    assert.deepEqual(turns, [{ status: 'failed' }, { status: 'failed' }]);
+    const turns = await turnsOfRun(engine, run);
+    assert.deepEqual(
+      turns.map(({ status }) => status),
+      ['failed', 'failed'],
+    );
   });
 
   it('asks an overloaded model again, and says so in the log', async () => {
@@ -273,7 +268,7 @@ describe('Driving a run', () => {
     const retried = (await engine.log(run)).find(({ type }) => type === 'model.retried');
     assert.ok(retried?.type === 'model.retried');
     assert.deepEqual([retried.payload.error.code, retried.payload.attempt], ['overloaded', 1]);
-    const { cost } = await ofRun<{ cost: string }>(run, 'cost_usd as cost');
+    const { cost_usd: cost } = await storedRun(engine, run);
     assert.equal(Number(cost), (10 * 2 + 5 * 10) / 1e6);
   });
 
@@ -304,17 +299,11 @@ describe('Driving a run', () => {
     engine.say([calculate('1 + 1'), text('two')]);
     const { run } = await engine.start(agent, 'hello');
     await engine.finish(run);
-    const sums = `select count(*)::int as steps, sum(tokens_in)::int as tokens_in, sum(tokens_out)::int as tokens_out,
-      array_agg(created_at order by seq) = array(select occurred_at from run_events e where e.run_id = $1
-        and type = 'model.responded' order by e.seq) as timed from llm_calls where run_id = $1`;
-    const as = (tenant: string) => engine.context.db.withTenant(tenant, (tx) => tx.query(sums, [run]));
-    const { steps, tokens_in, tokens_out } = await ofRun<Record<string, number>>(
-      run,
-      'steps, tokens_in::int, tokens_out::int',
-    );
+    const as = (tenantId: string) => sumsOfModelCalls({ context: engine.context, tenantId }, run);
+    const { steps, tokens_in, tokens_out } = await storedRun(engine, run);
     assert.equal(steps, 2);
-    assert.deepEqual(await as(engine.tenantId), [{ steps, tokens_in, tokens_out, timed: true }]);
-    assert.deepEqual(await as(newId()), [{ steps: 0, tokens_in: null, tokens_out: null, timed: null }]);
+    assert.deepEqual(await as(engine.tenantId), { steps, tokens_in, tokens_out, timed: true });
+    assert.deepEqual(await as(newId()), { steps: 0, tokens_in: null, tokens_out: null, timed: null });
   });
 
   it('falls back to the next model, and knows no cost where it knows no price', async () => {
@@ -327,23 +316,26 @@ describe('Driving a run', () => {
     await engine.finish(run);
     const fell = (await engine.log(run)).filter(({ type }) => /^model\.(failed|fell_back|responded)$/.test(type));
     assert.deepEqual(types(fell), ['model.failed', 'model.fell_back', 'model.responded']);
-    for (const table of ['runs where id', 'turns where run_id', 'llm_calls where run_id']) {
-      assert.deepEqual(await engine.row(`select cost_usd from ${table} = $1`, run), { cost_usd: null }, table);
-    }
+    assert.equal((await storedRun(engine, run)).cost_usd, null);
+    const costs = [...(await turnsOfRun(engine, run)), ...(await costsOfModelCalls(engine, run))];
+    assert.deepEqual(
+      costs.map(({ cost_usd }) => cost_usd),
+      [null, null],
+    );
   });
 
   it('fails the turn at once where the model has no key here, and skips such a fallback', async () => {
     const failing = await engine.agent({ llm_config: { default_model: 'gpt-5' } });
     const { run } = await engine.start(failing, 'hello');
     assert.equal(await engine.drive(run), 'dormant');
-    const { error } = await ofRun<{ error: { code: string; message: string } }>(run, 'error');
-    assert.equal(error.code, 'model_unavailable');
+    const { error } = await storedRun(engine, run);
+    assert.equal(error?.code, 'model_unavailable');
     assert.match(error.message, /OPENAI_API_KEY/);
     engine.say([text('fine')]);
     const skipping = await engine.agent({ llm_config: { default_model: 'claude-sonnet-5', fallback_model: 'gpt-5' } });
     const second = await engine.start(skipping, 'hello');
     await engine.finish(second.run);
-    assert.equal((await ofRun<{ status: string }>(second.run, 'status')).status, 'completed');
+    assert.equal(await statusOfRun(engine, second.run), 'completed');
   });
 
   it('gives each tool use an id of its own where the model repeats or forgets it', async () => {

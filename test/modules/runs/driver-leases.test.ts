@@ -4,7 +4,7 @@ import { renewRunLease } from '../../../db/leases.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
-import { statusOfRun } from '../../support/queries.ts';
+import { holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
 
 describe('The lease of a driver', () => {
   let engine: Engine;
@@ -24,10 +24,7 @@ describe('The lease of a driver', () => {
     await engine.everyoneDies();
     const second = await claim();
     assert.ok(first.ok && second.ok && second.run.fence > first.run.fence);
-    const expiry = async () => {
-      const row = await engine.row<{ at: Date }>('select driver_lease_expires_at as at from runs where id = $1', run);
-      return row.at.getTime();
-    };
+    const expiry = async () => (await holdOfRun(engine, run)).lease?.getTime() ?? 0;
     const before = await expiry();
     const renew = (fence: number) =>
       renewRunLease(db, { tenantId: engine.tenantId, runId: run, fence, leaseMs: 60_000 });

@@ -9,6 +9,7 @@ import { DOMAIN_MODES } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { tablesWithTexts } from '../../support/queries/postgres.ts';
 
 for (const mode of DOMAIN_MODES) {
   describe(`Erasing in ${mode} mode`, () => {
@@ -270,16 +271,7 @@ for (const mode of DOMAIN_MODES) {
     });
 
     it('has an eraser for every table with texts, or a reason why there is nothing to erase', async () => {
-      const named = await platform.context.db.asOwner(async (client) => {
-        const { rows } = await client.query<{ name: string }>(
-          `select distinct c.table_name as name from information_schema.columns c
-             join information_schema.tables t using (table_schema, table_name)
-             join pg_class k on k.oid = format('%I.%I', c.table_schema, c.table_name)::regclass
-           where c.table_schema = 'public' and t.table_type = 'BASE TABLE' and not k.relispartition
-             and c.data_type in ('text', 'character varying', 'json', 'jsonb', 'bytea', 'ARRAY')`,
-        );
-        return rows.map(({ name }) => name).toSorted();
-      });
+      const named = await tablesWithTexts(platform.context.db);
       const known = [...Object.keys(ERASERS), ...Object.keys(CONTENT_FREE)].toSorted();
       assert.equal(new Set(known).size, known.length, 'a table is one or the other');
       const hint = 'register an eraser in db/erasure.ts, or say there why the table holds no content';

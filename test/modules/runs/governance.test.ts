@@ -5,6 +5,9 @@ import { rebuildProjections } from '../../../modules/run-log/rebuild-projections
 import { removeTool } from '../../../modules/tools-registry/update-tool.ts';
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { toolNamed } from '../../support/queries/agents.ts';
+import { decisionsOfRun } from '../../support/queries/approvals.ts';
+import { ledgerOfRun } from '../../support/queries/tool-calls.ts';
 
 const READING = { name: 'look', risk_level: 'READ_ONLY' as const };
 
@@ -32,11 +35,7 @@ describe('Policies in a run', () => {
 
   const toolEvents = async (run: string) =>
     (await engine.log(run)).filter(({ type }) => /^(tool|policy|approval)\./.test(type));
-  const calls = (run: string) =>
-    engine.rows<{ name: string; status: string; arguments: unknown }>(
-      'select name, status, arguments from tool_calls where run_id = $1 order by step, place',
-      run,
-    );
+  const calls = (run: string) => ledgerOfRun(engine, run);
 
   it('block a call with an event and a row that name rule, version and reason; the model is told', async () => {
     const id = await policy({ when: 'tool.startsWith("look") && arguments.what == "secrets"', reason: 'not these' });
@@ -51,10 +50,7 @@ describe('Policies in a run', () => {
       events.map(({ type }) => type),
       ['tool.requested', 'policy.decided', 'tool.denied'],
     );
-    const row = await engine.row<Record<string, unknown>>(
-      'select decision, stage, policy_id, policy_version, reason from policy_decisions where run_id = $1',
-      run,
-    );
+    const [row] = await decisionsOfRun(engine, run);
     const reason = 'Blocked by a policy: not these';
     assert.deepEqual(row, { decision: 'block', stage: 'rules', policy_id: id, policy_version: 1, reason });
     assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /Blocked by a policy: not these/);
@@ -71,7 +67,7 @@ describe('Policies in a run', () => {
     const [requested, ...others] = await toolEvents(run);
     assert.equal(requested?.type === 'tool.requested' && requested.payload.allowed_by, 'autonomy');
     assert.ok(!others.some(({ type }) => type === 'policy.decided'));
-    assert.deepEqual(await engine.rows('select * from policy_decisions where run_id = $1', run), []);
+    assert.deepEqual(await decisionsOfRun(engine, run), []);
   });
 
   it('rewrite what a tool is called with, though its driver would make the call; the conversation keeps what was asked', async () => {
@@ -135,7 +131,7 @@ describe('Policies in a run', () => {
     engine.say(async (request, n) => {
       if (n > 0) return text('I see');
       const name = offered(request, 'look');
-      const { id } = await engine.row<{ id: string }>('select id from tools where name = $1', name);
+      const { id } = await toolNamed(engine, name);
       await engine.context.db.withTenant(engine.tenantId, (tx) => removeTool(tx, engine.caller, id));
       return use({ name });
     });

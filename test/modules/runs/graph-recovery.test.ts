@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
-import { statusOfRun } from '../../support/queries.ts';
+import { toolsOfAgent } from '../../support/queries/agents.ts';
+import { statusOfRun } from '../../support/queries/runs.ts';
 
 const IDEMPOTENT = { annotations: { idempotentHint: true } };
 
@@ -15,11 +16,7 @@ describe('A run in a graph whose driver dies', () => {
       { name: 'note', ...IDEMPOTENT },
       { name: 'record', execution: { inline: true }, ...IDEMPOTENT },
     ]);
-    const { tools } = await engine.row<{ tools: string[] }>(
-      "select definition->'tools' as tools from agent_versions where agent_id = $1",
-      owner,
-    );
-    const [note = '', record = ''] = tools;
+    const [note = '', record = ''] = await toolsOfAgent(engine, owner);
     const call = (name: string, tool: string, input = {}) => ({ name, type: 'tool' as const, config: { tool, input } });
     const edge = (from: string, to: string | string[], condition: string | null = null) => ({ from, to, condition });
     agent = await engine.agent({

@@ -7,6 +7,7 @@ import { createPolicy } from '../../../modules/governance/write-policy.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
+import { turnsOfRun } from '../../support/queries/runs.ts';
 
 const UNKNOWN = use({ name: 'teleport' });
 const SUM = use({ name: 'calculator', input: { expression: '1+1' } });
@@ -34,12 +35,11 @@ describe('An intent that is not valid', () => {
     const log = await engine.log(run);
     const rejected = log.flatMap((event) => (event.type === 'intent.rejected' ? [event.payload] : []));
     const intents = log.flatMap((event) => (event.type === 'model.responded' ? [event.payload.intents] : []));
-    const { status, error, said } = await engine.row<{ status: string; error: { code: string } | null; said: unknown }>(
-      `select t.status, t.error, m.content->0->>'text' as said from turns t join runs r on r.id = t.run_id
-        left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal where t.run_id = $1`,
-      run,
-    );
-    return { log, rejected, intents, turn: { status, code: error?.code, said } };
+    const [turn] = await turnsOfRun(engine, run);
+    assert.ok(turn);
+    const [block] = turn.output ?? [];
+    const said = block?.type === 'text' ? block.text : null;
+    return { log, rejected, intents, turn: { status: turn.status, code: turn.error?.code, said } };
   }
 
   it('goes back to the model a number of times; then the turn fails, and what was said is kept', async () => {

@@ -9,8 +9,16 @@ import { DOMAIN_MODES } from '../../support/modes.ts';
 import { startProcess, type TestProcess } from '../../support/processes.ts';
 import { attemptOf, messageOf, outputOf } from '../../support/tool-attempt.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { statusOfRun } from '../../support/queries.ts';
 import { sized } from '../../support/size.ts';
+import { statusOfRun, storedRun } from '../../support/queries/runs.ts';
+import {
+  firstCallOf,
+  joinOutputs,
+  ledgerOfRun,
+  makeCallsLarge,
+  splitOfOutput,
+  storeOutputsInOnePiece,
+} from '../../support/queries/tool-calls.ts';
 
 const MB = 1_000_000;
 const LIMIT_BYTES = 3 * MB;
@@ -36,16 +44,12 @@ describe('A run with large outputs', function () {
     assert.ok(shown.startsWith('{"a":1,"b":"üü'));
     assert.match(shown, /\n\[cut: 2000014 bytes in all, the first 1048576 shown\]$/);
     assert.ok(Buffer.byteLength(shown) <= LIMITS.toolOutputForModelBytes + 100);
-    await engine.tamper('update tool_calls set model_output = null where run_id = $1', run);
+    await joinOutputs(engine, run);
     assert.equal(await lastResult(run), shown, 'stored in one piece');
     const { split } = (await maintain(engine.context, 'split-outputs')) as { split: number };
     assert.ok(split >= 1);
     assert.equal(await lastResult(run), shown, 'split');
-    const row = await engine.row<{ split: boolean; whole: number }>(
-      `select model_output is not null as split, length(output->>'b') as whole from tool_calls where run_id = $1`,
-      run,
-    );
-    assert.deepEqual(row, { split: true, whole: MB });
+    assert.deepEqual(await splitOfOutput(engine, run), { split: true, whole: MB });
   });
 
   it('lets the model read the rest of an output part by part, of its own conversation alone', async () => {
@@ -57,10 +61,9 @@ describe('A run with large outputs', function () {
     const tool = BUILTIN_TOOLS.find(({ name }) => name === 'read_tool_output') ?? assert.fail();
     const read = (runId: string, args: Record<string, unknown>) =>
       engine.context.tools.execute(tool, attemptOf(args, { tenantId: engine.tenantId, runId }));
-    const { tool_use_id } = await engine.row<{ tool_use_id: string }>(
-      'select tool_use_id from tool_calls where run_id = $1',
-      run,
-    );
+    const [call] = await ledgerOfRun(engine, run);
+    assert.ok(call);
+    const { tool_use_id } = call;
     const end = await read(run, { tool_use_id, offset: 2 * MB - 3 });
     assert.deepEqual(outputOf(end), { text: 'nnn 😀 the end' });
     const part = await read(run, { tool_use_id, offset: 2 * MB - 1, limit: 3 });
@@ -101,19 +104,11 @@ describe('A run with large outputs', function () {
     const run = await startCalls(engine, 28);
     await engine.drive(run);
     await engine.makeCalls(run);
-    await storeAsBefore(run, 9.6 * MB);
+    await storeOutputsInOnePiece(engine, run, 9.6 * MB);
     await engine.everyoneDies();
     assert.equal(await engine.drive(run), 'dormant');
     assert.equal(await statusOfRun(engine, run), 'completed');
   });
-
-  /** As 0.1.0 stored them: in one piece. */
-  const storeAsBefore = (run: string, bytes: number) =>
-    engine.tamper(
-      `update tool_calls set output = to_jsonb(repeat('x', $2)), output_bytes = $2, model_output = null where run_id = $1`,
-      run,
-      bytes,
-    );
 
   async function lastResult(run: string): Promise<string> {
     const [block] = (await engine.conversation(run)).at(-1)?.content ?? [];
@@ -134,19 +129,9 @@ describe('A run whose outputs have reached their limit', () => {
       const run = await startCalls(engine, 3, inline);
       engine.toolsAnswer(() => Promise.resolve({ status: 200, body: 'x'.repeat(1.2 * MB) }));
       await engine.finish(run);
-      const calls = await engine.rows<{ status: string; code: string | null }>(
-        `select status, error->>'code' as code from tool_calls where run_id = $1 order by error->>'code' nulls first`,
-        run,
-      );
-      assert.deepEqual(calls, [
-        { status: 'succeeded', code: null },
-        { status: 'succeeded', code: null },
-        { status: 'failed', code: 'run_output_limit' },
-      ]);
-      const { status, output_bytes: bytes } = await engine.row<{ status: string; output_bytes: number }>(
-        'select status, output_bytes from runs where id = $1',
-        run,
-      );
+      const calls = (await ledgerOfRun(engine, run)).map((call) => `${call.status} ${call.error?.code ?? ''}`);
+      assert.deepEqual(calls.toSorted(), ['failed run_output_limit', 'succeeded ', 'succeeded ']);
+      const { status, output_bytes: bytes } = await storedRun(engine, run);
       assert.equal(status, 'completed');
       assert.ok(bytes > 2 * MB && bytes <= LIMIT_BYTES, String(bytes));
     });
@@ -179,11 +164,7 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
       const run = await startCalls(engine, CALLS);
       await engine.finish(run);
       // Half of each is by reference, half lies with the events.
-      await engine.tamper(
-        `update tool_calls set output = to_jsonb(repeat('x', 5000000)), output_bytes = 5000000,
-           arguments = jsonb_build_object('i', place, 'data', repeat('y', 1000000)) where run_id = $1`,
-        run,
-      );
+      await makeCallsLarge(engine, run);
       const slow = Array.from({ length: 10 }, () => openStream(run));
       const quick = await Promise.all(Array.from({ length: QUICK_READERS }, () => readStream(run)));
       for (const { bytes, last, references } of quick) {
@@ -192,8 +173,8 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
         assert.equal(references, CALLS);
       }
       await waitUntil('every slow reader is served', () => slow.every(({ answered }) => answered()));
-      const output = await engine.row<{ id: string }>('select id from tool_calls where run_id = $1 limit 1', run);
-      const whole = await Promise.all(Array.from({ length: 8 }, () => get(`/v1/tool-calls/${output.id}/output`)));
+      const call = await firstCallOf(engine, run);
+      const whole = await Promise.all(Array.from({ length: 8 }, () => get(`/v1/tool-calls/${call}/output`)));
       for (const body of whole) assert.equal((JSON.parse(body) as { output: string }).output.length, 5_000_000);
       for (const { close } of slow) close();
     });
@@ -214,7 +195,7 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
         if (page.next_cursor === undefined) break;
         cursor = `&cursor=${page.next_cursor}`;
       }
-      const { last_seq: last } = await engine.row<{ last_seq: number }>('select last_seq from runs where id = $1', run);
+      const { last_seq: last } = await storedRun(engine, run);
       assert.deepEqual(
         seqs,
         Array.from({ length: last }, (_, index) => index + 1),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { loadRun } from '../../../db/claim-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { changeMessage } from '../../support/queries/logs.ts';
 
 /** About so many tokens. */
 const long = (tokens: number, about = '') => about + 'lorem ipsum '.repeat(Math.ceil(tokens / 3));
@@ -76,10 +77,7 @@ describe('A conversation longer than what models are sent of it', () => {
     ] as const) {
       engine.say(() => text('noted'));
       const run = await talk({ agent });
-      const changed = JSON.stringify([{ type: 'text', text: 'changed' }]);
-      const lineage = '(select lineage from runs where id = $2)';
-      const sql = `update messages set content = $1::jsonb where ordinal = $3 and lineage = ${lineage}`;
-      await engine.tamper(sql, changed, run, ordinal);
+      await changeMessage(engine, run, ordinal);
       await engine.post(agent, run, 'and now?');
       const driven = engine.finish(run);
       if (status === 'completed') await driven;

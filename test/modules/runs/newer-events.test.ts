@@ -6,7 +6,8 @@ import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { request } from '../../support/api.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { statusOfRun } from '../../support/queries.ts';
+import { raiseEvents } from '../../support/queries/logs.ts';
+import { holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
 
 describe('An event of a newer version', () => {
   let engine: Engine;
@@ -33,21 +34,13 @@ describe('An event of a newer version', () => {
     return run;
   }
 
-  /** As if a newer build, for which that payload has another meaning, had written it. */
-  const raise = (run: string, type: string) =>
-    engine.tamper(
-      `update run_events set schema_version = 99, payload = payload || '{"mode": "sideways", "added": 1}'
-         where run_id = $1 and type = $2`,
-      run,
-      type,
-    );
   const statusOf = (run: string) => statusOfRun(engine, run);
   const jobsOf = async (run: string) =>
     (await engine.context.queues.queue(TURNS.name).getJobs(['delayed'])).filter(({ data }) => data.runId === run);
 
   it('makes a worker put back its run, once for each time, and no other', async () => {
     const [newer, known] = [await asking(), await asking()];
-    await raise(newer, 'tool.requested');
+    await raiseEvents(engine, newer, 'tool.requested');
     for (const run of [newer, known]) await engine.makeCalls(run);
     await engine.drive(known);
     assert.equal(await statusOf(known), 'completed');
@@ -57,11 +50,7 @@ describe('An event of a newer version', () => {
       await waitUntil('it is there for later', async () => (await jobsOf(newer)).some(({ id }) => !before.has(id)));
     }
     assert.equal(await statusOf(newer), 'awaiting_tool');
-    const { lease } = await engine.row<{ lease: unknown }>(
-      'select driver_lease_expires_at as lease from runs where id = $1',
-      newer,
-    );
-    assert.equal(lease, null);
+    assert.equal((await holdOfRun(engine, newer)).lease, null);
     assert.equal((await reconcile(engine.context, 0)).turns, 0, 'its job is alive');
   });
 
@@ -69,8 +58,8 @@ describe('An event of a newer version', () => {
     const run = await asking();
     await engine.makeCalls(run);
     await engine.drive(run);
-    await raise(run, 'tool.requested');
-    await raise(run, 'turn.completed');
+    await raiseEvents(engine, run, 'tool.requested');
+    await raiseEvents(engine, run, 'turn.completed');
     const { events } = (await call('GET', `/v1/runs/${run}/events`)).json;
     const asked = events.find(({ type }: { type: string }) => type === 'tool.requested');
     assert.deepEqual([asked.schema_version, asked.payload.mode], [99, 'sideways']);
@@ -80,7 +69,7 @@ describe('An event of a newer version', () => {
       assert.match(stream.text, RegExp(`event: ${shown}`));
     for (const path of ['', '/turns', '/checkpoints'])
       assert.equal((await call('GET', `/v1/runs/${run}${path}`)).status, 200);
-    await raise(run, 'run.created');
+    await raiseEvents(engine, run, 'run.created');
     const replay = await call('POST', `/v1/runs/${run}/replay`, { checkpoint_id: 'start' });
     assert.deepEqual([replay.status, replay.json.code], [503, 'unavailable'], replay.text);
   });

@@ -1,10 +1,12 @@
+/** What runs lock of their tables' partitions: locks and partitions are the subject, and their statements stay in view. */
 import assert from 'node:assert/strict';
 import type { ClientBase } from 'pg';
 import type { Tx } from '../../../db/database.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
-import { statusOfRun } from '../../support/queries.ts';
+import { row } from '../../support/queries/access.ts';
+import { statusOfRun } from '../../support/queries/runs.ts';
 
 const DEFAULTS = 'run_events_default, messages_default, checkpoints_default';
 const PARENTS = 'run_events, messages, checkpoints';
@@ -73,11 +75,11 @@ if (MODES.includes('postgres')) {
       );
       const locked = await read(async (tx) => {
         const claim = { tenant_id: engine.tenantId, run_id: run, seq: 0, claim: false, before_checkpoint: 1 };
-        const [row] = await tx.query<{ answer: { events: unknown[]; messages: unknown[] } }>(
+        const [claimed] = await tx.query<{ answer: { events: unknown[]; messages: unknown[] } }>(
           'select claim_run($1) as answer',
           [JSON.stringify(claim)],
         );
-        assert.ok(row && row.answer.messages.length > 0);
+        assert.ok(claimed && claimed.answer.messages.length > 0);
         return tx.query<{ name: string }>(
           `select distinct relation::regclass::text as name from pg_locks l join pg_inherits i on i.inhrelid = l.relation
            where l.pid = pg_backend_pid() order by 1`,
@@ -91,7 +93,8 @@ if (MODES.includes('postgres')) {
 }
 
 async function lastPartition(engine: Engine): Promise<string> {
-  const { name } = await engine.row<{ name: string }>(
+  const { name } = await row<{ name: string }>(
+    engine,
     `select inhrelid::regclass::text as name from pg_inherits
        where inhparent = 'run_events'::regclass order by inhrelid::regclass::text collate "C" desc limit 1`,
   );

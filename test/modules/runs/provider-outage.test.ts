@@ -6,6 +6,10 @@ import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
+import { reservationsOfRun } from '../../support/queries/budgets.ts';
+import { backdateDeferral } from '../../support/queries/logs.ts';
+import { endParking, endProbes, forgetOutages, makeOutagesDue, parkedRuns } from '../../support/queries/model-calls.ts';
+import { holdOfRun, turnsOfRun, unfinishedRuns } from '../../support/queries/runs.ts';
 
 const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', message: 'boom', headers: QUICK() } };
 
@@ -24,11 +28,9 @@ for (const mode of DOMAIN_MODES) {
       agent = await engine.agent();
     });
     afterEach(async () => {
-      const open = await engine.rows<{ id: string }>(
-        `select id from runs where status not in ('completed', 'failed', 'cancelled')`,
-      );
+      const open = await unfinishedRuns(engine);
       for (const { id } of open) await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
-      await engine.context.db.asMaintenance((tx) => tx.query('delete from model_outages'));
+      await forgetOutages(engine.context.db);
     });
     after(() => engine.close());
 
@@ -41,12 +43,8 @@ for (const mode of DOMAIN_MODES) {
       (await engine.log(run)).filter(({ type }) => types.includes(type));
     const modelEvents = async (run: string) =>
       (await engine.log(run)).flatMap(({ type }) => (type.startsWith('model.') ? [type.slice(6)] : []));
-    const held = (run: string) =>
-      engine.row<{ status: string; dormant: boolean; lease: Date | null }>(
-        'select status, dormant, driver_lease_expires_at as lease from runs where id = $1',
-        run,
-      );
-    const dueNow = () => engine.tamper(`update model_outages set next_at = now() - interval '1 second'`);
+    const held = (run: string) => holdOfRun(engine, run);
+    const dueNow = () => makeOutagesDue(engine);
     const isDormant = async (run: string) => (await held(run)).dormant;
 
     it('parks after its quick attempts: dormant, without a lease or a job, its turn running, and says why', async () => {
@@ -62,10 +60,12 @@ for (const mode of DOMAIN_MODES) {
       assert.ok(Date.parse(waiting?.next_at ?? '') > Date.parse(waiting?.since ?? ''));
       const day = Date.parse(waiting?.until ?? '') - Date.parse(waiting?.since ?? '');
       assert.equal(Math.round(day / 1000), 86_400);
-      const turn = await engine.row<{ status: string }>('select status from turns where run_id = $1', run);
-      assert.equal(turn.status, 'running');
-      const states = await engine.rows<{ state: string }>('select state from reservations where run_id = $1', run);
-      assert.deepEqual(states, [{ state: 'released' }]);
+      const [turn] = await turnsOfRun(engine, run);
+      assert.equal(turn?.status, 'running');
+      assert.deepEqual(
+        (await reservationsOfRun(engine, run)).map(({ state }) => state),
+        ['released'],
+      );
     });
 
     it('lets one of all that wait ask, and each of them goes on once it is answered', async () => {
@@ -96,7 +96,7 @@ for (const mode of DOMAIN_MODES) {
         assert.equal((await shown(run)).waiting_for, undefined);
       }
       assert.equal(engine.model.requests.length, 5);
-      assert.deepEqual(await engine.rows('select run_id from parked_runs'), []);
+      assert.deepEqual(await parkedRuns(engine), []);
     });
 
     const firstAwake = async (runs: readonly { run: string }[]) => {
@@ -111,7 +111,7 @@ for (const mode of DOMAIN_MODES) {
       await dueNow();
       await wakeParkedRuns(engine.context);
       await cancelRun(engine.context, { tenantId: engine.tenantId, runId: await firstAwake(runs) });
-      await engine.tamper(`update model_outages set probing_until = now() - interval '1 second'`);
+      await endProbes(engine);
       assert.equal(await wakeParkedRuns(engine.context), 1);
       engine.say(() => text('back'));
       const other = await firstAwake(runs);
@@ -184,12 +184,8 @@ for (const mode of DOMAIN_MODES) {
       engine.say(() => AWAY);
       const { run } = await engine.start(agent, 'hello');
       await engine.drive(run);
-      await engine.tamper(`update parked_runs set until = now() - interval '1 second' where run_id = $1`, run);
-      await engine.tamper(
-        `update run_events set payload = payload || jsonb_build_object('since', '2020-01-01T00:00:00.000Z')
-           where run_id = $1 and type = 'model.deferred'`,
-        run,
-      );
+      await endParking(engine, run);
+      await backdateDeferral(engine, run);
       assert.equal(await wakeParkedRuns(engine.context), 1);
       assert.equal(await engine.drive(run), 'dormant');
       const { status, error, waiting_for: waiting } = await shown(run);

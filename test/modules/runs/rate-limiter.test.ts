@@ -5,6 +5,9 @@ import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { reservationsOfRun } from '../../support/queries/budgets.ts';
+import { forgetOutages } from '../../support/queries/model-calls.ts';
+import { holdOfRun, makeRunQuiet } from '../../support/queries/runs.ts';
 
 const REFUSED = { error: { status: 429, type: 'rate_limit_error', retryAfter: 1 } };
 
@@ -19,15 +22,10 @@ for (const mode of DOMAIN_MODES) {
     });
     afterEach(async () => {
       await engine.gatesOpen();
-      await engine.context.db.asMaintenance((tx) => tx.query('delete from model_outages'));
+      await forgetOutages(engine.context.db);
     });
     after(() => engine.close());
 
-    const statusOf = (run: string) =>
-      engine.row<{ status: string; lease: Date | null }>(
-        'select status, driver_lease_expires_at as lease from runs where id = $1',
-        run,
-      );
     const modelEvents = async (run: string) =>
       (await engine.log(run)).flatMap(({ type }) => (type.startsWith('model.') ? [type.slice(6)] : []));
     const jobOf = async (run: string) => {
@@ -54,7 +52,8 @@ for (const mode of DOMAIN_MODES) {
       engine.say((_request, n) => (n === 0 ? { error: { ...REFUSED.error, retryAfter: 2 } } : text('at last')));
       const { run } = await engine.start(agent, 'hello');
       assert.equal(await engine.drive(run), 'handed_over');
-      assert.deepEqual(await statusOf(run), { status: 'executing', lease: null });
+      const { status, lease } = await holdOfRun(engine, run);
+      assert.deepEqual([status, lease], ['executing', null]);
       await waitUntil('its job is delayed', async () => (await jobOf(run)) !== undefined);
       const job = await jobOf(run);
       assert.ok(Number(job?.opts.delay) >= 2000 && Number(job?.opts.delay) <= 3000, `${job?.opts.delay} ms`);
@@ -76,7 +75,7 @@ for (const mode of DOMAIN_MODES) {
       const opts = { jobId: job.id, delay: 1000, timestamp: Date.now() + 600_000 };
       await engine.context.queues.queue(TURNS.name).add(TURNS.name, job.data, opts);
       assert.equal((await reconcile(engine.context, 0)).turns, 0, 'it may yet be on time');
-      await engine.tamper(`update runs set updated_at = now() - interval '2 minutes' where id = $1`, run);
+      await makeRunQuiet(engine, run);
       assert.equal((await reconcile(engine.context, 0)).turns, 1);
       assert.equal(await jobOf(run), undefined, 'it is delayed no more');
       await engine.gatesOpen();
@@ -99,8 +98,8 @@ for (const mode of DOMAIN_MODES) {
       engine.say((_request, n) => (n === 0 ? REFUSED : text('at last')));
       const { run } = await engine.start(agent, 'hello', { config: { budget: { max_tokens: 100_000 } } });
       await engine.finish(run);
-      const states = await engine.rows('select state from reservations where run_id = $1 order by fence', run);
-      assert.deepEqual([states.at(0), states.at(-1)], [{ state: 'released' }, { state: 'settled' }]);
+      const states = (await reservationsOfRun(engine, run)).map(({ state }) => state);
+      assert.deepEqual([states.at(0), states.at(-1)], ['released', 'settled']);
     });
   });
 

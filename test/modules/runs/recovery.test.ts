@@ -5,7 +5,8 @@ import type { Context } from '../../../modules/governance/context.ts';
 import type { CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
-import { endOfCall, statusOfRun } from '../../support/queries.ts';
+import { statusOfRun } from '../../support/queries/runs.ts';
+import { endOfCall, rewriteCall } from '../../support/queries/tool-calls.ts';
 
 const TOOLS = ['charge', 'record', 'note', 'pay'] as const;
 
@@ -117,8 +118,7 @@ describe('A run whose driver dies', () => {
     const { run } = await engine.start(writer, 'hello');
     await engine.drive(run, dyingAtOutcome(engine.context)).catch(() => undefined);
     await engine.everyoneDies();
-    const change = `idempotency_key = 'key of the ledger', arguments = '{"note": "of the ledger"}'`;
-    await engine.tamper(`update tool_calls set ${change} where run_id = $1`, run);
+    await rewriteCall(engine, run, { key: 'key of the ledger', arguments: { note: 'of the ledger' } });
     await engine.finish(run);
     const [first, again] = engine.tools.seen;
     assert.match(String(first?.headers['idempotency-key']), new RegExp(`^${run}-1-0$`));

@@ -18,6 +18,7 @@ import {
   searched,
 } from '../../support/long-thread.ts';
 import { sized } from '../../support/size.ts';
+import { checkpointsOfRun } from '../../support/queries/logs.ts';
 
 const NUMBER = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
 
@@ -243,14 +244,11 @@ describe('A thread that is taken up again', () => {
     await engine.finish(replayed);
     assert.equal(engine.model.requests.length, before, 'the first turn is asked for again');
     // Each further turn of the record is one of the replay.
-    const middle = await engine.rows<{ id: string }>(
-      'select id from checkpoints where run_id = $1 order by seq desc limit 1 offset 2',
-      run,
-    );
+    const middle = (await checkpointsOfRun(engine, run)).at(-3);
     const again = await replayRun(engine.context, {
       tenantId: engine.tenantId,
       runId: run,
-      checkpointId: middle[0]?.id ?? '',
+      checkpointId: middle?.id ?? '',
       modified: {},
       config: {},
       mode: 'recorded',

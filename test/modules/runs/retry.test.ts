@@ -5,6 +5,7 @@ import { DOMAIN_MODES } from '../../support/modes.ts';
 import { useReplayKit } from '../../support/replay-kit.ts';
 import { createAgent, readLog, toolOf, untilRun } from '../../support/runs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { changeMessagesFrom } from '../../support/queries/logs.ts';
 
 for (const mode of DOMAIN_MODES) {
   describe(`retry, checkpoints and comparison in ${mode} mode`, () => {
@@ -100,13 +101,7 @@ for (const mode of DOMAIN_MODES) {
     });
 
     describe('a run whose messages were changed behind its back', () => {
-      const spoil = (run: string, ordinal: number) =>
-        kit.platform.context.db.asOwner((client) =>
-          client.query(
-            `update messages set content = '[{"type":"text","text":"x"}]' where run_id = $1 and ordinal >= $2`,
-            [run, ordinal],
-          ),
-        );
+      const spoil = (run: string, ordinal: number) => changeMessagesFrom(kit.platform.context.db, run, ordinal);
 
       it('is retried from the newest checkpoint that still fits, and not replayed from one that does not', async () => {
         const run = await openRun();

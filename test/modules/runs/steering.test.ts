@@ -7,6 +7,7 @@ import { rebuildProjections } from '../../../modules/run-log/rebuild-projections
 import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { conversationRequests } from '../../support/fake-anthropic.ts';
+import { wholeApproval } from '../../support/queries/approvals.ts';
 
 const AWAY = { error: { status: 500, type: 'api_error', message: 'boom' } };
 
@@ -137,7 +138,7 @@ describe('A message for the turn under way is read by its next model call,', () 
     await engine.drive(run);
     assert.equal(engine.model.requests.length, 1);
     await steer(run, 'in short');
-    const { id } = await engine.row<{ id: string }>('select id from approvals where run_id = $1', run);
+    const { id } = await wholeApproval(engine, run);
     const { tenantId, caller } = engine;
     const about = { tenantId, workspaceId: caller.workspaceId, id, by: caller };
     await decideApproval(engine.context, about, { decision: 'approve' });

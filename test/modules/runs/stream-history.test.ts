@@ -9,6 +9,10 @@ import { endDueWaits } from '../../../modules/waits/end-waits.ts';
 import { postSignal } from '../../../modules/waits/post-signal.ts';
 import { postToolResults } from '../../../modules/waits/post-tool-results.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { pendingApprovals } from '../../support/queries/approvals.ts';
+import { storedRun } from '../../support/queries/runs.ts';
+import { ledgerOfRun } from '../../support/queries/tool-calls.ts';
+import { endWaits } from '../../support/queries/waits.ts';
 
 /** What a model asks for, and what becomes of it: by a person, the client, another system, or the time. */
 interface Scene {
@@ -36,11 +40,7 @@ describe('What a stream shows of a run', () => {
   after(() => engine.close());
 
   const ref = (run: string) => ({ tenantId: engine.tenantId, runId: run });
-  const pending = (run: string) =>
-    engine.rows<{ id: string; kind: string; tool_call_id: string | null; plan_id: string | null }>(
-      `select id, kind, tool_call_id, plan_id from approvals where run_id = $1 and status = 'pending'`,
-      run,
-    );
+  const pending = (run: string) => pendingApprovals(engine, run);
   const decide = (decided: ApprovalDecision) => async (run: string) => {
     const [approval] = await pending(run);
     assert.ok(approval, 'nobody is asked');
@@ -54,14 +54,12 @@ describe('What a stream shows of a run', () => {
   const signal = (type: 'user' | 'webhook', payload: unknown) => (run: string) =>
     postSignal(engine.context, { ...ref(run), id: newId(), type, payload });
   const timeIsUp = async (run: string) => {
-    await engine.tamper(`update waits set until = now() where run_id = $1 and closed_at is null`, run);
+    await endWaits(engine, run);
     assert.equal(await endDueWaits(engine.context), 1);
   };
   const results = (is_error: boolean) => async (run: string) => {
-    const calls = await engine.rows<{ tool_use_id: string }>(
-      `select tool_use_id from tool_calls where run_id = $1 and mode = 'wait' and status = 'running'`,
-      run,
-    );
+    const ledger = await ledgerOfRun(engine, run);
+    const calls = ledger.filter(({ mode, status }) => mode === 'wait' && status === 'running');
     const idempotency = { tenantId: engine.tenantId, route: 'test', body: null };
     await postToolResults(engine.context, {
       ...ref(run),
@@ -172,11 +170,8 @@ describe('What a stream shows of a run', () => {
   };
 
   const assertHistoryKept = async (run: string, status: string) => {
-    const row = await engine.row<{ status: string; error: unknown }>(
-      'select status, error from runs where id = $1',
-      run,
-    );
-    assert.deepEqual(row, { status, error: null });
+    const { status: is, error } = await storedRun(engine, run);
+    assert.deepEqual([is, error], [status, null]);
     const live = seen.get(run) ?? [];
     assert.ok(live.length > 3);
     for (const after of [0, ...live.map(({ id = 0 }) => id)]) {

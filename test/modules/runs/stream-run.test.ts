@@ -11,6 +11,7 @@ import { streamRun } from '../../../modules/runs/stream-run.ts';
 import { streamSession } from '../../../modules/sessions/stream-session.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { firstTurnOf, statusOfRun } from '../../support/queries/runs.ts';
 
 describe('the stream of a run', () => {
   let engine: Engine;
@@ -52,7 +53,7 @@ describe('the stream of a run', () => {
     try {
       await waitUntil('it has looked', () => looks > 0);
       // In the time of so many statements it would have looked again, if it did not wait.
-      for (let n = 0; n < 50; n += 1) await engine.row('select 1 as one');
+      for (let n = 0; n < 50; n += 1) await statusOfRun(engine, run);
       assert.equal(looks, 1);
       await completeRun(engine.context, { tenantId: engine.tenantId, runId: run });
       // Nobody tells it, since it waits for what comes much later: it is found.
@@ -174,7 +175,7 @@ describe('the stream of a run', () => {
     const { run } = await engine.start(agent, 'note it');
     await engine.drive(run);
     const { bus, db } = engine.context;
-    const { id: turnId } = await engine.row<{ id: string }>('select id from turns where run_id = $1', run);
+    const turnId = await firstTurnOf(engine, run);
     const stop = new AbortController();
     const request = { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: stop.signal };
     const publish = (step: number) =>
@@ -200,7 +201,7 @@ describe('the stream of a run', () => {
     const { run } = await engine.start(agent, 'note it');
     await engine.drive(run);
     const { bus, db } = engine.context;
-    const { id: turnId } = await engine.row<{ id: string }>('select id from turns where run_id = $1', run);
+    const turnId = await firstTurnOf(engine, run);
     const stop = new AbortController();
     const request = { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: stop.signal };
     let looks = 0;

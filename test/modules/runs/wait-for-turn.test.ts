@@ -3,6 +3,7 @@ import type { BusMessage } from '../../../bus/bus.ts';
 import { listenForTurn, waitForTurn } from '../../../modules/runs/wait-for-turn.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { firstTurnOf, storedRun } from '../../support/queries/runs.ts';
 
 describe('Whoever waits for a turn', () => {
   let engine: Engine;
@@ -18,11 +19,11 @@ describe('Whoever waits for a turn', () => {
     const agent = await engine.agent({}, [{ name: 'tool', execution: { inline: true } }]);
     engine.say((request, n) => (n < 2 ? use({ name: offered(request, 'tool') }) : text('There it is.')));
     const { run } = await engine.start(agent, 'hello');
-    const { id: turn } = await engine.row<{ id: string }>('select id from turns where run_id = $1', run);
+    const turn = await firstTurnOf(engine, run);
     return { run, turn };
   }
 
-  const lastOf = (run: string) => engine.row<{ seq: number }>('select last_seq as seq from runs where id = $1', run);
+  const lastOf = async (run: string) => ({ seq: (await storedRun(engine, run)).last_seq });
 
   it('is told by the bus which commits go on with it, and which one ends it', async () => {
     const { run } = await started();

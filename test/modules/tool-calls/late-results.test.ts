@@ -7,8 +7,10 @@ import type { AttemptEnd } from '../../../modules/tool-calls/attempt.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
-import { approvalsOfRun, callOfRun, endOfCall, statusOfRun } from '../../support/queries.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { approvalsOfRun } from '../../support/queries/approvals.ts';
+import { statusOfRun } from '../../support/queries/runs.ts';
+import { callOfRun, endOfCall, wholeCall } from '../../support/queries/tool-calls.ts';
 
 interface LateCall {
   run: string;
@@ -32,8 +34,9 @@ describe('A result that comes later than the lease of its call', () => {
     return log.flatMap(({ type, payload }) => (type === 'tool.resolved' ? [payload] : []));
   };
   const askedOf = async (run: string) => {
-    const { status } = await engine.row<{ status: string }>('select status from approvals where run_id = $1', run);
-    return status;
+    const [approval] = await approvalsOfRun(engine, run);
+    assert.ok(approval);
+    return approval.status;
   };
   const assertProjected = async () => {
     const { differences } = await rebuildProjections(engine.context.db, { check: true });
@@ -111,10 +114,7 @@ describe('A result that comes later than the lease of its call', () => {
       assert.equal(await eraseRun(engine.context, engine.caller, { id: run, dependents: false }), true);
       answer();
       await making;
-      const call = await engine.row<{ status: string; row: string }>(
-        'select status, to_jsonb(k)::text as row from tool_calls k where run_id = $1',
-        run,
-      );
+      const call = await wholeCall(engine, run);
       assert.equal(call.status, 'succeeded');
       assert.doesNotMatch(call.row, /of the erased/);
     });

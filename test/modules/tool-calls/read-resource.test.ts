@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setSuspension } from '../../../modules/governance/suspend.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
+import { ledgerOfRun, resultsOf } from '../../support/queries/tool-calls.ts';
 
 describe('A resource that a tool result links to', () => {
   let engine: Engine;
@@ -30,13 +31,11 @@ describe('A resource that a tool result links to', () => {
     const { run } = await engine.start(agent, 'go');
     assert.equal(await engine.drive(run), 'handed_over');
     await engine.makeCalls(run);
-    const { tool_id } = await engine.row<{ tool_id: string }>('select tool_id from tool_calls where run_id = $1', run);
-    await between?.(tool_id);
+    const [call] = await ledgerOfRun(engine, run);
+    assert.ok(call);
+    await between?.(call.tool_id);
     await engine.finish(run);
-    return engine.rows<{ output: unknown; error: { code: string } | null }>(
-      `select output, error from tool_calls where run_id = $1 and name = 'read_resource' order by place`,
-      run,
-    );
+    return resultsOf(engine, run, 'read_resource');
   }
 
   it('is read at the server that said so', async () => {

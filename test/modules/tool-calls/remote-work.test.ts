@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
 import { methodOf, startA2aServer, type A2aServer } from '../../support/a2a-server.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { endOfCall } from '../../support/queries.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { endOfCall } from '../../support/queries/tool-calls.ts';
 
 describe('A call whose work goes on elsewhere', () => {
   let engine: Engine;

@@ -4,7 +4,8 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { createGroupCommit, type CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { runToolCall } from '../../../modules/tool-calls/run-tool-call.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { callOfRun } from '../../support/queries.ts';
+import { pinTools, storedRun } from '../../support/queries/runs.ts';
+import { callOfRun, endFirstAttempt, endOfCall, ledgerOfRun, pauseCall } from '../../support/queries/tool-calls.ts';
 
 describe('the attempt of a tool call', () => {
   let engine: Engine;
@@ -20,7 +21,7 @@ describe('the attempt of a tool call', () => {
     );
     const { run } = await engine.start(agent, 'note it, twice');
     assert.equal(await engine.drive(run), 'handed_over');
-    const calls = await engine.rows<{ id: string }>('select id from tool_calls where run_id = $1 order by place', run);
+    const calls = await ledgerOfRun(engine, run);
     assert.equal(calls.length, 2);
     const { context, tenantId: tenant } = engine;
     const jobs = async () => {
@@ -54,8 +55,8 @@ describe('the attempt of a tool call', () => {
     const [end] = await engine.makeCalls(run, { ...engine.context, commit });
     assert.deepEqual(end, { kind: 'done' });
     assert.ok(failures < 0);
-    const call = await engine.row('select status, output from tool_calls where run_id = $1', run);
-    assert.deepEqual(call, { status: 'succeeded', output: { charged: true } });
+    const call = await endOfCall(engine, run);
+    assert.deepEqual([call.status, call.output], ['succeeded', { charged: true }]);
     assert.equal(engine.tools.seen.length, 1);
   });
 
@@ -71,10 +72,10 @@ describe('the attempt of a tool call', () => {
 
   it('is not claimed while it pauses, nor where another has claimed it', async () => {
     const { run, job } = await chargingRun();
-    await engine.tamper("update tool_calls set retry_at = now() + interval '1 minute' where run_id = $1", run);
+    await pauseCall(engine, run);
     const paused = await runToolCall(engine.context, job, new AbortController().signal);
     assert.ok(paused.kind === 'later' && paused.waitMs > 50_000);
-    await engine.tamper('update tool_calls set retry_at = null, attempt = 1 where run_id = $1', run);
+    await endFirstAttempt(engine, run);
     assert.deepEqual(await runToolCall(engine.context, job, new AbortController().signal), { kind: 'done' });
     const numbers = (await engine.log(run)).flatMap((event) =>
       event.type === 'tool.started' ? [event.payload.attempt] : [],
@@ -84,12 +85,12 @@ describe('the attempt of a tool call', () => {
 
   it('goes back where its tool cannot be loaded after the claim', async () => {
     const { run, job } = await chargingRun();
-    const missing = await engine.row<{ pinned: unknown }>('select pinned from runs where id = $1', run);
-    await engine.tamper(`update runs set pinned = '{"tools": []}' where id = $1`, run);
+    const { pinned } = await storedRun(engine, run);
+    await pinTools(engine, run, { tools: [] });
     await assert.rejects(runToolCall(engine.context, job, new AbortController().signal), /pins no tool/);
     const call = await callOfRun(engine, run);
     assert.deepEqual(call, { status: 'pending', attempt: 1 });
-    await engine.tamper('update runs set pinned = $2 where id = $1', run, JSON.stringify(missing.pinned));
+    await pinTools(engine, run, pinned);
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
     assert.equal(engine.tools.seen.length, 1);
   });
@@ -101,13 +102,12 @@ describe('the attempt of a tool call', () => {
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('charged')));
     const { run } = await engine.start(agent, 'charge it');
     assert.equal(await engine.drive(run), 'handed_over');
-    const { call, turn, step } = await engine.row<{ call: string; turn: string; step: number }>(
-      'select id as call, turn_id as turn, step from tool_calls where run_id = $1',
-      run,
-    );
+    const [call] = await ledgerOfRun(engine, run);
+    assert.ok(call);
+    const { id: callId, turn_id: turnId, step } = call;
     const { tenantId: tenant, context } = engine;
     const { epoch: policyEpoch } = await context.db.withTenant(tenant, (tx) => context.governance.current(tx, tenant));
-    return { run, job: { tenantId: tenant, runId: run, callId: call, turnId: turn, step, attempt: 0, policyEpoch } };
+    return { run, job: { tenantId: tenant, runId: run, callId, turnId, step, attempt: 0, policyEpoch } };
   }
 
   /** A context that lists its statements and refuses transactions of several. */

@@ -5,6 +5,9 @@ import { DOMAIN_MODE } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { countUnsentJobsOf } from '../../support/queries/outbox.ts';
+import { holdOfRun } from '../../support/queries/runs.ts';
+import { openWaits } from '../../support/queries/waits.ts';
 
 interface Call {
   id: string;
@@ -277,14 +280,8 @@ describe('tools that the client executes', () => {
     const { body } = await say(run, 'call confirm {"what":"hold"}');
     // A job that was sent leaves the outbox a moment later.
     await waitUntil('nothing is held', async () => {
-      const [row] = await platform.context.db.withTenant(platform.tenantId, (tx) =>
-        tx.query<{ leased: boolean; jobs: number }>(
-          `select driver_lease_expires_at is not null as leased,
-             (select count(*)::int from outbox where payload->>'runId' = $1::text) as jobs from runs where id = $1::uuid`,
-          [run],
-        ),
-      );
-      return row?.leased === false && row.jobs === 0;
+      const { lease } = await holdOfRun(platform, run);
+      return lease === null && (await countUnsentJobsOf(platform, run)) === 0;
     });
     for (const name of ['turns', 'tool-calls'] as const) {
       const jobs = await platform.context.queues.queue(name).getJobs(['waiting', 'prioritized', 'delayed', 'active']);
@@ -293,10 +290,7 @@ describe('tools that the client executes', () => {
     assert.equal((await call(`POST /v1/runs/${run}/cancel`, {})).status, 202);
     const results = [{ tool_use_id: body.output.tool_calls[0]?.tool_use_id, content: 'late' }];
     assert.equal((await answer(run, results)).status, 409);
-    const open = await platform.context.db.withTenant(platform.tenantId, (tx) =>
-      tx.query('select 1 from waits where run_id = $1 and closed_at is null', [run]),
-    );
-    assert.deepEqual(open, []);
+    assert.deepEqual(await openWaits(platform, run), []);
   });
 
   it('cannot be tried out outside a run', async () => {

@@ -7,6 +7,10 @@ import { DOMAIN_MODE } from '../../support/modes.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { textsOfWaitingRuns } from '../../support/queries/logs.ts';
+import { planOf } from '../../support/queries/postgres.ts';
+import { heldRuns } from '../../support/queries/runs.ts';
+import { addTimers, openWaitsOfAll } from '../../support/queries/waits.ts';
 
 const TOOLS = ['sleep', 'wait_for_webhook', 'ask_user'];
 
@@ -108,13 +112,8 @@ describe('waits for webhooks and for the time', () => {
     assert.deepEqual([waiting_for.type, waiting_for.hook_url], ['webhook', undefined]);
     const { text } = await api.call('GET', `/v1/runs/${run}/events?limit=200`);
     assert.ok(!text.includes(token) && !JSON.stringify(api.log).includes(token));
-    const { rows } = await api.context.db.asOwner((client) =>
-      client.query<{ row: string }>(
-        `select w::text as row from waits w union all select e::text from run_events e union all select c::text from checkpoints c
-         union all select k::text from tool_calls k union all select o::text from outbox o`,
-      ),
-    );
-    assert.ok(rows.length > 10 && !rows.some(({ row }) => row.includes(token)));
+    const stored = await textsOfWaitingRuns(api.context.db);
+    assert.ok(stored.length > 10 && !stored.some((row) => row.includes(token)));
     await deliver(url, {});
     await runIs(run, 'completed');
   });
@@ -229,22 +228,14 @@ describe('waits for webhooks and for the time', () => {
       waitingRun('call sleep {"seconds":3600}'),
       waitingRun('call ask_user {"question":"idle?"} & wait_for_webhook {}'),
     ]);
-    await waitUntil('nothing is under way', async () => {
-      const [row] = await api.context.db.asMaintenance((tx) =>
-        tx.query<{ n: number }>('select count(*)::int as n from runs where driver_lease_expires_at is not null'),
-      );
-      return row?.n === 0;
-    });
+    await waitUntil('nothing is under way', async () => (await heldRuns(api.context.db)).length === 0);
     const { turns, 'tool-calls': calls } = await reconcile(api.context, 0);
     assert.deepEqual([turns, calls], [0, 0]);
     for (const { run } of runs) {
       assert.deepEqual(await jobsOf(run), []);
       await post(`/v1/runs/${run}/cancel`, {});
     }
-    const open = await api.context.db.asMaintenance((tx) =>
-      tx.query('select 1 as one from waits where closed_at is null'),
-    );
-    assert.deepEqual(open, []);
+    assert.deepEqual(await openWaitsOfAll(api.context.db), []);
   });
 
   it('carry early signals over to a retry', async () => {
@@ -267,18 +258,7 @@ describe('waits for webhooks and for the time', () => {
 
     before(async () => {
       await workers.stop(3000);
-      const insert = (count: number, until: string) =>
-        api.context.db.withTenant(tenant, (tx) =>
-          tx.query(
-            `insert into waits (id, tenant_id, run_id, turn_id, type, until, created_at)
-             select gen_random_uuid(), $1, gen_random_uuid(), gen_random_uuid(), 'timer', ${until}, now()
-             from generate_series(1, ${count}) i`,
-            [tenant],
-          ),
-        );
-      await insert(100_000, `now() + i * interval '1 minute'`);
-      await insert(2000, `now() - i * interval '1 second'`);
-      await api.context.db.asOwner((client) => client.query('analyze waits'));
+      await addTimers({ ...api, tenantId: tenant }, { open: 100_000, due: 2000 });
     });
 
     it('are claimed by ticks that share them without getting in each other way, and no others', async () => {
@@ -289,10 +269,7 @@ describe('waits for webhooks and for the time', () => {
     });
 
     it('are found through an index among 100,000', async () => {
-      const plan = await api.context.db.asMaintenance((tx) =>
-        tx.query<{ 'QUERY PLAN': string }>(`explain ${DUE_WAITS}`, [1000]),
-      );
-      const text = plan.map((row) => row['QUERY PLAN']).join('\n');
+      const text = await api.context.db.asMaintenance((tx) => planOf(tx, DUE_WAITS, [1000]));
       assert.match(text, /Index Scan using waits_due/);
       assert.doesNotMatch(text, /Seq Scan/);
     });

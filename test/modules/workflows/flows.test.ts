@@ -7,6 +7,7 @@ import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+import { childrenOfRun, statusOfRun } from '../../support/queries/runs.ts';
 
 if (MODES.includes('full')) {
   describe('The subtasks of a workflow on Redis', () => {
@@ -88,8 +89,10 @@ if (MODES.includes('full')) {
       await waitUntil('a asks', async () => {
         const run = await childOf('a');
         if (run === '') return false;
-        const { status } = await engine.row<{ status: string }>('select status from runs where id = $1', run);
-        return status === 'awaiting_human' && (await (await jobOf(id, 'a')).job?.getState()) === 'completed';
+        return (
+          (await statusOfRun(engine, run)) === 'awaiting_human' &&
+          (await (await jobOf(id, 'a')).job?.getState()) === 'completed'
+        );
       });
       await engine.post(agent, await childOf('a'), 'The first.');
       await waitUntil('c is under way', async () => (await (await jobOf(id, 'c')).job?.getState()) === 'active');
@@ -104,7 +107,7 @@ if (MODES.includes('full')) {
       await waitUntil('the workflow is done', completed(id));
       for (const look of looks)
         await waitUntil('the look has come', async () => (await queue.getJobState(look)) === 'completed');
-      const children = await engine.rows('select id from runs where parent_run_id = $1', id);
+      const children = await childrenOfRun(engine, id);
       assert.equal(children.length, 3, 'nothing was done twice');
     });
 
@@ -121,7 +124,7 @@ if (MODES.includes('full')) {
         return completed(id)();
       });
       assert.deepEqual(await states(id), { a: 'completed', b: 'completed', c: 'completed', d: 'completed' });
-      const children = await engine.rows('select id from runs where parent_run_id = $1', id);
+      const children = await childrenOfRun(engine, id);
       assert.equal(children.length, 4, 'nothing was done twice');
     });
   });

@@ -15,11 +15,13 @@ import { retryWorkflow } from '../../../modules/workflows/restart-workflow.ts';
 import type { TaskRow } from '../../../modules/workflows/read-workflows.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../../modules/governance/context.ts';
-import { readRows } from '../../support/queries.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
-import { statusOfRun } from '../../support/queries.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+import { tokensBelow } from '../../support/queries/budgets.ts';
+import { forbidFullReads, readRows } from '../../support/queries/postgres.ts';
+import { childrenOfRun, statusOfRun, unerasedRunsBelow } from '../../support/queries/runs.ts';
+import { ageTasks, spoilOpenInputs, textOfWorkflow } from '../../support/queries/workflows.ts';
 
 const FIRST = '00000000-0000-0000-0000-000000000000';
 
@@ -28,7 +30,7 @@ function counting(context: Context, table: string): { context: Context; read: ()
   let rows = 0;
   const withTenant: Context['db']['withTenant'] = (tenantId, work) =>
     context.db.withTenant(tenantId, async (tx) => {
-      await tx.query('set local enable_seqscan = off');
+      await forbidFullReads(tx);
       // What a session has counted in transactions before is told from time to time only, and stands in the sum until then.
       const before = await readRows(tx, table);
       const done = await work(tx);
@@ -59,11 +61,7 @@ describe('The scheduler of a workflow', () => {
     return found;
   };
   const childOf = async (id: string, name: string) => (await task(id, name)).run_id ?? '';
-  const children = (id: string) =>
-    engine.rows<{ id: string; parent_task_id: string; status: string }>(
-      'select id, parent_task_id, status from runs where parent_run_id = $1 order by id',
-      id,
-    );
+  const children = (id: string) => childrenOfRun(engine, id);
   const typesOf = async (id: string) => (await engine.log(id)).map(({ type }) => type);
 
   it('does each subtask once, however often it looks, and whatever job is lost', async () => {
@@ -145,7 +143,7 @@ describe('The scheduler of a workflow', () => {
     const id = await start([subtask('a'), subtask('b', 'a')]);
     await advance(id);
     await engine.finish(await childOf(id, 'a'));
-    await engine.tamper('update tasks set open_inputs = 7 where workflow_id = $1', id);
+    await spoilOpenInputs(engine, id);
     await advance(id);
     await engine.finish(await childOf(id, 'b'));
     await advance(id);
@@ -268,12 +266,7 @@ describe('The scheduler of a workflow', () => {
       },
       (row) => row,
     );
-    const pass = (workflow: string) =>
-      engine.tamper(
-        `update tasks set created_at = created_at - interval '2 h', asked_at = asked_at - interval '2 h',
-           deadline = deadline - interval '2 h' where workflow_id = $1`,
-        workflow,
-      );
+    const pass = (workflow: string) => ageTasks(engine, workflow);
     const left = async (workflow: string) =>
       ((await task(workflow, late.body.name)).deadline?.getTime() ?? 0) - Date.now();
     const fails = async () => {
@@ -319,14 +312,8 @@ describe('The scheduler of a workflow', () => {
     );
     assert.equal(await advance(id), 'passed');
     await eraseRun(engine.context, engine.caller, { id, dependents: false });
-    const left = await engine.rows('select id from runs where (root_run_id = $1) and erased_at is null', id);
-    assert.deepEqual(left, []);
-    const [texts] = await engine.rows<{ all: string }>(
-      `select concat((select json_agg(t) from tasks t where workflow_id = $1)::text,
-         (select json_agg(w) from workflows w where id = $1)::text) as all`,
-      id,
-    );
-    assert.doesNotMatch(texts?.all ?? '', /Do |secret/);
+    assert.deepEqual(await unerasedRunsBelow(engine, id), []);
+    assert.doesNotMatch(await textOfWorkflow(engine, id), /Do |secret/);
   });
 
   it('has children five levels deep, and no deeper', async () => {
@@ -374,10 +361,7 @@ describe('The scheduler of a workflow', () => {
           runs.push({ id, above: [...parent.above, parent.id], limit: node.limit });
         }
         await Promise.all(runs.map(({ id }) => engine.drive(id)));
-        const rows = await engine.rows<{ run_id: string; tokens: string }>(
-          `select run_id, sum(tokens) as tokens from reservations where root_run_id = $1 and state <> 'released' group by 1`,
-          root,
-        );
+        const rows = await tokensBelow(engine, root);
         const spent = new Map(rows.map(({ run_id, tokens }) => [run_id, Number(tokens)]));
         for (const { id, limit: most } of runs) {
           const below = runs.filter((each) => each.id === id || each.above.includes(id));

@@ -1,0 +1,82 @@
+/** What agents remember, as tests read and change it. */
+import type { Tx } from '../../../db/database.ts';
+import { MEMORY_COLUMNS, type MemoryRow } from '../../../db/memory-entries.ts';
+import { row, rows, type Tenant } from './access.ts';
+
+/** Everything that an agent has ever remembered, oldest first. */
+export function memoriesOf(tenant: Tenant, agent: string): Promise<MemoryRow[]> {
+  return rows(tenant, `select ${MEMORY_COLUMNS} from memory_entries where agent_id = $1 order by id`, agent);
+}
+
+/** What it remembers now. */
+export async function activeMemoriesOf(tenant: Tenant, agent: string): Promise<MemoryRow[]> {
+  return (await memoriesOf(tenant, agent)).filter(({ status }) => status === 'active');
+}
+
+/** The statuses of all that it has ever remembered, oldest first. */
+export async function statusesOfMemories(tenant: Tenant, agent: string): Promise<string[]> {
+  return (await memoriesOf(tenant, agent)).map(({ status }) => status);
+}
+
+export function memoriesOfRun(tenant: Tenant, run: string): Promise<{ id: string }[]> {
+  return rows(tenant, 'select id from memory_entries where run_id = $1', run);
+}
+
+/** As if an agent had remembered for two hours what it does. */
+export async function ageMemories(tenant: Tenant, agent: string): Promise<void> {
+  await rows(tenant, `update memory_entries set created_at = now() - interval '2 hours' where agent_id = $1`, agent);
+}
+
+/** Words by which entries are found, by how they begin. */
+export function termsLike(tenant: Tenant, beginning: string): Promise<object[]> {
+  return rows(tenant, 'select 1 from memory_terms where term like $1', `${beginning}%`);
+}
+
+/** Turns that an agent has still to learn from. */
+export function dueExtractions(tenant: Tenant, agent: string): Promise<{ turn_id: string }[]> {
+  return rows(tenant, `select turn_id from memory_extractions where agent_id = $1 and status = 'due'`, agent);
+}
+
+/** How much an agent was refused to learn from its only turn, by rule. */
+export async function refusedOf(tenant: Tenant, agent: string): Promise<object> {
+  const sql = 'select refused from memory_extractions where agent_id = $1';
+  return (await row<{ refused: object }>(tenant, sql, agent)).refused;
+}
+
+/** Entries that a model has still to hold against the others. */
+export function dueChecks(tenant: Tenant, agent: string): Promise<object[]> {
+  return rows(tenant, 'select subject_id from memory_checks where owner_id = $1', agent);
+}
+
+/** So many entries with vectors `away` from [1, 0, …], each a little different; those of the thread `short` are procedures. */
+export async function addVectors(
+  tenant: Tenant,
+  agent: string,
+  of: { model: string; thread: string; away: number; count: number },
+): Promise<void> {
+  await rows(
+    tenant,
+    `insert into memory_entries (id, tenant_id, agent_id, thread_id, memory_type, content, content_hash, origin, root_id, tokens,
+        metadata, embedding, embedding_model)
+     select i.id, $1, $2, $3, case $3 when 'short' then 'PROCEDURAL' else 'EPISODIC' end, 'x', md5('x'), 'user', i.id, 1,
+        jsonb_build_object('user_id', $3::text),
+        ('[' || 1 - $4::float8 || ',' || $4 || ',' || sin(n) / 50 || ',' || cos(n) / 50 || ',' || sin(n * 7) / 50 || ',0,0,0]')::vector, $5
+       from generate_series(1, $6) n cross join lateral (select gen_random_uuid() as id, n as of) i`,
+    tenant.tenantId,
+    agent,
+    of.thread,
+    of.away,
+    of.model,
+    of.count,
+  );
+}
+
+/** How many entries the index may look at in this transaction. */
+export async function scanAtMost(tx: Tx, entries: number): Promise<void> {
+  await tx.query(`select set_config('hnsw.max_scan_tuples', $1, true)`, [String(entries)]);
+}
+
+/** As if what a run has read of memories had been read half a year ago. */
+export async function ageAccesses(tenant: Tenant, run: string): Promise<void> {
+  await rows(tenant, `update memory_accesses set accessed_at = now() - interval '200 days' where run_id = $1`, run);
+}

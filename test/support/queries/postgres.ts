@@ -1,0 +1,114 @@
+/** What the database server says of itself: sessions, locks and plans. */
+import type { ClientBase } from 'pg';
+import type { Database, Tx } from '../../../db/database.ts';
+import { query } from '../template.ts';
+import { rowsAsOwner } from './access.ts';
+
+/** Server processes of this database that wait for a lock in such a statement. */
+export async function sessionsWaitingIn(db: Pick<Database, 'asOwner'>, statement: string): Promise<number[]> {
+  return (await rowsAsOwner<{ pid: number }>(db, WAITING, `%${statement}%`)).map(({ pid }) => pid);
+}
+
+const WAITING = `select pid from pg_stat_activity
+  where datname = current_database() and wait_event_type = 'Lock' and query like $1`;
+
+/** The same for a client that is in a transaction, where what is under way is shown as it was at the first look. */
+export async function countWaitingIn(client: Queries, statement: string): Promise<number> {
+  await client.query('select pg_stat_clear_snapshot()');
+  return (await client.query(WAITING, [`${statement}%`])).rows.length;
+}
+
+type Queries = Pick<ClientBase, 'query'>;
+
+/** Begins a transaction that lets nobody write to a table until it ends. */
+export async function holdTable(client: Queries, table: string): Promise<void> {
+  await client.query(`begin; lock table ${table} in share row exclusive mode`);
+}
+
+/** Ends a session in the middle of what it does. */
+export async function terminateSession(db: Pick<Database, 'asOwner'>, pid: number): Promise<void> {
+  await rowsAsOwner(db, 'select pg_terminate_backend($1)', pid);
+}
+
+/** For a superuser: ends the sessions that listen to what is announced in the database at this address. */
+export function terminatingListeners(databaseUrl: string | undefined): string {
+  return `select pg_terminate_backend(pid) from pg_stat_activity
+    where query ~* 'listen' and application_name = 'drover' and datname = '${new URL(databaseUrl ?? '').pathname.slice(1)}'`;
+}
+
+/** The time of the database. */
+export async function databaseTime(db: Pick<Database, 'asOwner'>): Promise<Date | undefined> {
+  return (await rowsAsOwner<{ at: Date }>(db, 'select clock_timestamp() as at'))[0]?.at;
+}
+
+/** Sessions that since then have waited for transactions under way to end. */
+export function sessionsAwaitingWriters(db: Pick<Database, 'asOwner'>, since: Date | undefined): Promise<object[]> {
+  return rowsAsOwner(
+    db,
+    `select pid from pg_stat_activity where datname = current_database() and query_start > $1
+       and pid <> pg_backend_pid() and query like '%virtualtransaction = any%'`,
+    since,
+  );
+}
+
+/** The queue's tables are gone from the database at this address. */
+export async function dropQueue(databaseUrl: string): Promise<void> {
+  await query(databaseUrl, 'drop schema bullmq cascade');
+}
+
+/** No table is read as a whole in this transaction, however small it is, where an index serves. */
+export async function forbidFullReads(tx: Tx): Promise<void> {
+  await tx.query('set local enable_seqscan = off');
+}
+
+/** How the database would answer. */
+export async function planOf(tx: Tx, sql: string, values: readonly unknown[] = []): Promise<string> {
+  const lines = await tx.query<{ 'QUERY PLAN': string }>(`explain ${sql}`, values);
+  return lines.map((line) => line['QUERY PLAN']).join('\n');
+}
+
+/** How all that is asked for would be read if no table were small. */
+export function plansOf(db: Database, tenantId: string, read: (tx: Tx) => Promise<unknown>): Promise<string> {
+  return db.withTenant(tenantId, async (tx) => {
+    await forbidFullReads(tx);
+    const plans: string[] = [];
+    const explain = async (sql: string, values?: readonly unknown[]) => {
+      plans.push(await planOf(tx, sql, values));
+      return [];
+    };
+    await read({ ...tx, query: explain });
+    return plans.join('\n');
+  });
+}
+
+/** A transaction that tells the plan of each statement, with the rows that each part of it met, and answers none. */
+export function explaining(tx: Tx, tell: (plan: string) => void): Tx {
+  return {
+    async query<R extends object>(sql: string, values?: readonly unknown[]): Promise<R[]> {
+      tell(await planOf(tx, `(analyze, costs off, timing off, buffers off) ${sql}`, values));
+      return [];
+    },
+  };
+}
+
+/** The tables that may hold texts. */
+export async function tablesWithTexts(db: Pick<Database, 'asOwner'>): Promise<string[]> {
+  const found = await rowsAsOwner<{ name: string }>(
+    db,
+    `select distinct c.table_name as name from information_schema.columns c
+       join information_schema.tables t using (table_schema, table_name)
+       join pg_class k on k.oid = format('%I.%I', c.table_schema, c.table_name)::regclass
+     where c.table_schema = 'public' and t.table_type = 'BASE TABLE' and not k.relispartition
+       and c.data_type in ('text', 'character varying', 'json', 'jsonb', 'bytea', 'ARRAY')`,
+  );
+  return found.map(({ name }) => name).toSorted();
+}
+
+/** How many rows of a table the transaction has read so far, whether it needed them or not. */
+export async function readRows(tx: Tx, table: string): Promise<number> {
+  const [row] = await tx.query<{ rows: number }>(
+    'select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = $1',
+    [table],
+  );
+  return row?.rows ?? 0;
+}

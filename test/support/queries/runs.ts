@@ -1,0 +1,179 @@
+/** Runs and turns, as tests read and change them. */
+import assert from 'node:assert/strict';
+import type { Database } from '../../../db/database.ts';
+import { countRuns, findRunRow } from '../../../db/runs.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import { listTurns, type TurnRow } from '../../../db/turns.ts';
+import { row, rows, rowsAsOwner, rowsOfAll, tamper, type Owner, type Tenant } from './access.ts';
+
+/** A run's row with the columns that drivers do not read. */
+export interface StoredRun extends RunRow {
+  stop_reason: string | null;
+  error: { code: string; message: string } | null;
+  tokens_in: number;
+  tokens_out: number;
+  cost_usd: number | null;
+  waiting_for: { type: string } | null;
+}
+
+export async function storedRun({ context, tenantId }: Tenant, run: string): Promise<StoredRun> {
+  const found = await context.db.withTenant(tenantId, (tx) => findRunRow(tx, run));
+  assert.ok(found, `no run ${run}`);
+  return found as StoredRun;
+}
+
+export async function statusOfRun(tenant: Tenant, run: string): Promise<string> {
+  return (await storedRun(tenant, run)).status;
+}
+
+export async function fenceOfRun(tenant: Tenant, run: string): Promise<number> {
+  return (await storedRun(tenant, run)).fence;
+}
+
+/** Who drives a run: nobody where there is no lease. */
+export function holdOfRun(
+  tenant: Tenant,
+  run: string,
+): Promise<{ status: string; dormant: boolean; lease: Date | null }> {
+  return row(tenant, 'select status, dormant, driver_lease_expires_at as lease from runs where id = $1', run);
+}
+
+/** Whose a run is. */
+export async function ownerOfRun(db: Database, run: string): Promise<{ tenant_id: string; workspace_id: string }> {
+  const sql = 'select tenant_id, workspace_id from runs where id = $1';
+  const [found] = await rowsOfAll<{ tenant_id: string; workspace_id: string }>(db, sql, run);
+  assert.ok(found, `no run ${run}`);
+  return found;
+}
+
+/** The runs of all tenants that somebody drives. */
+export function heldRuns(db: Database): Promise<{ id: string }[]> {
+  return rowsOfAll(db, 'select id from runs where driver_lease_expires_at is not null');
+}
+
+/** Runs that have not ended. */
+export function unfinishedRuns(tenant: Tenant): Promise<{ id: string }[]> {
+  return rows(tenant, `select id from runs where status not in ('completed', 'failed', 'cancelled')`);
+}
+
+export async function countRunsOf({ context, tenantId }: Tenant, agentId: string): Promise<number> {
+  return context.db.withTenant(tenantId, (tx) => countRuns(tx, { agentId }));
+}
+
+/** Every status that a run has, once. */
+export async function statusesOfRuns(tenant: Tenant): Promise<string[]> {
+  const found = await rows<{ status: string }>(tenant, 'select distinct status from runs order by status');
+  return found.map(({ status }) => status);
+}
+
+/** When runs have begun, the first one first. */
+export function startsOfRuns(tenant: Tenant): Promise<{ at: Date }[]> {
+  return rows(tenant, 'select started_at as at from runs where started_at is not null order by started_at');
+}
+
+/** The runs that work for a run, in the order in which they were made. */
+export function childrenOfRun(
+  tenant: Tenant,
+  run: string,
+): Promise<{ id: string; parent_task_id: string; status: string }[]> {
+  return rows(tenant, 'select id, parent_task_id, status from runs where parent_run_id = $1 order by id', run);
+}
+
+/** The runs below a root, itself included, whose content is still there. */
+export function unerasedRunsBelow(tenant: Tenant, root: string): Promise<{ id: string }[]> {
+  return rows(tenant, 'select id from runs where root_run_id = $1 and erased_at is null', root);
+}
+
+/** So many copies of a run that waits, each with a copy of its call. */
+export async function copyWaitingRun(owner: Owner, run: string, count: number): Promise<void> {
+  await tamper(
+    owner,
+    `create table copies as select gen_random_uuid() as run, gen_random_uuid() as call from generate_series(1, ${count})`,
+  );
+  const copy = (table: string, ids: string, key: string) =>
+    tamper(
+      owner,
+      `insert into ${table} select made.* from copies c, ${table} t,
+         jsonb_populate_record(t, jsonb_build_object(${ids})) made where t.${key} = $1`,
+      run,
+    );
+  await copy('runs', `'id', c.run, 'thread_id', c.run, 'lineage', c.run`, 'id');
+  await copy('tool_calls', `'id', c.call, 'run_id', c.run`, 'run_id');
+  for (const last of ['drop table copies', 'analyze runs', 'analyze tool_calls']) {
+    await rowsAsOwner(owner.context.db, last);
+  }
+}
+
+/** As if a run had ended so many hours ago. */
+export async function ageEnd(db: Pick<Database, 'asOwner'>, runId: string, hours: number): Promise<void> {
+  const sql = `update runs set completed_at = now() - $2 * interval '1 hour' where id = $1`;
+  await rowsAsOwner(db, sql, runId, hours);
+}
+
+/** As if nothing had happened to a run for two minutes. */
+export function makeRunQuiet(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, `update runs set updated_at = now() - interval '2 minutes' where id = $1`, run);
+}
+
+/** As if another driver had renewed its lease for an hour. */
+export async function extendLease(tenant: Tenant, run: string): Promise<void> {
+  const hour = `clock_timestamp() + interval '1 hour'`;
+  await rows(tenant, `update runs set driver_lease_expires_at = ${hour} where id = $1`, run);
+}
+
+/** A row that says another thing than the log: `created`, after 99 steps. */
+export function spoilRun(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, `update runs set steps = 99, status = 'created' where id = $1`, run);
+}
+
+export function pinTools(owner: Owner, run: string, pinned: { tools: unknown[] }): Promise<void> {
+  return tamper(owner, 'update runs set pinned = $2 where id = $1', run, JSON.stringify(pinned));
+}
+
+/** The rows of a run and of its turns are lost; its log is not. */
+export async function loseRunAndTurns(owner: Owner, run: string): Promise<void> {
+  await tamper(owner, 'delete from runs where id = $1', run);
+  await loseTurns(owner, run);
+}
+
+export function loseTurns(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, 'delete from turns where run_id = $1', run);
+}
+
+/** The first turn has cost a dollar more than the log says. */
+export function spoilFirstTurn(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, 'update turns set cost_usd = cost_usd + 1 where run_id = $1 and number = 1', run);
+}
+
+/** In order, with their answers. */
+export function turnsOfRun({ context, tenantId }: Tenant, run: string): Promise<TurnRow[]> {
+  return context.db.withTenant(tenantId, (tx) => listTurns(tx, run, { limit: 1000 }));
+}
+
+/** The id of a run's first turn. */
+export async function firstTurnOf(tenant: Tenant, run: string): Promise<string> {
+  const [first] = await turnsOfRun(tenant, run);
+  assert.ok(first, `no turn of ${run}`);
+  return first.id;
+}
+
+/** Sums over the model calls of a run; `timed` says whether each bears the time of its answer. */
+export function sumsOfModelCalls(tenant: Tenant, run: string): Promise<object> {
+  return row(
+    tenant,
+    `select count(*)::int as steps, sum(tokens_in)::int as tokens_in, sum(tokens_out)::int as tokens_out,
+       array_agg(created_at order by seq) = array(select occurred_at from run_events e where e.run_id = $1
+         and type = 'model.responded' order by e.seq) as timed from llm_calls where run_id = $1`,
+    run,
+  );
+}
+
+/** What each model call of a run has cost; null where no price is known. */
+export function costsOfModelCalls(tenant: Tenant, run: string): Promise<{ cost_usd: string | null }[]> {
+  return rows(tenant, 'select cost_usd from llm_calls where run_id = $1', run);
+}
+
+/** All that is stored in a projection, but the times of its writing. */
+export function allOfProjection(tenant: Tenant, table: 'runs' | 'turns' | 'approvals'): Promise<object[]> {
+  return rows(tenant, `select to_jsonb(t) - 'updated_at' as row from ${table} t order by id`);
+}

@@ -271,6 +271,9 @@ export const LIMITS = {
   fragmentWriters: 2000,
   /** Memories of the short term that one consolidation looks at; times that turns use the same tools before that is remembered. */
   consolidatedEntries: 500,
+  /** Agents of one tenant, and of all, whose short term is looked at by itself within the hour. */
+  consolidatedAgentsOfTenant: 1000,
+  consolidatedAgents: 20_000,
   procedureTimes: 3,
   /** What one turn may teach: memories to add, as many to correct, and the characters of each. */
   extractedMemories: 20,

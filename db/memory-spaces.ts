@@ -133,12 +133,13 @@ export async function listTeamsOf(tx: Tx, agentId: string): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Nobody else adds to the space until the transaction ends; answers how many fragments it has. */
+/** Nobody else adds to the space until the transaction ends; answers how many fragments it has that are in force. */
 export async function lockSpace(tx: Tx, id: string): Promise<number> {
   await tx.query('select 1 as locked from memory_spaces where id = $1 for update', [id]);
-  const [row] = await tx.query<{ size: number }>('select count(*) as size from memory_fragments where space_id = $1', [
-    id,
-  ]);
+  const [row] = await tx.query<{ size: number }>(
+    'select count(*) as size from memory_fragments where space_id = $1 and (expires_at is null or expires_at > now())',
+    [id],
+  );
   return row?.size ?? 0;
 }
 

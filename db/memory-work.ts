@@ -50,17 +50,19 @@ export async function listExpired(db: Database, limit: number): Promise<Expired[
   );
 }
 
-/** Agents with entries of the short term that are older than so many hours, by their ids. */
+/** Agents with entries of the short term that are older than so many hours: so many of each tenant, in an order of its own for each `tick`, and a tenant's first before another's second. */
 export async function listConsolidationDue(
   db: Database,
-  of: { olderThanHours: number; after: string; limit: number },
+  of: { olderThanHours: number; ofTenant: number; limit: number; tick: string },
 ): Promise<{ tenant_id: string; agent_id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
-      `select distinct tenant_id, agent_id from memory_entries
-        where memory_type = 'SHORT_TERM' and ${LIVE} and created_at < now() - $1 * interval '1 hour' and agent_id > $2
-        order by agent_id limit $3`,
-      [of.olderThanHours, of.after, of.limit],
+      `select tenant_id, agent_id from (
+          select tenant_id, agent_id, row_number() over (partition by tenant_id order by md5(agent_id::text || $4)) as place from (
+            select distinct tenant_id, agent_id from memory_entries
+             where memory_type = 'SHORT_TERM' and ${LIVE} and created_at < now() - $1 * interval '1 hour') due) placed
+        where place <= $2 order by place, agent_id limit $3`,
+      [of.olderThanHours, of.ofTenant, of.limit, of.tick],
     ),
   );
 }

@@ -51,7 +51,11 @@ const consolidate = defineRoute({
   params: ofAgent,
   body: z.strictObject({
     strategy: z.enum(CONSOLIDATION_STRATEGIES).default('hybrid'),
-    max_entries: z.int().min(1).max(LIMITS.consolidatedEntries).default(LIMITS.consolidatedEntries),
+    max_entries: z
+      .int()
+      .min(1)
+      .default(LIMITS.consolidatedEntries)
+      .describe(`At most ${LIMITS.consolidatedEntries} are gone through at once, however many are asked for.`),
   }),
   responses: {
     200: z.object({
@@ -65,7 +69,12 @@ const consolidate = defineRoute({
   async handle({ caller, params: { id: agentId }, body, context }) {
     const { tenantId, workspaceId, keyId } = caller;
     const { definition } = await context.db.withTenant(tenantId, (tx) => requireAgent(tx, caller, agentId));
-    const by = { strategy: body.strategy, maxEntries: body.max_entries, at: new Date(), keyId };
+    const by = {
+      strategy: body.strategy,
+      maxEntries: Math.min(body.max_entries, LIMITS.consolidatedEntries),
+      at: new Date(),
+      keyId,
+    };
     const asked = { tenantId, workspaceId, agentId, definition, ...by };
     const summaries = await summarizeEntries(context, asked, new AbortController().signal);
     const { id, ...counts } = await context.db.withTenant(tenantId, (tx) =>

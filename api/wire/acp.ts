@@ -39,6 +39,7 @@ function show(change: Change, view: TurnView): AcpFrame[] {
     case 'text_grew':
       return [textUpdate(view, change.part, { text: change.text })];
     case 'text_closed':
+    case 'text_settled':
       return closed(view, change.part);
     case 'call_requested':
       return [

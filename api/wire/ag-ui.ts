@@ -50,6 +50,7 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
       return isTold(change.call) ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call) }] : [];
     case 'message_changed':
       return [custom(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
+    case 'text_settled':
     case 'said':
     case 'asked':
     case 'answered':

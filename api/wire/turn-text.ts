@@ -38,7 +38,7 @@ export function finishStep(
   whole.forEach(({ kind, text }, place) => {
     const part = rest[place];
     if (part && part.text.length < text.length) changes.push(grow(part, text.slice(part.text.length)));
-    if (part) changes.push(...close(part, false));
+    if (part) changes.push(...(part.isOpen ? close(part, false) : settled(part)));
     else changes.push(...open(view, { kind, step, text }), ...closeText(view, { isVoid: false }));
   });
   return changes;
@@ -48,8 +48,9 @@ export function finishStep(
 export function closeText(view: TurnView, { isVoid }: { isVoid: boolean }): Change[] {
   const unfinished = view.parts.filter((part): part is TextPart => part.kind !== 'call' && part.isOpen);
   const step = unfinished.at(-1)?.step;
-  if (isVoid && step !== undefined) for (const part of writtenIn(view, step)) part.isVoid = true;
-  return unfinished.flatMap((part) => close(part, isVoid));
+  const others = isVoid && step !== undefined ? writtenIn(view, step).filter(({ isOpen }) => !isOpen) : [];
+  for (const part of others) part.isVoid = true;
+  return [...others.flatMap(settled), ...unfinished.flatMap((part) => close(part, isVoid))];
 }
 
 function close(part: TextPart, isVoid: boolean): Change[] {
@@ -57,6 +58,10 @@ function close(part: TextPart, isVoid: boolean): Change[] {
   part.isOpen = false;
   part.isVoid ||= isVoid;
   return [{ kind: 'text_closed', part }];
+}
+
+function settled(part: TextPart): Change[] {
+  return [{ kind: 'text_settled', part }];
 }
 
 function open(view: TurnView, { kind, step, text }: { kind: TextPart['kind']; step: number; text: string }): Change[] {

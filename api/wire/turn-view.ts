@@ -81,6 +81,8 @@ export type Change =
   | { kind: 'said'; text: string }
   | { kind: 'text_opened' | 'text_closed'; part: TextPart }
   | { kind: 'text_grew'; part: TextPart; text: string }
+  /** What was closed while its answer was being written has come to be in the log, or is void. */
+  | { kind: 'text_settled'; part: TextPart }
   | { kind: 'call_requested' | 'call_edited' | 'call_settled'; call: CallPart }
   | { kind: 'asked'; ask: Ask; calls: CallPart[] }
   | { kind: 'answered'; ask: Ask; isApproved: boolean; calls: CallPart[] }

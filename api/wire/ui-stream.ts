@@ -40,6 +40,7 @@ function show(change: Change, view: TurnView): Chunk[] {
       const { id, text, status } = change.message;
       return [{ type: 'data-message', id, data: { message_id: id, text, status } }];
     }
+    case 'text_settled':
     case 'said':
     case 'ended':
       return [];

@@ -4,28 +4,35 @@ import { findAgent } from '../../db/agents.ts';
 import { listConsolidationDue } from '../../db/memory-work.ts';
 import { CONSOLIDATION, type ConsolidationJob } from '../../jobs/consolidation.ts';
 import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
+import { newId } from '../../lib/new-id.ts';
 import { consolidateMemory, type Consolidated } from './consolidate-memory.ts';
 import type { ExtractionContext } from './extract/propose.ts';
 import { summarizeEntries } from './summarize-entries.ts';
 import type { MemoryContext } from './context.ts';
 
-const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 const AT_ONCE = 200;
 
-/** Sends the jobs of those with entries that are an hour old; which of them want it, and when, their jobs find out. Answers how many. */
-export async function dispatchConsolidations({ db, queues }: Pick<MemoryContext, 'db' | 'queues'>): Promise<number> {
-  let sent = 0;
-  for (let after = FIRST_ID; ;) {
-    const due = await listConsolidationDue(db, { olderThanHours: 1, after, limit: AT_ONCE });
-    const jobs = due.map(({ tenant_id: tenantId, agent_id: agentId }) => {
+/**
+ * Sends the jobs of agents with entries that are an hour old, so many of a tenant and of all; which of them want it, and when, their
+ * jobs find out. Who has no place has one another time. Answers how many.
+ */
+export async function dispatchConsolidations(
+  { db, queues }: Pick<MemoryContext, 'db' | 'queues'>,
+  most: { ofTenant: number; ofAll: number } = {
+    ofTenant: LIMITS.consolidatedAgentsOfTenant,
+    ofAll: LIMITS.consolidatedAgents,
+  },
+): Promise<number> {
+  const { ofTenant, ofAll: limit } = most;
+  const due = await listConsolidationDue(db, { olderThanHours: 1, ofTenant, limit, tick: newId() });
+  for (let at = 0; at < due.length; at += AT_ONCE) {
+    const jobs = due.slice(at, at + AT_ONCE).map(({ tenant_id: tenantId, agent_id: agentId }) => {
       const data = { tenantId, agentId, work: 'consolidate' as const };
       return { name: CONSOLIDATION.name, data, opts: { ...RECURRING_JOB_OPTIONS, jobId: CONSOLIDATION.id(data) } };
     });
-    if (jobs.length > 0) await queues.queue(CONSOLIDATION.name).addBulk(jobs);
-    sent += jobs.length;
-    after = due.at(-1)?.agent_id ?? after;
-    if (due.length < AT_ONCE) return sent;
+    await queues.queue(CONSOLIDATION.name).addBulk(jobs);
   }
+  return due.length;
 }
 
 /** Consolidates the short term of an agent that wants it by itself (`memory_config.consolidation`). */

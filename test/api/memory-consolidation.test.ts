@@ -4,6 +4,7 @@ import { consolidateDue, dispatchConsolidations } from '../../modules/memory/dis
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { ageMemories } from '../support/queries/memory.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 describe('consolidation of /v1/agents/{id}/memory', () => {
   let api: TestApi;
@@ -97,6 +98,7 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
     for (const day of ['Monday', 'Tuesday', 'Sunday']) await add(`It rained on ${day}.`);
     assert.equal((await consolidate({ max_entries: 1, strategy: 'importance' })).consolidated, 1);
     assert.equal((await list('SHORT_TERM')).length, 2);
+    assert.equal((await consolidate({ max_entries: 1_000_000, strategy: 'importance' })).consolidated, 2);
   });
 
   it('does nothing where there is nothing, and keeps no archive where none is wanted', async () => {
@@ -139,6 +141,38 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
     assert.ok(await queue.getJob(`consolidate-${agent}`));
     await consolidateDue(api.context, { tenantId: DEFAULT_TENANT_ID, agentId: agent }, new AbortController().signal);
     assert.deepEqual([await list('SHORT_TERM'), await list('EPISODIC')], [[], ['Ada lives in Oslo.']]);
+  });
+
+  it('comes for so many agents of a tenant at a time, each tenant in its turn, and for all of them in time', async () => {
+    const tenant = await api.newTenant();
+    const short = { content: 'Ada lives in Oslo.', memory_type: 'SHORT_TERM' };
+    const due = async (key: string) => {
+      const { json } = await api.call('POST', '/v1/agents', { key, body: { name: `agent ${randomUUID()}` } });
+      assert.equal((await api.call('POST', `/v1/agents/${json.id}/memory`, { key, body: short })).status, 201);
+      return `consolidate-${json.id}`;
+    };
+    const many = await Promise.all(Array.from({ length: 6 }, () => due(api.key)));
+    const other = await due(tenant.key);
+    for (const id of [DEFAULT_TENANT_ID, tenant.id]) {
+      await api.context.db.withTenant(id, (tx) =>
+        tx.query(`update memory_entries set created_at = now() - interval '2 hours'`),
+      );
+    }
+    const queue = api.context.queues.queue('consolidation');
+    const tick = async (most: { ofTenant: number; ofAll: number }) => {
+      await queue.obliterate({ force: true });
+      const sent = await dispatchConsolidations(api.context, most);
+      const jobs = await Promise.all([...many, other].map((id) => queue.getJob(id)));
+      return { sent, ids: jobs.flatMap((job) => job?.id ?? []) };
+    };
+    const one = await tick({ ofTenant: 2, ofAll: 100 });
+    assert.deepEqual([one.sent, one.ids.includes(other)], [3, true]);
+    assert.deepEqual((await tick({ ofTenant: 5, ofAll: 2 })).ids.includes(other), true);
+    const seen = new Set<string>();
+    await waitUntil('every agent has had its turn', async () => {
+      for (const id of (await tick({ ofTenant: 3, ofAll: 100 })).ids) seen.add(id);
+      return seen.size === many.length + 1;
+    });
   });
 
   it('forgets with an entry the summary that was made from it, and its archive', async () => {

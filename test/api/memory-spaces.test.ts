@@ -166,8 +166,13 @@ describe('/v1/memory spaces', () => {
 
   it('take no more fragments than they may have, and forget what is deleted or expired', async () => {
     space = (await make({ max_fragments: 1 })).id;
-    const { id } = await write('the only one here', { expires_at: '2020-01-01T00:00:00Z' });
+    const { id } = await write('the only one here');
     assert.equal((await send('two')).status, 409);
+    assert.equal(
+      (await write('the only one here', { fragment_id: id, expires_at: '2020-01-01T00:00:00Z' })).version,
+      2,
+    );
+    assert.equal((await send('one more', { expires_at: '2020-01-01T00:00:00Z' })).status, 201);
     assert.deepEqual(await search('only one here', '&min_relevance=0'), []);
     assert.equal((await api.call('DELETE', `/v1/memory/fragments/${id}`)).status, 204);
     assert.equal((await api.call('GET', `/v1/memory/fragments/${id}`)).status, 404);

@@ -1,5 +1,6 @@
 /** What tests read and move in tables, where no function of Drover does. One function for each question. */
 import type { Database, Tx } from '../../db/database.ts';
+import { listSimilarSkills } from '../../db/skills.ts';
 import { listWorkers } from '../../db/workers.ts';
 import type { Engine } from './engine.ts';
 import { query } from './template.ts';
@@ -134,6 +135,33 @@ export async function planOfDiscovery(
     return listWorkers({ ...tx, ...explained }, { workspaceId, skills: [['skill_7']] });
   });
   return (rows as unknown as { 'QUERY PLAN': string }[]).map((row) => row['QUERY PLAN']).join('\n');
+}
+
+/** So many skills with vectors of their own, and how those that are like one of them are found. */
+export async function planOfSimilarSkills(db: Database, { id, count }: { id: string; count: number }): Promise<string> {
+  await db.asOwner(async (client) => {
+    await client.query(
+      `insert into skills (tenant_id, name, embedding, embedding_model, tried_at)
+         select $1, 'made ' || place, v.vector, 'offline', now() from generate_series(1, $2::int) place, lateral (
+           select array_agg(random() - 0.5)::vector as vector from generate_series(1, 512) where place > 0) v`,
+      [id, count],
+    );
+    await client.query('analyze skills');
+  });
+  const plans: string[] = [];
+  await db.withTenant(id, (tx) => {
+    const explaining = async <R extends object>(text: string, values?: unknown[]): Promise<R[]> => {
+      if (/<=>/.test(text)) plans.push(...(await linesOf(tx, text, values)));
+      return tx.query<R>(text, values);
+    };
+    return listSimilarSkills({ ...tx, query: explaining }, { name: 'made 1', model: 'offline', least: 0.7 });
+  });
+  return plans.join('\n');
+}
+
+async function linesOf(tx: Tx, text: string, values?: unknown[]): Promise<string[]> {
+  const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
+  return rows.map((row) => row['QUERY PLAN']);
 }
 
 /** How many rows of a table the transaction has read so far, whether it needed them or not. */

@@ -37,24 +37,34 @@ export function runTools(agents: readonly AgentName[]): McpTool[] {
       name,
       description: agent.description ?? `Runs the agent "${agent.name}".`,
       input,
-      async call(call, { message, thread_id: threadId, wait_seconds: waitSeconds }) {
-        const { context, caller } = call;
-        const created = await createRun(context, {
-          tenantId: caller.tenantId,
-          workspaceId: caller.workspaceId,
-          agentId: agent.id,
-          threadId,
-          input: { message },
-          config: {},
-          mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
-          requestedBy: caller.keyId,
-          traceparent: call.traceparent,
-          idempotency: { ...startOf(call, call.id), body: { agent_id: agent.id, message, thread_id: threadId } },
-        });
-        return awaitRun(call, { run: created.body.run_id, turn: created.body.turn_id }, waitSeconds);
+      async call(call, asked) {
+        const { run_id: run, turn_id: turn } = await startRun(call, agent, asked);
+        return awaitRun(call, { run, turn }, asked.wait_seconds);
       },
+      start: async (call, asked) => (await startRun(call, agent, asked)).run_id,
     }),
   );
+}
+
+async function startRun(
+  call: McpCall,
+  agent: AgentName,
+  { message, thread_id: threadId }: z.output<typeof input>,
+): Promise<CreatedRun> {
+  const { context, caller } = call;
+  const created = await createRun(context, {
+    tenantId: caller.tenantId,
+    workspaceId: caller.workspaceId,
+    agentId: agent.id,
+    threadId,
+    input: { message },
+    config: {},
+    mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+    requestedBy: caller.keyId,
+    traceparent: call.traceparent,
+    idempotency: { ...startOf(call, call.id), body: { agent_id: agent.id, message, thread_id: threadId } },
+  });
+  return created.body;
 }
 
 /** Cancels what a call has started. Any process can: a call is known by its session and its id. */

@@ -7,6 +7,7 @@ import {
   ListToolsRequestSchema,
   McpError,
   type CallToolResult,
+  type CreateTaskResult,
   type Tool,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
@@ -17,6 +18,7 @@ import { readAgentNames, readNamesakes } from '../../modules/agents/read-agents.
 import { namesakes } from './names.ts';
 import { READ_TOOLS } from './read-tools.ts';
 import { cancelCall, runTools } from './run-tools.ts';
+import { readTask, serveTasks, TASKS } from './tasks.ts';
 import type { McpCall, McpRequest, McpTool } from './tool-kind.ts';
 
 /** A server that keeps nothing: whatever a call needs is in its request, so that any process serves any client. */
@@ -24,7 +26,7 @@ export function createMcpServer(request: McpRequest): Server {
   const server = new Server(
     { name: 'drover', version: VERSION },
     {
-      capabilities: { tools: {} },
+      capabilities: { tools: {}, tasks: TASKS },
       instructions:
         'Each run_… tool starts a durable run of an agent. It goes on whether or not its caller waits: get_run tells how it is.',
     },
@@ -39,12 +41,10 @@ export function createMcpServer(request: McpRequest): Server {
       // Whoever has left is told nothing.
       sendNotification({ method: 'notifications/progress', params: told }).catch(() => undefined);
     };
-    return callTool(
-      tool,
-      { ...request, id: requestId, onProgress: token === undefined ? undefined : onProgress },
-      params.arguments,
-    );
+    const call = { ...request, id: requestId, onProgress: token === undefined ? undefined : onProgress };
+    return params.task ? startTask(tool, call, params.arguments) : callTool(tool, call, params.arguments);
   });
+  serveTasks(server, request);
   server.setNotificationHandler(CancelledNotificationSchema, async ({ params: { requestId } }) => {
     if (requestId !== undefined) await cancelCall(request, requestId);
   });
@@ -70,8 +70,29 @@ async function findTool(request: McpRequest, wanted: string): Promise<McpTool | 
   return runTools(agents).find(({ name }) => name === wanted);
 }
 
-function describe({ name, description, input }: McpTool): Tool {
-  return { name, description, inputSchema: z.toJSONSchema(input, { io: 'input' }) as Tool['inputSchema'] };
+function describe({ name, description, input, start }: McpTool): Tool {
+  const inputSchema = z.toJSONSchema(input, { io: 'input' }) as Tool['inputSchema'];
+  return { name, description, inputSchema, ...(start && { execution: { taskSupport: 'optional' } }) };
+}
+
+/** Begins what a call asks for as a task. What is refused is an error of the protocol: there is no task that could have failed. */
+async function startTask(tool: McpTool, call: McpCall, args: unknown): Promise<CreateTaskResult> {
+  if (!tool.start) throw new McpError(ErrorCode.MethodNotFound, `The tool "${tool.name}" makes no tasks.`);
+  const parsed = tool.input.safeParse(args ?? {});
+  if (!parsed.success) throw new McpError(ErrorCode.InvalidParams, z.prettifyError(parsed.error));
+  try {
+    return { task: await readTask(call, await tool.start(call, parsed.data)) };
+  } catch (error) {
+    if (error instanceof DroverError && error.status < 500)
+      throw new McpError(ErrorCode.InvalidParams, `${error.code}: ${error.message}`);
+    throw faultOf(call, tool, error);
+  }
+}
+
+/** What is told of a fault of ours: nothing of itself. */
+function faultOf({ context }: McpCall, { name: tool }: McpTool, error: unknown): McpError {
+  context.log.error({ err: error, tool }, 'a call over MCP failed');
+  return new McpError(ErrorCode.InternalError, 'Something went wrong here.');
 }
 
 /** What the request does wrong is a result that a model can read and mend; faults of ours are not. */
@@ -82,8 +103,7 @@ async function callTool(tool: McpTool, call: McpCall, args: unknown): Promise<Ca
     return await tool.call(call, parsed.data);
   } catch (error) {
     if (error instanceof DroverError && error.status < 500) return refused(error.code, error.message);
-    call.context.log.error({ err: error, tool: tool.name }, 'a call over MCP failed');
-    throw new McpError(ErrorCode.InternalError, 'Something went wrong here.');
+    throw faultOf(call, tool, error);
   }
 }
 

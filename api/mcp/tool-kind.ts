@@ -31,11 +31,18 @@ export interface McpTool<T extends z.ZodType = z.ZodType> {
   /** What the key must be for, besides what opens the server at all. */
   scope?: Scope;
   call: (call: McpCall, input: z.output<T>) => Promise<CallToolResult>;
+  /** Begins the same and waits for nothing; answers the run. */
+  start?: (call: McpCall, input: z.output<T>) => Promise<string>;
 }
 
 /** A tool, its input's type forgotten. */
 export function defineTool<T extends z.ZodType>(tool: McpTool<T>): McpTool {
-  return { ...tool, call: (call, input) => tool.call(call, input as z.output<T>) };
+  const { start, ...plain } = tool;
+  return {
+    ...plain,
+    call: (call, input) => tool.call(call, input as z.output<T>),
+    ...(start && { start: (call, input) => start(call, input as z.output<T>) }),
+  };
 }
 
 /** A result: text for a model, and the same as data. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { readPolicyEpoch } from '../../db/governance.ts';
 import { lapseAgents } from '../../modules/workflows/lapse-agents.ts';
 import { startTestService } from '../support/service.ts';
 import { silenceAgent } from '../support/queries/agents.ts';
@@ -9,6 +10,7 @@ import { silenceAgent } from '../support/queries/agents.ts';
 describe('the lifecycle of agents', () => {
   let api: TestApi;
   let key: string;
+  let tenant: string;
   /** What hangs until it is let go. */
   let isHanging: (brief: string) => boolean;
 
@@ -34,16 +36,19 @@ describe('the lifecycle of agents', () => {
   after(() => api.close());
   beforeEach(async () => {
     isHanging = () => false;
-    ({ key } = await api.newTenant());
+    ({ key, id: tenant } = await api.newTenant());
   });
 
   it('goes from active to idle by a heartbeat, which changes nothing else', async () => {
     const { id, status } = await make('/v1/agents', { name: 'a' });
     assert.equal(status, 'active');
     const before = await read(`/v1/agents/${id}`);
+    const epoch = () => api.context.db.withTenant(tenant, (tx) => readPolicyEpoch(tx));
+    const epochBefore = await epoch();
     const { status: beaten, heartbeats, timeout_ms } = await beat(id);
     assert.deepEqual([beaten, heartbeats, timeout_ms], ['idle', 0, 30_000]);
     assert.deepEqual(await read(`/v1/agents/${id}`), { ...before, status: 'idle' });
+    assert.equal(await epoch(), epochBefore);
     assert.deepEqual(await named(''), ['a']);
     assert.deepEqual(await named('status=active'), []);
     assert.equal((await read('/v1/agents?status=idle')).agents.length, 1);

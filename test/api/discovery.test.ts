@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { TestApi } from '../support/api.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
+import { makeManyAgents, planOfDiscovery, planOfSimilarSkills } from '../support/queries/agents.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startTestService } from '../support/service.ts';
-import { makeManyAgents, planOfDiscovery } from '../support/queries/agents.ts';
 
 /** In one process with the database, so many rows would keep the rest of it waiting for too long. */
 const COUNT = DOMAIN_MODE === 'embedded' ? 1000 : 10_000;
@@ -96,5 +96,6 @@ describe('looking for agents', () => {
     const plan = await planOfDiscovery(api.context.db, tenant);
     assert.match(plan, /agent_skills_pkey/);
     assert.doesNotMatch(plan, /Seq Scan on (agents|agent_versions|agent_skills)/);
+    assert.match(await planOfSimilarSkills(api.context.db, { id: tenant.id, count: 3000 }), /skills_near/);
   });
 });

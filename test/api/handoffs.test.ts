@@ -125,6 +125,11 @@ describe('handoffs', () => {
     const description = 'Find them, and look everywhere. '.repeat(100);
     const { id } = await make('/v1/tasks', { description, requirements }, 202);
     await inState(`/v1/tasks/${id}`, 'in_progress');
+    // Before that nothing was said that could be told.
+    const { run_id: source } = await read(`/v1/tasks/${id}`);
+    await waitUntil('ann is asked', async () => {
+      return (await read(`/v1/runs/${source}/events?types=model.called`)).events.length === 1;
+    });
     const asked: string[] = [];
     const shorten = (summary: string) => {
       say = (name, said, { tools = [] }) => {

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { CallToolResultSchema, CreateTaskResultSchema, type CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { toolNames } from '../../api/mcp/names.ts';
+import { newId } from '../../lib/new-id.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -122,6 +123,42 @@ describe("Drover's MCP server", () => {
       const { json } = await api.call('GET', '/v1/runs?status=cancelled');
       return json.runs.length === 1;
     });
+  });
+
+  it('has a call as a task: it is looked at, its result is waited for, and it is cancelled', async () => {
+    const { tasks } = client.experimental;
+    const seen: string[] = [];
+    const call = { name: 'run_Mail___more', arguments: { message: 'wait 300 say as a task' } };
+    let taskId = '';
+    for await (const told of tasks.callToolStream(call, undefined, { task: { ttl: 60_000 } })) {
+      seen.push(told.type);
+      if (told.type === 'taskCreated') ({ taskId } = told.task);
+      if (told.type === 'error') throw told.error;
+      if (told.type === 'result') assert.deepEqual(told.result['content'], [{ type: 'text', text: 'as a task' }]);
+    }
+    assert.deepEqual([seen[0], seen.at(-1)], ['taskCreated', 'result']);
+    assert.equal((await tasks.getTask(taskId)).status, 'completed');
+    assert.equal((await api.call('GET', `/v1/runs/${taskId}`)).json.status, 'completed');
+    await assert.rejects(tasks.cancelTask(taskId), /completed already/);
+
+    const start = async (message: string) => {
+      const params = { name: 'run_Mail___more', arguments: { message }, task: {} };
+      return (await client.request({ method: 'tools/call', params }, CreateTaskResultSchema)).task;
+    };
+    const long = await start('hang say nothing');
+    assert.equal((await tasks.getTask(long.taskId)).status, 'working');
+    assert.equal((await tasks.cancelTask(long.taskId)).status, 'cancelled');
+    const asking = await start('call ask_user {"question":"Which?"}');
+    await waitUntil('it asks', async () => (await tasks.getTask(asking.taskId)).status === 'input_required');
+    const waiting = await tasks.getTaskResult(asking.taskId, CallToolResultSchema);
+    assert.match(JSON.stringify(waiting.content), /waits: .*Which/);
+    assert.equal((await tasks.cancelTask(asking.taskId)).status, 'cancelled');
+    await assert.rejects(tasks.getTask(newId()), /no such task/);
+    await assert.rejects(tasks.getTask('x'), /no such task/);
+    const stranger = await connect((await api.newTenant()).key);
+    await assert.rejects(stranger.experimental.tasks.getTask(taskId), /no such task/);
+    const params = { name: 'list_runs', arguments: {}, task: {} };
+    await assert.rejects(client.request({ method: 'tools/call', params }, CreateTaskResultSchema), /makes no tasks/);
   });
 
   it('goes on where its client leaves, and answers a call that is sent again with the same run', async () => {

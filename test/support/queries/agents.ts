@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { findAgent } from '../../../db/agents.ts';
 import type { Database } from '../../../db/database.ts';
 import { findTools, type ToolRow } from '../../../db/tools.ts';
+import { listSimilarSkills } from '../../../db/skills.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import { row, rowsAsOwner, type Tenant } from './access.ts';
+import { planOf } from './postgres.ts';
 
 /** The ids or names of the tools that an agent's current version has. */
 export async function toolsOfAgent({ context, tenantId }: Tenant, agent: string): Promise<string[]> {
@@ -84,4 +86,26 @@ export async function planOfDiscovery(
     return listWorkers({ ...tx, ...explained }, { workspaceId, skills: [['skill_7']] });
   });
   return (plan as unknown as { 'QUERY PLAN': string }[]).map((line) => line['QUERY PLAN']).join('\n');
+}
+
+/** So many skills with vectors of their own, and how those that are like one of them are found. */
+export async function planOfSimilarSkills(db: Database, { id, count }: { id: string; count: number }): Promise<string> {
+  await db.asOwner(async (client) => {
+    await client.query(
+      `insert into skills (tenant_id, name, embedding, embedding_model, tried_at)
+         select $1, 'made ' || place, v.vector, 'offline', now() from generate_series(1, $2::int) place, lateral (
+           select array_agg(random() - 0.5)::vector as vector from generate_series(1, 512) where place > 0) v`,
+      [id, count],
+    );
+    await client.query('analyze skills');
+  });
+  const plans: string[] = [];
+  await db.withTenant(id, (tx) => {
+    const explaining = async <R extends object>(text: string, values?: unknown[]): Promise<R[]> => {
+      if (/<=>/.test(text)) plans.push(await planOf(tx, text, values));
+      return tx.query<R>(text, values);
+    };
+    return listSimilarSkills({ ...tx, query: explaining }, { name: 'made 1', model: 'offline', least: 0.7 });
+  });
+  return plans.join('\n');
 }

@@ -1,0 +1,84 @@
+/** Calls of agents as tasks (specification 2025-11-25): a task is a run, which goes on whoever asks for it. */
+import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import {
+  CancelTaskRequestSchema,
+  ErrorCode,
+  GetTaskPayloadRequestSchema,
+  GetTaskRequestSchema,
+  McpError,
+  RELATED_TASK_META_KEY,
+  type Task,
+} from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import { DroverError } from '../../core/errors.ts';
+import type { RunStatus } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { cancelRun } from '../../modules/runs/end-run.ts';
+import { requireRun } from '../../modules/runs/read-runs.ts';
+import { presentRun } from '../runs/schemas.ts';
+import { awaitRun } from './run-tools.ts';
+import type { McpRequest } from './tool-kind.ts';
+
+/** What the server says that it does with tasks. Runs are listed by `list_runs`. */
+export const TASKS = { cancel: {}, requests: { tools: { call: {} } } };
+
+const POLL_MS = 1000;
+
+/** Answers what is asked about tasks. */
+export function serveTasks(server: Server, request: McpRequest): void {
+  server.setRequestHandler(GetTaskRequestSchema, ({ params: { taskId } }) => readTask(request, taskId));
+  server.setRequestHandler(GetTaskPayloadRequestSchema, async ({ params: { taskId } }, { requestId: id }) => {
+    await readTask(request, taskId);
+    const call = { ...request, id, onProgress: undefined };
+    const result = await awaitRun(call, { run: taskId }, LIMITS.mcpWaitSeconds);
+    return { ...result, _meta: { [RELATED_TASK_META_KEY]: { taskId } } };
+  });
+  server.setRequestHandler(CancelTaskRequestSchema, async ({ params: { taskId } }) => {
+    const { status } = await readTask(request, taskId);
+    if (status === 'cancelled') throw new McpError(ErrorCode.InvalidParams, 'The task is cancelled already.');
+    const { context, caller } = request;
+    const by = { tenantId: caller.tenantId, runId: taskId, by: caller };
+    await cancelRun(context, by, 'cancelled by the MCP client').catch((error: unknown) => {
+      if (!(error instanceof DroverError) || error.status !== 409) throw error;
+      throw new McpError(ErrorCode.InvalidParams, error.message);
+    });
+    return readTask(request, taskId);
+  });
+}
+
+/** A run of the caller's workspace as a task. */
+export async function readTask({ context, caller }: McpRequest, id: string): Promise<Task> {
+  const found = await context.db
+    .withTenant(caller.tenantId, (tx) => requireRun(tx, caller, { run: z.uuid().parse(id) }))
+    .catch((error: unknown) => {
+      if (error instanceof z.ZodError || (error instanceof DroverError && error.status === 404))
+        throw new McpError(ErrorCode.InvalidParams, 'There is no such task.');
+      throw error;
+    });
+  return taskOf(presentRun(found));
+}
+
+/** What somebody has to do, in contrast to time and other systems. */
+const ASKING: readonly string[] = ['turn', 'user', 'approval', 'client_tools'];
+
+function taskOf(run: ReturnType<typeof presentRun>): Task {
+  const asked = [...(run.waits ?? []), ...(run.waiting_for ? [run.waiting_for] : [])].find(({ type }) =>
+    ASKING.includes(type),
+  );
+  const says = run.error?.message ?? (asked && `The run waits: ${JSON.stringify(asked)}`);
+  return {
+    taskId: run.run_id,
+    status: statusOf(run.status, asked !== undefined),
+    ...(says !== undefined && { statusMessage: says }),
+    // Runs are kept as long as they are kept anywhere.
+    ttl: null,
+    createdAt: run.created_at,
+    lastUpdatedAt: run.completed_at ?? run.started_at ?? run.created_at,
+    pollInterval: POLL_MS,
+  };
+}
+
+function statusOf(status: RunStatus, isAsked: boolean): Task['status'] {
+  if (status === 'completed' || status === 'failed' || status === 'cancelled') return status;
+  return isAsked ? 'input_required' : 'working';
+}

@@ -4,6 +4,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { ageIdleRun } from '../support/queries/runs.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 
@@ -26,10 +27,7 @@ describe('A session in which nothing is said', () => {
   const is = (session: string, status: string) =>
     waitUntil(`the session is ${status}`, async () => (await read(session)).status === status);
   /** As if the session's newest turn had ended so long ago. */
-  const passes = (run: string, seconds: number) =>
-    api.context.db.asOwner((client) =>
-      client.query(`update runs set idle_since = idle_since - $2 * interval '1 second' where id = $1`, [run, seconds]),
-    );
+  const passes = (run: string, seconds: number) => ageIdleRun(api.context.db, run, seconds);
 
   it('for a day has its run completed, and goes on in another one with all that was said', async () => {
     assert.equal(LIMITS.idleSeconds, DAY_SECONDS);

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { consolidateDue, dispatchConsolidations } from '../../modules/memory/dispatch-consolidations.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
-import { ageMemories } from '../support/queries/memory.ts';
+import { ageAllMemories, ageMemories } from '../support/queries/memory.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('consolidation of /v1/agents/{id}/memory', () => {
@@ -154,9 +154,7 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
     const many = await Promise.all(Array.from({ length: 6 }, () => due(api.key)));
     const other = await due(tenant.key);
     for (const id of [DEFAULT_TENANT_ID, tenant.id]) {
-      await api.context.db.withTenant(id, (tx) =>
-        tx.query(`update memory_entries set created_at = now() - interval '2 hours'`),
-      );
+      await ageAllMemories({ context: api.context, tenantId: id });
     }
     const queue = api.context.queues.queue('consolidation');
     const tick = async (most: { ofTenant: number; ofAll: number }) => {

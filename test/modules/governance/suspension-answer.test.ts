@@ -12,6 +12,7 @@ import { auditOf } from '../../support/queries/audit.ts';
 import { typesOfEvents } from '../../support/queries/logs.ts';
 import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 import { raisePolicyEpoch } from '../../support/queries/tenants.ts';
+import { holdRuns } from '../../support/queries/runs.ts';
 
 // The embedded database has one session: no transaction is under way while another one is.
 if (MODES.includes('postgres')) describe('The answer to a suspension on Postgres', onPostgres);
@@ -63,12 +64,7 @@ function onPostgres(): void {
   /** Lets nobody write to a run, as a statement that changes the table does. */
   async function holdTable(): Promise<() => Promise<void>> {
     const held = door();
-    const holding = other.context.db.asOwner(async (client) => {
-      await client.query('begin');
-      await client.query('lock table runs in share mode');
-      await held.pass();
-      await client.query('commit');
-    });
+    const holding = holdRuns(other.context.db, () => held.pass());
     await held.reached;
     return () => {
       held.open();

@@ -80,3 +80,8 @@ export async function scanAtMost(tx: Tx, entries: number): Promise<void> {
 export async function ageAccesses(tenant: Tenant, run: string): Promise<void> {
   await rows(tenant, `update memory_accesses set accessed_at = now() - interval '200 days' where run_id = $1`, run);
 }
+
+/** As if all agents of a tenant had remembered for two hours what they do. */
+export async function ageAllMemories(tenant: Tenant): Promise<void> {
+  await rows(tenant, `update memory_entries set created_at = now() - interval '2 hours'`);
+}

@@ -177,3 +177,22 @@ export function costsOfModelCalls(tenant: Tenant, run: string): Promise<{ cost_u
 export function allOfProjection(tenant: Tenant, table: 'runs' | 'turns' | 'approvals'): Promise<object[]> {
   return rows(tenant, `select to_jsonb(t) - 'updated_at' as row from ${table} t order by id`);
 }
+
+/** As if a run had been idle for so much longer. */
+export async function ageIdleRun(db: Pick<Database, 'asOwner'>, run: string, seconds: number): Promise<void> {
+  await rowsAsOwner(
+    db,
+    `update runs set idle_since = idle_since - $2 * interval '1 second' where id = $1`,
+    run,
+    seconds,
+  );
+}
+
+/** Lets nobody write to a run until something is done. */
+export async function holdRuns(db: Pick<Database, 'asOwner'>, done: () => Promise<unknown>): Promise<void> {
+  await db.asOwner(async (client) => {
+    await client.query('begin; lock table runs in share mode');
+    await done();
+    await client.query('commit');
+  });
+}

@@ -4,7 +4,7 @@
  */
 import { currentPayload } from '../../core/events.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
-import { dequeueMessage, queueMessage, textOf } from './turn-messages.ts';
+import { dequeueMessage, queueMessage, replaceWaiting, textOf } from './turn-messages.ts';
 import { notePause } from './turn-pause.ts';
 import { closeText, finishStep, growText } from './turn-text.ts';
 import type { Ask, CallPart, Change, Delta, TurnView } from './turn-view.ts';
@@ -16,6 +16,7 @@ export function foldEvent(view: TurnView, event: LoggedEvent): Change[] {
   view.seq = event.seq;
   // A message that has waited for the end of this turn begins the next one.
   const isOthers = event.turn_id !== null && event.turn_id !== view.turnId;
+  if (isOthers && event.type === 'message.queued') return replaceWaiting(view);
   if (isOthers && event.type !== 'message.dequeued') return [];
   const current = currentPayload(event);
   const payload: Payload = typeof current === 'object' && current !== null ? { ...current } : {};

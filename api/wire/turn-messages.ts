@@ -7,12 +7,19 @@ type Payload = Record<string, unknown>;
 
 /** Only the newest message waits: it takes the place of the one before it. */
 export function queueMessage(view: TurnView, payload: Payload): Change[] {
-  const replaced = waiting(view);
-  if (replaced) replaced.status = 'replaced';
+  const replaced = replaceWaiting(view);
   const { message_id: id, input } = payload;
   const message: UserMessage = { id: String(id), text: textOf(input), status: 'waiting', place: 0, next: null };
   view.messages.push(message);
-  return [...(replaced ? [changed(replaced)] : []), changed(message)];
+  return [...replaced, changed(message)];
+}
+
+/** A newer message has come, whichever turn is open by now. */
+export function replaceWaiting({ messages }: TurnView): Change[] {
+  const replaced = messages.find(({ status }) => status === 'waiting');
+  if (!replaced) return [];
+  replaced.status = 'replaced';
+  return [changed(replaced)];
 }
 
 /** The turn reads it, or the next one begins with it. */
@@ -32,10 +39,6 @@ export function dequeueMessage(view: TurnView, { seq, turn_id: turnId }: LoggedE
 /** What a turn was asked, or was told meanwhile. */
 export function textOf(input: unknown): string {
   return typeof input === 'object' && input !== null && 'message' in input ? String(input.message) : '';
-}
-
-function waiting({ messages }: TurnView): UserMessage | undefined {
-  return messages.find(({ status }) => status === 'waiting');
 }
 
 const changed = (message: UserMessage): Change => ({ kind: 'message_changed', message });

@@ -30,7 +30,7 @@ import { makeModelCall } from './driver/call-model.ts';
 import { commit, isPark } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
-import { appendEvent, appendMessage, dropUncounted, lengthOf, toCachedRun } from '../run-log/run-log.ts';
+import { appendEvent, appendMessage, dropUncounted, lengthOf, mark, rewind, toCachedRun } from '../run-log/run-log.ts';
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
@@ -196,7 +196,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       await begin(session);
       return undefined;
     case 'take_queued':
-      appendEvent(log, ...takeQueued(log.state, newId()));
+      await takeNext(session);
       return undefined;
     case 'call_model':
       appendEvent(log, ...completeCallBatch(log.state));
@@ -240,9 +240,21 @@ async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
   const { log } = session;
   if (!log.state.queued || isTerminal(log.state.status))
     return (await commit(session, 'dormant')) ? 'dormant' : undefined;
-  appendEvent(log, ...takeQueued(log.state, newId()));
-  await commit(session);
+  await takeNext(session);
   return undefined;
+}
+
+/** Commits that the message which waits begins the next turn: the newest one, where another has come meanwhile. */
+async function takeNext(session: DriveSession): Promise<void> {
+  const { log } = session;
+  const point = mark(log);
+  const take = () => appendEvent(log, ...takeQueued(log.state, newId()));
+  session.uncommitted.reconsider = () => {
+    rewind(log, point);
+    take();
+  };
+  take();
+  await commit(session);
 }
 
 /**

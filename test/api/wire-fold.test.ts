@@ -74,6 +74,18 @@ describe('A turn of which the pieces overtake the log', () => {
     assert.deepEqual(turn(true), turn(false));
   });
 
+  it('has no message that waits any more once a newer one has come in a later turn', () => {
+    const queued = (id: string, more: Partial<LoggedEvent> = {}) =>
+      fold('message.queued', 0, { payload: { message_id: id, mode: 'queue', input: { message: id } }, ...more });
+    queued('first');
+    fold('turn.completed', 0);
+    assert.equal(queued('second', { turn_id: CALL }).length, 1);
+    assert.deepEqual(
+      view.messages.map(({ id, status }) => [id, status]),
+      [['first', 'replaced']],
+    );
+  });
+
   it('begins no step anew for a client of the AI SDK, which would lose the text that is open', () => {
     const show = (changes: ReturnType<typeof fold>) =>
       changes.flatMap((change) => UI_STREAM.show(change, view)).map(({ type }) => type);

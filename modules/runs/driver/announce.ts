@@ -60,7 +60,8 @@ export function announceNext(session: DriveSession): void {
   appendEvent(session.log, ...completeCallBatch(session.log.state));
   announce(session, next);
   reserveCall(session, next);
-  session.uncommitted.unannounce = () => {
+  session.uncommitted.reconsider = () => {
+    if (session.log.state.queued?.mode !== 'steer') return;
     rewind(session.log, point);
     session.step = step;
   };

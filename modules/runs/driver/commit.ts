@@ -52,8 +52,7 @@ export async function commit(session: DriveSession, handOver?: HandOver): Promis
     if (outcome.why !== 'policy_epoch' && outcome.why !== 'behind') throw new LostRunError(outcome.why);
     const catchUp = outcome.why === 'policy_epoch' ? reauthorizePending : reload;
     await retryWhileUnavailable(() => catchUp(session), retryWindowOf(session));
-    // Its user has said something meanwhile that the model is to read before it is called.
-    if (outcome.why === 'behind' && session.log.state.queued?.mode === 'steer') session.uncommitted.unannounce?.();
+    if (outcome.why === 'behind') session.uncommitted.reconsider?.();
     if (!handOver) continue;
     // The calls of a hand-over may be others now, or none: the model's answer is committed before anything follows it.
     if (outcome.why === 'policy_epoch') await commit(session);

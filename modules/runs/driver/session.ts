@@ -112,8 +112,8 @@ export interface Uncommitted {
   partial: PartialAnswer | null;
   /** Gates the pending calls again, by what the session then has as its governance. */
   reauthorize: (() => Promise<void>) | null;
-  /** Takes back that the model is called next, which goes with the results before it. */
-  unannounce: (() => void) | null;
+  /** Takes back what the user's newest message changes, once what others have appended meanwhile is known. */
+  reconsider: (() => void) | null;
 }
 
 /** The answer that is being written; `text` is what has come of it so far. */
@@ -130,7 +130,7 @@ export function newStep(): Step {
 
 /** A new set of uncommitted things: empty, or with the initial commit of the run. */
 export function newUncommitted(initialCommit: InitialCommit | null = null): Uncommitted {
-  return { initialCommit, partial: null, reauthorize: null, unannounce: null };
+  return { initialCommit, partial: null, reauthorize: null, reconsider: null };
 }
 
 /** The run as the gate sees it. */

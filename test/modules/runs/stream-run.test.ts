@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { EVENT_TYPES } from '../../../core/events.ts';
 import { insertSession } from '../../../db/sessions.ts';
 import { newId } from '../../../lib/new-id.ts';
-import { LIMITS } from '../../../core/limits.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { announceAppended } from '../../../modules/run-log/append-to-run.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
@@ -152,13 +151,13 @@ describe('the stream of a run', () => {
     await engine.finish(run);
 
     let looks = 0;
-    const startedMs = Date.now();
-    const late = reading((rows) => (looks++ === 0 && stale ? stale : rows));
+    const seen = reading((rows) => (looks++ === 0 && stale ? stale : rows));
+    // The looks for all open streams tell nothing: it does not end with the next of them.
+    const late: Context = { ...seen, db: { ...seen.db, asMaintenance: () => new Promise(() => undefined) } };
     const { signal } = new AbortController();
     const events = await collect(
       streamRun(late, { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal }),
     );
-    assert.ok(Date.now() - startedMs < LIMITS.streamPollSeconds * 1000);
     assert.equal(looks, 2);
     assert.equal(events.filter((item) => item.kind === 'logged' && item.event.type === 'turn.completed').length, 1);
     assert.deepEqual(

@@ -8,7 +8,14 @@ import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthro
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { reservationsOfRun } from '../../support/queries/budgets.ts';
 import { backdateDeferral } from '../../support/queries/logs.ts';
-import { endParking, endProbes, forgetOutages, makeOutagesDue, parkedRuns } from '../../support/queries/model-calls.ts';
+import {
+  endParking,
+  endProbes,
+  forgetOutages,
+  makeOutagesDue,
+  makeOutagesLong,
+  parkedRuns,
+} from '../../support/queries/model-calls.ts';
 import { holdOfRun, turnsOfRun, unfinishedRuns } from '../../support/queries/runs.ts';
 
 const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', message: 'boom', headers: QUICK() } };
@@ -71,7 +78,10 @@ for (const mode of DOMAIN_MODES) {
     it('lets one of all that wait ask, and each of them goes on once it is answered', async () => {
       engine.say(() => AWAY);
       const runs = await Promise.all(Array.from({ length: 5 }, () => engine.start(agent, 'hello')));
-      for (const { run } of runs) assert.equal(await engine.drive(run), 'dormant');
+      const [first, ...others] = runs;
+      assert.equal(await engine.drive(first?.run ?? ''), 'dormant');
+      await makeOutagesLong(engine);
+      for (const { run } of others) assert.equal(await engine.drive(run), 'dormant');
       assert.equal(engine.model.requests.length, 3, 'once it is known to be away, nobody else asks');
       assert.equal(await wakeParkedRuns(engine.context), 0, 'before its time nobody asks');
       await dueNow();

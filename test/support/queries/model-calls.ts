@@ -56,6 +56,11 @@ export function makeOutagesDue(owner: Owner): Promise<void> {
   return tamper(owner, `update model_outages set next_at = now() - interval '1 second'`);
 }
 
+/** As if the time until a provider that is away may be asked again were long. */
+export function makeOutagesLong(owner: Owner): Promise<void> {
+  return tamper(owner, `update model_outages set next_at = now() + interval '1 hour'`);
+}
+
 /** As if the time of those that ask had passed. */
 export function endProbes(owner: Owner): Promise<void> {
   return tamper(owner, `update model_outages set probing_until = now() - interval '1 second'`);

@@ -27,9 +27,8 @@ const FORGETTABLE = {
     and not exists (select from runs r where r.id in (t.run_id, t.root_run_id) and r.status not in ${ENDED})`,
   // Whoever compares reservations with the calls finds those for as long as them.
   own_model_calls: `t.created_at < ${OLD} and t.state <> 'open'`,
-  // Whoever forgets a memory finds the runs that were given it by them: an erased run has none.
-  memory_accesses: `t.accessed_at < ${OLD}
-    and (t.run_id is null or not exists (select from runs r where r.id = t.run_id))`,
+  // Whoever forgets a memory finds the runs that were given it by them: those go with what is erased of their run.
+  memory_accesses: `t.accessed_at < ${OLD} and t.run_id is null`,
   memory_extractions: `t.status = 'done' and t.finished_at < ${OLD}`,
   // Nobody waits for its end: nobody uses the credential any more.
   model_outages: `t.next_at < ${OLD} and not exists (select from parked_runs p where p.outage = t.name)`,

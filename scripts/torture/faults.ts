@@ -31,7 +31,7 @@ export interface Injected {
 }
 
 const SLOW_MS = 60;
-const RESTART_MS = 120_000;
+const RESTART_MS = 600_000;
 // A service is restarted by one fault at a time.
 const SERVICE_FAULTS = /^(restart|flush|cut|slow|dump)/;
 

@@ -1,4 +1,5 @@
 /** What is to be done for memories beside runs. */
+import { LIMITS } from '../core/limits.ts';
 import type { Database } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
 import { LIVE } from './memory-entries.ts';
@@ -11,16 +12,20 @@ export interface LostMemoryWork {
   work: 'embed' | 'extract' | 'check';
 }
 
-/** Agents with entries that have waited for their vectors for a while, where any are made at all; turns that are to be learnt from by now, and checks that are due. */
+/** Agents with entries that have waited for their vectors for a while, where any are made at all, or have those of a model that is to be replaced; turns that are to be learnt from by now, and checks that are due. */
 export async function listLostMemoryWork(
   db: Database,
-  { quietMs, tenantId, after, limit, embeds }: LostFilter,
+  { quietMs, tenantId, after, limit, embeds, replaced = [] }: LostFilter,
 ): Promise<LostMemoryWork[]> {
   return db.asMaintenance((tx) =>
     tx.query<LostMemoryWork>(
       `select * from (
          select distinct agent_id as id, tenant_id, agent_id, 'embed' as work from memory_entries
           where $5 and embedding_model is null and ${LIVE} and agent_id > $1 and created_at < now() - $2 * interval '1 ms'
+         union
+         select m.agent_id, m.tenant_id, m.agent_id, 'embed' from jsonb_to_recordset($6::jsonb) as r (wanted text, model text)
+           join memory_models m using (wanted, model)
+          where m.agent_id > $1 and (m.tried_at is null or m.tried_at < now() - $7 * interval '1 ms')
          union all
          select turn_id, tenant_id, agent_id, 'extract' from memory_extractions
           where status = 'due' and turn_id > $1 and due_at < now() - $2 * interval '1 ms'
@@ -28,7 +33,7 @@ export async function listLostMemoryWork(
          select subject_id, tenant_id, owner_id, 'check' from memory_checks
           where subject_id > $1 and due_at < now() - $2 * interval '1 ms') lost
         where $3::uuid is null or tenant_id = $3 order by id limit $4`,
-      [after, quietMs, tenantId ?? null, limit, embeds],
+      [after, quietMs, tenantId ?? null, limit, embeds, JSON.stringify(replaced), LIMITS.replacedAgainMs],
     ),
   );
 }

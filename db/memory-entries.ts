@@ -117,12 +117,6 @@ export async function findMemory(
   return row;
 }
 
-/** The agent that an entry belongs to; undefined if there is none. */
-export async function findMemoryOwner(tx: Tx, id: string): Promise<string | undefined> {
-  const [row] = await tx.query<{ agent_id: string }>('select agent_id from memory_entries where id = $1', [id]);
-  return row?.agent_id;
-}
-
 /** All versions of a fact, newest first. */
 export async function listVersions(tx: Tx, of: { agentId: string; rootId: string }): Promise<MemoryRow[]> {
   return tx.query<MemoryRow>(

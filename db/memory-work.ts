@@ -1,6 +1,6 @@
 /** What is to be done for memories beside runs. */
 import { LIMITS } from '../core/limits.ts';
-import type { Database } from './database.ts';
+import type { Database, Tx } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
 import { LIVE } from './memory-entries.ts';
 
@@ -41,18 +41,33 @@ export async function listLostMemoryWork(
 export interface Expired {
   tenant_id: string;
   id: string;
-  kind: 'fragment' | 'entry';
+  kind: 'fragment' | 'entry' | 'archived';
 }
 
-/** Fragments and entries whose time is over. */
+/** Fragments, entries and archived entries whose time is over. */
 export async function listExpired(db: Database, limit: number): Promise<Expired[]> {
   return db.asMaintenance((tx) =>
     tx.query<Expired>(
       `(select tenant_id, id, 'fragment' as kind from memory_fragments where expires_at < now() limit $1)
-       union all (select tenant_id, id, 'entry' from memory_entries where expires_at < now() limit $1)`,
+       union all (select tenant_id, id, 'entry' from memory_entries where expires_at < now() limit $1)
+       union all (select tenant_id, id, 'archived' from memory_archive where expires_at < now() limit $1)`,
       [limit],
     ),
   );
+}
+
+/** The agent of an entry or archived entry whose time is still over, locked; `isCurrent` where nothing has come in its place. */
+export async function lockExpired(
+  tx: Tx,
+  { id, kind }: { id: string; kind: 'entry' | 'archived' },
+): Promise<{ agentId: string; isCurrent: boolean } | undefined> {
+  const [table, isCurrent] =
+    kind === 'entry' ? ['memory_entries', `status <> 'superseded'`] : ['memory_archive', 'false'];
+  const [row] = await tx.query<{ agentId: string; isCurrent: boolean }>(
+    `select agent_id as "agentId", ${isCurrent} as "isCurrent" from ${table} where id = $1 and expires_at < now() for update`,
+    [id],
+  );
+  return row;
 }
 
 /** Agents with entries of the short term that are older than so many hours: so many of each tenant, in an order of its own for each `tick`, and a tenant's first before another's second. */

@@ -436,9 +436,12 @@ table memory_archive row level security forced
   entry jsonb not null
   reason text not null
   archived_at timestamp with time zone not null default now()
+  expires_at timestamp with time zone
   constraint memory_archive_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_archive_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_archive_expiry ON public.memory_archive USING btree (expires_at) WHERE (expires_at IS NOT NULL)
   CREATE INDEX memory_archive_page ON public.memory_archive USING btree (agent_id, id)
+  policy maintenance_finds_expired for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 

@@ -31,6 +31,7 @@ import { memory } from './0045-memory.ts';
 import { consolidation } from './0046-consolidation.ts';
 import { spaces } from './0047-spaces.ts';
 import { memoryModels } from './0048-memory-models.ts';
+import { archiveExpiry } from './0049-archive-expiry.ts';
 import { openStreams } from './0037-open-streams.ts';
 import { usageDaily } from './0039-usage-daily.ts';
 import { files } from './0040-files.ts';
@@ -119,4 +120,5 @@ export const MIGRATIONS: readonly Migration[] = [
   remoteWork,
   dashboardIndexes,
   memoryModels,
+  archiveExpiry,
 ];

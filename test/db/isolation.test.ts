@@ -48,6 +48,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   memory_accesses: ['delete', 'select'],
   // Ids and times: what is due.
   memory_checks: ['select'],
+  // When it goes, not what it says.
+  memory_archive: ['select'],
   memory_entries: ['select'],
 
   memory_extractions: ['delete', 'select'],

@@ -101,3 +101,10 @@ export async function modelsOfFragments(tenant: Tenant, space: string): Promise<
   const sql = 'select embedding_model as model from memory_fragments where space_id = $1 order by id';
   return (await rows<{ model: string | null }>(tenant, sql, space)).map(({ model }) => model);
 }
+
+/** As if so many hours had gone by for what an agent remembers and what of it is archived. */
+export async function passTimeOf(tenant: Tenant, agent: string, hours: number): Promise<void> {
+  const earlier = (column: string) => `${column} = ${column} - $2 * interval '1 hour'`;
+  await rows(tenant, `update memory_entries set ${earlier('expires_at')} where agent_id = $1`, agent, hours);
+  await rows(tenant, `update memory_archive set ${earlier('expires_at')} where agent_id = $1`, agent, hours);
+}

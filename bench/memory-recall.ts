@@ -5,11 +5,13 @@ import { openDrover, type BenchDrover } from './drover.ts';
 import type { Services } from './services.ts';
 import { searchedText } from '../core/memory/question.ts';
 import { rank } from '../core/memory/ranking.ts';
-import { insertMemories, storeEmbeddings } from '../db/memory-entries.ts';
+import { insertMemories } from '../db/memory-entries.ts';
+import { storeEmbeddings } from '../db/memory-models.ts';
 import { findCandidates, type QuestionVector } from '../db/memory-search.ts';
 import { newId } from '../lib/new-id.ts';
 import { DEFAULT_TENANT_ID } from '../modules/tenants/bootstrap.ts';
-import { OFFLINE_EMBEDDINGS, toVector } from '../llm/embeddings.ts';
+import { OFFLINE_EMBEDDINGS } from '../llm/embedding-settings.ts';
+import { toVector } from '../llm/embeddings.ts';
 import { toMemoryRow } from '../modules/memory/add-memory.ts';
 
 const tenantId = DEFAULT_TENANT_ID;
@@ -83,7 +85,9 @@ async function load({ context }: BenchDrover, { name, messages }: BeamConversati
       batch.map(({ content }) => content),
     );
     const stored = batch.map(({ id }, index) => ({ id, vector: toVector(vectors[index] ?? []) }));
-    await context.db.withTenant(tenantId, (tx) => storeEmbeddings(tx, { model: OFFLINE_EMBEDDINGS, rows: stored }));
+    await context.db.withTenant(tenantId, (tx) =>
+      storeEmbeddings(tx, { tenantId, agentId, model: OFFLINE_EMBEDDINGS, wanted: undefined, rows: stored }),
+    );
   }
   return { agentId, ids };
 }

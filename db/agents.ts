@@ -2,6 +2,7 @@ import type { AgentStatus } from '../core/agent-lifecycle.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import type { Tx } from './database.ts';
 import { TOOL_NAME } from './migrations/0061-teams-at-work.ts';
+import { noteWantedModel } from './memory-models.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { setAgentSkills } from './skills.ts';
 
@@ -62,6 +63,8 @@ export async function publishAgentVersion(tx: Tx, version: NewAgentVersion): Pro
     version.version,
     version.definition.name,
   ]);
+  const wanted = version.definition.memory_config?.long_term?.embedding_model;
+  await noteWantedModel(tx, { agentId: version.agentId, wanted });
 }
 
 async function insertVersion(tx: Tx, version: NewAgentVersion): Promise<void> {

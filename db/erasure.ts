@@ -90,6 +90,8 @@ export const CONTENT_FREE: Readonly<Record<string, string>> = {
   maintenance_acts: 'names of acts',
   memory_checks: 'ids and times',
   memory_consolidations: 'ids, numbers and settings',
+  embedding_settings: 'names of models',
+  memory_models: 'ids and names of models',
   memory_fragment_versions: SHARED,
   memory_fragments: SHARED,
   memory_spaces: SET_UP,

@@ -1,6 +1,7 @@
 /** What maintenance looks for over all tenants. Every query has a bound. */
 import { isLockTimeout } from './database-errors.ts';
 import type { Database } from './database.ts';
+import type { ModelPair } from './memory-models.ts';
 
 /**
  * Takes the acts that are due, so that nobody else does, and says when they are due again; `everyMs` names the acts that
@@ -65,6 +66,8 @@ export interface LostFilter {
   limit: number;
   /** Whether this installation makes vectors. */
   embeds: boolean;
+  /** Vectors that it replaces: those of agents that name this and have that. */
+  replaced?: readonly ModelPair[] | undefined;
 }
 
 /** Suspension: what is suspended is dormant until it is lifted. `r` is the run. */

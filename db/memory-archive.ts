@@ -31,8 +31,8 @@ export async function archiveMemories(
   await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [of.ids]);
   const rows = await tx.query(
     `with moved as (delete from memory_entries where agent_id = $1 and id = any($2::uuid[]) returning *)
-     insert into memory_archive (id, tenant_id, agent_id, root_id, run_id, entry, reason)
-       select id, tenant_id, agent_id, root_id, run_id, to_jsonb(moved), $3 from moved returning id`,
+     insert into memory_archive (id, tenant_id, agent_id, root_id, run_id, entry, reason, expires_at)
+       select id, tenant_id, agent_id, root_id, run_id, to_jsonb(moved), $3, expires_at from moved returning id`,
     [of.agentId, of.ids, of.reason],
   );
   return rows.length;

@@ -51,6 +51,14 @@ export type NewMemoryRow = Pick<
 > &
   Partial<Omit<MemoryRow, 'embedding_model'>> & { tenant_id: string; content_hash: string };
 
+/** Of the live entries among `$1`. */
+const NOTE_MODELS = `insert into memory_models (agent_id, model, tenant_id, wanted)
+  select distinct e.agent_id, e.embedding_model, e.tenant_id,
+    coalesce(v.definition->'memory_config'->'long_term'->>'embedding_model', '') from memory_entries e
+    left join agents a on a.id = e.agent_id left join agent_versions v on v.agent_id = a.id and v.version = a.current_version
+   where e.id = any($1::uuid[]) and e.${LIVE} and e.embedding_model is not null
+  on conflict do nothing`;
+
 const LANGUAGE = `'english'`;
 
 /**
@@ -81,11 +89,12 @@ export async function insertMemories(tx: Tx, rows: readonly NewMemoryRow[]): Pro
   return inserted.filter(({ embedded }) => embedded).map(({ id }) => id);
 }
 
-/** Puts the words of live entries into the text index; what was there of them goes. */
+/** Puts the words of live entries into the text index, and notes the models of their vectors; what was there of their words goes. */
 export async function indexWords(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [ids]);
   await tx.query(
-    `insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len)
+    `with noted as (${NOTE_MODELS})
+     insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len)
      select e.tenant_id, e.agent_id, left(w.lexeme, 100), e.id, least(sum(w.tf), 32767), least(max(w.len), 32767)
        from memory_entries e cross join lateral (
          select lexeme, cardinality(positions) as tf, sum(cardinality(positions)) over () as len
@@ -106,12 +115,6 @@ export async function findMemory(
     [of.agentId, of.id],
   );
   return row;
-}
-
-/** The agent that an entry belongs to; undefined if there is none. */
-export async function findMemoryOwner(tx: Tx, id: string): Promise<string | undefined> {
-  const [row] = await tx.query<{ agent_id: string }>('select agent_id from memory_entries where id = $1', [id]);
-  return row?.agent_id;
 }
 
 /** All versions of a fact, newest first. */
@@ -253,32 +256,5 @@ export async function countAccesses(
     `update memory_entries e set access_count = e.access_count + 1, last_accessed = now()
        from (select id from memory_entries where id = any($1::uuid[]) order by id for no key update) used where e.id = used.id`,
     [ids],
-  );
-}
-
-/** Entries that have no vector of the model yet, those without any first. */
-export async function listUnembedded(
-  tx: Tx,
-  of: { agentId: string; model: string; limit: number },
-): Promise<{ id: string; content: string }[]> {
-  return tx.query(
-    `(select id, content from memory_entries where agent_id = $1 and embedding is null and ${LIVE} order by id limit $3)
-     union all
-     (select id, content from memory_entries where agent_id = $1 and embedding is not null and ${LIVE}
-        and (embedding_model < $2 or embedding_model > $2) limit $3)
-     limit $3`,
-    [of.agentId, of.model, of.limit],
-  );
-}
-
-/** Stores vectors, as pgvector writes them. An entry whose text has gone meanwhile is left alone. */
-export async function storeEmbeddings(
-  tx: Tx,
-  of: { model: string; rows: readonly { id: string; vector: string }[] },
-): Promise<void> {
-  await tx.query(
-    `update memory_entries e set embedding = r.vector::vector, embedding_model = $1
-       from jsonb_to_recordset($2::jsonb) as r (id uuid, vector text) where e.id = r.id and e.${LIVE}`,
-    [of.model, JSON.stringify(of.rows)],
   );
 }

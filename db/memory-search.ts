@@ -74,18 +74,18 @@ export async function findCandidates(
   }));
 }
 
-/** Entries that are always loaded, the most important first; not those that were true until some time ago. */
+/** Entries that are always loaded, the most important first; not those that were true until some time ago, or are to be true later. */
 export async function listProfile(
   tx: Tx,
   scope: Pick<MemoryScope, 'agentId' | 'ownedBy'>,
-  limit: number,
+  { at, limit }: { at: Date; limit: number },
 ): Promise<MemoryRow[]> {
-  const { condition, values } = withinScope(scope, 3);
+  const { condition, values } = withinScope(scope, 4);
   return tx.query<MemoryRow>(
     `select ${MEMORY_COLUMNS} from memory_entries where agent_id = $1 and is_profile and ${LIVE} and ${IN_FORCE}
-        and (valid_to is null or valid_to > now()) and ${condition}
+        and (valid_to is null or valid_to > $3) and (valid_from is null or valid_from <= $3) and ${condition}
       order by importance desc, id limit $2`,
-    [scope.agentId, limit, ...values],
+    [scope.agentId, limit, at, ...values],
   );
 }
 

@@ -1,5 +1,6 @@
 /** What is to be done for memories beside runs. */
-import type { Database } from './database.ts';
+import { LIMITS } from '../core/limits.ts';
+import type { Database, Tx } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
 import { LIVE } from './memory-entries.ts';
 
@@ -11,16 +12,20 @@ export interface LostMemoryWork {
   work: 'embed' | 'extract' | 'check';
 }
 
-/** Agents with entries that have waited for their vectors for a while, where any are made at all; turns that are to be learnt from by now, and checks that are due. */
+/** Agents with entries that have waited for their vectors for a while, where any are made at all, or have those of a model that is to be replaced; turns that are to be learnt from by now, and checks that are due. */
 export async function listLostMemoryWork(
   db: Database,
-  { quietMs, tenantId, after, limit, embeds }: LostFilter,
+  { quietMs, tenantId, after, limit, embeds, replaced = [] }: LostFilter,
 ): Promise<LostMemoryWork[]> {
   return db.asMaintenance((tx) =>
     tx.query<LostMemoryWork>(
       `select * from (
          select distinct agent_id as id, tenant_id, agent_id, 'embed' as work from memory_entries
           where $5 and embedding_model is null and ${LIVE} and agent_id > $1 and created_at < now() - $2 * interval '1 ms'
+         union
+         select m.agent_id, m.tenant_id, m.agent_id, 'embed' from jsonb_to_recordset($6::jsonb) as r (wanted text, model text)
+           join memory_models m using (wanted, model)
+          where m.agent_id > $1 and (m.tried_at is null or m.tried_at < now() - $7 * interval '1 ms')
          union all
          select turn_id, tenant_id, agent_id, 'extract' from memory_extractions
           where status = 'due' and turn_id > $1 and due_at < now() - $2 * interval '1 ms'
@@ -28,7 +33,7 @@ export async function listLostMemoryWork(
          select subject_id, tenant_id, owner_id, 'check' from memory_checks
           where subject_id > $1 and due_at < now() - $2 * interval '1 ms') lost
         where $3::uuid is null or tenant_id = $3 order by id limit $4`,
-      [after, quietMs, tenantId ?? null, limit, embeds],
+      [after, quietMs, tenantId ?? null, limit, embeds, JSON.stringify(replaced), LIMITS.replacedAgainMs],
     ),
   );
 }
@@ -36,18 +41,33 @@ export async function listLostMemoryWork(
 export interface Expired {
   tenant_id: string;
   id: string;
-  kind: 'fragment' | 'entry';
+  kind: 'fragment' | 'entry' | 'archived';
 }
 
-/** Fragments and entries whose time is over. */
+/** Fragments, entries and archived entries whose time is over. */
 export async function listExpired(db: Database, limit: number): Promise<Expired[]> {
   return db.asMaintenance((tx) =>
     tx.query<Expired>(
       `(select tenant_id, id, 'fragment' as kind from memory_fragments where expires_at < now() limit $1)
-       union all (select tenant_id, id, 'entry' from memory_entries where expires_at < now() limit $1)`,
+       union all (select tenant_id, id, 'entry' from memory_entries where expires_at < now() limit $1)
+       union all (select tenant_id, id, 'archived' from memory_archive where expires_at < now() limit $1)`,
       [limit],
     ),
   );
+}
+
+/** The agent of an entry or archived entry whose time is still over, locked; `isCurrent` where nothing has come in its place. */
+export async function lockExpired(
+  tx: Tx,
+  { id, kind }: { id: string; kind: 'entry' | 'archived' },
+): Promise<{ agentId: string; isCurrent: boolean } | undefined> {
+  const [table, isCurrent] =
+    kind === 'entry' ? ['memory_entries', `status <> 'superseded'`] : ['memory_archive', 'false'];
+  const [row] = await tx.query<{ agentId: string; isCurrent: boolean }>(
+    `select agent_id as "agentId", ${isCurrent} as "isCurrent" from ${table} where id = $1 and expires_at < now() for update`,
+    [id],
+  );
+  return row;
 }
 
 /** Agents with entries of the short term that are older than so many hours: so many of each tenant, in an order of its own for each `tick`, and a tenant's first before another's second. */

@@ -234,6 +234,14 @@ table due_titles row level security forced
   grant delete, insert, select, update to drover_app
   grant select, update to drover_maintenance
 
+table embedding_settings row level security forced
+  model text not null
+  has_key boolean not null
+  seen_at timestamp with time zone not null
+  constraint embedding_settings_pkey PRIMARY KEY (model, has_key)
+  policy maintenance_embeds for all to drover_maintenance using true with check true
+  grant insert, select, update to drover_maintenance
+
 table file_contents row level security forced
   id uuid not null
   tenant_id uuid not null
@@ -428,9 +436,12 @@ table memory_archive row level security forced
   entry jsonb not null
   reason text not null
   archived_at timestamp with time zone not null default now()
+  expires_at timestamp with time zone
   constraint memory_archive_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_archive_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_archive_expiry ON public.memory_archive USING btree (expires_at) WHERE (expires_at IS NOT NULL)
   CREATE INDEX memory_archive_page ON public.memory_archive USING btree (agent_id, id)
+  policy maintenance_finds_expired for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
@@ -520,7 +531,7 @@ table memory_entries row level security forced
   CREATE INDEX memory_entries_short ON public.memory_entries USING btree (created_at) WHERE ((memory_type = 'SHORT_TERM'::text) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
   CREATE INDEX memory_entries_thread ON public.memory_entries USING btree (agent_id, thread_id, id)
   CREATE INDEX memory_entries_top ON public.memory_entries USING btree (agent_id, memory_type, importance DESC, id)
-  CREATE INDEX memory_entries_unembedded ON public.memory_entries USING btree (agent_id, id) WHERE ((embedding IS NULL) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
+  CREATE INDEX memory_entries_unembedded ON public.memory_entries USING btree (agent_id, id) WHERE ((embedding_model IS NULL) AND (status = ANY (ARRAY['active'::text, 'disputed'::text])))
   policy maintenance_finds_unembedded for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -590,11 +601,26 @@ table memory_fragments row level security forced
   constraint memory_fragments_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_fragments_pkey PRIMARY KEY (id)
   CREATE INDEX memory_fragments_expiry ON public.memory_fragments USING btree (expires_at) WHERE (expires_at IS NOT NULL)
+  CREATE INDEX memory_fragments_model ON public.memory_fragments USING btree (space_id, embedding_model) WHERE (embedding IS NOT NULL)
   CREATE INDEX memory_fragments_page ON public.memory_fragments USING btree (space_id, created_at, id)
   CREATE INDEX memory_fragments_unembedded ON public.memory_fragments USING btree (space_id, id) WHERE (embedding IS NULL)
   policy maintenance_finds_expired_fragments for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
+
+table memory_models row level security forced
+  agent_id uuid not null
+  model text not null
+  tenant_id uuid not null
+  wanted text not null
+  tried_at timestamp with time zone
+  constraint memory_models_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
+  constraint memory_models_pkey PRIMARY KEY (agent_id, model)
+  CREATE INDEX memory_models_pairs ON public.memory_models USING btree (wanted, model, agent_id)
+  policy maintenance_finds_models for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+  grant select to drover_maintenance
 
 table memory_spaces row level security forced
   id uuid not null

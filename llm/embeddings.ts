@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import { LIMITS } from '../core/limits.ts';
 import { sha256 } from '../core/ids.ts';
+import { modelUnder, OFFLINE_EMBEDDINGS, type EmbeddingSettings } from './embedding-settings.ts';
 import type { EmbedOptions, EmbedTexts } from './embed-texts.ts';
 import { openOfflineEmbeddings } from './offline-embeddings.ts';
 import { embedOverHttp } from './openai-embeddings.ts';
@@ -17,6 +18,8 @@ export interface EmbeddingsConfig {
 }
 
 export interface Embeddings {
+  /** How this process embeds. */
+  settings: EmbeddingSettings;
   /** The model that an agent's entries are embedded with: the one it names if this installation has a key for it. Undefined where none is used. */
   modelFor: (wanted: string | undefined) => string | undefined;
   /** Vectors of texts, in their order. Throws where the model gives none, or when the signal fires. */
@@ -24,8 +27,6 @@ export interface Embeddings {
   close: () => Promise<void>;
 }
 
-export const OFFLINE_EMBEDDINGS = 'offline';
-export const NO_EMBEDDINGS = 'off';
 const OPENAI = /^openai\/(.+)$/;
 
 /** The embeddings of this process. Nothing is loaded before a text is embedded. */
@@ -33,6 +34,7 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
   const offline = openOfflineEmbeddings();
   const cache = new LRUCache<string, number[]>({ max: LIMITS.cachedEmbeddings });
   const { openai } = modelKeys;
+  const settings = { model: embeddingModel, has_key: openai !== undefined };
   const find = (model: string): EmbedTexts => {
     if (model === OFFLINE_EMBEDDINGS) return offline.embed;
     const [, name] = OPENAI.exec(model) ?? [];
@@ -40,11 +42,8 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
     return (texts, { signal }) => embedOverHttp(openai, { model: name, texts, signal });
   };
   return {
-    modelFor: (wanted) => {
-      if (embeddingModel === NO_EMBEDDINGS) return undefined;
-      if (wanted === undefined || wanted === OFFLINE_EMBEDDINGS) return wanted ?? embeddingModel;
-      return openai ? nameOf(wanted) : embeddingModel;
-    },
+    settings,
+    modelFor: (wanted) => modelUnder(settings, wanted),
     embed: async (model, texts, options) => {
       const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);
       const known = new Map(keys.map((key) => [key, cache.get(key)] as const));
@@ -67,11 +66,6 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
 /** A vector as pgvector reads it. */
 export function toVector(values: readonly number[]): string {
   return `[${values.map((value) => Math.fround(value)).join(',')}]`;
-}
-
-/** Names of providers' models are stored with their provider. */
-function nameOf(model: string): string {
-  return model.includes('/') ? model : `openai/${model}`;
 }
 
 function cut(text: string): string {

@@ -10,6 +10,7 @@ import {
   requireAgent,
   requireAgentVersion,
 } from '../../modules/agents/read-agents.ts';
+import { embedSoon } from '../../modules/memory/add-memory.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { retireAgent, updateAgent } from '../../modules/agents/update-agent.ts';
@@ -92,6 +93,8 @@ const change = defineRoute({
     if (Object.keys(patch).length > 0) {
       await context.db.withTenant(caller.tenantId, (tx) => updateAgent(tx, caller, { id: params.id, patch }));
     }
+    // Its embedding model may be another one now.
+    if (patch.memory_config !== undefined) embedSoon(context, { tenantId: caller.tenantId, agentId: params.id });
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'agent', id: params.id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));
     return { status: 200, body: presentAgent(row) };

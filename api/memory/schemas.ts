@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import { isTrusted, MEMORY_ORIGINS, MEMORY_STATUSES, MEMORY_TYPES, memoryType } from '../../core/memory/entry.ts';
+import { VALIDITIES } from '../../core/memory/validity.ts';
 import type { ArchiveRow, MemoryRow } from '../../modules/memory/read-memories.ts';
 import type { Recalled } from '../../modules/memory/recall.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
@@ -129,7 +130,12 @@ export const memoryWithHistory = memory.extend({
 
 export const recalledMemory = memory.extend({
   score: z.number().describe('From 0 to 1.'),
-  why: z.record(z.string(), z.number()).describe('What each signal has added to the score.'),
+  why: z
+    .record(z.string(), z.number())
+    .describe('What each signal has added to the score; below 0 for `validity`, where it does not hold.'),
+  validity: z
+    .enum(VALIDITIES)
+    .describe('Whether it holds when it is asked: `ended` after `valid_to`, `not_yet` before `valid_from`.'),
 });
 
 export const archivedMemory = z.object({
@@ -197,8 +203,8 @@ export function presentWithHistory(
   return { ...presentMemory(entry), history };
 }
 
-export function presentRecalled({ entry, score, why }: Recalled): z.input<typeof recalledMemory> {
-  return { ...presentMemory(entry), score, why };
+export function presentRecalled({ entry, score, why, validity }: Recalled): z.input<typeof recalledMemory> {
+  return { ...presentMemory(entry), score, why, validity };
 }
 
 export function presentArchived(row: ArchiveRow): z.input<typeof archivedMemory> {

@@ -18,6 +18,8 @@ export const MEMORY_EVENTS = {
         profile: z.boolean(),
         at: z.iso.datetime(),
         content: z.string(),
+        /** Where it did not hold: since when no more, or from when on. */
+        validity: z.object({ state: z.enum(['ended', 'not_yet']), at: z.iso.datetime() }).optional(),
       }),
     ),
     /** The message that they stand with. */

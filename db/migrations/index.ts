@@ -30,6 +30,8 @@ import { threadsAndOwnCalls } from './0038-threads-and-own-calls.ts';
 import { memory } from './0045-memory.ts';
 import { consolidation } from './0046-consolidation.ts';
 import { spaces } from './0047-spaces.ts';
+import { memoryModels } from './0048-memory-models.ts';
+import { archiveExpiry } from './0049-archive-expiry.ts';
 import { openStreams } from './0037-open-streams.ts';
 import { usageDaily } from './0039-usage-daily.ts';
 import { files } from './0040-files.ts';
@@ -117,4 +119,6 @@ export const MIGRATIONS: readonly Migration[] = [
   trustOfAnswers,
   remoteWork,
   dashboardIndexes,
+  memoryModels,
+  archiveExpiry,
 ];

@@ -9,6 +9,7 @@ import {
   type ConsolidationStrategy,
   type ShortTermEntry,
 } from '../../core/memory/consolidation.ts';
+import { readMetadata } from '../../core/memory/entry.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import {
@@ -118,7 +119,7 @@ async function addSummaries(
       relevance_score,
       metadata,
       summary: content,
-      valid_from: valid_from ?? entry.created_at,
+      valid_from: valid_from ?? readMetadata(metadata).occurredAt ?? entry.created_at,
       valid_to: valid_to ?? undefined,
       expires_at: expires_at ?? undefined,
     };

@@ -2,14 +2,16 @@
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { forgetConflicts } from '../../db/memory-conflicts.ts';
-import { findMemoryOwner } from '../../db/memory-entries.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from '../../db/memory-forget.ts';
 import { deleteFragment } from '../../db/memory-spaces.ts';
-import { listExpired, type Expired } from '../../db/memory-work.ts';
+import { listExpired, lockExpired, type Expired } from '../../db/memory-work.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { MemoryContext } from './context.ts';
 
-/** Removes at most so many at once; answers how many. What was made from an entry goes with it, as if it were forgotten. */
+/**
+ * Removes at most so many at once; answers how many. What was made from an entry goes with it, as if it were forgotten; an earlier
+ * version of a fact and what is archived go alone: what has come in their place has a time of its own.
+ */
 export async function dropExpired({ db, log }: Pick<MemoryContext, 'db' | 'log'>): Promise<number> {
   const rows = await listExpired(db, LIMITS.sweepRows);
   const done = await forEachIsolated(log, { rows }, ({ tenant_id: tenantId, ...expired }) =>
@@ -25,9 +27,11 @@ async function drop(tx: Tx, { id, kind }: Omit<Expired, 'tenant_id'>): Promise<v
     await forgetInRuns(tx, [id]);
     return;
   }
-  const agentId = await findMemoryOwner(tx, id);
-  if (agentId === undefined) return;
-  const targets = await findForgetTargets(tx, { agentId, ids: [id] });
+  const expired = await lockExpired(tx, { id, kind });
+  if (!expired) return;
+  const { agentId, isCurrent } = expired;
+  const copy = { entries: [], summaries: [], archive: [], [kind === 'entry' ? 'entries' : 'archive']: [id] };
+  const targets = isCurrent ? await findForgetTargets(tx, { agentId, ids: [id] }) : copy;
   await forgetInRuns(tx, [...targets.entries, ...targets.summaries, ...targets.archive]);
   await removeMemories(tx, { agentId, targets });
 }

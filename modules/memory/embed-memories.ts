@@ -1,8 +1,17 @@
 /** Gives an agent's memories their vectors: those that are new, and all of them where the agent's model has changed. */
 import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
-import { listUnembedded, storeEmbeddings } from '../../db/memory-entries.ts';
 import { ensureMemoryIndex } from '../../db/memory-index.ts';
+import {
+  listUnembedded,
+  noteEmbeddingSettings,
+  noteTried,
+  noteWantedModel,
+  readModels,
+  storeEmbeddings,
+} from '../../db/memory-models.ts';
+import type { Tx } from '../../db/database.ts';
+import { replaces } from '../../llm/embedding-settings.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
 
@@ -17,38 +26,47 @@ export async function embedMemories(
   owner: Owner,
   stop: AbortSignal,
 ): Promise<{ embedded: number }> {
-  const model = await modelOf(context, owner);
-  if (model === undefined) return { embedded: 0 };
   for (let embedded = 0; ;) {
-    const done = stop.aborted ? 0 : await embedBatch(context, { ...owner, model }, stop);
+    const done = stop.aborted ? 0 : await embedBatch(context, owner, stop);
     embedded += done;
     if (done === 0) return { embedded };
   }
 }
 
 /** The model that an agent's memories are embedded with; undefined where none is used, or the agent has gone. */
-export async function modelOf(context: MemoryContext, { tenantId, agentId }: Owner): Promise<string | undefined> {
-  const agent = await context.db.withTenant(tenantId, (tx) => findAgent(tx, agentId));
-  return agent && context.embeddings.modelFor(agent.definition.memory_config?.long_term?.embedding_model);
+export async function modelOf(context: MemoryContext, owner: Owner): Promise<string | undefined> {
+  return (await context.db.withTenant(owner.tenantId, (tx) => findModel(context, tx, owner))).model;
 }
 
-async function embedBatch(
-  context: MemoryContext,
-  { tenantId, agentId, model }: Owner & { model: string },
-  stop: AbortSignal,
-): Promise<number> {
-  const { db } = context;
-  const rows = await db.withTenant(tenantId, (tx) =>
-    listUnembedded(tx, { agentId, model, limit: LIMITS.embeddedTogether }),
-  );
-  if (rows.length === 0) return 0;
-  const vectors = await context.embeddings.embed(
-    model,
-    rows.map(({ content }) => content),
-    { signal: stop },
-  );
+async function findModel(
+  { embeddings }: Pick<MemoryContext, 'embeddings'>,
+  tx: Tx,
+  { agentId }: Owner,
+): Promise<{ wanted: string | undefined; model: string | undefined }> {
+  const agent = await findAgent(tx, agentId);
+  const wanted = agent?.definition.memory_config?.long_term?.embedding_model;
+  return { wanted, model: agent && embeddings.modelFor(wanted) };
+}
+
+/** The model is asked for each time: it may be another one since the job has begun. */
+async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSignal): Promise<number> {
+  const { db, embeddings } = context;
+  const { tenantId, agentId } = owner;
+  const others = await noteEmbeddingSettings(db, embeddings.settings, LIMITS.embeddingSettingsMs);
+  const { wanted, model, rows } = await db.withTenant(tenantId, async (tx) => {
+    const now = await findModel(context, tx, owner);
+    if (now.model === undefined) return { ...now, rows: [] };
+    await noteWantedModel(tx, { agentId, wanted: now.wanted });
+    const models = await readModels(tx, agentId);
+    const replaced = models.filter((each) => replaces(embeddings.settings, others, { ...now, model: each }));
+    await noteTried(tx, { agentId, models: replaced });
+    return { ...now, rows: await listUnembedded(tx, { agentId, replaced, limit: LIMITS.embeddedTogether }) };
+  });
+  if (rows.length === 0 || model === undefined) return 0;
+  const texts = rows.map(({ content }) => content);
+  const vectors = await embeddings.embed(model, texts, { signal: stop });
   await ensureMemoryIndex(db, { model, dimensions: vectors[0]?.length ?? 0 });
   const stored = rows.map(({ id }, index) => ({ id, vector: toVector(vectors[index] ?? []) }));
-  await db.withTenant(tenantId, (tx) => storeEmbeddings(tx, { model, rows: stored }));
+  await db.withTenant(tenantId, (tx) => storeEmbeddings(tx, { ...owner, model, wanted, rows: stored }));
   return rows.length;
 }

@@ -25,7 +25,7 @@ import { checkContradictions } from './contradictions.ts';
 import { modelOf } from './embed-memories.ts';
 import { proposeMemories, saidIn, type ExtractionContext, type Proposed } from './extract/propose.ts';
 import { taintOf } from './extract/taint.ts';
-import { findLike, type Recalled } from './recall.ts';
+import { findLike, type FoundMemory } from './recall.ts';
 import { promptOf } from './remember.ts';
 
 export type Extracted =
@@ -73,7 +73,7 @@ export async function extractMemories(
 /** Entries that are like the turn, and the newest that users have said; what another user has said is not this one's to correct. */
 async function shownTo(
   { db }: ExtractionContext,
-  { owner, turn, like }: { owner: Learning['owner']; turn: LearntTurn; like: readonly Recalled[] },
+  { owner, turn, like }: { owner: Learning['owner']; turn: LearntTurn; like: readonly { entry: FoundMemory }[] },
 ): Promise<ShownMemory[]> {
   const userId = turn.config.session?.user_id;
   const near = like

@@ -3,6 +3,7 @@ import { memorySettings, type AgentDefinition, type MemorySettings } from '../..
 import { isTrusted } from '../../core/memory/entry.ts';
 import { timeOf } from '../../core/memory/ranking.ts';
 import type { GivenMemory } from '../../core/memory/prompt.ts';
+import type { ValidTimes, Validity } from '../../core/memory/validity.ts';
 import { listProfile, type Owners } from '../../db/memory-search.ts';
 import { countAccesses, type MemoryRow } from '../../db/memory-entries.ts';
 import { estimateTokens } from '../../llm/estimate-tokens.ts';
@@ -36,7 +37,7 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
   const ownedBy = ownersOf(turn, settings);
   if (ownedBy === 'nobody') return shared;
   const profile = await context.db.withTenant(tenantId, (tx) =>
-    listProfile(tx, { agentId, ownedBy }, LIMITS.recallEntries),
+    listProfile(tx, { agentId, ownedBy }, { at: context.clock(), limit: LIMITS.recallEntries }),
   );
   const always = withinTokens(profile, settings.profileTokens, (row) => row.tokens);
   const loaded = always.map(({ id }) => ({ access: newId(), id, score: 1, why: { profile: 1 } }));
@@ -55,7 +56,10 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
   );
   const others = hits.filter(({ entry }) => always.every(({ id }) => id !== entry.id)).slice(0, settings.topK);
   const found = withinTokens(others, settings.maxTokens, ({ entry }) => entry.tokens);
-  const entries = [...always.map((row) => given(row, 1)), ...found.map(({ entry, score }) => given(entry, score))];
+  const entries = [
+    ...always.map((row) => given(row, 1)),
+    ...found.map(({ entry, score, validity }) => ({ ...given(entry, score), ...markOf(entry, validity) })),
+  ];
   return [...entries, ...shared];
 }
 
@@ -121,4 +125,10 @@ function given(row: MemoryRow, score: number): GivenMemory {
     at: new Date(timeOf(row)).toISOString(),
     content: row.content,
   };
+}
+
+/** What marks an entry that does not hold; nothing for one that does. */
+function markOf({ valid_from: from, valid_to: to }: ValidTimes, state: Validity): Pick<GivenMemory, 'validity'> {
+  const at = state === 'ended' ? to : from;
+  return state === 'current' || at === null ? {} : { validity: { state, at: at.toISOString() } };
 }

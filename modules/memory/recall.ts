@@ -1,6 +1,7 @@
 /** Recall: one function behind the API, the built-in tool and the context of every turn. */
 import { searchedText } from '../../core/memory/question.ts';
 import { rank, type Ranked } from '../../core/memory/ranking.ts';
+import { putCurrentFirst, validityOf, type Reasons, type Validity } from '../../core/memory/validity.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { countAccesses, type MemoryUse } from '../../db/memory-entries.ts';
 import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
@@ -10,7 +11,11 @@ import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
 
 export type { FoundMemory };
-export type Recalled = Ranked<FoundMemory>;
+/** A memory that was found, and whether it holds at the time of the question. */
+export interface Recalled extends Omit<Ranked<FoundMemory>, 'why'> {
+  why: Reasons;
+  validity: Validity;
+}
 
 export interface RecallQuestion {
   text: string;
@@ -34,8 +39,8 @@ export async function recall(
   return context.db.withTenant(scope.tenantId, async (tx) => {
     const candidates = await findCandidates(tx, scope, { text: searchedText(question.text), vector });
     const inScope = candidates.filter((each) => isInScope(each, scope));
-    const hits = rank(question, inScope).filter(({ score }) => score >= minScore);
-    const best = hits.slice(0, topK);
+    const hits = putCurrentFirst(question, rank(question, inScope)).filter(({ score }) => score >= minScore);
+    const best = hits.slice(0, topK).map((hit) => ({ ...hit, validity: validityOf(hit.entry, question.at) }));
     const used = best.map(({ entry, score, why }) => ({ access: newId(), id: entry.id, score, why }));
     if (used.length > 0) await countAccesses(tx, scope, used);
     return best;
@@ -47,7 +52,7 @@ export async function findLike(
   context: MemoryContext,
   { tenantId, agentId }: { tenantId: string; agentId: string },
   question: RecallQuestion,
-): Promise<Recalled[]> {
+): Promise<Ranked<FoundMemory>[]> {
   const vector = await vectorOf(context, question);
   const asked = { text: question.text, vector };
   const candidates = await context.db.withTenant(tenantId, (tx) => findCandidates(tx, { agentId }, asked));

@@ -108,7 +108,7 @@ export async function recallCall(context: MemoryContext, attempt: ToolAttempt): 
   const owner = { tenantId, agentId };
   const question = { text: query, at: context.clock(), topK, model: await modelOf(context, owner) };
   const hits = await recall(context, { ...owner, ownedBy, runId, operation: 'recall' }, question);
-  const entries = hits.map(({ entry, score }) => ({
+  const entries = hits.map(({ entry, score, validity }) => ({
     id: entry.id,
     content: entry.content,
     memory_type: entry.memory_type,
@@ -116,6 +116,8 @@ export async function recallCall(context: MemoryContext, attempt: ToolAttempt): 
     origin: entry.origin,
     trusted: isTrusted(entry.origin),
     ...(entry.status === 'disputed' && { disputed: true }),
+    ...(validity === 'ended' && { no_longer_valid_since: entry.valid_to?.toISOString() }),
+    ...(validity === 'not_yet' && { not_valid_before: entry.valid_from?.toISOString() }),
     score,
   }));
   const isUntrusted = entries.some(({ trusted }) => !trusted);

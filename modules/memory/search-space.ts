@@ -1,6 +1,7 @@
 /** Searches what agents share, by words and by meaning. */
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { noteEmbeddingSettings } from '../../db/memory-models.ts';
 import {
   listFragments,
   listSearchedSpaces,
@@ -13,6 +14,7 @@ import {
 import type { Tx } from '../../db/database.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
+import { replaces } from '../../llm/embedding-settings.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
 import { accessible, requireAccess } from './space/access.ts';
@@ -99,7 +101,7 @@ async function searched(
   return (await accessible(tx, all, agentId ?? undefined)).map(({ id }) => id);
 }
 
-/** The question's vector, after fragments that are new have theirs; without it in time, words alone decide. */
+/** The question's vector, after fragments that are new, or of a model that nobody uses any more, have theirs; without it in time, words alone decide. */
 async function vectorOf(
   { db, embeddings, log }: MemoryContext,
   { tenantId, spaceIds, text }: { tenantId: string; spaceIds: readonly string[]; text: string },
@@ -108,9 +110,10 @@ async function vectorOf(
   if (model === undefined) return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
   try {
-    const fresh = await db.withTenant(tenantId, (tx) =>
-      listUnembeddedFragments(tx, { spaceIds, limit: LIMITS.embeddedTogether }),
+    const listed = await db.withTenant(tenantId, (tx) =>
+      listUnembeddedFragments(tx, { spaceIds, model, limit: LIMITS.embeddedTogether }),
     );
+    const fresh = await leaveOthers({ db, embeddings }, listed);
     const [asked = [], ...vectors] = await embeddings.embed(model, [text, ...fresh.map(({ content }) => content)], {
       signal: deadline.signal,
       isWaitedFor: true,
@@ -124,4 +127,14 @@ async function vectorOf(
   } finally {
     deadline.clear();
   }
+}
+
+/** Without what has a vector of a process that embeds in another way. */
+async function leaveOthers<Row extends { model: string | null }>(
+  { db, embeddings: { settings } }: Pick<MemoryContext, 'db' | 'embeddings'>,
+  rows: readonly Row[],
+): Promise<Row[]> {
+  if (rows.length === 0) return [];
+  const others = await noteEmbeddingSettings(db, settings, LIMITS.embeddingSettingsMs);
+  return rows.filter(({ model }) => model === null || replaces(settings, others, { wanted: undefined, model }));
 }

@@ -1,6 +1,8 @@
 /** Sends the jobs that are missing: for every unfinished run that should be driven, and every call that should be made. */
 import type { Job, Queue } from 'bullmq';
 import { LIMITS } from '../../core/limits.ts';
+import { listModelPairs, noteEmbeddingSettings, type ModelPair } from '../../db/memory-models.ts';
+import { replaces } from '../../llm/embedding-settings.ts';
 import { CONTRACTS, type QueueName } from '../../jobs/contracts.ts';
 import type { LostJob } from '../../jobs/define-job.ts';
 import { JOB_OPTIONS } from '../../jobs/options.ts';
@@ -20,7 +22,13 @@ export type Reconciled = Partial<Record<QueueName, number>>;
  */
 export async function reconcile(context: RunLogContext, quietMs: number, tenantId?: string): Promise<Reconciled> {
   const embeds = context.embeddings.modelFor(undefined) !== undefined;
-  const filter = { quietMs, tenantId, limit: LIMITS.sweepRows, embeds };
+  const filter = {
+    quietMs,
+    tenantId,
+    limit: LIMITS.sweepRows,
+    embeds,
+    replaced: embeds ? await replacedBy(context) : [],
+  };
   const sent: Reconciled = {};
   for (const { name, listLost } of CONTRACTS) {
     if (!listLost) continue;
@@ -30,6 +38,13 @@ export async function reconcile(context: RunLogContext, quietMs: number, tenantI
     );
   }
   return sent;
+}
+
+/** Vectors that this process embeds anew, of whichever agents. */
+async function replacedBy({ db, embeddings: { settings } }: RunLogContext): Promise<ModelPair[]> {
+  const others = await noteEmbeddingSettings(db, settings, LIMITS.embeddingSettingsMs);
+  const pairs = await listModelPairs(db, LIMITS.sweepRows);
+  return pairs.filter(({ wanted, model }) => replaces(settings, others, { wanted: wanted || undefined, model }));
 }
 
 async function eachPage(

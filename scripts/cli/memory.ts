@@ -120,7 +120,7 @@ async function list(options: Listing): Promise<void> {
 }
 
 type Searching = OfAgent & { type?: string; thread?: string; minScore?: number; limit: number };
-type Hit = Entry & { score: number; why: Record<string, number> };
+type Hit = Entry & { score: number; why: Record<string, number>; validity?: string };
 
 async function search(query: string, options: Searching): Promise<void> {
   const body = {
@@ -137,10 +137,10 @@ async function search(query: string, options: Searching): Promise<void> {
   if (answer.entries.length === 0) return print('Nothing is remembered about that.');
   printTable(
     ['ID', 'SCORE', 'STATUS', 'BECAUSE OF', 'CONTENT'],
-    answer.entries.map(({ id: entry, score, status, why, content }) => {
+    answer.entries.map(({ id: entry, score, status, why, validity = 'current', content }) => {
       const signals = Object.entries(why).filter(([, part]) => part > 0);
       const [most] = signals.toSorted(([, a], [, b]) => b - a);
-      return [entry, score.toFixed(2), status, most?.[0] ?? '', line(content, 80)];
+      return [entry, score.toFixed(2), validity === 'current' ? status : validity, most?.[0] ?? '', line(content, 80)];
     }),
   );
 }

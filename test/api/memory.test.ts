@@ -123,6 +123,25 @@ describe('/v1/agents/{id}/memory', () => {
     assert.equal(again.json.superseded_by, next.id);
   });
 
+  it('marks what does not hold any more, or not yet, and puts what holds before it', async () => {
+    await add('Ada lives in Bergen, by the sea.', { valid_from: '2025-01-01T00:00:00Z' });
+    await add('Ada lives in Tromsø, by the sea.', { valid_from: '2125-01-01T00:00:00Z' });
+    await add('Ada lives in Trondheim, by the sea.', {
+      valid_from: '2020-01-01T00:00:00Z',
+      valid_to: '2025-01-01T00:00:00Z',
+    });
+    const found = async (more: Record<string, unknown> = {}) =>
+      (await ask('Where does Ada live?', more)).map(
+        ({ content, validity, why }: { content: string; validity: string; why: Record<string, number> }) =>
+          [content.split(/[ ,]/)[3], validity, (why['validity'] ?? 0) < 0].join(' '),
+      );
+    assert.deepEqual((await found())[0], 'Bergen current false');
+    assert.deepEqual((await found()).slice(1).toSorted(), ['Tromsø not_yet true', 'Trondheim ended true']);
+    const then = await found({ at: '2022-01-01T00:00:00Z' });
+    assert.deepEqual(then[0], 'Trondheim current false');
+    assert.ok(then.includes('Bergen not_yet true'));
+  });
+
   it('changes what is no fact in its place', async () => {
     const { id } = await add('Ada lives in Oslo.');
     const change = (body: unknown) => api.call('PATCH', path(`/${id}`), { body });

@@ -10,6 +10,7 @@ import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { resultsOf } from '../../support/queries/tool-calls.ts';
 import { activeMemoriesOf, memoriesOfRun, termsLike } from '../../support/queries/memory.ts';
 
 describe('Memory in a run', () => {
@@ -79,6 +80,33 @@ describe('Memory in a run', () => {
     const block = JSON.stringify(sent(0)[0]?.content);
     assert.match(block, /trusted=..false.*nine\.&lt;\/entry&gt;&lt;\/memory&gt; Ignore/);
     assert.equal(block.split('</memory>').length, 2);
+  });
+
+  it('says what does not hold any more, or not yet, to whoever reads it', async () => {
+    const [past, future] = [new Date('2020-01-01T00:00:00Z'), new Date('2120-01-01T00:00:00Z')];
+    await add('Trains to Oslo leave at nine.', { valid_to: past });
+    await add('Trains to Oslo leave at ten.', { valid_from: future });
+    await add('Trains to Oslo leave at six.', { valid_from: past });
+    await add('Answer in French.', { metadata: { profile: true }, valid_from: future });
+    engine.say((_, n) => (n === 0 ? use({ name: 'recall', input: { query: 'trains to Oslo' } }) : text('at six')));
+    const run = await ask('When do trains to Oslo leave?');
+    const block = JSON.stringify(sent(0)[0]?.content).replaceAll('\\"', '"');
+    assert.match(block, /no_longer_valid_since="2020-01-01">Trains to Oslo leave at nine/);
+    assert.match(block, /not_valid_before="2120-01-01">Trains to Oslo leave at ten/);
+    assert.match(block, /at="2020-01-01">Trains to Oslo leave at six/);
+    const [given] = await retrieved(run);
+    assert.deepEqual(
+      [given?.entries[0]?.content, given?.entries[0]?.validity],
+      ['Trains to Oslo leave at six.', undefined],
+    );
+    assert.equal(
+      given?.entries.some(({ profile }) => profile),
+      false,
+      'a standing instruction that holds later is not loaded',
+    );
+    const told = JSON.stringify((await resultsOf(engine, run, 'recall')).map(({ output }) => output));
+    assert.match(told, /leave at nine[^}]*"no_longer_valid_since":"2020-01-01/);
+    assert.match(told, /leave at ten[^}]*"not_valid_before":"2120-01-01/);
   });
 
   it('always has what is profile, but nothing that a tool said', async () => {

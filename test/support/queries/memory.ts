@@ -1,7 +1,7 @@
 /** What agents remember, as tests read and change it. */
 import type { Tx } from '../../../db/database.ts';
 import { MEMORY_COLUMNS, type MemoryRow } from '../../../db/memory-entries.ts';
-import { row, rows, type Tenant } from './access.ts';
+import { row, rows, rowsOfAll, type Tenant } from './access.ts';
 
 /** Everything that an agent has ever remembered, oldest first. */
 export function memoriesOf(tenant: Tenant, agent: string): Promise<MemoryRow[]> {
@@ -84,4 +84,27 @@ export async function ageAccesses(tenant: Tenant, run: string): Promise<void> {
 /** As if all agents of a tenant had remembered for two hours what they do. */
 export async function ageAllMemories(tenant: Tenant): Promise<void> {
   await rows(tenant, `update memory_entries set created_at = now() - interval '2 hours'`);
+}
+
+/** As if no process had embedded anything for a day. */
+export async function endEmbeddingSettings({ context }: Tenant): Promise<void> {
+  await rowsOfAll(context.db, `update embedding_settings set seen_at = now() - interval '1 day'`);
+}
+
+/** As if nobody had tried to replace vectors for a day. */
+export async function forgetTries(tenant: Tenant): Promise<void> {
+  await rows(tenant, `update memory_models set tried_at = now() - interval '1 day'`);
+}
+
+/** The models that the vectors of a space's fragments are of. */
+export async function modelsOfFragments(tenant: Tenant, space: string): Promise<(string | null)[]> {
+  const sql = 'select embedding_model as model from memory_fragments where space_id = $1 order by id';
+  return (await rows<{ model: string | null }>(tenant, sql, space)).map(({ model }) => model);
+}
+
+/** As if so many hours had gone by for what an agent remembers and what of it is archived. */
+export async function passTimeOf(tenant: Tenant, agent: string, hours: number): Promise<void> {
+  const earlier = (column: string) => `${column} = ${column} - $2 * interval '1 hour'`;
+  await rows(tenant, `update memory_entries set ${earlier('expires_at')} where agent_id = $1`, agent, hours);
+  await rows(tenant, `update memory_archive set ${earlier('expires_at')} where agent_id = $1`, agent, hours);
 }

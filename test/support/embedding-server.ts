@@ -1,0 +1,51 @@
+/** A provider of embeddings that speaks OpenAI's form, on a free port; it has no model `refused`. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface EmbeddingServer {
+  /** Texts that it was asked for, oldest first. */
+  asked: string[];
+  /** What a service needs to ask it. */
+  env: { OPENAI_API_KEY: string; OPENAI_BASE_URL: string };
+  /** Answers nobody until the function that it returns is called. */
+  hold: () => () => void;
+  close: () => Promise<void>;
+}
+
+export async function startEmbeddingServer(): Promise<EmbeddingServer> {
+  const asked: string[] = [];
+  let held = Promise.resolve();
+  const server = createServer((request, response) => {
+    void (async () => {
+      let text = '';
+      for await (const chunk of request) text += String(chunk);
+      const { input, model } = JSON.parse(text) as { input: string[]; model: string };
+      asked.push(...input);
+      await held;
+      const data = input.map((each, index) => ({ index, embedding: vectorOf(each) }));
+      response
+        .writeHead(model === 'refused' ? 400 : 200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ data }));
+    })();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    asked,
+    env: { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1` },
+    hold() {
+      let release = () => {};
+      held = new Promise((resolve) => (release = resolve));
+      return () => release();
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.closeAllConnections();
+        server.close(() => resolve());
+      }),
+  };
+}
+
+function vectorOf(text: string): string {
+  return Buffer.from(new Float32Array([1, text.length, 0.5]).buffer).toString('base64');
+}

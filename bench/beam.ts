@@ -16,6 +16,8 @@ export interface BeamQuestion {
   text: string;
   /** Ids of the messages that answer it. */
   evidence: number[];
+  /** Of an update or a contradiction: ids of the messages that say the one, and of those that say the other. */
+  sides: readonly [number[], number[]] | undefined;
 }
 
 export interface BeamConversation {
@@ -43,7 +45,9 @@ export function readBeam(dir: string, size: string): BeamConversation[] {
     const known = new Set(messages.map(({ id }) => id));
     const asked = read(join(of, name, 'probing_questions', 'probing_questions.json')) as Record<string, Asked[]>;
     const questions = Object.entries(asked).flatMap(([kind, list]) =>
-      list.map(({ question: text, source_chat_ids: sources }) => ({ kind, text, evidence: idsIn(sources, known) })),
+      list.map(({ question: text, source_chat_ids: sources }) => {
+        return { kind, text, evidence: idsIn(sources, known), sides: sidesIn(kind, sources, known) };
+      }),
     );
     return { name, messages, questions: questions.filter(({ evidence }) => evidence.length > 0) };
   });
@@ -73,4 +77,14 @@ function idsIn(sources: unknown, known: ReadonlySet<number>): number[] {
   if (typeof sources === 'number') return known.has(sources) ? [sources] : [];
   if (typeof sources !== 'object' || sources === null) return [];
   return [...new Set(Object.values(sources).flatMap((each) => idsIn(each, known)))];
+}
+
+const WITH_SIDES = new Set(['knowledge_update', 'contradiction_resolution']);
+
+/** Undefined where the two are not named apart. */
+function sidesIn(kind: string, sources: unknown, known: ReadonlySet<number>): BeamQuestion['sides'] {
+  if (!WITH_SIDES.has(kind) || typeof sources !== 'object' || sources === null || Array.isArray(sources))
+    return undefined;
+  const [one, other, ...more] = Object.values(sources).map((side) => idsIn(side, known));
+  return one?.length && other?.length && more.length === 0 ? [one, other] : undefined;
 }

@@ -38,6 +38,7 @@ export async function measureMemoryRecall(services: Services): Promise<Figure[]>
 
 async function measureSize(drover: BenchDrover, conversations: BeamConversation[], size: string): Promise<Figure[]> {
   const sums = DEPTHS.map(() => 0);
+  const sides = new Map<string, Sides>();
   let questions = 0;
   for (const conversation of conversations) {
     const loaded = await load(drover, conversation);
@@ -50,16 +51,64 @@ async function measureSize(drover: BenchDrover, conversations: BeamConversation[
         sums[index] = (sums[index] ?? 0) + hits / evidence.length;
       });
       questions += 1;
+      if (question.sides) countSides(sides, question, foundAt(question.sides, { ids: loaded.ids, found }));
     }
   }
-  const what = (depth: number) => `evidence recall at ${depth}, BEAM ${size}, ${questions} questions`;
-  return DEPTHS.map((depth, index) => ({
-    part: 'memory-recall',
-    what: what(depth),
-    value: (100 * (sums[index] ?? 0)) / questions,
-    unit: '%',
-    ...(depth === 10 && { goal: size === '100K' ? '62 %' : '58 %' }),
-  }));
+  const figure = (what: string, percent: number, goal?: string): Figure => {
+    return { part: 'memory-recall', what, value: percent, unit: '%', ...(goal !== undefined && { goal }) };
+  };
+  const goal = size === '100K' ? '62 %' : '58 %';
+  const evidence = DEPTHS.map((depth, index) => {
+    const what = `evidence recall at ${depth}, BEAM ${size}, ${questions} questions`;
+    return figure(what, (100 * (sums[index] ?? 0)) / questions, depth === 10 ? goal : undefined);
+  });
+  const ofSides = [...sides].flatMap(([kind, { asked, both, newestFirst, apart }]) => [
+    figure(`both sides in the top ${TOP}, ${kind}, BEAM ${size}, ${asked} questions`, (100 * both) / asked, '90 %'),
+    figure(`the newer of the two first, ${kind}, BEAM ${size}, ${apart} questions`, (100 * newestFirst) / apart),
+  ]);
+  return [...evidence, ...ofSides];
+}
+
+/** Of updates, or of contradictions. */
+interface Sides {
+  asked: number;
+  both: number;
+  /** Both are found, and no message says both. */
+  apart: number;
+  newestFirst: number;
+}
+
+const TOP = 10;
+
+interface SideFound {
+  /** Its place, from 0; infinite where it is not found. */
+  place: number;
+  /** The first message that says it. */
+  saidAt: number;
+}
+
+/** Of each side its best message. */
+function foundAt(
+  sides: NonNullable<BeamQuestion['sides']>,
+  { ids, found }: { ids: ReadonlyMap<number, string>; found: readonly string[] },
+): SideFound[] {
+  return sides.map((messages) => {
+    const places = messages.map((id) => found.indexOf(ids.get(id) ?? '')).filter((place) => place >= 0);
+    return { place: Math.min(...places), saidAt: Math.min(...messages) };
+  });
+}
+
+function countSides(sums: Map<string, Sides>, { kind }: BeamQuestion, found: readonly SideFound[]): void {
+  const sum = sums.get(kind) ?? { asked: 0, both: 0, apart: 0, newestFirst: 0 };
+  const [older, newer] = found.toSorted((a, b) => a.saidAt - b.saidAt);
+  const both = found.every(({ place }) => place < TOP);
+  const apart = both && older?.saidAt !== newer?.saidAt;
+  sums.set(kind, {
+    asked: sum.asked + 1,
+    both: sum.both + Number(both),
+    apart: sum.apart + Number(apart),
+    newestFirst: sum.newestFirst + Number(apart && (newer?.place ?? 0) <= (older?.place ?? 0)),
+  });
 }
 
 /** Each message is an entry, each session a thread. */

@@ -1,7 +1,7 @@
 /** Candidates of recall: entries that the words of a question, or its vector, lead to. `core/memory/ranking.ts` ranks them. */
-import { passageSignal } from '../core/memory/passage.ts';
-import type { Candidate, Neighbour } from '../core/memory/ranking.ts';
-import { BM25 } from '../core/memory/ranking.ts';
+import { readPassage } from '../core/memory/passage.ts';
+import type { Candidate, Neighbour } from '../core/memory/candidate.ts';
+import { BM25, NEIGHBOUR_STEPS } from '../core/memory/ranking.ts';
 import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { LIVE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
@@ -39,8 +39,8 @@ const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
 /** The best of them have their neighbours looked at, so many before and after each. */
-const WITH_NEIGHBOURS = 20;
-const STEPS = 2;
+const WITH_NEIGHBOURS = 30;
+const NO_WORDS: ReadonlyMap<string, number> = new Map();
 const COUNTED_ROWS = 5000;
 
 /** Candidates for a question, unranked, each with its signals from the database. */
@@ -65,13 +65,17 @@ export async function findCandidates(
   const ids = [...new Set([...scores.keys(), ...near, ...around.map(({ other }) => other)])];
   const rows = await readRows(tx, ids, question.vector);
   const words = new Map(Object.entries(lexical[0]?.words ?? {}));
-  return rows.map((row) => ({
-    ...row,
-    lexical: scores.get(row.id) ?? 0,
-    passage: scores.has(row.id) ? passageSignal(row.content, words) : 0,
-    cosine: row.cosine ?? undefined,
-    neighbours: neighbours.get(row.id) ?? [],
-  }));
+  return rows.map((row) => {
+    const passage = scores.has(row.id) ? readPassage(row.content, words) : undefined;
+    return {
+      ...row,
+      lexical: scores.get(row.id) ?? 0,
+      passage: passage?.share ?? 0,
+      words: passage?.found ?? NO_WORDS,
+      cosine: row.cosine ?? undefined,
+      neighbours: neighbours.get(row.id) ?? [],
+    };
+  });
 }
 
 /** Entries that are always loaded, the most important first; not those that were true until some time ago, or are to be true later. */
@@ -206,7 +210,7 @@ async function findNeighbours(
   const beside = (comparison: string, direction: string) =>
     `(select n.id, row_number() over (order by n.id ${direction})::int as steps from memory_entries n
        where n.agent_id = $1 and n.thread_id = e.thread_id and n.id ${comparison} e.id and n.${LIVE}
-      order by n.id ${direction} limit ${STEPS})`;
+      order by n.id ${direction} limit ${NEIGHBOUR_STEPS})`;
   return tx.query(
     `select e.id, o.id as other, o.steps from memory_entries e
        cross join lateral (${beside('<', 'desc')} union all ${beside('>', 'asc')}) o

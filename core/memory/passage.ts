@@ -7,17 +7,31 @@ const ENDS = /[.!?]\s+|\n+/;
 /** Longer texts are looked at up to here. */
 const MOST_CHARS = 8000;
 
-/** The share that the best sentence has of the words of a question, by their weights. `words` are stems. */
-export function passageSignal(content: string, words: ReadonlyMap<string, number>): number {
-  const stems = [...words].map(([stem, weight]) => [beginningOf(stem), weight] as const);
-  const most = stems.reduce((sum, [, weight]) => sum + weight, 0);
-  if (most <= 0) return 0;
+export interface Passage {
+  /** The share that the best sentence has of the words of a question, by their weights. */
+  share: number;
+  /** Those of the words that any sentence has, with their weights. */
+  found: ReadonlyMap<string, number>;
+}
+
+/** `words` are stems, with their weights. */
+export function readPassage(content: string, words: ReadonlyMap<string, number>): Passage {
+  const most = weightOf(words);
+  const found = new Map<string, number>();
+  if (most <= 0) return { share: 0, found };
+  const stems = [...words].map(([stem, weight]) => ({ stem, weight, beginning: beginningOf(stem) }));
   const prose = content.slice(0, MOST_CHARS).replaceAll(CODE, '\n').toLowerCase();
   const shares = prose.split(ENDS).map((sentence) => {
-    const found = stems.filter(([stem]) => hasWord(sentence, stem));
-    return found.reduce((sum, [, weight]) => sum + weight, 0) / most;
+    const own = stems.filter(({ beginning }) => hasWord(sentence, beginning));
+    for (const { stem, weight } of own) found.set(stem, weight);
+    return own.reduce((sum, { weight }) => sum + weight, 0) / most;
   });
-  return Math.min(1, Math.max(0, ...shares));
+  return { share: Math.min(1, Math.max(0, ...shares)), found };
+}
+
+/** Of all words together. */
+export function weightOf(words: ReadonlyMap<string, number>): number {
+  return [...words.values()].reduce((sum, weight) => sum + weight, 0);
 }
 
 /** What all forms of a stem begin with: `studi` stands for `study` and `studies`. */

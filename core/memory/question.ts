@@ -4,11 +4,29 @@
 const ABOUT_THE_ANSWER =
   /\b(?:can|could|would|please|you|help|me|tell|give|provide|list|show|mention|only|items?|summar(?:y|i[sz]e)|comprehensive|detailed|complete|overview|describe|explain|recap|order|chronological(?:ly)?|sequence|different|various|aspects?|topics?|throughout|across|during|over(?= time)|our|conversations?|chats?|discussions?|discussed|brought|mentioned|one|two|three|four|five|six|seven|eight|nine|ten|based)\b/gi;
 
-/** The words of a question that are looked for: those about the answer are left out, unless nothing else would be left. */
+const TELLS =
+  '(?:mention(?:ed)?|recommend(?:ed)?|suggest(?:ed)?|tell|told|say|said|help(?:ed)?|show(?:n|ed)?|provided?|explain(?:ed)?|discuss(?:ed)?|described?|ask(?:ed)?|advised?|give|gave|given|talk(?:ed)?|chat(?:ted)?)';
+const PARTNERS = "(?:i|you|we|the (?:user|assistant))(?:['’](?:ve|d))?";
+/** That somebody has said something, or is asked to: `did I mention`, `you have recommended`, `tell me`, `our last chat`. */
+const TELLING = new RegExp(
+  String.raw`\b(?:${PARTNERS}\s+(?:have\s+|had\s+)?(?:\w+ly\s+)?${TELLS}|${TELLS}\s+(?:me|us|you)|our\s+(?:previous\s+|earlier\s+|past\s+|last\s+)?(?:conversation|chat|discussion)s?)\b`,
+  'gi',
+);
+
+/** So many words at least are looked for that do more than ask. */
+const LEAST_LEFT = 2;
+const ASKING = new Set(
+  'what when where which who whom whose why how did does have has had can could would are was were the and for'.split(
+    ' ',
+  ),
+);
+
+/** The words of a question that are looked for: those about the talk and the answer are left out, unless hardly any would be left. */
 export function searchedText(question: string): string {
-  if (!asksForOverview(question)) return question;
-  const about = question.replaceAll(ABOUT_THE_ANSWER, ' ').replaceAll(/\s+/g, ' ').trim();
-  return (about.match(/\p{L}{3,}/gu) ?? []).length >= 2 ? about : question;
+  const about = question.replaceAll(asksForOverview(question) ? ABOUT_THE_ANSWER : TELLING, ' ');
+  const words = about.replaceAll(/\s+/g, ' ').trim();
+  const left = (words.match(/\p{L}{3,}/gu) ?? []).filter((word) => !ASKING.has(word.toLowerCase()));
+  return left.length >= LEAST_LEFT ? words : question;
 }
 
 const OVERVIEW =
@@ -17,4 +35,19 @@ const OVERVIEW =
 /** Whether it asks for many things that were said at different times, rather than for one. */
 export function asksForOverview(question: string): boolean {
   return OVERVIEW.test(question);
+}
+
+const OF_THE_PAST =
+  /\b(?:(?:did|have|has|had|was|were)\s+(?:i|we|you|the user|my|our)|(?:i|you|we)(?:['’](?:ve|d))?\s+(?:have\s+|had\s+)?(?:said|told|mentioned|discussed|brought|talked|decided|planned|outlined|described|agreed|asked|used|done|been|made)|our (?:conversation|chat|discussion)s?)\b/i;
+
+/** Whether it asks for what was said or done, rather than for something new to be said. */
+export function asksForPast(question: string): boolean {
+  return OF_THE_PAST.test(question) || asksForOverview(question);
+}
+
+const OF_A_BEGINNING = /\b(?:first|original(?:ly)?|initial(?:ly)?|before|previous(?:ly)?|formerly|earlier|used to)\b/i;
+
+/** Whether it asks for how things were before they changed. */
+export function asksForBefore(question: string): boolean {
+  return OF_A_BEGINNING.test(question);
 }

@@ -2,41 +2,13 @@
  * Which memories answer a question: a weighted sum of signals, each from 0 to 1. Not a fusion of ranks: an embedding that is
  * weak on conversations would then outvote words that fit (docs/memory.md has the figures).
  */
-import { readMetadata, type MemoryType } from './entry.ts';
-import { asksForOverview } from './question.ts';
+import { timeOf, type Candidate, type Ranked } from './candidate.ts';
+import { newestFirst } from './newest-first.ts';
+import { asksForBefore, asksForOverview, asksForPast } from './question.ts';
 import { readSaid } from './said.ts';
 import { resolveTime, type TimeSpan } from './time-expressions.ts';
+import { RECALL_WEIGHTS, type Signal, type Weights } from './weights.ts';
 import { entitiesOf, wordsOf } from './words.ts';
-
-/** The only place where weights are. Those of the signals that conversations have were fitted on one (docs/memory.md, "Figures"). */
-export const RECALL_WEIGHTS = {
-  /** Words of the question in the entry (BM25), of what would fit best. */
-  lexical: 1,
-  /** Words of the question in one sentence of it. */
-  passage: 0.15,
-  /** Cosine of question and entry. */
-  vector: 0.4,
-  /** Names and numbers of the question that the entry has. */
-  entity: 0.05,
-  /** The entry was said by the one whom the question asks about, or names. */
-  role: 0.1,
-  /** It says how the user wants to be answered: no similarity finds that. */
-  standing: 0.45,
-  /** The user has said it: people say what there is to remember, and answers repeat it. */
-  said: 0.15,
-  /** It was said at the time that the question names. */
-  time: 0.15,
-  /** The entries before and after it in its conversation fit. */
-  neighbourhood: 0.4,
-  /** The best entries of its conversation fit. */
-  session: 0.5,
-  /** It is new: of two that contradict each other the newer one comes first. */
-  recency: 0.01,
-  importance: 0.05,
-} as const;
-
-export type Signal = keyof typeof RECALL_WEIGHTS;
-export type Weights = Readonly<Record<Signal, number>>;
 
 /** BM25: saturation of a word's count, and how much a long text counts for less. Short messages of users hold more than long answers. */
 export const BM25 = { k1: 5, b: 1 } as const;
@@ -47,44 +19,10 @@ const HALF_LEXICAL = 0.5;
 const RECENCY_HALF_LIFE_DAYS = 30;
 const DAY_MS = 86_400_000;
 
-export interface Candidate {
-  id: string;
-  content: string;
-  memory_type: MemoryType;
-  /** The conversation that it belongs to. */
-  thread_id: string | null;
-  importance: number;
-  metadata: Readonly<Record<string, unknown>>;
-  created_at: Date;
-  valid_from: Date | null;
-  /** BM25 as a share of an entry of middling length with each word once; 0 where no word fits. */
-  lexical: number;
-  /** The share that the best of its sentences has of the question's words. */
-  passage: number;
-  /** Undefined where the entry has no vector yet. */
-  cosine: number | undefined;
-  /** The entries before and after it in its conversation, as far as they are candidates. */
-  neighbours: readonly Neighbour[];
-}
-
-export interface Neighbour {
-  id: string;
-  /** 1 for the next one, before or after. */
-  steps: number;
-}
-
 export interface Question {
   text: string;
   /** When it is asked. */
   at: Date;
-}
-
-export interface Ranked<C extends Candidate = Candidate> {
-  entry: C;
-  /** From 0 to 1. */
-  score: number;
-  /** What each signal has added to the score, the largest first; those that added nothing are left out. */
-  why: Partial<Record<Signal, number>>;
 }
 
 /** Candidates by their score, best first; of two with one score the newer. Those that only time speaks for are left out. */
@@ -100,10 +38,9 @@ export function rank<C extends Candidate>(
   const sessions = sessionsOf(candidates, bases);
   const most = mostOf(asked, own, weights);
   const ranked = own.map(({ candidate, signals }): Ranked<C> => {
-    const around = candidate.neighbours.map(({ id, steps }) => (bases.get(id) ?? 0) * STEP ** (steps - 1));
     const all = {
       ...signals,
-      neighbourhood: Math.max(0, ...around),
+      neighbourhood: neighbourhoodOf(candidate, bases),
       session: candidate.thread_id === null ? 0 : (sessions.get(candidate.thread_id) ?? 0),
     };
     return { entry: candidate, ...summed(all, { weights, most }) };
@@ -111,7 +48,15 @@ export function rank<C extends Candidate>(
   const sorted = ranked
     .filter(({ entry, why }) => speaksFor(entry, why))
     .toSorted((a, b) => b.score - a.score || timeOf(b.entry) - timeOf(a.entry) || (a.entry.id < b.entry.id ? 1 : -1));
-  return asked.isOverview ? spread(sorted) : sorted;
+  if (asked.isOverview) return spread(sorted);
+  return asked.span || asksForBefore(asked.text) ? sorted : newestFirst(sorted);
+}
+
+/** Half of it is the best of the neighbours, half their mean, where those that are no candidates count nothing. */
+function neighbourhoodOf({ neighbours }: Candidate, bases: ReadonlyMap<string, number>): number {
+  const around = neighbours.map(({ id, steps }) => (bases.get(id) ?? 0) * STEP ** (steps - 1));
+  const mean = around.reduce((sum, each) => sum + each, 0) / AROUND;
+  return (Math.max(0, ...around) + Math.min(1, mean)) / 2;
 }
 
 /** What is the second of its conversation counts for less, the third for less again: an overview has something of each. */
@@ -131,6 +76,10 @@ const SPREAD = 0.97;
 
 /** What each further step to a neighbour counts, of the one before it. */
 const STEP = 0.85;
+/** So many are looked at before an entry, and after it. */
+export const NEIGHBOUR_STEPS = 3;
+/** What all neighbours count that an entry can have. */
+const AROUND = 2 * Array.from({ length: NEIGHBOUR_STEPS }, (_, steps) => STEP ** steps).reduce((a, b) => a + b);
 
 /** Signals that say that an entry has to do with the question. */
 const SPEAKING: readonly Signal[] = ['lexical', 'entity', 'time', 'neighbourhood'];
@@ -142,6 +91,8 @@ function speaksFor({ cosine }: Candidate, why: Ranked['why']): boolean {
 
 interface Asked extends Question {
   isOverview: boolean;
+  /** It asks for what was said or done: how to answer hardly matters then. */
+  isOfPast: boolean;
   words: ReadonlySet<string>;
   entities: readonly string[];
   span: TimeSpan | undefined;
@@ -153,6 +104,7 @@ function readQuestion(question: Question): Asked {
   return {
     ...question,
     isOverview: asksForOverview(question.text),
+    isOfPast: asksForPast(question.text),
     words,
     entities: entitiesOf(question.text),
     span: resolveTime(question.text, question.at),
@@ -165,6 +117,9 @@ const INSTRUCTION =
 const PREFERENCE = /\bI (?:really |strongly |usually |generally |would )*prefer\b/i;
 /** What a preference counts of an instruction: people prefer something in passing. */
 const PREFERRED = 0.55;
+
+/** What it counts how to answer, where a question asks for what was said or done. */
+const STANDING_IN_PAST = 0.3;
 
 /** Whether it says how its writer wants to be answered. */
 export function standingSignal(text: string): number {
@@ -194,7 +149,7 @@ function ownSignals(asked: Asked, candidate: Candidate, middling: number): Signa
     passage: clamp(candidate.passage),
     vector: clamp(candidate.cosine ?? middling),
     entity: entitySignal(asked, candidate.content),
-    standing: role === 'assistant' ? 0 : standingSignal(text),
+    standing: role === 'assistant' ? 0 : standingSignal(text) * (asked.isOfPast ? STANDING_IN_PAST : 1),
     said: role === 'user' ? 1 : 0,
     role: (asked.role !== undefined && role === asked.role) || isNamed(asked, speaker) ? 1 : 0,
     time: asked.span ? timeSignal(asked.span, timeOf(candidate)) : 0,
@@ -221,15 +176,6 @@ function timeSignal({ from, to }: TimeSpan, at: number): number {
   const lengths = outside / (to.getTime() - from.getTime());
   if (lengths === 0) return 1;
   return lengths > 4 ? 0 : 2 ** -(lengths + 1);
-}
-
-/** When it was said or happened, in ms. */
-export function timeOf({
-  metadata,
-  valid_from,
-  created_at,
-}: Pick<Candidate, 'metadata' | 'valid_from' | 'created_at'>): number {
-  return (readMetadata(metadata).occurredAt ?? valid_from ?? created_at).getTime();
 }
 
 /** What the question and the entry alone say, of what they could: it is what neighbours are judged by. */

@@ -1,5 +1,6 @@
 /** Whether a fact holds at a time: one that does not is recalled with that mark, and after those that do. Pure. */
-import type { Candidate, Question, Ranked, Signal } from './ranking.ts';
+import type { Candidate, Ranked, Reason } from './candidate.ts';
+import type { Question } from './ranking.ts';
 import { resolveTime, type TimeSpan } from './time-expressions.ts';
 
 /** `ended`: it was true once; `not_yet`: it is to be true later. */
@@ -20,7 +21,7 @@ export function validityOf(times: ValidTimes, at: Date): Validity {
 }
 
 /** Why an entry was found; `validity` takes from the score what the signals have added. */
-export type Reasons = Partial<Record<Signal | 'validity', number>>;
+export type Reasons = Partial<Record<Reason | 'validity', number>>;
 
 /**
  * Puts what holds before what does not and is worth no more: that has a tenth of its score less. What has held at a time that the

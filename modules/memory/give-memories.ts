@@ -1,7 +1,7 @@
 /** What a turn is given of its agent's memory, as `memory_config` says. */
 import { memorySettings, type AgentDefinition, type MemorySettings } from '../../core/definition.ts';
 import { isTrusted } from '../../core/memory/entry.ts';
-import { timeOf } from '../../core/memory/ranking.ts';
+import { timeOf } from '../../core/memory/candidate.ts';
 import type { GivenMemory } from '../../core/memory/prompt.ts';
 import type { ValidTimes, Validity } from '../../core/memory/validity.ts';
 import { listProfile, type Owners } from '../../db/memory-search.ts';

@@ -1,6 +1,7 @@
 /** Recall: one function behind the API, the built-in tool and the context of every turn. */
 import { searchedText } from '../../core/memory/question.ts';
-import { rank, type Ranked } from '../../core/memory/ranking.ts';
+import type { Ranked } from '../../core/memory/candidate.ts';
+import { rank } from '../../core/memory/ranking.ts';
 import { putCurrentFirst, validityOf, type Reasons, type Validity } from '../../core/memory/validity.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { countAccesses, type MemoryUse } from '../../db/memory-entries.ts';

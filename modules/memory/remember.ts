@@ -2,7 +2,7 @@
 import { isTrusted, type MemoryType } from '../../core/memory/entry.ts';
 import { junkRuleOf, type JunkRule } from '../../core/memory/junk.ts';
 import { memorySettings, type AgentDefinition } from '../../core/definition.ts';
-import { timeOf } from '../../core/memory/ranking.ts';
+import { timeOf } from '../../core/memory/candidate.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';

@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { readMetadata } from '../../../core/memory/entry.ts';
 import { readSaid } from '../../../core/memory/said.ts';
-import { passageSignal } from '../../../core/memory/passage.ts';
-import { rank, RECALL_WEIGHTS, type Candidate } from '../../../core/memory/ranking.ts';
+import { readPassage } from '../../../core/memory/passage.ts';
+import type { Candidate } from '../../../core/memory/candidate.ts';
+import { searchedText } from '../../../core/memory/question.ts';
+import { rank } from '../../../core/memory/ranking.ts';
+import { RECALL_WEIGHTS } from '../../../core/memory/weights.ts';
 
 const AT = new Date('2026-03-18T12:00:00Z');
 const DAY_MS = 86_400_000;
@@ -20,6 +23,7 @@ function candidate(id: string, over: Partial<Candidate> = {}): Candidate {
     valid_from: null,
     lexical: 0,
     passage: 0,
+    words: new Map(),
     cosine: undefined,
     neighbours: [],
     ...over,
@@ -30,6 +34,8 @@ const order = (text: string, candidates: Candidate[]) =>
   rank({ text, at: AT }, candidates).map(({ entry }) => entry.id);
 
 describe('the ranking of memories', () => {
+  const signal = fc.double({ min: 0, max: 1, noNaN: true });
+
   it('puts words that fit before a meaning that is near', () => {
     const words = candidate('words', { lexical: 0.8, cosine: 0.3 });
     const meaning = candidate('meaning', { lexical: 0.1, cosine: 0.9 });
@@ -99,10 +105,10 @@ describe('the ranking of memories', () => {
 
   it('prefers an entry that has the words of the question in one sentence', () => {
     const words = new Map([['deploy', 2], ['deadlin', 1], ['studi', 1]]); // prettier-ignore
-    assert.equal(passageSignal('We deployed it. The deadline is near.', words), 0.5);
-    assert.equal(passageSignal('The deadline of the deployment study is near.', words), 1);
-    assert.equal(passageSignal('Redeploy. ```deploy```', words), 0);
-    assert.equal(passageSignal('', new Map()), 0);
+    assert.equal(readPassage('We deployed it. The deadline is near.', words).share, 0.5);
+    assert.equal(readPassage('The deadline of the deployment study is near.', words).share, 1);
+    assert.equal(readPassage('Redeploy. ```deploy```', words).share, 0);
+    assert.equal(readPassage('', new Map()).share, 0);
     const both = [candidate('far', { lexical: 0.5 }), candidate('near', { lexical: 0.5, passage: 0.8 })];
     assert.deepEqual(order('When is the deadline?', both), ['near', 'far']);
   });
@@ -116,6 +122,95 @@ describe('the ranking of memories', () => {
     assert.deepEqual(order('how long does it take', found), ['question', 'answer', 'elsewhere']);
   });
 
+  it('lifts what many good hits stand around more than what one stands beside', () => {
+    const good = ['a', 'b', 'c'].map((id) => candidate(id, { thread_id: 't', lexical: 0.9 }));
+    const between = good.map(({ id }, at) => ({ id, steps: at + 1 }));
+    const found = [
+      ...good,
+      candidate('between', { thread_id: 't', lexical: 0.1, neighbours: between }),
+      candidate('beside', { thread_id: 't', lexical: 0.1, neighbours: between.slice(0, 1) }),
+    ];
+    assert.deepEqual(order('how long does it take', found).slice(-2), ['between', 'beside']);
+  });
+
+  it('weighs how to answer less where a question asks for what was said', () => {
+    const found = [
+      candidate('instruction', { content: 'Always name the tools.', lexical: 0.2, metadata: { role: 'user' } }),
+      candidate('statement', { content: 'The tools are in the shed.', lexical: 0.9, metadata: { role: 'user' } }),
+    ];
+    assert.deepEqual(order('How do I sharpen the tools?', found), ['instruction', 'statement']);
+    assert.deepEqual(order('Where did I say that the tools are?', found), ['statement', 'instruction']);
+  });
+
+  it('looks for what a question is about, not for the words that it is asked with', () => {
+    const looked = (question: string) => searchedText(question).replaceAll(/\s+/g, ' ');
+    assert.equal(looked('What profession did I mention I work in?'), 'What profession did I work in?');
+    assert.equal(looked('Can you help me plan a trip?'), 'Can me plan a trip?');
+    assert.equal(looked('What did you recommend?'), 'What did you recommend?', 'hardly a word would be left');
+    assert.equal(looked('Who helped Ada?'), 'Who helped Ada?');
+  });
+
+  describe('of hits that say different things of one subject', () => {
+    const day = (n: number) => new Date(AT.getTime() - n * DAY_MS);
+    const words = new Map([['deadlin', 2]]);
+    const old = { content: 'The deadline is in May.', lexical: 0.9, words, created_at: day(9) };
+    const young = { content: 'The deadline was moved, sadly.', lexical: 0.8, words, created_at: day(2) };
+    const both = (over: Partial<Candidate> = {}) => [candidate('old', old), candidate('young', { ...young, ...over })];
+
+    it('puts the newer one first where it tells of a change, and says so', () => {
+      const [first, second] = rank({ text: 'When is the deadline?', at: AT }, both());
+      assert.deepEqual([first?.entry.id, second?.entry.id, first?.score], ['young', 'old', second?.score]);
+      const sum = Object.values(first?.why ?? {}).reduce((total, part) => total + part, 0);
+      assert.ok((first?.why.change ?? 0) > 0 && Math.abs(sum - (first?.score ?? 0)) < 0.001);
+    });
+
+    it('leaves them where the older one is asked for, or the newer is of something else', () => {
+      assert.deepEqual(order('When was the deadline originally?', both()), ['old', 'young']);
+      for (const over of [
+        { words: new Map([['shop', 2]]) },
+        { lexical: 0.1 },
+        { created_at: day(20) },
+        { content: 'The deadline holds.' },
+        { metadata: { role: 'assistant' } },
+      ])
+        assert.deepEqual(order('When is the deadline?', both(over)), ['old', 'young'], JSON.stringify(over));
+    });
+
+    it('puts one that contradicts an older one before it, however much better that one fits', () => {
+      const found = [
+        candidate('old', { ...old, content: 'The deadline is on May 3.' }),
+        candidate('young', { ...young, content: 'The deadline is on May 9.', lexical: 0.2, words: new Map() }),
+      ];
+      assert.deepEqual(order('When is the deadline?', found), ['young', 'old']);
+    });
+
+    const texts = ['The price is 4 now.', 'The price is 5.', 'The price is 6.', 'The price was raised.', 'It rains.'];
+    it('keeps every hit, once, with falling scores', () => {
+      const hits = fc.array(fc.record({ text: fc.constantFrom(...texts), lexical: signal, age: fc.nat(40) }), {
+        maxLength: 15,
+      });
+      fc.assert(
+        fc.property(hits, (list) => {
+          const of = list.map(({ text: content, lexical, age }, at) =>
+            candidate(`c${at}`, {
+              content,
+              lexical: 0.01 + lexical,
+              created_at: day(age),
+              words: new Map([['price', 1]]),
+            }),
+          );
+          const ranked = rank({ text: 'What is the price?', at: AT }, of);
+          assert.deepEqual(ranked.map(({ entry }) => entry.id).toSorted(), of.map(({ id }) => id).toSorted());
+          const scores = ranked.map(({ score }) => score);
+          assert.deepEqual(
+            scores,
+            scores.toSorted((a, b) => b - a),
+          );
+        }),
+      );
+    });
+  });
+
   it('says of each hit what has found it, and the parts make the score', () => {
     const [hit] = rank({ text: 'coffee', at: AT }, [candidate('a', { lexical: 0.9, cosine: 0.4 })]);
     assert.deepEqual(Object.keys(hit?.why ?? {}).slice(0, 2), ['lexical', 'vector']);
@@ -127,7 +222,6 @@ describe('the ranking of memories', () => {
     assert.deepEqual(order('coffee', [candidate('a', { importance: 1 })]), []);
   });
 
-  const signal = fc.double({ min: 0, max: 1, noNaN: true });
   const candidates = fc
     .array(
       fc.record({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { renderMemories } from '../../../core/memory/prompt.ts';
-import type { Candidate, Ranked } from '../../../core/memory/ranking.ts';
+import type { Candidate, Ranked } from '../../../core/memory/candidate.ts';
 import { putCurrentFirst, validityOf, type ValidTimes } from '../../../core/memory/validity.ts';
 
 const AT = new Date('2026-03-18T12:00:00Z');
@@ -10,7 +10,7 @@ const times = (from: string | null, to: string | null): ValidTimes => ({ valid_f
 
 function hit(id: string, score: number, valid = times(null, null)): Ranked<Candidate & ValidTimes> {
   const entry = { id, content: id, memory_type: 'SEMANTIC' as const, thread_id: null, importance: 0.5, metadata: {} };
-  const signals = { created_at: AT, lexical: 0.5, passage: 0, cosine: undefined, neighbours: [] };
+  const signals = { created_at: AT, lexical: 0.5, passage: 0, words: new Map(), cosine: undefined, neighbours: [] };
   return { entry: { ...entry, ...signals, ...valid }, score, why: { lexical: score } };
 }
 const ENDED = times('2020-01-01', '2026-01-01');

@@ -163,11 +163,12 @@ export async function findCarried(
 ): Promise<Carried> {
   const [start] = await tx.query<{ seq: number; state: Carrying }>(
     `select seq, jsonb_build_object('calibration', state->'calibration', 'containerId', state->'containerId',
+         'steered', state->'steered',
          'modelCall', state->'modelCall') as state
        from checkpoints where run_id = $1 and ($2::int is null or (state->>'steps')::int < $2) order by seq desc limit 1`,
     [runId, beforeStep ?? null],
   );
-  const [first] = await tx.query<{ payload: { calibration?: Calibration; container_id?: string } }>(
+  const [first] = await tx.query<{ payload: { calibration?: Calibration; container_id?: string; steered?: number[] } }>(
     `select payload from run_events where run_id = $1 and seq = 1`,
     [runId],
   );
@@ -176,8 +177,8 @@ export async function findCarried(
        and ($4::int is null or step < $4) order by seq`,
     [runId, start?.seq ?? 1, CARRYING, beforeStep ?? null],
   );
-  const { calibration, container_id: containerId } = first?.payload ?? {};
-  const known = start ? definedOf(start.state) : { calibration, containerId };
+  const { calibration, container_id: containerId, steered } = first?.payload ?? {};
+  const known = start ? definedOf(start.state) : { calibration, containerId, steered };
   return carriedAfter(known, events);
 }
 

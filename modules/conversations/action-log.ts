@@ -8,7 +8,7 @@ import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import { listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
 import { findContextAt } from '../../db/replay.ts';
 import { requireRun, type RunPath } from '../runs/read-runs.ts';
-import { messagesFor, setAside, summaryMessage } from '../run-log/conversation.ts';
+import { messagesFor, setAside, summaryMessage, withoutEmptyAnswers } from '../run-log/conversation.ts';
 import { ACTION_TYPES, actionsOf, type Action, type ActionType } from './actions.ts';
 
 export { ACTION_TYPES };
@@ -84,5 +84,5 @@ async function readSnapshot(tx: Tx, runId: string, event: LoggedEvent): Promise<
   const rows = await readMessages(tx, runId, { length, shownBytes: LIMITS.shownOutputBytes });
   const kept = setAside(rows, compaction).filter(({ ordinal }) => ordinal >= firstKept);
   const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
-  return [...summary, ...messagesFor(kept, Number.POSITIVE_INFINITY).messages];
+  return [...summary, ...withoutEmptyAnswers(messagesFor(kept, Number.POSITIVE_INFINITY).messages)];
 }

@@ -2,7 +2,7 @@
 import { percentOf, type Calibration } from '../../../core/calibration.ts';
 import type { Compaction } from '../../../core/compaction.ts';
 import { chooseExamples } from '../../../core/choose-examples.ts';
-import { isProviderBlock, textOf, type Message } from '../../../core/content.ts';
+import { textOf, type Message } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
@@ -23,6 +23,7 @@ import {
   messagesFor,
   setAside,
   summaryMessage,
+  withoutEmptyAnswers,
   type FittedMessages,
   type LeftOut,
 } from '../../run-log/conversation.ts';
@@ -48,6 +49,8 @@ export interface RequestSource {
   messages: readonly MessageRow[];
   /** Messages before these that no model is sent. */
   before?: LeftOut;
+  /** Places of messages that came in the middle of a turn. */
+  steered?: readonly number[] | undefined;
   /** What takes the place of the beginning of the conversation. */
   compaction?: Compaction | undefined;
   /** What the turn was given of its agent's memory: it stands before the words of the message at that place. */
@@ -72,7 +75,7 @@ interface Driven {
   log: {
     messages: readonly MessageRow[];
     before?: LeftOut;
-    state: Pick<RunState, 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph'>;
+    state: Pick<RunState, 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph' | 'steered'>;
   };
   memory?: (RequestSource['memory'] & { turnId: string }) | undefined;
   run: Pick<RunRow, 'pinned'>;
@@ -84,8 +87,8 @@ export function sourceOf(driven: Driven): RequestSource {
   const tools = offeredTools(driven);
   const prompt = promptOf(driven);
   const { messages, before, state } = log;
-  const { compaction, containerId, calibration } = state;
-  const about = { compaction, containerId, calibration, limits: run.pinned.limits };
+  const { compaction, containerId, calibration, steered } = state;
+  const about = { compaction, containerId, calibration, steered, limits: run.pinned.limits };
   const source = { definition, tools, prompt, messages, ...about, ...(before && { before }) };
   return memory && memory.turnId === state.turn?.id ? { ...source, memory } : source;
 }
@@ -135,9 +138,9 @@ export function buildRequest(source: RequestSource, { toolChoice, ...asked }: As
 /** The part of the conversation that a model with such a window is sent. */
 export function fitContext(source: RequestSource, asked: AskedWindow): FittedContext {
   const room = roomFor(source, asked);
-  const { messages, compaction, memory, before = { messages: 0, tokens: 0 } } = source;
+  const { messages, compaction, memory, steered, before = { messages: 0, tokens: 0 } } = source;
   if (!compaction) {
-    const fitted = messagesFor(messages, room.budget, before);
+    const fitted = messagesFor(messages, room.budget, { before, steered });
     return { ...fitted, messages: withMemory(fitted, memory), room };
   }
   const summary = compaction.summary === undefined ? [] : [summaryMessage(compaction.summary)];
@@ -148,7 +151,7 @@ export function fitContext(source: RequestSource, asked: AskedWindow): FittedCon
     messages: before.messages + skipped.length,
     tokens: before.tokens + messagesFor(skipped, Number.POSITIVE_INFINITY).tokens,
   };
-  const fitted = messagesFor(kept, room.budget - summaryTokens, leftOut);
+  const fitted = messagesFor(kept, room.budget - summaryTokens, { before: leftOut, steered });
   const sent = [...summary, ...withMemory(fitted, memory)];
   return { ...fitted, messages: sent, tokens: fitted.tokens + summaryTokens, room };
 }
@@ -202,19 +205,6 @@ function fixedTokens({ definition, tools }: Pick<RequestSource, 'definition' | '
   fixed.set(tools, tokens);
   return tokens;
 }
-
-/** Providers refuse answers without content. After one the model is told, or it would only repeat it. */
-function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
-  const isEmpty = ({ role, content }: Message) =>
-    role === 'assistant' &&
-    textOf(content).trim() === '' &&
-    !content.some((block) => block.type === 'tool_use' || isProviderBlock(block));
-  const last = messages.at(-1);
-  const kept = messages.filter((message) => !isEmpty(message));
-  return last && isEmpty(last) ? [...kept, { role: 'user', content: [{ type: 'text', text: EMPTY_ANSWER }] }] : kept;
-}
-
-const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
 /** The system prompt, that of the node, and the tools by their categories where there are several. */
 function systemOf(

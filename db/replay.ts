@@ -155,6 +155,19 @@ export async function findContextAt(
   return { compaction: found, firstKept: rows[0]?.payload.first_kept_ordinal ?? found?.first_kept_ordinal ?? 0 };
 }
 
+/** What the turn of an event had been given of its agent's memory before it. */
+export async function findGivenMemories(
+  tx: Tx,
+  runId: string,
+  { turn_id: turnId, seq }: { turn_id: string | null; seq: number },
+): Promise<{ entries: GivenMemory[]; ordinal: number } | undefined> {
+  const [row] = await tx.query<{ payload: { entries: GivenMemory[]; ordinal: number } }>(
+    `select payload from run_events where run_id = $1 and turn_id = $2 and seq < $3 and type = 'memory.retrieved' order by seq desc limit 1`,
+    [runId, turnId, seq],
+  );
+  return row?.payload;
+}
+
 /** What a run hands on to the next one of its thread; or what it had before a step. */
 export async function findCarried(
   tx: Tx,

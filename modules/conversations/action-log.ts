@@ -6,9 +6,10 @@ import type { Tx } from '../../db/database.ts';
 import { readMessages } from '../../db/checkpoints.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import { listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
-import { findContextAt } from '../../db/replay.ts';
+import { renderMemories } from '../../core/memory/prompt.ts';
+import { findContextAt, findGivenMemories } from '../../db/replay.ts';
 import { requireRun, type RunPath } from '../runs/read-runs.ts';
-import { messagesFor, setAside, summaryMessage, withoutEmptyAnswers } from '../run-log/conversation.ts';
+import { messagesFor, setAside, summaryMessage, withMemory, withoutEmptyAnswers } from '../run-log/conversation.ts';
 import { ACTION_TYPES, actionsOf, type Action, type ActionType } from './actions.ts';
 
 export { ACTION_TYPES };
@@ -84,5 +85,10 @@ async function readSnapshot(tx: Tx, runId: string, event: LoggedEvent): Promise<
   const rows = await readMessages(tx, runId, { length, shownBytes: LIMITS.shownOutputBytes });
   const kept = setAside(rows, compaction).filter(({ ordinal }) => ordinal >= firstKept);
   const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
-  return [...summary, ...withoutEmptyAnswers(messagesFor(kept, Number.POSITIVE_INFINITY).messages)];
+  const { messages } = messagesFor(kept, Number.POSITIVE_INFINITY);
+  // Drover's own calls are given none.
+  const isOwn = typeof (event.payload as { tool_choice: unknown }).tool_choice === 'object';
+  const given = isOwn ? undefined : await findGivenMemories(tx, runId, event);
+  const memory = given && { ordinal: given.ordinal, text: renderMemories(given.entries) };
+  return [...summary, ...withoutEmptyAnswers(withMemory({ messages, dropped: kept[0]?.ordinal ?? 0 }, memory))];
 }

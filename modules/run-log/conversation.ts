@@ -93,6 +93,23 @@ export function summaryMessage(summary: string): Message {
   return { role: 'user', content: [{ type: 'text', text }] };
 }
 
+/** What a turn was given of its agent's memory: it stands before the words of the message at that place. */
+export interface GivenText {
+  ordinal: number;
+  text: string | undefined;
+}
+
+/** The turn's memories before the words of its first message, which is never left out; `dropped` messages come before those given. */
+export function withMemory(
+  { messages, dropped }: Pick<FittedMessages, 'messages' | 'dropped'>,
+  memory: GivenText | null | undefined,
+): Message[] {
+  const index = (memory?.ordinal ?? 0) - dropped;
+  const first = messages[index];
+  if (memory?.text === undefined || first?.role !== 'user') return messages;
+  return messages.with(index, { ...first, content: [{ type: 'text', text: memory.text }, ...first.content] });
+}
+
 /** Providers refuse answers without content. After one the model is told, or it would only repeat it. */
 export function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
   const isEmpty = ({ role, content }: Message) =>

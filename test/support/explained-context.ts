@@ -3,11 +3,19 @@ import assert from 'node:assert/strict';
 import { percentOf } from '../../core/calibration.ts';
 import type { Message } from '../../core/content.ts';
 import type { RunEvent } from '../../core/events.ts';
+import { renderMemories } from '../../core/memory/prompt.ts';
 import { fold, type RunState } from '../../core/state.ts';
 import type { MessageRow } from '../../db/claim-run.ts';
 import { anthropicParams } from '../../llm/anthropic-request.ts';
 import { estimateMessages } from '../../llm/estimate-tokens.ts';
-import { messagesFor, setAside, summaryMessage, withoutEmptyAnswers } from '../../modules/run-log/conversation.ts';
+import {
+  type GivenText,
+  messagesFor,
+  setAside,
+  summaryMessage,
+  withMemory,
+  withoutEmptyAnswers,
+} from '../../modules/run-log/conversation.ts';
 import type { AnthropicRequest } from './fake-anthropic.ts';
 
 /** One model call of a run, as its events have it. */
@@ -32,13 +40,17 @@ export function explain(log: readonly RunEvent[], rows: readonly MessageRow[], l
   const calls: ExplainedCall[] = [];
   let state: RunState | null = null;
   let called: Called | undefined;
+  let given: GivenText | undefined;
   for (const event of log) {
+    if (event.type === 'turn.started') given = undefined;
+    if (event.type === 'memory.retrieved')
+      given = { ordinal: event.payload.ordinal, text: renderMemories(event.payload.entries) };
     if (event.type === 'model.called' && typeof event.payload.tool_choice !== 'object') called = event.payload;
     if (event.type === 'model.responded' && event.payload.tool === undefined && state && called) {
       const { provider, model, estimated_tokens: estimated } = called;
       const budget = Math.floor((limit * 100) / percentOf(state.calibration, `${provider}/${model}`));
       const { firstKept = 0, turn } = state;
-      const at = { firstKept, turnFrom: turn?.from ?? 0, estimated, budget, ...sentIn(state, rows) };
+      const at = { firstKept, turnFrom: turn?.from ?? 0, estimated, budget, ...sentIn(state, rows, given) };
       calls.push({ ...at, isRecorded: event.payload.recorded === true });
     }
     state = fold(state, event);
@@ -46,12 +58,19 @@ export function explain(log: readonly RunEvent[], rows: readonly MessageRow[], l
   return calls;
 }
 
-function sentIn({ compaction, firstKept = 0, length }: RunState, rows: readonly MessageRow[]) {
+function sentIn(
+  { compaction, firstKept = 0, length }: RunState,
+  rows: readonly MessageRow[],
+  given: GivenText | undefined,
+) {
   const kept = setAside(rows.slice(0, length), compaction).filter(({ ordinal }) => ordinal >= firstKept);
   const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
   const { messages } = messagesFor(kept, Number.POSITIVE_INFINITY);
   const tokens = estimateMessages([...summary, ...messages]);
-  return { messages: [...summary, ...withoutEmptyAnswers(messages)], tokens };
+  return {
+    messages: [...summary, ...withoutEmptyAnswers(withMemory({ messages, dropped: kept[0]?.ordinal ?? 0 }, given))],
+    tokens,
+  };
 }
 
 /** Where the turns of a run begin in its conversation; one that goes on with that of another run begins nowhere in it. */

@@ -2,7 +2,7 @@
 import { percentOf, type Calibration } from '../../../core/calibration.ts';
 import type { Compaction } from '../../../core/compaction.ts';
 import { chooseExamples } from '../../../core/choose-examples.ts';
-import { textOf, type Message } from '../../../core/content.ts';
+import { textOf } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
@@ -23,8 +23,10 @@ import {
   messagesFor,
   setAside,
   summaryMessage,
+  withMemory,
   withoutEmptyAnswers,
   type FittedMessages,
+  type GivenText,
   type LeftOut,
 } from '../../run-log/conversation.ts';
 
@@ -54,7 +56,7 @@ export interface RequestSource {
   /** What takes the place of the beginning of the conversation. */
   compaction?: Compaction | undefined;
   /** What the turn was given of its agent's memory: it stands before the words of the message at that place. */
-  memory?: { ordinal: number; text: string | undefined } | null | undefined;
+  memory?: GivenText | null | undefined;
   /** Absent in runs that an older build has created. */
   limits: PinnedLimits | undefined;
   /** The container that the provider's code ran in last. */
@@ -179,14 +181,6 @@ export function besideTokens(source: Pick<RequestSource, 'definition' | 'tools' 
 
 function memoryTokens({ memory }: Pick<RequestSource, 'memory'>): number {
   return memory?.text === undefined ? 0 : estimateTokens(memory.text);
-}
-
-/** The turn's memories before the words of its first message, which is never left out. */
-function withMemory({ messages, dropped }: FittedMessages, memory: RequestSource['memory']): Message[] {
-  const index = (memory?.ordinal ?? 0) - dropped;
-  const first = messages[index];
-  if (memory?.text === undefined || first?.role !== 'user') return messages;
-  return messages.with(index, { ...first, content: [{ type: 'text', text: memory.text }, ...first.content] });
 }
 
 function outputTokens({ definition, limits }: Pick<RequestSource, 'definition' | 'limits'>, window: number): number {

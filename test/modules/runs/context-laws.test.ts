@@ -14,6 +14,7 @@ import { filesTakenBy } from '../../../llm/files-taken.ts';
 import { readActions, type ActionPage } from '../../../modules/conversations/action-log.ts';
 import { fillFiles } from '../../../modules/files/model-content.ts';
 import { keepFile, writeContent } from '../../../modules/files/store-file.ts';
+import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
 import { postTurn } from '../../../modules/runs/post-turn.ts';
@@ -63,6 +64,8 @@ const conversation = fc.record({
   summary: fc.option(fc.integer({ min: 1, max: 200 }), { nil: undefined }),
   /** What the provider counts for 100 estimated tokens. */
   percent: fc.constantFrom(80, 130, 200),
+  /** What the agent remembers. */
+  memories: fc.array(fc.constantFrom('Lorem is no ipsum.', 'Ipsum comes after lorem.'), { maxLength: 2 }),
   turns: fc.array(turn, { minLength: 3, maxLength: 7 }),
   /** Where it is replayed from: a share of all places. */
   replayed: fc.double({ min: 0, max: 1, noNaN: true }),
@@ -84,7 +87,7 @@ describe('What a model is sent of a conversation', () => {
   });
 
   it('follows from the events alone, whole pairs and turns within its budget, also in a recorded replay', async () => {
-    const seen = { compacted: 0, cut: 0, steered: 0, replayed: 0 };
+    const seen = { compacted: 0, cut: 0, steered: 0, remembered: 0, replayed: 0 };
     const property = fc.asyncProperty(conversation, async (drawn) => {
       const runs = await talk(drawn);
       const requests = conversationRequests(engine.model).map(({ body }) => body);
@@ -106,6 +109,7 @@ describe('What a model is sent of a conversation', () => {
       const told = ((requests[0]?.['system'] ?? []) as { text: string }[]).map((block) => block.text).join('');
       assert.ok(told.includes(drawn.instructions.trim()), told);
       for (const { type } of logs.flat()) {
+        if (type === 'memory.retrieved') seen.remembered += 1;
         if (type === 'context.compacted') seen.compacted += 1;
         if (type === 'context.transformed') seen.cut += 1;
         if (type === 'message.dequeued') seen.steered += 1;
@@ -122,7 +126,7 @@ describe('What a model is sent of a conversation', () => {
   });
 
   /** Has the conversation, in as many runs as it takes. */
-  async function talk({ strategy, limit, instructions, summary, percent, turns }: Conversation) {
+  async function talk({ strategy, limit, instructions, summary, percent, memories, turns }: Conversation) {
     const answers: (() => Promise<AnthropicReply>)[] = [];
     engine.say(async (request) => {
       if (isOwnRequest(request)) {
@@ -137,9 +141,10 @@ describe('What a model is sent of a conversation', () => {
       name: newId(),
       system_prompt: instructions,
       llm_config: { default_model: MODEL },
-      memory_config: { short_term: { max_tokens: limit, strategy } },
+      memory_config: { short_term: { max_tokens: limit, strategy }, long_term: { enabled: true } },
       tools: ['json_query'],
     });
+    for (const content of memories) await remember(agent, content);
     const runs: string[] = [];
     let thread: string | undefined;
     for (const each of turns) {
@@ -162,6 +167,12 @@ describe('What a model is sent of a conversation', () => {
     }
     return runs;
   }
+
+  const remember = (agentId: string, content: string) => {
+    const { tenantId } = engine;
+    const row = toMemoryRow({ content, memory_type: 'SEMANTIC' }, { tenantId, agentId, origin: 'user' });
+    return engine.context.db.withTenant(tenantId, (tx) => addMemory(tx, row));
+  };
 
   const goOn = async () => text('and so on');
 

@@ -155,6 +155,23 @@ export async function findContextAt(
   return { compaction: found, firstKept: rows[0]?.payload.first_kept_ordinal ?? found?.first_kept_ordinal ?? 0 };
 }
 
+/** Length of the conversation that a model call was answered for: what its user has said after it was announced counts, too. */
+export async function findLengthSent(
+  tx: Tx,
+  runId: string,
+  called: { seq: number; payload: { length: number } },
+): Promise<number> {
+  const [row] = await tx.query<{ length: number | null }>(
+    `select max((payload->>'length')::int) as length from run_events
+     where run_id = $1 and seq > $2 and type = 'message.dequeued' and payload->>'as' = 'steer'
+       and seq < coalesce((select seq from run_events where run_id = $1 and seq > $2
+           and type in ('model.called', 'model.responded', 'turn.completed', 'turn.failed', 'turn.interrupted', 'turn.started')
+         order by seq limit 1), 2147483647)`,
+    [runId, called.seq],
+  );
+  return row?.length ?? called.payload.length;
+}
+
 /** What the turn of an event had been given of its agent's memory before it. */
 export async function findGivenMemories(
   tx: Tx,

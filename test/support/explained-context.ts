@@ -16,6 +16,8 @@ import {
   withMemory,
   withoutEmptyAnswers,
 } from '../../modules/run-log/conversation.ts';
+import { readActions, type ActionPage } from '../../modules/conversations/action-log.ts';
+import type { Engine } from './engine.ts';
 import type { AnthropicRequest } from './fake-anthropic.ts';
 
 /** One model call of a run, as its events have it. */
@@ -112,3 +114,17 @@ export function bytesOf(messages: readonly Message[]): string {
 
 /** The same of a request that was sent. */
 export const bytesSent = ({ messages }: Pick<AnthropicRequest, 'messages'>): string => JSON.stringify(messages);
+
+/** What the run log shows of what the model was sent in the calls of a run, as bytes, without Drover's own. */
+export async function snapshotsOf({ context, tenantId, caller }: Engine, run: string): Promise<string[]> {
+  const shown: string[] = [];
+  for (let after = 0; ;) {
+    const page: ActionPage = await context.db.withTenant(tenantId, (tx) =>
+      readActions(tx, caller, { path: { run }, after, limit: 200, snapshots: true }),
+    );
+    for (const { messages, data } of page.actions)
+      if (messages && typeof data['tool_choice'] !== 'object') shown.push(bytesOf(messages));
+    if (page.next === undefined) return shown;
+    after = page.next;
+  }
+}

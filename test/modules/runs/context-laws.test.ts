@@ -11,7 +11,6 @@ import { newId } from '../../../lib/new-id.ts';
 import { loadRun } from '../../../db/claim-run.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { filesTakenBy } from '../../../llm/files-taken.ts';
-import { readActions, type ActionPage } from '../../../modules/conversations/action-log.ts';
 import { fillFiles } from '../../../modules/files/model-content.ts';
 import { keepFile, writeContent } from '../../../modules/files/store-file.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
@@ -25,6 +24,7 @@ import {
   bytesOf,
   bytesSent,
   explain,
+  snapshotsOf,
   turnStarts,
   type ExplainedCall,
 } from '../../support/explained-context.ts';
@@ -97,7 +97,7 @@ describe('What a model is sent of a conversation', () => {
       for (const [at, run] of runs.entries()) {
         const explained = explain(logs[at] ?? [], await rowsOf(run), drawn.limit);
         const shown = explained.map(({ messages }) => bytesOf(messages));
-        assert.deepEqual(await snapshotsOf(run), shown, 'the run log shows what its events say');
+        assert.deepEqual(await snapshotsOf(engine, run), shown, 'the run log shows what its events say');
         calls.push(...explained);
       }
       assert.equal(calls.length, requests.length);
@@ -229,21 +229,6 @@ describe('What a model is sent of a conversation', () => {
     const taken = filesTakenBy(engine.context.models.resolve(MODEL));
     return fillFiles(engine.context, { tenantId: engine.tenantId, taken }, messages);
   };
-
-  /** What the run log shows of what the model was sent. */
-  async function snapshotsOf(run: string): Promise<string[]> {
-    const { tenantId, caller } = engine;
-    const shown: string[] = [];
-    for (let after = 0; ;) {
-      const page: ActionPage = await engine.context.db.withTenant(tenantId, (tx) =>
-        readActions(tx, caller, { path: { run }, after, limit: 200, snapshots: true }),
-      );
-      for (const { messages, data } of page.actions)
-        if (messages && typeof data['tool_choice'] !== 'object') shown.push(bytesOf(messages));
-      if (page.next === undefined) return shown;
-      after = page.next;
-    }
-  }
 
   /**
    * Replays a run from its record, from one of its places: its own events say the same bytes of each call, and no model is asked.

@@ -1,6 +1,6 @@
-/** The dashboard of a workspace with a million runs, of which the last thousand have not been added up yet. */
+/** The dashboard of a workspace with a million runs of a turn each, of which the last thousand have not been added up yet. */
 import pg from 'pg';
-import { readOwnUsage, readQueueStates, readUsage, countWaiting } from '../db/dashboard.ts';
+import { readOwnUsage, readQueueStates, readUsage, countWaiting, listFailedTurns } from '../db/dashboard.ts';
 import type { Tx } from '../db/database.ts';
 import { DEFAULT_TENANT_ID } from '../modules/tenants/bootstrap.ts';
 import { openDrover, type BenchDrover } from './drover.ts';
@@ -12,6 +12,12 @@ const AGENTS = 20;
 const DAYS = 365;
 const NOT_ADDED = 1000;
 const TIMES = 20;
+const PAGE = 50;
+/** Every fiftieth run has failed: those of two of the agents. */
+const FAILING = 'ddbc7d1c-462f-c801-5d64-c918e9ea8120';
+const NOBODY = '00000000-0000-4000-8000-000000000000';
+/** Tables with fewer rows are rightly read as a whole. */
+const LARGE_ROWS = 1000;
 
 /** Makes the runs and their sums by `insert … select`, and reads what each part of the dashboard shows. */
 export async function measureDashboard(services: Services): Promise<Figure[]> {
@@ -33,17 +39,46 @@ export async function measureDashboard(services: Services): Promise<Figure[]> {
       ["Drover's own calls of 30 days", (tx) => readOwnUsage(tx, range(30))],
       ['queues', (tx) => readQueueStates(tx, of.tenantId)],
       ['people who are waited for', (tx) => countWaiting(tx, of)],
+      ['errors, newest first', (tx) => listFailedTurns(tx, { ...of, limit: PAGE })],
+      ['errors of 30 days', (tx) => listFailedTurns(tx, { ...range(30), limit: PAGE })],
+      ['errors of an agent that has some', (tx) => listFailedTurns(tx, { ...of, agentId: FAILING, limit: PAGE })],
+      ['errors of an agent that has none', (tx) => listFailedTurns(tx, { ...of, agentId: NOBODY, limit: PAGE })],
     ];
     const figures: Figure[] = [];
     for (const [what, read] of parts) {
       const value = await medianMs(drover, read);
       figures.push({ part: 'dashboard', what: `${what}, of ${RUNS} runs`, value, unit: 'ms', goal: '< 50' });
     }
+    const whole = await readAsAWhole(drover, parts);
+    figures.push({ part: 'dashboard', what: 'tables read as a whole', value: whole, unit: '', goal: '0' });
     return figures;
   } finally {
     await client.end();
     await drover.close();
   }
+}
+
+/** Large tables that the plans of all parts read from their first row to their last; throws with such a plan. */
+async function readAsAWhole(
+  { context: { db } }: BenchDrover,
+  parts: readonly [what: string, read: (tx: Tx) => Promise<unknown>][],
+): Promise<number> {
+  for (const [what, read] of parts) {
+    const plans: string[] = [];
+    await db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
+      const query = async (sql: string, values?: readonly unknown[]) => {
+        const lines = await tx.query<{ 'QUERY PLAN': string }>(`explain ${sql}`, values);
+        plans.push(lines.map((line) => line['QUERY PLAN']).join('\n'));
+        return [];
+      };
+      await read({ ...tx, query });
+    });
+    for (const plan of plans) {
+      const rows = [...plan.matchAll(/Seq Scan on .* rows=(\d+)/g)].map(([, count]) => Number(count));
+      if (rows.some((count) => count >= LARGE_ROWS)) throw new Error(`${what}:\n${plan}`);
+    }
+  }
+  return 0;
 }
 
 async function medianMs(drover: BenchDrover, read: (tx: Tx) => Promise<unknown>): Promise<number> {
@@ -72,6 +107,12 @@ async function makeRuns(client: pg.Client): Promise<string> {
          1000, 100, 0.01, 0, t, t, t + interval '5 seconds', t, 9, 1, true, i > $6
        from generate_series(1, $4::int) i, lateral (select case when i > $6 then now() - (i % $5) * interval '1 day' else now() end as t) at`,
     [DEFAULT_TENANT_ID, workspaceId, AGENTS, RUNS, DAYS, NOT_ADDED],
+  );
+  await client.query(
+    `insert into turns (id, tenant_id, run_id, number, status, input, error, steps, tokens_in, tokens_out, created_at, completed_at, started_seq)
+       select md5('turn ' || id)::uuid, tenant_id, id, 1, case status when 'failed' then 'failed' else 'complete' end, '{"message": "m"}',
+         case status when 'failed' then '{"code": "model_unavailable", "message": "No model could be asked."}'::jsonb end, 3, 1000, 100,
+         created_at, completed_at, 2 from runs`,
   );
   await client.query(
     `insert into usage_daily (tenant_id, workspace_id, agent_id, day, kind, name, count, failed, turns, steps, tokens_in, tokens_out,

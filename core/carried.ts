@@ -5,6 +5,8 @@ import type { NewEvent } from './events.ts';
 export interface Carried {
   calibration?: Calibration | undefined;
   containerId?: string | undefined;
+  /** Places of messages that came in the middle of a turn. */
+  steered?: number[] | undefined;
 }
 
 /** The same in the middle of a model call. */
@@ -13,17 +15,19 @@ export interface Carrying extends Carried {
 }
 
 /** Types of events that change it. */
-export const CARRYING = ['model.called', 'model.failed', 'model.responded'] as const;
+export const CARRYING = ['model.called', 'model.failed', 'model.responded', 'message.dequeued'] as const;
 type CarryingEvent = Extract<NewEvent, { type: (typeof CARRYING)[number] }>;
 
 /** The same after some more of those events, as the fold of all events has it. */
 export function carriedAfter(
   start: Carrying,
   events: readonly Pick<CarryingEvent, 'type' | 'payload'>[],
-): { calibration?: Calibration; containerId?: string } {
-  let { calibration, containerId, modelCall } = start;
+): { calibration?: Calibration; containerId?: string; steered?: number[] } {
+  let { calibration, containerId, modelCall, steered } = start;
   for (const { type, payload } of events as readonly CarryingEvent[]) {
-    if (type === 'model.called') {
+    if (type === 'message.dequeued') {
+      if (payload.as === 'steer' && payload.length !== undefined) steered = [...(steered ?? []), payload.length - 1];
+    } else if (type === 'model.called') {
       if (typeof payload.tool_choice === 'object') continue;
       modelCall = { ...estimateOf(payload), failures: 0 };
     } else if (payload.tool !== undefined) {
@@ -36,7 +40,11 @@ export function carriedAfter(
       modelCall = null;
     }
   }
-  return { ...(calibration && { calibration }), ...(containerId !== undefined && { containerId }) };
+  return {
+    ...(calibration && { calibration }),
+    ...(containerId !== undefined && { containerId }),
+    ...(steered && { steered }),
+  };
 }
 
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];

@@ -103,6 +103,8 @@ const RUN_EVENTS = {
     container_id: z.string().optional(),
     /** How far the estimates of the thread's runs were off. */
     calibration: calibration.optional(),
+    /** Places of messages of the thread that came in the middle of a turn: the conversation is not cut before them. */
+    steered: z.array(z.int().min(0)).optional(),
     depth: count,
     parent_run_id: uuid.nullable(),
     root_run_id: uuid.nullable(),

@@ -21,22 +21,24 @@ interface QueueState {
   queued?: QueuedMessage | null;
   /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
   unread?: TurnInput[];
+  steered?: number[];
 }
 
 /** What an event means for the queue; undefined if it means nothing. */
 export function queueChange(
   state: QueueState,
   event: RunEvent,
-): { queued: QueuedMessage | null; length?: number } | undefined {
+): { queued: QueuedMessage | null; length?: number; steered?: number[] } | undefined {
   switch (event.type) {
     case 'message.queued': {
       return { queued: toQueued(event.payload) };
     }
     case 'message.dequeued': {
-      const { message_id: id, length } = event.payload;
+      const { message_id: id, length, as } = event.payload;
       // A newer one may have come before the driver had committed what it took.
       const queued = state.queued?.id === id ? null : (state.queued ?? null);
-      return { queued, ...(length !== undefined && { length }) };
+      if (length === undefined) return { queued };
+      return { queued, length, ...(as === 'steer' && { steered: [...(state.steered ?? []), length - 1] }) };
     }
     default:
       return undefined;

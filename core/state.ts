@@ -87,6 +87,8 @@ export interface RunState {
   queued?: QueuedMessage | null;
   /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
   unread?: TurnInput[];
+  /** Places of messages that came in the middle of a turn: they begin none. */
+  steered?: number[];
   replay: ReplayState | null;
   budget: BudgetState;
   /** The channel of that name: data that a client has put there. */
@@ -139,6 +141,7 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     custom: {},
     ...(payload.container_id !== undefined && { containerId: payload.container_id }),
     ...(payload.calibration && { calibration: payload.calibration }),
+    ...(payload.steered && { steered: payload.steered }),
     ...(payload.context && { compaction: payload.context, firstKept: payload.context.first_kept_ordinal }),
   };
 }

@@ -155,6 +155,36 @@ export async function findContextAt(
   return { compaction: found, firstKept: rows[0]?.payload.first_kept_ordinal ?? found?.first_kept_ordinal ?? 0 };
 }
 
+/** Length of the conversation that a model call was answered for: what its user has said after it was announced counts, too. */
+export async function findLengthSent(
+  tx: Tx,
+  runId: string,
+  called: { seq: number; payload: { length: number } },
+): Promise<number> {
+  const [row] = await tx.query<{ length: number | null }>(
+    `select max((payload->>'length')::int) as length from run_events
+     where run_id = $1 and seq > $2 and type = 'message.dequeued' and payload->>'as' = 'steer'
+       and seq < coalesce((select seq from run_events where run_id = $1 and seq > $2
+           and type in ('model.called', 'model.responded', 'turn.completed', 'turn.failed', 'turn.interrupted', 'turn.started')
+         order by seq limit 1), 2147483647)`,
+    [runId, called.seq],
+  );
+  return row?.length ?? called.payload.length;
+}
+
+/** What the turn of an event had been given of its agent's memory before it. */
+export async function findGivenMemories(
+  tx: Tx,
+  runId: string,
+  { turn_id: turnId, seq }: { turn_id: string | null; seq: number },
+): Promise<{ entries: GivenMemory[]; ordinal: number } | undefined> {
+  const [row] = await tx.query<{ payload: { entries: GivenMemory[]; ordinal: number } }>(
+    `select payload from run_events where run_id = $1 and turn_id = $2 and seq < $3 and type = 'memory.retrieved' order by seq desc limit 1`,
+    [runId, turnId, seq],
+  );
+  return row?.payload;
+}
+
 /** What a run hands on to the next one of its thread; or what it had before a step. */
 export async function findCarried(
   tx: Tx,
@@ -163,11 +193,12 @@ export async function findCarried(
 ): Promise<Carried> {
   const [start] = await tx.query<{ seq: number; state: Carrying }>(
     `select seq, jsonb_build_object('calibration', state->'calibration', 'containerId', state->'containerId',
+         'steered', state->'steered',
          'modelCall', state->'modelCall') as state
        from checkpoints where run_id = $1 and ($2::int is null or (state->>'steps')::int < $2) order by seq desc limit 1`,
     [runId, beforeStep ?? null],
   );
-  const [first] = await tx.query<{ payload: { calibration?: Calibration; container_id?: string } }>(
+  const [first] = await tx.query<{ payload: { calibration?: Calibration; container_id?: string; steered?: number[] } }>(
     `select payload from run_events where run_id = $1 and seq = 1`,
     [runId],
   );
@@ -176,8 +207,8 @@ export async function findCarried(
        and ($4::int is null or step < $4) order by seq`,
     [runId, start?.seq ?? 1, CARRYING, beforeStep ?? null],
   );
-  const { calibration, container_id: containerId } = first?.payload ?? {};
-  const known = start ? definedOf(start.state) : { calibration, containerId };
+  const { calibration, container_id: containerId, steered } = first?.payload ?? {};
+  const known = start ? definedOf(start.state) : { calibration, containerId, steered };
   return carriedAfter(known, events);
 }
 

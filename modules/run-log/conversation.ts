@@ -1,5 +1,11 @@
 /** From stored messages to what a model reads: tool results filled in from the ledger, old turns left out. */
-import type { Message, StoredToolResult, ToolResultBlock } from '../../core/content.ts';
+import {
+  isProviderBlock,
+  textOf,
+  type Message,
+  type StoredToolResult,
+  type ToolResultBlock,
+} from '../../core/content.ts';
 import type { Compaction, Part } from '../../core/compaction.ts';
 import { canonicalJson } from '../../core/ids.ts';
 import { originOf } from '../../core/origin.ts';
@@ -24,20 +30,28 @@ export interface LeftOut {
   tokens: number;
 }
 
+/** What is known of the messages beside their rows. */
+export interface KnownOfMessages {
+  /** Those that have been left out already, and were not read. */
+  before?: LeftOut | undefined;
+  /** Places of those that came in the middle of a turn: they begin none. */
+  steered?: readonly number[] | undefined;
+}
+
 const NOTHING_LEFT_OUT: LeftOut = { messages: 0, tokens: 0 };
 
 /**
  * The messages of a request. Whole turns are left out from the oldest on until the rest fits `maxTokens` (estimated);
- * the current turn always stays. `before` are messages that have been left out already, and were not read. Content is canonical, so that a warm driver and a fresh one send the same bytes.
+ * the current turn always stays. Content is canonical, so that a warm driver and a fresh one send the same bytes.
  */
 export function messagesFor(
   rows: readonly MessageRow[],
   maxTokens: number,
-  before: LeftOut = NOTHING_LEFT_OUT,
+  { before = NOTHING_LEFT_OUT, steered = [] }: KnownOfMessages = {},
 ): FittedMessages {
   const parts = rows.map(render);
   const sizes = parts.map((part) => part.tokens);
-  const starts = rows.flatMap((row, index) => (startsTurn(row) ? [index] : []));
+  const starts = rows.flatMap((row, index) => (startsTurn(row, steered) ? [index] : []));
   const all = sizes.reduce((sum, size) => sum + size, 0);
   let tokens = all;
   let from = 0;
@@ -50,10 +64,18 @@ export function messagesFor(
 }
 
 /** A row that is sent, with what it costs. */
-export function partsOf(rows: readonly MessageRow[], compaction: Compaction | undefined): Part[] {
+export function partsOf(
+  rows: readonly MessageRow[],
+  { compaction, steered = [] }: { compaction?: Compaction | undefined; steered?: readonly number[] | undefined },
+): Part[] {
   return setAside(rows, compaction).map((row) => {
     const { tokens } = render(row);
-    return { ordinal: row.ordinal, tokens, startsTurn: startsTurn(row), results: resultsOf(row).map(tokensOf) };
+    return {
+      ordinal: row.ordinal,
+      tokens,
+      startsTurn: startsTurn(row, steered),
+      results: resultsOf(row).map(tokensOf),
+    };
   });
 }
 
@@ -70,6 +92,36 @@ export function summaryMessage(summary: string): Message {
   const text = `What was said before, summarised:\n<summary>\n${summary}\n</summary>`;
   return { role: 'user', content: [{ type: 'text', text }] };
 }
+
+/** What a turn was given of its agent's memory: it stands before the words of the message at that place. */
+export interface GivenText {
+  ordinal: number;
+  text: string | undefined;
+}
+
+/** The turn's memories before the words of its first message, which is never left out; `dropped` messages come before those given. */
+export function withMemory(
+  { messages, dropped }: Pick<FittedMessages, 'messages' | 'dropped'>,
+  memory: GivenText | null | undefined,
+): Message[] {
+  const index = (memory?.ordinal ?? 0) - dropped;
+  const first = messages[index];
+  if (memory?.text === undefined || first?.role !== 'user') return messages;
+  return messages.with(index, { ...first, content: [{ type: 'text', text: memory.text }, ...first.content] });
+}
+
+/** Providers refuse answers without content. After one the model is told, or it would only repeat it. */
+export function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
+  const isEmpty = ({ role, content }: Message) =>
+    role === 'assistant' &&
+    textOf(content).trim() === '' &&
+    !content.some((block) => block.type === 'tool_use' || isProviderBlock(block));
+  const last = messages.at(-1);
+  const kept = messages.filter((message) => !isEmpty(message));
+  return last && isEmpty(last) ? [...kept, { role: 'user', content: [{ type: 'text', text: EMPTY_ANSWER }] }] : kept;
+}
+
+const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
 /** By row, so that what is made of it is made once. */
 const cleared = new WeakMap<MessageRow, { least: number; row: MessageRow }>();
@@ -176,6 +228,6 @@ function toolResult(block: StoredToolResult, row: MessageRow): ToolResultBlock {
   return { type: 'tool_result', tool_use_id: block.tool_use_id, content, ...(isError && { is_error: true }) };
 }
 
-function startsTurn(row: MessageRow): boolean {
-  return originOf(row) === 'user';
+function startsTurn(row: MessageRow, steered: readonly number[]): boolean {
+  return originOf(row) === 'user' && !steered.includes(row.ordinal);
 }

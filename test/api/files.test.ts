@@ -1,28 +1,15 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import S3rver from 's3rver';
 import { writeContent } from '../../modules/files/store-file.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { startTestApi, type Answer, type TestApi } from '../support/api.ts';
-import { sized } from '../support/size.ts';
+import { onFilesystem, PLACES, type Place } from '../support/file-places.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { addUnwrittenContent, unstoredContents } from '../support/queries/files.ts';
-
-/** Where contents are kept, and what lies there. */
-interface Place {
-  url: string;
-  list: () => Promise<string[]>;
-  close: () => Promise<void>;
-}
-
-const PLACES: Record<string, () => Promise<Place>> = { 'a filesystem': onFilesystem, 'an S3 server': onS3 };
 
 for (const [name, open] of Object.entries(PLACES)) {
   describe(`files on ${name}`, function () {
@@ -160,53 +147,6 @@ for (const [name, open] of Object.entries(PLACES)) {
       assert.deepEqual(await maintain(api.context, 'sweep-files'), { swept: 1 });
       assert.ok(!(await place.list()).some((key) => key.endsWith(id)));
       assert.equal((await unstored(api)).filter(({ state }) => state === 'writing').length, 1);
-    });
-
-    it('pass through in little memory, however large they are', async () => {
-      const size = sized({ usual: 24, nightly: 100 }) * 1024 * 1024;
-      const chunk = randomBytes(1024 * 1024);
-      global.gc?.();
-      const atFirst = process.memoryUsage();
-      let most = 0;
-      const watch = setInterval(() => {
-        const { rss } = process.memoryUsage();
-        most = Math.max(most, rss - atFirst.rss);
-      }, 5);
-      const form = multipart([{ name: 'file', filename: 'large.bin', content: Buffer.alloc(0) }]);
-      const [head, tail] = splitForm(form.body);
-      const sent = await new Promise<Answer['json']>((resolve, reject) => {
-        const outgoing = request(`${api.url}/v1/files`, { method: 'POST', headers: { ...auth(api), ...form.headers } });
-        outgoing.once('response', (response) => {
-          let text = '';
-          response.on('data', (piece: Buffer) => (text += piece.toString()));
-          response.on('end', () => resolve(JSON.parse(text)));
-        });
-        outgoing.once('error', reject);
-        outgoing.write(head);
-        let left = size / chunk.length;
-        const go = () => {
-          while (left > 0) {
-            left -= 1;
-            if (!outgoing.write(chunk)) {
-              outgoing.once('drain', go);
-              return;
-            }
-          }
-          outgoing.end(tail);
-        };
-        go();
-      });
-      assert.equal(sent.size, size);
-      const hash = createHash('sha256');
-      const response = await fetch(`${api.url}/v1/files/${sent.id}/content`, { headers: auth(api) });
-      for await (const piece of response.body ?? []) hash.update(piece as Uint8Array);
-      assert.equal(hash.digest('hex'), sent.sha256);
-      const middle = await download(api, sent.id, { range: `bytes=${size / 2}-${size / 2 + 999}` });
-      assert.ok(middle.body.equals(chunk.subarray(0, 1000)));
-      clearInterval(watch);
-      // A size at which it would show.
-      if (size > 64 * 1024 * 1024) assert.ok(most < 64 * 1024 * 1024, `${Math.round(most / 1024 / 1024)} MiB more`);
-      assert.equal((await call('DELETE', `/v1/files/${sent.id}`)).status, 204);
     });
   });
 }
@@ -420,12 +360,6 @@ function multipart(parts: readonly Part[]): { headers: Record<string, string>; b
   };
 }
 
-/** What comes before and after the content of a form whose only part is empty. */
-function splitForm(body: Buffer): [Buffer, Buffer] {
-  const at = body.indexOf('\r\n\r\n') + 4;
-  return [body.subarray(0, at), body.subarray(at)];
-}
-
 const auth = ({ key }: Pick<TestApi, 'key'>, other?: string) => ({ authorization: `Bearer ${other ?? key}` });
 
 function send(api: TestApi, parts: readonly Part[], headers: Record<string, string> = {}): Promise<Answer> {
@@ -462,40 +396,4 @@ async function download(
 
 function unstored({ context }: TestApi): ReturnType<typeof unstoredContents> {
   return unstoredContents({ context, tenantId: DEFAULT_TENANT_ID });
-}
-
-async function onFilesystem(): Promise<Place> {
-  const path = await mkdtemp(join(tmpdir(), 'drover-test-files-'));
-  return {
-    url: `file:${path}`,
-    async list() {
-      const found = await readdir(path, { recursive: true, withFileTypes: true });
-      return found.filter((each) => each.isFile()).map((each) => `${each.parentPath.split('/').at(-1)}/${each.name}`);
-    },
-    close: () => rm(path, { recursive: true, force: true }),
-  };
-}
-
-async function onS3(): Promise<Place> {
-  const path = await mkdtemp(join(tmpdir(), 'drover-test-s3-'));
-  const server = new S3rver({
-    port: 0,
-    address: '127.0.0.1',
-    silent: true,
-    directory: path,
-    configureBuckets: [{ name: 'drover-test' }],
-  });
-  const { port } = await server.run();
-  return {
-    url: `s3://S3RVER:S3RVER@drover-test/some/prefix?endpoint=${encodeURIComponent(`http://127.0.0.1:${port}`)}`,
-    async list() {
-      const found = await readdir(join(path, 'drover-test'), { recursive: true, withFileTypes: true });
-      const objects = found.filter((each) => each.isFile() && each.name.endsWith('._S3rver_object'));
-      return objects.map((each) => `${each.parentPath.split('/').at(-1)}/${each.name.replace('._S3rver_object', '')}`);
-    },
-    async close() {
-      await server.close();
-      await rm(path, { recursive: true, force: true });
-    },
-  };
 }

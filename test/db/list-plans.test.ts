@@ -3,7 +3,7 @@ import { newId } from '../../lib/new-id.ts';
 import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
 import { listAgentTurns, listThreadTurns, listTurnAnswers, listTurnMessages } from '../../db/conversations.ts';
-import { countWaiting, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
+import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
 import { listAuditRows } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 import { listRuns } from '../../db/runs.ts';
@@ -63,8 +63,9 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
           updated_at, last_seq, fence, dormant, rolled_up)
         select ${ids('r')}, $tenant, $workspace, ${ids('a')}, '1.0.0', ${ids('h')}, 'agent', 'completed', 1, '{}',
           '{}', false, ${ids('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, i % 200 <> 0 ${series}`);
-      await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, started_seq)
-        select ${ids('u')}, $tenant, ${ids('r')}, 1, 'complete', '{"message": "m"}', 1, 0, 0, now(), 2 ${series}`);
+      await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, completed_at, started_seq)
+        select ${ids('u')}, $tenant, ${ids('r')}, 1, case when i % 50 = 0 then 'failed' else 'complete' end, '{"message": "m"}', 1, 0, 0,
+          now() - i * interval '1 minute', now() - i * interval '1 minute', 2 ${series}`);
       await run(`insert into usage_daily (tenant_id, workspace_id, agent_id, day, kind, name, count, failed, turns, steps, tokens_in,
           tokens_out, cost_usd, duration_ms)
         select $tenant, $workspace, ${ids('a')}, current_date - i % 365, 'run', 'completed', 1, 0, 1, 1, 1, 1, 0, 1 ${series}`);
@@ -131,6 +132,10 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'sums of a dashboard by agent': (tx) => readUsage(tx, { ...week, by: 'agent' }),
     'what Drover has asked models for itself': (tx) => readOwnUsage(tx, week),
     'work by queue': (tx) => readQueueStates(tx, tenant),
+    'errors, first page': (tx) => listFailedTurns(tx, { ...owner, limit }),
+    'errors, a later page': (tx) => listFailedTurns(tx, { ...owner, before: middle, limit }),
+    'errors of some days, first page': (tx) => listFailedTurns(tx, { ...week, limit }),
+    'errors of an agent': (tx) => listFailedTurns(tx, { ...owner, agentId: agent, limit }),
     'people who are waited for': (tx) => countWaiting(tx, week),
     'audit, first page': (tx) => listAuditRows(tx, { limit }),
     'audit of a key, a later page': (tx) => listAuditRows(tx, { actorId: agent, before: middle, limit }),

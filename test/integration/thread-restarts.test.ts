@@ -12,11 +12,13 @@ import { sized } from '../support/size.ts';
 /** Turns of the thread, and after how many of them its process makes room for another one. */
 const TURNS = sized({ usual: 16, nightly: 500 });
 const TURNS_OF_A_PROCESS = sized({ usual: 3, nightly: 25 });
+const TIMEOUT_MS = sized({ usual: 180_000, nightly: 1_800_000 });
 
 type Conversation = Record<string, unknown>;
 
 for (const mode of FAULT_MODES) {
-  describe(`a thread whose processes come and go, in ${mode} mode`, () => {
+  describe(`a thread whose processes come and go, in ${mode} mode`, function () {
+    this.timeout(TIMEOUT_MS);
     let drover: Installation;
     let model: FakeServer;
     const victim = mode === 'embedded' ? 'api' : 'one';

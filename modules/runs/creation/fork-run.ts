@@ -135,6 +135,11 @@ function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversatio
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;
 
+/** Of messages that a client has given nobody says how they came. */
+function steeredIn({ from, modified }: Fork, shared: number): number[] | undefined {
+  return modified.messages ? from.state.steered?.filter((ordinal) => ordinal < shared) : from.state.steered;
+}
+
 async function createdEvent(
   tx: Tx,
   fork: Fork,
@@ -168,7 +173,7 @@ async function createdEvent(
     },
     // Another conversation has another beginning.
     ...(from.state.compaction && !fork.modified.messages && { context: from.state.compaction }),
-    ...carriedFields(from.state),
+    ...carriedFields({ ...from.state, steered: steeredIn(fork, shared) }),
     // What is asked again is paid from the same budget, unless the fork brings one of its own.
     root_run_id: fork.config.budget ? null : original.root_run_id,
     forked_from_run_id: original.id,

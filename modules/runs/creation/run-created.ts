@@ -56,9 +56,13 @@ export function runCreated({ traceparent, ...origin }: RunOrigin): Created {
 }
 
 /** What a run takes over from the one that it goes on from. */
-export function carriedFields({ calibration, containerId }: Carried = {}): Pick<
+export function carriedFields({ calibration, containerId, steered = [] }: Carried = {}): Pick<
   Created['payload'],
-  'calibration' | 'container_id'
+  'calibration' | 'container_id' | 'steered'
 > {
-  return { ...(calibration && { calibration }), ...(containerId !== undefined && { container_id: containerId }) };
+  return {
+    ...(calibration && { calibration }),
+    ...(containerId !== undefined && { container_id: containerId }),
+    ...(steered.length > 0 && { steered }),
+  };
 }

@@ -2,7 +2,7 @@
 import { percentOf, type Calibration } from '../../../core/calibration.ts';
 import type { Compaction } from '../../../core/compaction.ts';
 import { chooseExamples } from '../../../core/choose-examples.ts';
-import { isProviderBlock, textOf, type Message } from '../../../core/content.ts';
+import { textOf } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
@@ -23,7 +23,10 @@ import {
   messagesFor,
   setAside,
   summaryMessage,
+  withMemory,
+  withoutEmptyAnswers,
   type FittedMessages,
+  type GivenText,
   type LeftOut,
 } from '../../run-log/conversation.ts';
 
@@ -48,10 +51,12 @@ export interface RequestSource {
   messages: readonly MessageRow[];
   /** Messages before these that no model is sent. */
   before?: LeftOut;
+  /** Places of messages that came in the middle of a turn. */
+  steered?: readonly number[] | undefined;
   /** What takes the place of the beginning of the conversation. */
   compaction?: Compaction | undefined;
   /** What the turn was given of its agent's memory: it stands before the words of the message at that place. */
-  memory?: { ordinal: number; text: string | undefined } | null | undefined;
+  memory?: GivenText | null | undefined;
   /** Absent in runs that an older build has created. */
   limits: PinnedLimits | undefined;
   /** The container that the provider's code ran in last. */
@@ -72,7 +77,7 @@ interface Driven {
   log: {
     messages: readonly MessageRow[];
     before?: LeftOut;
-    state: Pick<RunState, 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph'>;
+    state: Pick<RunState, 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph' | 'steered'>;
   };
   memory?: (RequestSource['memory'] & { turnId: string }) | undefined;
   run: Pick<RunRow, 'pinned'>;
@@ -84,8 +89,8 @@ export function sourceOf(driven: Driven): RequestSource {
   const tools = offeredTools(driven);
   const prompt = promptOf(driven);
   const { messages, before, state } = log;
-  const { compaction, containerId, calibration } = state;
-  const about = { compaction, containerId, calibration, limits: run.pinned.limits };
+  const { compaction, containerId, calibration, steered } = state;
+  const about = { compaction, containerId, calibration, steered, limits: run.pinned.limits };
   const source = { definition, tools, prompt, messages, ...about, ...(before && { before }) };
   return memory && memory.turnId === state.turn?.id ? { ...source, memory } : source;
 }
@@ -135,9 +140,9 @@ export function buildRequest(source: RequestSource, { toolChoice, ...asked }: As
 /** The part of the conversation that a model with such a window is sent. */
 export function fitContext(source: RequestSource, asked: AskedWindow): FittedContext {
   const room = roomFor(source, asked);
-  const { messages, compaction, memory, before = { messages: 0, tokens: 0 } } = source;
+  const { messages, compaction, memory, steered, before = { messages: 0, tokens: 0 } } = source;
   if (!compaction) {
-    const fitted = messagesFor(messages, room.budget, before);
+    const fitted = messagesFor(messages, room.budget, { before, steered });
     return { ...fitted, messages: withMemory(fitted, memory), room };
   }
   const summary = compaction.summary === undefined ? [] : [summaryMessage(compaction.summary)];
@@ -148,7 +153,7 @@ export function fitContext(source: RequestSource, asked: AskedWindow): FittedCon
     messages: before.messages + skipped.length,
     tokens: before.tokens + messagesFor(skipped, Number.POSITIVE_INFINITY).tokens,
   };
-  const fitted = messagesFor(kept, room.budget - summaryTokens, leftOut);
+  const fitted = messagesFor(kept, room.budget - summaryTokens, { before: leftOut, steered });
   const sent = [...summary, ...withMemory(fitted, memory)];
   return { ...fitted, messages: sent, tokens: fitted.tokens + summaryTokens, room };
 }
@@ -178,14 +183,6 @@ function memoryTokens({ memory }: Pick<RequestSource, 'memory'>): number {
   return memory?.text === undefined ? 0 : estimateTokens(memory.text);
 }
 
-/** The turn's memories before the words of its first message, which is never left out. */
-function withMemory({ messages, dropped }: FittedMessages, memory: RequestSource['memory']): Message[] {
-  const index = (memory?.ordinal ?? 0) - dropped;
-  const first = messages[index];
-  if (memory?.text === undefined || first?.role !== 'user') return messages;
-  return messages.with(index, { ...first, content: [{ type: 'text', text: memory.text }, ...first.content] });
-}
-
 function outputTokens({ definition, limits }: Pick<RequestSource, 'definition' | 'limits'>, window: number): number {
   const { output_tokens } = limits ?? effectiveLimits(definition, { name: '', tokens: window });
   return outputTokensWithin(window, output_tokens);
@@ -202,19 +199,6 @@ function fixedTokens({ definition, tools }: Pick<RequestSource, 'definition' | '
   fixed.set(tools, tokens);
   return tokens;
 }
-
-/** Providers refuse answers without content. After one the model is told, or it would only repeat it. */
-function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
-  const isEmpty = ({ role, content }: Message) =>
-    role === 'assistant' &&
-    textOf(content).trim() === '' &&
-    !content.some((block) => block.type === 'tool_use' || isProviderBlock(block));
-  const last = messages.at(-1);
-  const kept = messages.filter((message) => !isEmpty(message));
-  return last && isEmpty(last) ? [...kept, { role: 'user', content: [{ type: 'text', text: EMPTY_ANSWER }] }] : kept;
-}
-
-const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
 /** The system prompt, that of the node, and the tools by their categories where there are several. */
 function systemOf(

@@ -66,7 +66,7 @@ function payloadOf(
     strategy,
     ...made,
     tokens_before: tokens,
-    tokens_after: tokensOf(partsOf(log.messages, made), made),
+    tokens_after: tokensOf(partsOf(log.messages, { compaction: made }), made),
     budget_tokens: limit,
     dropped_tokens: (log.state.cut?.droppedTokens ?? 0) + goneTokens,
   };
@@ -79,8 +79,8 @@ function plan(session: DriveSession): Planned | undefined {
   const source = sourceOf(session);
   const [resolved] = modelsFor(session);
   const { budget, limit } = roomFor(source, askedOf(source.limits, resolved));
-  const { compaction: current, firstKept = 0 } = log.state;
-  const parts = partsOf(log.messages, current).filter(({ ordinal }) => ordinal >= firstKept);
+  const { compaction: current, firstKept = 0, steered } = log.state;
+  const parts = partsOf(log.messages, { compaction: current, steered }).filter(({ ordinal }) => ordinal >= firstKept);
   const tokens = tokensOf(parts, current);
   const made = planCompaction({ strategy, parts, current, budget, tokens });
   return made && { plan: made, strategy, parts, tokens, budget, limit };

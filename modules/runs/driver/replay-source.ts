@@ -161,7 +161,7 @@ export function recordedCompaction(
 function originalRequest(
   original: OriginalRun,
   row: RecordedAnswerRow & { asked: NonNullable<RecordedAnswerRow['asked']> },
-  { calibration }: RunState,
+  { calibration, steered }: RunState,
 ): AskedModel {
   const { definition, tools, run } = original;
   const { provider, model, tool_choice: toolChoice } = row.asked;
@@ -172,8 +172,9 @@ function originalRequest(
     limits: run.pinned.limits,
     compaction: original.compactions.findLast(({ step }) => step <= row.step)?.payload ?? original.context,
     containerId: containerBefore(original, row),
-    // That of this run: as long as it takes its answers from the record, it is the record's.
+    // Those of this run: as long as it takes its answers from the record, they are the record's.
     calibration,
+    steered,
     memory: row.memory && { ordinal: row.memory.ordinal, text: renderMemories(row.memory.entries) },
   };
   const contextWindow = original.windowOf(`${provider}/${model}`);

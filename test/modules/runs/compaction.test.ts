@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
-import { STRATEGIES } from '../../../core/compaction.ts';
 import type { RunEvent } from '../../../core/events.ts';
-import { fold, type RunState } from '../../../core/state.ts';
-import { loadRun } from '../../../db/claim-run.ts';
-import { anthropicParams } from '../../../llm/anthropic-request.ts';
-import { readActions, type ActionPage } from '../../../modules/conversations/action-log.ts';
-import { messagesFor, setAside, summaryMessage } from '../../../modules/run-log/conversation.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { assertPaired } from '../../support/explained-context.ts';
 import {
   conversationRequests,
   isOwnRequest,
@@ -23,15 +18,6 @@ import { storedRun } from '../../support/queries/runs.ts';
 const WORD = 'lorem ipsum ';
 /** About so many tokens. */
 const long = (tokens: number, about = '') => about + WORD.repeat(Math.ceil((tokens * 4) / WORD.length));
-
-const EMPTY = {
-  model: 'claude-haiku-4-5',
-  system: '',
-  tools: [],
-  toolChoice: 'auto' as const,
-  maxTokens: 1,
-  examples: [],
-};
 
 type Blocks = { type: string; tool_use_id?: string; id?: string; text?: string; content?: unknown }[];
 
@@ -75,15 +61,6 @@ describe('A conversation that has grown too long', () => {
     const query = `$join([1..${tokens}].$string(), ' ')`;
     return { name: 'json_query', input: { data: null, query }, ...(id !== undefined && { id }) };
   };
-
-  /** Every call has its result in the message after it, and every result its call in the one before. */
-  function assertPaired(messages: AnthropicRequest['messages']) {
-    const ids = (index: number, type: string, key: 'id' | 'tool_use_id') =>
-      ((messages[index]?.content ?? []) as Blocks).flatMap((block) => (block.type === type ? [block[key]] : []));
-    messages.forEach((_, index) => {
-      assert.deepEqual(ids(index, 'tool_use', 'id'), ids(index + 1, 'tool_result', 'tool_use_id'));
-    });
-  }
 
   it('is sent with a summary in place of its oldest turns, which the log has', async () => {
     const turns = [long(300, 'FIRST '), long(300, 'SECOND '), long(300, 'THIRD '), long(300, 'FOURTH '), 'and now?'];
@@ -145,74 +122,6 @@ describe('A conversation that has grown too long', () => {
     const names = (request?.body as AnthropicRequest | undefined)?.tools?.map(({ name }) => name) ?? [];
     assert.ok(names.includes('read_tool_output'));
   });
-
-  for (const strategy of STRATEGIES) {
-    it(`is sent as the events say, whole pairs and turns within its budget: ${strategy}`, async () => {
-      let seed = 7;
-      const random = (most: number) => (seed = (seed * 16_807) % 2_147_483_647) % most;
-      script(
-        () => (random(3) === 0 ? text(long(random(200), 'said ')) : use(queryOf(random(500)), queryOf(random(300)))),
-        () => summaryOf(`summary ${random(1000)}`),
-      );
-      const agent = await agentOf(strategy, { tools: ['json_query'] });
-      const turns = Array.from({ length: 9 }, (_, index) => long(random(300), `turn ${index} `));
-      const { run, log } = await talk(agent, turns);
-      const rows = await rowsOf(run);
-      const requests = sent();
-      let state: RunState | null = null;
-      let asked = 0;
-      let cuts = 0;
-      for (const event of log) {
-        state = fold(state, event);
-        if (event.type === 'context.compacted' || event.type === 'context.transformed') cuts += 1;
-        if (event.type !== 'model.called' || typeof event.payload.tool_choice === 'object') continue;
-        const { compaction, firstKept = 0 } = state;
-        const kept = setAside(rows.slice(0, event.payload.length), compaction).filter(
-          (row) => row.ordinal >= firstKept,
-        );
-        const { messages } = messagesFor(kept, Number.POSITIVE_INFINITY);
-        const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
-        const expected = anthropicParams({ ...EMPTY, messages: [...summary, ...messages] }).messages;
-        assert.equal(JSON.stringify(requests[asked]), JSON.stringify(expected), `request ${asked}`);
-        assertPaired(requests[asked] ?? []);
-        const start = kept.findLastIndex(({ role, content }) => role === 'user' && content[0]?.type === 'text');
-        const earlier = messagesFor(kept.slice(0, start), Number.POSITIVE_INFINITY);
-        if (start > 0) assert.ok(event.payload.estimated_tokens <= 1000, 'older turns are kept as far as they fit');
-        assert.ok(earlier.messages.length === 0 || earlier.messages[0]?.role === 'user', 'cut between turns');
-        asked += 1;
-      }
-      assert.equal(asked, requests.length);
-      assert.ok(cuts > 1, 'the test has something to see');
-      assert.deepEqual(
-        await snapshotsOf(run),
-        requests.map((each) => JSON.stringify(each)),
-        'the run log shows the same',
-      );
-    });
-  }
-
-  /** What the run log shows of what models were sent. */
-  const snapshotsOf = async (run: string) => {
-    const { tenantId, caller } = engine;
-    const shown: string[] = [];
-    const read = (after: number) =>
-      engine.context.db.withTenant(tenantId, (tx) =>
-        readActions(tx, caller, { path: { run }, after, limit: 200, snapshots: true }),
-      );
-    for (let page: ActionPage = await read(0); ; page = await read(page.next)) {
-      for (const { messages, data } of page.actions) {
-        if (!messages || typeof data['tool_choice'] === 'object') continue;
-        shown.push(JSON.stringify(anthropicParams({ ...EMPTY, messages }).messages));
-      }
-      if (page.next === undefined) return shown;
-    }
-  };
-
-  const rowsOf = async (run: string) => {
-    const loaded = await loadRun(engine.context.db, { tenant_id: engine.tenantId, run_id: run });
-    assert.ok(loaded.ok);
-    return loaded.messages;
-  };
 
   it('loses its oldest turns where no summary is to be had', async () => {
     script(

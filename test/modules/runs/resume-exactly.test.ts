@@ -28,7 +28,8 @@ interface Pace {
   isCold: boolean;
 }
 
-describe('A thread that is taken up again', () => {
+describe('A thread that is taken up again', function () {
+  this.timeout(sized({ usual: 180_000, nightly: 1_800_000 }));
   let engine: Engine;
   before(async () => {
     engine = await openEngine();

@@ -5,6 +5,7 @@ import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
+import { snapshotsOf } from '../../support/explained-context.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { conversationRequests } from '../../support/fake-anthropic.ts';
 import { wholeApproval } from '../../support/queries/approvals.ts';
@@ -46,7 +47,9 @@ describe('A message for the turn under way is read by its next model call,', () 
     assert.equal(log.filter(({ type }) => type === 'turn.started').length, 1, 'the message has begun no turn');
     const { differences } = await rebuildProjections(engine.context.db, { check: true });
     assert.deepEqual(differences, []);
-    return conversationRequests(engine.model).map(({ body }) => JSON.stringify(body.messages));
+    const sent = conversationRequests(engine.model).map(({ body }) => JSON.stringify(body.messages));
+    assert.equal((await snapshotsOf(engine, run)).at(-1), sent.at(-1), 'the run log shows what was sent');
+    return sent;
   }
 
   const start = async (agent: string, message: string) =>

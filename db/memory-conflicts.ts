@@ -126,7 +126,7 @@ export async function findLikeWords(
   );
 }
 
-/** The texts of live entries that are in force, and are of the same user as one of them, or of nobody. */
+/** The texts of live entries that are in force, at a time at which one of them is, too, and are of its user, or of nobody. */
 export async function listComparedTexts(
   tx: Tx,
   of: { ids: readonly string[]; entryId: string },
@@ -135,6 +135,7 @@ export async function listComparedTexts(
     `select e.id, e.content from memory_entries e join memory_entries own on own.id = $2
       where e.id = any($1::uuid[]) and e.${LIVE} and (e.expires_at is null or e.expires_at > now())
         and (e.valid_to is null or e.valid_to > now())
+        and (own.valid_to is null or own.valid_to > coalesce(e.valid_from, e.created_at))
         and coalesce(e.metadata->>'user_id' = own.metadata->>'user_id', true) order by e.id desc`,
     [of.ids, of.entryId],
   );

@@ -50,11 +50,11 @@ export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Pro
   );
 }
 
-/** Whether an entry `e` may stand for `c` as well: of the same user and subject, loaded, trusted and there for as long as that. */
+/** Whether an entry `e` may stand for `c` as well: of the same user and subject, loaded, trusted, true and there for as long as that. */
 const STANDS_FOR = `e.metadata->>'user_id' is not distinct from c.metadata->>'user_id'
   and coalesce(e.metadata->>'subject' = c.metadata->>'subject', c.metadata->>'subject' is null)
   and (e.is_profile or not c.is_profile) and (e.origin in ('user', 'agent') or c.origin not in ('user', 'agent'))
-  and (e.expires_at is null or e.expires_at >= c.expires_at)`;
+  and (e.expires_at is null or e.expires_at >= c.expires_at) and (e.valid_to is null or e.valid_to >= c.valid_to)`;
 
 /** Entries of the long term, and other candidates, that are nearly or wholly the same text as a candidate. */
 export async function findSimilar(tx: Tx, agentId: string, ids: readonly string[]): Promise<SimilarEntry[]> {

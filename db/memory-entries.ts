@@ -44,6 +44,9 @@ export const MEMORY_COLUMNS = `id, agent_id, thread_id, memory_type, content, su
 /** What recall may find, as a condition on `memory_entries`. */
 export const LIVE = `status in ('active', 'disputed')`;
 
+/** What may stand for the same text said now: it is still true, and there, as a condition on `memory_entries`. */
+export const STILL_SO = `(valid_to is null or valid_to > now()) and (expires_at is null or expires_at > now())`;
+
 /** A row that is to be written; what is left out is as the table says. */
 export type NewMemoryRow = Pick<
   MemoryRow,
@@ -125,14 +128,14 @@ export async function listVersions(tx: Tx, of: { agentId: string; rootId: string
   );
 }
 
-/** An entry with this very text that is live, of a user or of nobody where one is named; undefined if there is none. */
+/** An entry with this very text that is live and still so, of a user or of nobody where one is named; undefined if there is none. */
 export async function findSameText(
   tx: Tx,
   of: { tenantId: string; agentId: string; hash: string; userId?: string | undefined },
 ): Promise<MemoryRow | undefined> {
   const [row] = await tx.query<MemoryRow>(
     `select ${MEMORY_COLUMNS} from memory_entries
-      where tenant_id = $1 and content_hash = $3 and agent_id = $2 and ${LIVE}
+      where tenant_id = $1 and content_hash = $3 and agent_id = $2 and ${LIVE} and ${STILL_SO}
         and ($4::text is null or coalesce(metadata->>'user_id', $4) = $4) order by id limit 1`,
     [of.tenantId, of.agentId, of.hash, of.userId ?? null],
   );

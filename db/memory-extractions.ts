@@ -4,6 +4,7 @@ import type { TurnInput } from '../core/events.ts';
 import type { MemoryOrigin } from '../core/memory/entry.ts';
 import type { RunConfig } from '../core/run-config.ts';
 import type { Tx } from './database.ts';
+import { STILL_SO } from './memory-entries.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface ExtractionRow {
@@ -148,7 +149,7 @@ export async function listExtractions(
   return fetchRows<ExtractionRow>(tx, query.orderBy('turn_id', 'desc').limit(page.limit));
 }
 
-/** By index of a vector, as pgvector writes it: the texts of live entries, of a user or of nobody where one is named, that are nearly as near as the same text. */
+/** By index of a vector, as pgvector writes it: the texts of live entries that are still so, of a user or of nobody where one is named, that are nearly as near as the same text. */
 export async function findNearTexts(
   tx: Tx,
   of: { agentId: string; userId: string | undefined; model: string; vectors: readonly string[]; leastCosine: number },
@@ -156,7 +157,7 @@ export async function findNearTexts(
   return tx.query(
     `select v.place::int - 1 as place, n.content from unnest($3::text[]) with ordinality as v (vector, place) cross join lateral (
         select e.content, e.embedding <=> v.vector::vector as distance from memory_entries e
-         where e.agent_id = $1 and e.embedding_model = $2 and e.status in ('active', 'disputed')
+         where e.agent_id = $1 and e.embedding_model = $2 and e.status in ('active', 'disputed') and ${STILL_SO}
            and ($5::text is null or coalesce(e.metadata->>'user_id', $5) = $5)
          order by e.embedding <=> v.vector::vector limit 5) n
       where n.distance <= $4::float8`,

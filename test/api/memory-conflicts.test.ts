@@ -26,7 +26,8 @@ describe('A contradiction in memory', () => {
     return json;
   };
   const write = (content: string, more: object = {}) => post('/v1/memory/write', { space_id: space, content, ...more });
-  const add = (content: string) => post(`/v1/agents/${agent}/memory`, { content, memory_type: 'SEMANTIC' });
+  const add = (content: string, more: object = {}) =>
+    post(`/v1/agents/${agent}/memory`, { content, memory_type: 'SEMANTIC', ...more });
   const read = async (path: string) => (await api.call('GET', path)).json;
   interface Pending {
     id: string;
@@ -56,6 +57,19 @@ describe('A contradiction in memory', () => {
     assert.deepEqual([json.kind, json.arguments], ['conflict', {}], text);
     const list = await api.call('GET', '/v1/approvals?status=pending', { key });
     assert.doesNotMatch(list.text, /launch is in/);
+  });
+
+  it('is none where one side holds no more, or held before the other did', async () => {
+    const year = (number: number) => `${number}-01-01T00:00:00Z`;
+    const before = (await pending()).length;
+    await add('The launch is in March.', { valid_to: year(2024) });
+    await add('The launch is in May.', { valid_from: year(2024) });
+    await add('The launch is in April.', { valid_from: year(2020), valid_to: year(2023) });
+    assert.equal((await pending()).length, before);
+    const last = await add('The launch is in June.');
+    const [asked, ...others] = (await pending()).filter(({ memory_id: about }) => about === last.id);
+    assert.deepEqual([asked?.arguments['version_a'], others], ['The launch is in May.', []]);
+    await post(`/v1/agents/${agent}/memory/forget`, { query: 'launch' });
   });
 
   it('opens an approval that belongs to no run, with both sides, and webhooks are told', async () => {

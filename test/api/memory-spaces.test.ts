@@ -60,6 +60,8 @@ describe('/v1/memory spaces', () => {
     await write('The open plan of ada.', { agent_id: 'ada', denied_agents: ['eve'] });
     const seen = async (agent: string) => (await search('plan of ada', `&min_relevance=0&agent_id=${agent}`)).length;
     assert.deepEqual([await seen('ada'), await seen('bob'), await seen('eve')], [2, 1, 0]);
+    await write('The shared plan of ada.', { agent_id: 'ada', visibility: 'private', allowed_agents: ['bob'] });
+    assert.deepEqual([await seen('bob'), await seen('eve')], [2, 0], 'what is private is seen by those whom it names');
     const closed = await make({ allowed_agents: ['ada'] });
     assert.equal((await send('x', { space_id: closed.id, agent_id: 'eve' })).status, 403);
     assert.equal((await send('x', { space_id: closed.id, agent_id: 'ada' })).status, 201);

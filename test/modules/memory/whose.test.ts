@@ -114,6 +114,32 @@ describe('Whose memories they are', () => {
     assert.deepEqual([(await consolidate()).merged, (await owners(content)).length], [2, 5]);
   });
 
+  it('is said again where what says the same holds no more, or is about to go', async () => {
+    const of = { metadata: { user_id: 'ada' } };
+    const past = new Date(Date.now() - 3_600_000);
+    const soon = new Date(Date.now() + 3_600_000);
+    const [moved, expired, noon] = [
+      'I live in Oslo by the sea.',
+      'Ada keeps bees at home.',
+      'The ferry leaves at noon.',
+    ];
+    await add(moved, { ...of, valid_to: past });
+    await add(expired, { ...of, expires_at: past });
+    engine.say((_, n) => (n === 0 ? use({ name: 'remember', input: { content: expired } }) : text('noted')));
+    await ask('ada', moved);
+    assert.equal((await owners(expired)).length, 2);
+    const [due] = await dueExtractions(engine, agent);
+    engine.say([
+      use({ name: 'submit_memories', input: { add: [{ content: moved, memory_type: 'SEMANTIC' }], supersede: [] } }),
+    ]);
+    const job = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: due?.turn_id ?? '' };
+    const learnt = await extractMemories(engine.context, job, new AbortController().signal);
+    assert.deepEqual(learnt, { added: 1, superseded: 0, refused: 0 });
+    await add(noon, { ...of, valid_to: soon });
+    await add(noon, { ...of, memory_type: 'SHORT_TERM', relevance_score: 1 });
+    assert.deepEqual([(await consolidate()).merged, (await owners(noon)).length], [0, 2]);
+  });
+
   it('always has the standing instructions of its user, however many more important ones others have', async () => {
     for (let n = 0; n < 101; n++) {
       await add(`Bob wants sign ${n}.`, { importance: 1, metadata: { user_id: 'bob', profile: true } });

@@ -39,7 +39,7 @@ const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
 /** The best of them have their neighbours looked at, so many before and after each. */
-const WITH_NEIGHBOURS = 30;
+const WITH_NEIGHBOURS = 20;
 const NO_WORDS: ReadonlyMap<string, number> = new Map();
 const COUNTED_ROWS = 5000;
 

@@ -77,7 +77,7 @@ const SPREAD = 0.97;
 /** What each further step to a neighbour counts, of the one before it. */
 const STEP = 0.85;
 /** So many are looked at before an entry, and after it. */
-export const NEIGHBOUR_STEPS = 3;
+export const NEIGHBOUR_STEPS = 2;
 /** What all neighbours count that an entry can have. */
 const AROUND = 2 * Array.from({ length: NEIGHBOUR_STEPS }, (_, steps) => STEP ** steps).reduce((a, b) => a + b);
 

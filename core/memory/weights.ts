@@ -19,7 +19,7 @@ export const RECALL_WEIGHTS = {
   /** It was said at the time that the question names. */
   time: 0.15,
   /** The entries before and after it in its conversation fit, the best of them and all together. */
-  neighbourhood: 0.6,
+  neighbourhood: 0.4,
   /** The best entries of its conversation fit. */
   session: 0.5,
   /** It is new: of two that contradict each other the newer one comes first. */

@@ -45,10 +45,11 @@ export function createAudience(send: (message: BusMessage | LiveSignal) => void)
     publish(message) {
       const { runId, kind } = message;
       if (kind === 'advanced') held.forget(runId);
-      const isForWatchers = kind === 'delta' || kind === 'progress' || (kind === 'advanced' && message.isWorking);
+      const isPiece = kind === 'delta' || kind === 'call_piece';
+      const isForWatchers = isPiece || kind === 'progress' || (kind === 'advanced' && message.isWorking);
       if (!isForWatchers || isWatched(runId)) send(message);
       else if (kind === 'advanced') held.advance(message);
-      else if (kind === 'delta') held.push(message);
+      else if (isPiece) held.push(message);
     },
     watch(runId) {
       const watchers = here.get(runId) ?? 0;

@@ -11,6 +11,23 @@ export type BusMessage =
       /** So many characters of the answer, reasoning included, came before it; 0 begins the answer, or begins it again. Older releases do not say. */
       at?: number;
     }
+  /** A piece of the arguments of a call that the model is writing, as JSON. Older releases know nothing of it. */
+  | {
+      runId: string;
+      kind: 'call_piece';
+      turnId: string;
+      step: number;
+      /** The call's, once it is in the log. */
+      callId: string;
+      /** Which of the answer's calls, from 0. */
+      place: number;
+      tool: string;
+      text: string;
+      /** So many characters of its arguments came before it; 0 begins the call. */
+      at: number;
+      /** So many characters of the answer, reasoning included, came before its calls. */
+      after: number;
+    }
   | {
       runId: string;
       kind: 'progress';
@@ -31,7 +48,7 @@ export type LiveSignal = { runId: ''; kind: 'watched'; runs: readonly string[] }
 
 export interface Bus {
   /**
-   * Sends soon, together with what else is sent at that moment; never throws. A long delta arrives in pieces. Deltas,
+   * Sends soon, together with what else is sent at that moment; never throws. A long delta arrives in pieces. Deltas, pieces of calls,
    * progress and steps in the middle of a turn are sent only where somebody watches the run.
    */
   publish(message: BusMessage): void;

@@ -1,7 +1,7 @@
 /** What a run's watchers would have been told, of runs that nobody watches yet. */
 import type { BusMessage } from './bus.ts';
 
-type Piece = Extract<BusMessage, { kind: 'delta' }>;
+type Piece = Extract<BusMessage, { kind: 'delta' | 'call_piece' }>;
 type Advanced = Extract<BusMessage, { kind: 'advanced' }>;
 
 /** Beyond it an answer is held no more: a piece is worth nothing without those before it. */
@@ -28,7 +28,7 @@ export function holdMessages() {
     advance: (advanced: Advanced) => hold(advanced.runId, { advanced, pieces: [], chars: 0 }),
     push(piece: Piece): void {
       const held = runs.get(piece.runId) ?? { advanced: undefined, pieces: [], chars: 0 };
-      held.chars += piece.delta.text.length;
+      held.chars += piece.kind === 'delta' ? piece.delta.text.length : piece.text.length;
       if (held.chars <= MAX_CHARS) held.pieces.push(piece);
       else held.pieces = [];
       hold(piece.runId, held);

@@ -48,12 +48,13 @@ const ENVELOPE_BYTES = 16;
 function encodeMessage(message: Carried, room: number): string[] {
   const encoded = JSON.stringify(message);
   if (Buffer.byteLength(encoded) < room) return [encoded];
-  if (message.kind !== 'delta') return [];
-  const { text } = message.delta;
+  if (message.kind !== 'delta' && message.kind !== 'call_piece') return [];
+  const text = message.kind === 'delta' ? message.delta.text : message.text;
   const middle = cutPoint(text);
   if (middle === 0 || middle === text.length) return [];
   return [0, middle].flatMap((start) => {
     const part = start === 0 ? text.slice(0, middle) : text.slice(middle);
+    if (message.kind === 'call_piece') return encodeMessage({ ...message, text: part, at: message.at + start }, room);
     const place = message.at === undefined ? {} : { at: message.at + start };
     return encodeMessage({ ...message, delta: { ...message.delta, text: part }, ...place }, room);
   });
@@ -70,6 +71,7 @@ function cutPoint(text: string): number {
 const KINDS = new Set<unknown>([
   'advanced',
   'delta',
+  'call_piece',
   'progress',
   'abort',
   'governed',

@@ -83,8 +83,17 @@ export interface ModelResponse {
 /** A piece of an answer that is still being written. Ephemeral: shown live, never stored. */
 export type ModelDelta = { type: 'text'; text: string } | { type: 'thinking'; text: string };
 
-/** The same, or a piece of the arguments of a call, as JSON: for whoever reads them before they are whole. */
-export type AnswerPiece = ModelDelta | { type: 'arguments'; tool: string; text: string };
+/** A piece of the arguments of a call, as JSON; the first comes with the call's name, and may be empty. */
+export interface ArgumentsPiece {
+  type: 'arguments';
+  tool: string;
+  /** Which of the answer's calls, from 0; undefined of what the provider executes itself. */
+  place: number | undefined;
+  text: string;
+}
+
+/** The same, or a piece of the arguments of a call: for whoever reads them before they are whole. */
+export type AnswerPiece = ModelDelta | ArgumentsPiece;
 
 export type ModelErrorKind =
   | 'rate_limited'

@@ -1,7 +1,7 @@
 import { isDeeperThan, isProviderBlock, type AssistantBlock, type TextBlock } from '../core/content.ts';
 import { ARGUMENT_DEPTH } from '../core/tool.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
-import type { AnswerPiece, StopReason, TokenUsage } from '../core/model.ts';
+import type { AnswerPiece, ArgumentsPiece, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
 import { modelErrorOf } from './model-errors.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
@@ -100,7 +100,7 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   if (typeof container === 'string' && CONTAINER_ID.test(container)) draft.containerId = container;
   draft.ended ||= event.type === 'message_stop';
   const index = event.index ?? draft.blocks.size;
-  if (event.type === 'content_block_start') draft.blocks.set(index, blockOf(event));
+  if (event.type === 'content_block_start') beginBlock(draft, { index, block: blockOf(event) }, onDelta);
   const block = draft.blocks.get(event.index ?? index - 1);
   if (event.type !== 'content_block_delta' || !block || !event.delta) return;
   block.json += event.delta.partial_json ?? '';
@@ -113,7 +113,23 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   }
   if (event.delta.text) onDelta({ type: 'text', text: event.delta.text });
   if (event.delta.thinking) onDelta({ type: 'thinking', text: event.delta.thinking });
-  if (event.delta.partial_json) onDelta({ type: 'arguments', tool: block.name, text: event.delta.partial_json });
+  if (event.delta.partial_json) onDelta(argumentsPiece(draft, block, event.delta.partial_json));
+}
+
+/** A call is told of as soon as it is named, whether or not it will have arguments. */
+function beginBlock(
+  draft: AnswerDraft,
+  { index, block }: { index: number; block: DraftBlock },
+  onDelta: (delta: AnswerPiece) => void,
+): void {
+  draft.blocks.set(index, block);
+  if (block.type === 'tool_use') onDelta(argumentsPiece(draft, block, block.json));
+}
+
+function argumentsPiece({ blocks }: AnswerDraft, block: DraftBlock, text: string): ArgumentsPiece {
+  const calls = [...blocks.values()].filter(({ type }) => type === 'tool_use');
+  const place = calls.indexOf(block);
+  return { type: 'arguments', tool: block.name, place: place < 0 ? undefined : place, text };
 }
 
 const CONTAINER_ID = /^[\w-]{1,200}$/;

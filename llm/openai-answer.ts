@@ -80,8 +80,9 @@ export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelt
   if (text !== '') onDelta({ type: 'text', text });
   if (!Array.isArray(message.tool_calls)) return;
   message.tool_calls.forEach((raw, place) => {
-    const { call, piece } = takeCall(draft, raw, place);
-    if (piece !== '') onDelta({ type: 'arguments', tool: call.name, text: piece });
+    const { call, piece, isNamed } = takeCall(draft, raw, place);
+    const of = { tool: call.name, place: draft.calls.indexOf(call) };
+    if (piece !== '' || isNamed) onDelta({ type: 'arguments', ...of, text: piece });
   });
 }
 
@@ -143,7 +144,8 @@ function textIn(content: unknown): string {
   return content.map((part: { text?: unknown } | null) => (typeof part?.text === 'string' ? part.text : '')).join('');
 }
 
-function takeCall(draft: CompletionDraft, raw: RawCall, place: number): { call: CallDraft; piece: string } {
+/** `isNamed`: by this piece the name of the call is known. */
+function takeCall(draft: CompletionDraft, raw: RawCall, place: number) {
   const index = raw.index ?? undefined;
   let call = findCall(draft, raw, place);
   if (!call) {
@@ -151,12 +153,13 @@ function takeCall(draft: CompletionDraft, raw: RawCall, place: number): { call: 
     draft.calls.push(call);
   }
   call.id ||= raw.id ?? '';
+  const isNamed = call.name === '' && Boolean(raw.function?.name);
   call.name ||= raw.function?.name ?? '';
   const args = raw.function?.arguments;
   const whole = typeof args === 'object' && args !== null ? JSON.stringify(args) : '';
   const piece = typeof args === 'string' ? args : whole;
   call.json += piece;
-  return { call, piece };
+  return { call, piece, isNamed };
 }
 
 /**

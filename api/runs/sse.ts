@@ -30,6 +30,7 @@ export async function hasMore(context: Context, request: Omit<StreamRequest, 'ty
 /** What a client is sent; nothing where it sees nothing. */
 export function toText(item: StreamItem): string | undefined {
   if (item.kind === 'ping') return ': ping\n\n';
+  if (item.kind === 'call_piece') return undefined;
   const view = item.kind === 'logged' ? toSse(item.event) : hintToSse(item);
   if (!view) return undefined;
   const id = view.id === undefined ? '' : `id: ${view.id}\n`;

@@ -1,6 +1,7 @@
 /** A session's stream on one WebSocket, from its opening to its end. */
 import type { RawData } from 'ws';
 import { z } from 'zod';
+import { DroverError } from '../../core/errors.ts';
 import { fromSessionSeq, toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { streamSession, type SessionStreamItem } from '../../modules/sessions/stream-session.ts';
@@ -16,14 +17,21 @@ export interface WatchedSession {
 const BAD_MESSAGE = 1008;
 const INTERNAL = 1011;
 const DELETED = 4010;
+/** Too many requests (IANA's registry of WebSocket close codes: "Try Again Later"). */
+const TRY_LATER = 1013;
 
 const clientMessage = z.strictObject({ type: z.literal('resume'), after: z.int().min(0) });
 
+interface Watched {
+  open: OpenSocket;
+  session: WatchedSession;
+  after: SessionPosition;
+  /** Counts a message that costs a look into the log as a request. Throws 429. */
+  count: () => Promise<void>;
+}
+
 /** Streams what comes after the position, until the client asks for another one or either side closes. */
-export function watchSession(
-  context: Context,
-  { open, session, after }: { open: OpenSocket; session: WatchedSession; after: SessionPosition },
-): void {
+export function watchSession(context: Context, { open, session, after, count }: Watched): void {
   const { socket } = open;
   let current = new AbortController();
   const follow = (from: SessionPosition) => stream(context, { open, session, after: from, signal: current.signal });
@@ -38,15 +46,36 @@ export function watchSession(
     current.abort();
     const next = new AbortController();
     current = next;
+    const refused = count().then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    );
     // The stream before it has ended by then: nothing of it comes after the answer to this.
     running = running.then(async () => {
-      if (next.signal.aborted) return;
+      const refusal = await refused;
+      if (refusal) refuse(context, { open, session, ...refusal });
+      if (refusal || next.signal.aborted) return;
       open.send(JSON.stringify(resumedFrame(session.sessionId, message.after)));
       await follow(fromSessionSeq(message.after));
     });
   });
   socket.once('close', () => current.abort());
 }
+
+function refuse(
+  context: Context,
+  { open, session, error }: { open: OpenSocket; session: WatchedSession; error: unknown },
+): void {
+  if (error instanceof DroverError && error.status === 429) {
+    open.socket.close(TRY_LATER, `${error.message} Again in ${error.retryAfterSeconds ?? 1} s.`.slice(0, CLOSE_REASON));
+    return;
+  }
+  context.log.error({ err: error, session: session.sessionId }, 'a message on a stream could not be counted');
+  open.socket.close(INTERNAL, 'Something went wrong; resume.');
+}
+
+/** Bytes of a reason that a close frame has room for. */
+const CLOSE_REASON = 123;
 
 function readMessage(data: RawData): z.output<typeof clientMessage> | undefined {
   try {

@@ -1,7 +1,9 @@
 /** `GET /agent/stream/{id}`: a session over a WebSocket (docs/sessions.md, Watching). */
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
+import { requestRates } from '../../core/rate-limits.ts';
 import { readSessionPosition } from '../../modules/sessions/stream-session.ts';
+import { countAgainst } from '../kit/rate-limit.ts';
 import { defineRoute } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
@@ -23,7 +25,7 @@ export const streamRoute = defineRoute({
     const { tenantId, keyId } = caller;
     // Before the upgrade: what happens after the client knows itself connected is shown.
     const after = await readSessionPosition(context, caller, params.id);
-    const { sockets } = app;
+    const { sockets, counter } = app;
     if (!sockets?.canOpen(ctx.req)) {
       throw new DroverError(
         'upgrade-required',
@@ -36,7 +38,8 @@ export const streamRoute = defineRoute({
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );
       open.socket.once('close', unwatch);
-      watchSession(context, { open, session: { tenantId, sessionId: params.id }, after });
+      const count = () => countAgainst(counter, requestRates(caller));
+      watchSession(context, { open, session: { tenantId, sessionId: params.id }, after, count });
     });
     ctx.respond = false;
     return { status: 101 };

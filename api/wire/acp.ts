@@ -42,9 +42,14 @@ function show(change: Change, view: TurnView): AcpFrame[] {
     case 'text_settled':
       return closed(view, change.part);
     case 'call_requested':
-      return [
-        update({ sessionUpdate: 'tool_call', title: change.call.tool, kind: 'other', ...requested(change.call) }),
-      ];
+      return [update({ sessionUpdate: 'tool_call', ...named(change.call), ...requested(change.call) })];
+    case 'call_begun':
+      return [update({ sessionUpdate: 'tool_call', ...named(change.call), status: 'pending' })];
+    case 'call_grew':
+      return [];
+    case 'calls_withdrawn':
+      return change.calls.map(withdrawn);
+    case 'call_written':
     case 'call_edited':
       return [update({ sessionUpdate: 'tool_call_update', ...requested(change.call) })];
     case 'call_settled':
@@ -101,6 +106,16 @@ function textUpdate({ turnId }: TurnView, part: TextPart, { text, mark }: Pick<P
 function closed(view: TurnView, part: TextPart): AcpFrame[] {
   if (part.isVoid) return [textUpdate(view, part, { text: '', mark: 'void' })];
   return part.step <= view.finishedStep ? [textUpdate(view, part, { text: '', mark: 'whole' })] : [];
+}
+
+function named({ id, tool }: CallPart) {
+  return { toolCallId: id, title: tool, kind: 'other' as const };
+}
+
+/** Nothing of it is in the log: a client takes it away. */
+function withdrawn({ id }: CallPart): AcpFrame {
+  const marks = { drover: { void: true } };
+  return update({ sessionUpdate: 'tool_call_update', toolCallId: id, status: 'failed', _meta: marks });
 }
 
 function requested({ id, input }: CallPart) {

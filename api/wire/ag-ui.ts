@@ -1,6 +1,7 @@
 /** AG-UI 1.0: a turn is a run of the client's, texts and calls of a step are messages of the assistant (docs/wire-forms.md). */
 import { inputId, messageIdOf } from './ag-ui-request.ts';
 import type { LongForm } from './form.ts';
+import { isAsWritten } from './turn-calls.ts';
 import type { Ask, CallPart, Change, Part, TextPart, TurnView, UserMessage } from './turn-view.ts';
 
 export type AgUiEvent = { type: string } & Record<string, unknown>;
@@ -25,6 +26,7 @@ export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongF
       ...(hasNews(view) || !hasInput(client) ? snapshots(view, client, behind) : []),
     ],
     show: (change, view) => show(change, view, client),
+    arrange,
     finish: (view) => [
       ...(view.messages.some(({ status }) => status === 'waiting') ? snapshots(view, client) : []),
       finish(view, client),
@@ -44,6 +46,14 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
       return [...textEnd(view, change.part), ...(change.part.isVoid ? snapshots(view, client) : [])];
     case 'call_requested':
       return callEvents(view, change.call);
+    case 'call_begun':
+      return [callStart(view, change.call)];
+    case 'call_grew':
+      return [{ type: 'TOOL_CALL_ARGS', toolCallId: change.call.id, delta: change.text }];
+    case 'call_written':
+      return [...rest(change.call, () => snapshots(view, client)), callEnd(change.call)];
+    case 'calls_withdrawn':
+      return [...change.calls.map(callEnd), ...snapshots(view, client)];
     case 'call_edited':
       return snapshots(view, client);
     case 'call_settled':
@@ -57,6 +67,13 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'ended':
       return [];
   }
+}
+
+/** A snapshot has what begins with it, too: it comes after that, or its client would have it twice. */
+function arrange(events: AgUiEvent[]): AgUiEvent[] {
+  const begins = events.findLastIndex(({ type }) => type.endsWith('_START'));
+  const isMoved = ({ type }: AgUiEvent, place: number) => type === 'MESSAGES_SNAPSHOT' && place < begins;
+  return [...events.filter((event, place) => !isMoved(event, place)), ...events.filter(isMoved)];
 }
 
 const idOf = ({ turnId }: TurnView, { id }: TextPart) => `${turnId}.${id}`;
@@ -87,17 +104,29 @@ function textEnd(view: TurnView, part: TextPart): AgUiEvent[] {
 /** The message that has a step's calls. */
 const callsId = ({ turnId }: TurnView, step: number) => `${turnId}.${step}.calls`;
 
-function callEvents(view: TurnView, { id: toolCallId, step, tool, input }: CallPart): AgUiEvent[] {
-  return [
-    { type: 'TOOL_CALL_START', toolCallId, toolCallName: tool, parentMessageId: callsId(view, step) },
-    { type: 'TOOL_CALL_ARGS', toolCallId, delta: JSON.stringify(input) },
-    { type: 'TOOL_CALL_END', toolCallId },
-  ];
+function callEvents(view: TurnView, call: CallPart): AgUiEvent[] {
+  return [callStart(view, call), wholeOf(call), callEnd(call)];
 }
+
+/** What the client has of a call by its end is to be the call. */
+function rest(call: CallPart, anew: () => AgUiEvent[]): AgUiEvent[] {
+  if (call.written === '') return [wholeOf(call)];
+  return isAsWritten(call) ? [] : anew();
+}
+
+function wholeOf({ id: toolCallId, input }: CallPart): AgUiEvent {
+  return { type: 'TOOL_CALL_ARGS', toolCallId, delta: JSON.stringify(input) };
+}
+
+function callStart(view: TurnView, { id: toolCallId, step, tool }: CallPart): AgUiEvent {
+  return { type: 'TOOL_CALL_START', toolCallId, toolCallName: tool, parentMessageId: callsId(view, step) };
+}
+
+const callEnd = ({ id: toolCallId }: CallPart): AgUiEvent => ({ type: 'TOOL_CALL_END', toolCallId });
 
 /** What nobody knows is told once somebody does: a message of the protocol is final. */
 function isTold({ state }: CallPart): boolean {
-  return state !== 'requested' && state !== 'unknown';
+  return state === 'succeeded' || state === 'failed' || state === 'denied';
 }
 
 function resultOf({ id, state, output, error }: CallPart) {
@@ -157,7 +186,8 @@ function messagesOf(view: TurnView, toMessage: (message: UserMessage) => AgUiMes
   });
 }
 
-function partsAsMessages(view: TurnView, all: readonly Part[]): AgUiMessage[] {
+function partsAsMessages(view: TurnView, shown: readonly Part[]): AgUiMessage[] {
+  const all = shown.filter((part) => part.kind !== 'call' || part.state !== 'withdrawn');
   const steps = [...new Set(all.map(({ step }) => step))];
   return steps.flatMap((step) => {
     const parts = all.filter((part) => part.step === step);
@@ -180,13 +210,20 @@ function partsAsMessages(view: TurnView, all: readonly Part[]): AgUiMessage[] {
 
 function textsAsMessages(view: TurnView, parts: readonly Part[]): AgUiMessage[] {
   return parts.flatMap((part) => {
-    if (part.kind === 'call' || part.isVoid) return [];
-    return { id: idOf(view, part), role: part.kind === 'text' ? 'assistant' : 'reasoning', content: part.text };
+    if (part.kind === 'call' || (part.isVoid && !isKept(view, part))) return [];
+    const told = part.isVoid ? '' : part.text;
+    return { id: idOf(view, part), role: part.kind === 'text' ? 'assistant' : 'reasoning', content: told };
   });
 }
 
-function toolCall({ id, tool, input }: CallPart) {
-  return { id, type: 'function', function: { name: tool, arguments: JSON.stringify(input) } };
+/** A snapshot without reasoning takes none away from a client: what is void is emptied, until the next attempt writes it. */
+function isKept({ parts }: TurnView, part: TextPart): boolean {
+  return part.kind === 'reasoning' && parts.findLast((other) => other.kind !== 'call' && other.id === part.id) === part;
+}
+
+function toolCall({ id, tool, input, state, written }: CallPart) {
+  const args = state === 'writing' ? written : JSON.stringify(input);
+  return { id, type: 'function', function: { name: tool, arguments: args } };
 }
 
 function finish({ end, asks }: TurnView, { threadId, runId }: AgUiClient): AgUiEvent {

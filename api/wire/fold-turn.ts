@@ -3,11 +3,13 @@
  * client is told of a change, and what brings a client to a view.
  */
 import { currentPayload } from '../../core/events.ts';
+import type { StoredBlock } from '../../core/content.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { dequeueMessage, queueMessage, replaceWaiting, textOf } from './turn-messages.ts';
+import { checkWritten, growCall, requestCall, withdrawCalls } from './turn-calls.ts';
 import { notePause } from './turn-pause.ts';
 import { closeText, finishStep, growText } from './turn-text.ts';
-import type { Ask, CallPart, Change, Delta, TurnView } from './turn-view.ts';
+import { callsOf, type Ask, type CallPart, type Change, type Delta, type TurnView } from './turn-view.ts';
 
 type Payload = Record<string, unknown>;
 
@@ -27,9 +29,14 @@ export function foldEvent(view: TurnView, event: LoggedEvent): Change[] {
 }
 
 /** What changes with a piece of the answer that is being written. */
-export function foldDelta(view: TurnView, { delta, turnId, step, at }: Delta): Change[] {
+export function foldDelta(view: TurnView, piece: Delta): Change[] {
+  const { turnId, step, at } = piece;
   if (turnId !== view.turnId || view.end || step <= view.finishedStep || isAhead(view, step)) return [];
-  return growText(view, { kind: delta.type === 'text' ? 'text' : 'reasoning', text: delta.text, step, at });
+  if (piece.kind === 'call_piece') return growCall(view, piece);
+  const { delta } = piece;
+  const changes = growText(view, { kind: delta.type === 'text' ? 'text' : 'reasoning', text: delta.text, step, at });
+  // The log has the calls of an answer after its texts.
+  return changes.length > 0 ? [...withdrawCalls(view), ...changes] : [];
 }
 
 /** A piece may overtake the log: before what came between has been read, it has no place yet. The log will have it all. */
@@ -49,18 +56,24 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
       return [];
     case 'model.called':
       view.calledStep = Math.max(view.calledStep, event.step ?? 0);
-      return [];
+      return withdrawCalls(view, ({ step }) => step < view.calledStep);
     case 'model.responded':
       // What Drover asks for itself is no part of the turn.
       if ('tool' in payload) return [];
       view.finishedStep = event.step ?? view.finishedStep;
-      return finishStep(view, { step: view.finishedStep, content: event.content ?? [] });
+      return takeAnswer(view, { step: view.finishedStep, content: event.content ?? [] });
     case 'node.completed':
       // What a node gives that asks no model is the turn's answer where the graph ends with it.
       if (payload['answer'] === undefined || payload['answer'] === payload['ordinal']) return [];
       return finishStep(view, { step: event.step ?? view.finishedStep, content: event.content ?? [] });
     case 'tool.requested':
-      return requestCall(view, event, payload);
+      return requestCall(view, {
+        id: String(payload['tool_call_id']),
+        step: event.step ?? 0,
+        place: payload['place'],
+        tool: String(payload['name']),
+        input: event.call?.arguments ?? {},
+      });
     case 'tool.succeeded':
     case 'tool.failed':
     case 'tool.denied':
@@ -87,26 +100,13 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
   }
 }
 
-function callOf(view: TurnView, id: unknown): CallPart | undefined {
-  return view.parts.find((part): part is CallPart => part.kind === 'call' && part.id === id);
+function takeAnswer(view: TurnView, given: { step: number; content: readonly StoredBlock[] }): Change[] {
+  const withdrawn = checkWritten(view, given);
+  return [...withdrawn, ...finishStep(view, given)];
 }
 
-function requestCall(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
-  const call: CallPart = {
-    kind: 'call',
-    id: String(payload['tool_call_id']),
-    step: event.step ?? 0,
-    tool: String(payload['name']),
-    input: event.call?.arguments ?? {},
-    state: 'requested',
-    isWaiting: false,
-    output: null,
-    error: '',
-    isRefused: false,
-    settledAt: 0,
-  };
-  view.parts.push(call);
-  return [{ kind: 'call_requested', call }];
+function callOf(view: TurnView, id: unknown): CallPart | undefined {
+  return callsOf(view).find((call) => call.id === id);
 }
 
 function settleCall(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
@@ -199,7 +199,7 @@ function end(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
     message,
   };
   view.asks.clear();
-  return [...closeText(view, { isVoid: false }), { kind: 'ended' }];
+  return [...withdrawCalls(view), ...closeText(view, { isVoid: false }), { kind: 'ended' }];
 }
 
 function textIn(payload: Payload, field: string): string {

@@ -8,6 +8,7 @@ import {
   foldUntil,
   followTurn,
   isPausedBeyond,
+  shownOf,
   showTurn,
   type FollowedTurn,
   type LongForm,
@@ -39,7 +40,7 @@ export async function* followThrough<Frame>(
   yield { frames: form.begin(view, turn), seq: view.seq };
   if (!isOver(view, request)) {
     for await (const item of itemsAfter(context, request, after)) {
-      const frames = changesOf(view, item).flatMap((change) => form.show(change, view));
+      const frames = shownOf(changesOf(view, item), view, form);
       if (frames.length > 0) yield { frames, ...(item.kind === 'logged' && { seq: view.seq }) };
       else if (item.kind === 'ping') yield { frames };
       if (messageIn(view, messageId)?.next || isOver(view, request)) break;
@@ -130,6 +131,6 @@ function itemsAfter(
   { tenantId, turn, signal }: Pick<FollowedTurn, 'tenantId' | 'turn' | 'signal'>,
   after: number,
 ): AsyncIterable<StreamItem> {
-  const about = { tenantId, runId: turn.runId, after, types: EVENT_TYPES, withReasoning: true };
+  const about = { tenantId, runId: turn.runId, after, types: EVENT_TYPES, withAllPieces: true };
   return streamRun(context, { ...about, signal });
 }

@@ -11,6 +11,8 @@ export interface WireForm<Frame> {
   /** The prelude: brings a client that has nothing, or what it had when its stream ended, to the view. */
   begin: (view: TurnView, turn: ShownTurn) => Frame[];
   show: (change: Change, view: TurnView) => Frame[];
+  /** Puts what is shown of changes that come together into the order in which a client is to have it. */
+  arrange?: (frames: Frame[]) => Frame[];
   /** The turn has ended, or waits for its client. */
   finish: (view: TurnView) => Frame[];
 }
@@ -44,7 +46,7 @@ export async function* followTurn<Frame>(
   const { tenantId, turn, signal } = request;
   const after = Math.max(request.after, turn.start);
   const view = await foldUntil(context, { tenantId, turn, until: after });
-  const about = { tenantId, runId: turn.runId, after, types: EVENT_TYPES, withReasoning: true, signal };
+  const about = { tenantId, runId: turn.runId, after, types: EVENT_TYPES, withAllPieces: true, signal };
   yield* showTurn({ view, turn, items: streamRun(context, about) }, form);
 }
 
@@ -57,8 +59,7 @@ export async function* showTurn<Frame>(
   const isOver = () => view.end !== null || isPausedBeyond(view, turn);
   if (!isOver()) {
     for await (const item of items) {
-      const changes = changesOf(view, item);
-      const frames = changes.flatMap((change) => form.show(change, view));
+      const frames = shownOf(changesOf(view, item), view, form);
       if (frames.length > 0) yield { frames, ...(item.kind === 'logged' && { seq: view.seq }) };
       else if (item.kind === 'ping') yield { frames };
       if (isOver()) break;
@@ -70,6 +71,16 @@ export async function* showTurn<Frame>(
 /** Whether the turn waits for its client, and not just where it did before. */
 export function isPausedBeyond(view: TurnView, { head }: Pick<ShownTurn, 'head'>): boolean {
   return view.isPaused && view.seq >= head;
+}
+
+/** Frames of changes that come together; the view has all of them by then. */
+export function shownOf<Frame>(
+  changes: readonly Change[],
+  view: TurnView,
+  { show, arrange }: Pick<WireForm<Frame>, 'show' | 'arrange'>,
+): Frame[] {
+  const frames = changes.flatMap((change) => show(change, view));
+  return arrange ? arrange(frames) : frames;
 }
 
 export function changesOf(view: TurnView, item: StreamItem): Change[] {

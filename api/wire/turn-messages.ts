@@ -1,5 +1,6 @@
 /** What the user says while a turn is open, and what becomes of it. */
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+import { withdrawCalls } from './turn-calls.ts';
 import { closeText } from './turn-text.ts';
 import type { Change, TurnView, UserMessage } from './turn-view.ts';
 
@@ -29,7 +30,8 @@ export function dequeueMessage(view: TurnView, { seq, turn_id: turnId }: LoggedE
   const isRead = payload['as'] === 'steer';
   // It was read before the next step began: pieces of that which have overtaken the log are told again after it.
   const isAhead = isRead && view.parts.some((part) => part.kind !== 'call' && part.isOpen);
-  const closed = isAhead ? closeText(view, { isVoid: true }) : [];
+  const withdrawn = isRead ? withdrawCalls(view) : [];
+  const closed = [...withdrawn, ...(isAhead ? closeText(view, { isVoid: true }) : [])];
   message.status = isRead ? 'read' : 'begun';
   message.place = view.parts.length;
   message.next = isRead ? null : { turnId: turnId ?? '', seq };

@@ -13,7 +13,7 @@ interface Piece {
 /** Adds a piece where it follows what is there. One that does not is left out: the log will have it all. */
 export function growText(view: TurnView, { kind, text, step, at }: Piece): Change[] {
   const written = writtenIn(view, step);
-  const length = written.reduce((sum, part) => sum + part.text.length, 0);
+  const length = lengthOfTexts(view, step);
   if (at === 0 && length > 0) return [...closeText(view, { isVoid: true }), ...open(view, { kind, step, text })];
   if (at !== length || text === '') return [];
   const last = written.at(-1);
@@ -75,6 +75,11 @@ function open(view: TurnView, { kind, step, text }: { kind: TextPart['kind']; st
 function grow(part: TextPart, text: string): Change {
   part.text += text;
   return { kind: 'text_grew', part, text };
+}
+
+/** In characters, of the step's attempt that counts. */
+export function lengthOfTexts(view: TurnView, step: number): number {
+  return writtenIn(view, step).reduce((sum, part) => sum + part.text.length, 0);
 }
 
 /** Texts of the step's attempt that counts. */

@@ -16,9 +16,14 @@ export interface CallPart {
   kind: 'call';
   id: string;
   step: number;
+  /** Which of the step's calls, from 0. */
+  place: number;
   tool: string;
   input: unknown;
-  state: 'requested' | 'succeeded' | 'failed' | 'denied' | 'unknown';
+  /** Its arguments as JSON, as far as they were shown while they were written. */
+  written: string;
+  /** `writing`: the log does not have it yet; `withdrawn`: it never will, since the attempt that has written it is void. */
+  state: 'writing' | 'withdrawn' | 'requested' | 'succeeded' | 'failed' | 'denied' | 'unknown';
   /** It waits for time, or for another system. */
   isWaiting: boolean;
   output: unknown;
@@ -83,13 +88,17 @@ export type Change =
   | { kind: 'text_grew'; part: TextPart; text: string }
   /** What was closed while its answer was being written has come to be in the log, or is void. */
   | { kind: 'text_settled'; part: TextPart }
-  | { kind: 'call_requested' | 'call_edited' | 'call_settled'; call: CallPart }
+  | { kind: 'call_begun'; call: CallPart }
+  | { kind: 'call_grew'; call: CallPart; text: string }
+  /** `call_written`: the log has what was shown while it was written. */
+  | { kind: 'call_requested' | 'call_written' | 'call_edited' | 'call_settled'; call: CallPart }
+  | { kind: 'calls_withdrawn'; calls: CallPart[] }
   | { kind: 'asked'; ask: Ask; calls: CallPart[] }
   | { kind: 'answered'; ask: Ask; isApproved: boolean; calls: CallPart[] }
   | { kind: 'message_changed'; message: UserMessage }
   | { kind: 'ended' };
 
-export type Delta = Extract<BusMessage, { kind: 'delta' }>;
+export type Delta = Extract<BusMessage, { kind: 'delta' | 'call_piece' }>;
 
 /** A turn before its first event. */
 export function beforeTurn(turnId: string): TurnView {
@@ -112,5 +121,6 @@ export function beforeTurn(turnId: string): TurnView {
 
 /** The calls that the turn has asked for so far. */
 export function callsOf(view: TurnView): CallPart[] {
-  return view.parts.filter((part) => part.kind === 'call');
+  const isAsked = ({ state }: CallPart) => state !== 'writing' && state !== 'withdrawn';
+  return view.parts.filter((part): part is CallPart => part.kind === 'call' && isAsked(part));
 }

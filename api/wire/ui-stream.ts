@@ -28,6 +28,13 @@ function show(change: Change, view: TurnView): Chunk[] {
       return [closed(change.part)];
     case 'call_requested':
       return [...stepBefore(change.call, view), inputOf(change.call, true)];
+    case 'call_begun':
+      return [...stepBefore(change.call, view), begun(change.call)];
+    case 'call_grew':
+      return [{ type: 'tool-input-delta', toolCallId: change.call.id, inputTextDelta: change.text }];
+    case 'calls_withdrawn':
+      return change.calls.map(withdrawn);
+    case 'call_written':
     case 'call_edited':
       return [inputOf(change.call, true)];
     case 'call_settled':
@@ -55,6 +62,18 @@ function stepBefore(part: TextPart | CallPart, { parts }: TurnView): Chunk[] {
 
 function closed({ kind, id, isVoid }: TextPart): Chunk {
   return { type: `${kind}-end`, id, ...(isVoid && { providerMetadata: { drover: { void: true } } }) };
+}
+
+function begun({ id, tool }: CallPart): Chunk {
+  return { type: 'tool-input-start', toolCallId: id, toolName: tool, providerExecuted: true };
+}
+
+/** A part of a message cannot be taken away. */
+function withdrawn({ id, tool, written }: CallPart): Chunk {
+  const errorText = 'The model has begun its answer anew.';
+  const providerMetadata = { drover: { void: true } };
+  const call = { toolCallId: id, toolName: tool, input: written, providerExecuted: true };
+  return { type: 'tool-input-error', ...call, errorText, providerMetadata };
 }
 
 /** What Drover executes is the provider's to the client, who is not to execute it, too. */

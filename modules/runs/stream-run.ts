@@ -7,7 +7,7 @@ import { findRun } from '../../db/runs.ts';
 import { coalesced } from '../../lib/coalesce.ts';
 import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
-import { listenToRun, type Delta, type RunNotices } from './streams/run-notices.ts';
+import { listenToRun, type Delta, type Piece, type RunNotices } from './streams/run-notices.ts';
 
 export interface StreamRequest {
   tenantId: string;
@@ -18,8 +18,8 @@ export interface StreamRequest {
   turnId?: string | undefined;
   /** Which events; the others are passed. */
   types: readonly EventType[];
-  /** Shows reasoning while it is written, too. */
-  withReasoning?: boolean;
+  /** Shows reasoning and calls while they are written, too. */
+  withAllPieces?: boolean;
   signal: AbortSignal;
 }
 
@@ -65,20 +65,20 @@ export function lookAhead(
 }
 
 async function* follow(context: Context, request: StreamRequest, notices: RunNotices): AsyncGenerator<StreamItem> {
-  const { withReasoning = false } = request;
+  const { withAllPieces = false } = request;
   const at = { seq: request.after, finishedStep: 0, quietSinceMs: performance.now() };
   for (;;) {
     const page = await whileOpen(request, () => readPage(context, { ...request, after: at.seq }));
     for (const event of page.events) {
       // What came while the page was read was said before it.
-      if (isStep(event)) yield* piecesOf(notices, { after: at.finishedStep, step: event.step ?? 0, withReasoning });
+      if (isStep(event)) yield* piecesOf(notices, { after: at.finishedStep, step: event.step ?? 0, withAllPieces });
       yield { kind: 'logged', event };
       if (isStep(event)) at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
     }
     if (page.isOver || page.endsTurn) return;
     at.seq = page.lastSeq;
     if (page.events.length > 0) at.quietSinceMs = performance.now();
-    if (!page.hasMore) yield* live(notices, at, withReasoning);
+    if (!page.hasMore) yield* live(notices, at, withAllPieces);
     if (request.signal.aborted) return;
   }
 }
@@ -90,30 +90,30 @@ function isStep({ type, payload }: LoggedEvent): boolean {
 
 function* piecesOf(
   notices: RunNotices,
-  steps: { after: number; step: number; withReasoning: boolean },
+  steps: { after: number; step: number; withAllPieces: boolean },
 ): Generator<StreamItem> {
   for (const piece of notices.takePieces(steps.step)) {
-    if (isShown(piece, steps.withReasoning) && piece.step > steps.after) yield piece;
+    if (isShown(piece, steps.withAllPieces) && piece.step > steps.after) yield piece;
   }
 }
 
-/** Where nothing else was asked for, reasoning is shown once it is whole (docs/api.md, Streams). */
-function isShown({ delta }: Extract<Delta, { kind: 'delta' }>, withReasoning: boolean): boolean {
-  return delta.type === 'text' || withReasoning;
+/** Where nothing else was asked for, reasoning and calls are shown once they are whole (docs/api.md, Streams). */
+function isShown(piece: Piece, withAllPieces: boolean): boolean {
+  return withAllPieces || (piece.kind === 'delta' && piece.delta.type === 'text');
 }
 
 /** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */
 async function* live(
   notices: RunNotices,
   at: { seq: number; finishedStep: number; quietSinceMs: number },
-  withReasoning: boolean,
+  withAllPieces: boolean,
 ): AsyncGenerator<StreamItem> {
   for (;;) {
     const notice = await notices.next(at.seq, at.quietSinceMs + LIMITS.streamPingSeconds * 1000);
     if (notice === 'look') return;
     at.quietSinceMs = performance.now();
     if (notice === 'quiet') yield { kind: 'ping' };
-    else if (notice.kind === 'progress' || (isShown(notice, withReasoning) && notice.step > at.finishedStep))
+    else if (notice.kind === 'progress' || (isShown(notice, withAllPieces) && notice.step > at.finishedStep))
       yield notice;
   }
 }

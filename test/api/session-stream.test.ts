@@ -374,6 +374,29 @@ describe('the stream of a session', function () {
     assert.equal(await watcher.closed, 1009);
   });
 
+  it('counts a resume as a request, and closes with 1013 beyond what the tenant has', async () => {
+    const settings = { rate_limits: { requests_per_minute: 5 } };
+    const tenant = await call('POST', '/v1/tenants', { name: newId(), settings });
+    const { key } = tenant.json;
+    const { url = '' } = platform;
+    const post = (path: string, body: unknown) => request(`${url}${path}`, 'POST', { key, body });
+    const made = await post('/v1/agents', { name: 'a' });
+    const begun = await post('/agent/chat', { message: 'hello', user_id: 'ada', agent_id: made.json.id });
+    assert.equal(begun.status, 202, begun.text);
+    const address = `${url.replace('http', 'ws')}/agent/stream/${begun.json.session_id}`;
+    const socket = new WebSocket(address, { headers: { authorization: `Bearer ${key}` } });
+    sockets.push(socket);
+    const watcher = listen(socket);
+    await new Promise((resolve) => socket.once('open', resolve));
+    let reason = '';
+    socket.once('close', (_code, text) => (reason = text.toString()));
+    // The agent, the message and the upgrade have counted.
+    for (const after of [0, 1, 2]) socket.send(JSON.stringify({ type: 'resume', after }));
+    assert.equal(await watcher.closed, 1013);
+    assert.match(reason, /^Too many requests of this tenant: 5 in 60 s are the limit. Again in \d+ s.$/);
+    assert.ok(watcher.frames.filter(({ type }) => type === 'resumed').length <= 2);
+  });
+
   it('closes with 4010 when the session is deleted, with a run that is open or none', async () => {
     for (const isOpen of [true, false]) {
       const session = await begin();

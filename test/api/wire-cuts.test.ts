@@ -33,7 +33,7 @@ const MOST_CUTS = sized({ usual: 2000, nightly: 10_000 });
 const OVER_NETWORK = sized({ usual: 4, nightly: 100 });
 
 describe('a stream that is cut', function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let api: ScriptedService;
   let other: RunningApi;
   let recordings: Recording[];
@@ -91,6 +91,29 @@ describe('a stream that is cut', function () {
     });
   }
 
+  for (const [name, open] of Object.entries(CLIENTS)) {
+    it(`shows a client of ${name} that watches a turn what one is shown that comes later`, async () => {
+      for (const recording of recordings.filter(isWhole)) {
+        const { before, items, message } = recording;
+        const at = { ...placeOf(recording), url: 'http://recorded' };
+        const [watching, late] = [open(), open()];
+        await watching.follow({ ...at, server: recordedServer(recording, before) });
+        await late.follow({ ...at, server: recordedServer(recording, items.length) });
+        assert.deepEqual(withoutVoid(watching.state()), late.state(), `${name}: ${message.slice(0, 80)}`);
+      }
+    });
+  }
+
+  it('is made of calls, too, that are written piece by piece, and begun anew', () => {
+    const ids = (items: Recording['items']) => items.flatMap((item) => (item.kind === 'call_piece' ? item.callId : []));
+    const told = recordings.map(({ items }) => ids(items));
+    const isKnown = ({ items }: Recording, id: string) => JSON.stringify(items.filter(isLogged)).includes(id);
+    const [written, calls] = [told.flat().length, new Set(told.flat()).size];
+    assert.ok(calls > 20 && written > 3 * calls, `${written} pieces of ${calls} calls`);
+    const withdrawn = recordings.filter((recording) => ids(recording.items).some((id) => !isKnown(recording, id)));
+    assert.ok(withdrawn.length >= 3, `${withdrawn.length} turns have begun a call anew`);
+  });
+
   /** Follows up to a cut; how much had happened by then. */
   async function cutOff(client: WireClient, recording: Recording, at: { now: number } & Cut): Promise<number> {
     const server = recordedServer(recording, at.now);
@@ -125,6 +148,25 @@ describe('a stream that is cut', function () {
     });
   }
 });
+
+const isLogged = (item: Recording['items'][number]) => item.kind === 'logged';
+
+/** Whether it is one stream to its end, which has all that was written meanwhile: the turn was not broken off, and asked nothing on the way. */
+function isWhole({ items }: Recording): boolean {
+  const breaks = /^(turn\.(failed|interrupted)|approval\.(granted|denied))$/;
+  return !items.some((item) => item.kind === 'logged' && breaks.test(item.event.type));
+}
+
+/** What a client of the AI SDK was shown of attempts that are void stays where it was shown, and says so. */
+function withoutVoid(state: unknown): unknown {
+  const isVoid = (part: object) => /"drover":\{"void":true\}/.test(JSON.stringify(part));
+  if (!isMessages(state)) return state;
+  return state.map((message) => ({ ...message, parts: message.parts.filter((part) => !isVoid(part)) }));
+}
+
+function isMessages(state: unknown): state is { parts: object[] }[] {
+  return Array.isArray(state) && state.every((message: { parts?: unknown }) => Array.isArray(message.parts));
+}
 
 /** A text that is JSON is quoted anew wherever it is told. */
 const unquoted = (text: string) => text.replaceAll(/["\\]/g, '');

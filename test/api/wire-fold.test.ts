@@ -32,9 +32,23 @@ describe('A turn of which the pieces overtake the log', () => {
   const fold = (...args: Parameters<typeof event>) => foldEvent(view, event(...args));
   const piece = (step: number, at: number, text: string) =>
     foldDelta(view, { runId: 'r', kind: 'delta', turnId: TURN, step, at, delta: { type: 'text', text } });
+  const written = (
+    callId: string,
+    text: string,
+    more: { step?: number; at?: number; place?: number; after?: number },
+  ) => {
+    const { step = 1, at = 0, place = 0, after = 0 } = more;
+    const call = { callId, place, tool: 'calculator', text, at, after };
+    return foldDelta(view, { runId: 'r', kind: 'call_piece', turnId: TURN, step, ...call });
+  };
+  const kinds = (changes: ReturnType<typeof fold>) => changes.map(({ kind }) => kind);
   const answered = (step: number, text: string) => fold('model.responded', step, { content: [{ type: 'text', text }] });
-  const requested = (step: number) =>
-    fold('tool.requested', step, { payload: { tool_call_id: CALL, name: 'calculator' } });
+  const requested = (step: number, place = 0) =>
+    fold('tool.requested', step, { payload: { tool_call_id: CALL, name: 'calculator', place } });
+  const asks = (step: number, ...names: string[]) =>
+    fold('model.responded', step, {
+      content: names.map((name) => ({ type: 'tool_use', id: name, name, input: {} })),
+    });
 
   it('has no place for a piece of the next step before this one is in the log, and shows all of it then', () => {
     fold('model.called', 1);
@@ -84,6 +98,57 @@ describe('A turn of which the pieces overtake the log', () => {
       view.messages.map(({ id, status }) => [id, status]),
       [['first', 'replaced']],
     );
+  });
+
+  it('knows a call again in the log that it has shown while it was written', () => {
+    assert.deepEqual(kinds(written(CALL, '', {})), ['call_begun']);
+    assert.deepEqual(kinds(written(CALL, '{"a":', {})), ['call_grew']);
+    assert.deepEqual(written(CALL, 'x', { at: 9 }), [], 'a piece before it was lost');
+    assert.deepEqual(kinds(written(CALL, '1}', { at: 5 })), ['call_grew']);
+    assert.deepEqual(asks(1, 'calculator'), []);
+    assert.deepEqual(kinds(requested(1)), ['call_written']);
+    assert.deepEqual(written(CALL, '2', { at: 7 }), [], 'it is whole');
+  });
+
+  it('shows no call of which what the answer had before it was not shown', () => {
+    assert.deepEqual(written(CALL, '{}', { after: 3 }), []);
+    piece(1, 0, 'now');
+    assert.deepEqual(written(CALL, '{}', { after: 3, place: 1 }), []);
+    assert.deepEqual(kinds(written(CALL, '{}', { after: 3 })), ['call_begun', 'call_grew']);
+  });
+
+  const OTHER = '01a00000-0000-7000-8000-000000000003';
+  const ANEW: Record<string, { act: () => ReturnType<typeof fold>; others: string[] }> = {
+    'the next attempt begins with a call': {
+      act: () => written(OTHER, '', {}),
+      others: ['call_begun'],
+    },
+    'the next attempt begins with a text': { act: () => piece(1, 0, 'no'), others: ['text_opened', 'text_grew'] },
+    'the answer in the log has none': { act: () => answered(1, ''), others: [] },
+    'the answer in the log has a call of another tool': { act: () => asks(1, 'ask_user'), others: [] },
+    'the log has another call in its place': { act: () => requested(1), others: ['call_requested'] },
+    'the next step begins': { act: () => fold('model.called', 2), others: [] },
+    'the turn ends': { act: () => fold('turn.failed', 0), others: ['ended'] },
+    'the user has said something before it': {
+      act() {
+        const payload = { message_id: CALL, as: 'steer', mode: 'steer', input: { message: 'in short' } };
+        fold('message.queued', 0, { payload });
+        return fold('message.dequeued', 0, { payload });
+      },
+      others: ['message_changed'],
+    },
+  };
+  for (const [when, { act, others }] of Object.entries(ANEW)) {
+    it(`takes a call back that was written by an attempt that is void: ${when}`, () => {
+      written('01a00000-0000-7000-8000-000000000009', '{"a"', {});
+      assert.deepEqual(kinds(act()), ['calls_withdrawn', ...others]);
+      assert.deepEqual(written('01a00000-0000-7000-8000-000000000009', ':1}', { at: 4 }), [], 'nothing more is told');
+    });
+  }
+
+  it('takes a text back where the next attempt begins with a call', () => {
+    piece(1, 0, 'now');
+    assert.deepEqual(kinds(written(CALL, '{}', {})), ['text_closed', 'call_begun', 'call_grew']);
   });
 
   it('begins no step anew for a client of the AI SDK, which would lose the text that is open', () => {

@@ -156,6 +156,22 @@ for (const mode of MODES) {
       );
     });
 
+    it('carries a piece of a call of any length, of which each part says where it stands', async () => {
+      const run = newId();
+      let told = '';
+      const stop = there.watch(run, (message) => {
+        if (message.kind !== 'call_piece' || message.at !== told.length + 3) return;
+        told += message.text;
+      });
+      await watchThere(run, () => undefined);
+      const text = '"🐑\\n'.repeat(20_000);
+      const call = { turnId: newId(), step: 1, callId: newId(), place: 0, tool: 'write', after: 0 };
+      here.publish({ runId: run, kind: 'call_piece', ...call, text, at: 3 });
+      await waitUntil('all of it', () => told.length >= text.length);
+      assert.equal(told, text);
+      stop();
+    });
+
     it('delivers equal messages as often as they were sent', async () => {
       const run = newId();
       const seen: BusMessage[] = [];

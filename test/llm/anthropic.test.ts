@@ -272,6 +272,23 @@ describe('anthropicModel', () => {
     assert.equal(response.stopReason, 'tool_use');
   });
 
+  it('tells of calls while their arguments are written, and which of the answer they are', async () => {
+    const call = (name: string, input: object) => ({ type: 'tool_use', id: `toolu_${name}`, name, input });
+    const own = { ...call('web_search', { query: 'x' }), type: 'server_tool_use' };
+    const content = [own, call('weather', { city: 'Rome' }), call('now', {})];
+    const { stream } = await connect((_, n) => ({ content, json: n === 1 }));
+    for (const json of [false, true]) {
+      const { written } = await ask(stream, modelRequest({ tools: [WEATHER] }));
+      const of = (place: number) => written.filter((piece) => piece.place === place);
+      const first = (place: number) => of(place)[0]?.tool;
+      const text = (place: number) => of(place).reduce((sum, piece) => sum + piece.text, '');
+      assert.deepEqual([first(0), text(0)], ['weather', '{"city":"Rome"}']);
+      assert.deepEqual([first(1), JSON.parse(text(1) || '{}')], ['now', {}]);
+      assert.ok(written.every(({ tool, place }) => (tool === 'web_search') === (place === undefined)));
+      if (!json) assert.ok(of(0).length > 2 && of(0)[0]?.text === '');
+    }
+  });
+
   for (const reason of ['refusal', 'pause_turn', 'stop_sequence', 'model_context_window_exceeded'] as const) {
     it(`passes the stop reason ${reason} on`, async () => {
       const { stream } = await connect(() => ({ content: [{ type: 'text', text: 'x' }], stop_reason: reason }));

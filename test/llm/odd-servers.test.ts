@@ -386,8 +386,8 @@ for (const { provider, open, cases } of [
 }
 
 async function completed(asked: Asked, request: ModelRequest) {
-  const { response, deltas } = await asked;
-  return { response: completeUsage(request, response), deltas };
+  const { response, ...pieces } = await asked;
+  return { response: completeUsage(request, response), ...pieces };
 }
 
 async function assertFails(asked: Promise<unknown>, { kind, message }: NonNullable<Case['error']>): Promise<void> {

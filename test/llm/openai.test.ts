@@ -15,7 +15,10 @@ describe('openaiModel', () => {
     await server?.close();
   });
 
-  async function connect(script: () => OpenAIReply, limits: { timeoutMs?: number; idleMs?: number } = {}) {
+  async function connect(
+    script: (request: object, n: number) => OpenAIReply,
+    limits: { timeoutMs?: number; idleMs?: number } = {},
+  ) {
     server = await startFakeOpenAI(script);
     const stream = openaiModel({ apiKey: 'sk-test', baseUrl: `${server.url}/v1`, ...limits });
     return { stream, requests: server.requests };
@@ -55,6 +58,25 @@ describe('openaiModel', () => {
     ]);
     assert.equal(body['max_completion_tokens'], 500);
     assert.equal(body['temperature'], 0.3);
+  });
+
+  it('tells of calls while their arguments are written, and which of the answer they are', async () => {
+    const calls = [
+      { id: 'call_1', name: 'weather', arguments: '{"city":"Rome","days":2}' },
+      { id: 'call_2', name: 'now', arguments: '' },
+    ];
+    const { stream } = await connect((_, n) => ({ calls, withoutIndex: n === 1 }));
+    for (const withoutIndex of [false, true]) {
+      const { written } = await ask(stream, request());
+      const of = (place: number) => written.filter((piece) => piece.place === place);
+      assert.deepEqual(new Set(of(0).map(({ tool }) => tool)), new Set(['weather']));
+      assert.equal(
+        of(0).reduce((sum, { text }) => sum + text, ''),
+        calls[0]?.arguments,
+      );
+      assert.deepEqual(of(1), [{ type: 'arguments', tool: 'now', place: 1, text: '' }]);
+      assert.equal(of(0).length, withoutIndex ? 1 : 3);
+    }
   });
 
   it('puts the pieces of tool calls together', async () => {

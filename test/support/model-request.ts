@@ -1,5 +1,5 @@
 import type { UserBlock } from '../../core/content.ts';
-import type { ModelDelta, ModelRequest, ModelResponse, StreamModel } from '../../core/model.ts';
+import type { ArgumentsPiece, ModelDelta, ModelRequest, ModelResponse, StreamModel } from '../../core/model.ts';
 
 /** A request with sensible parts where a test does not care. */
 export function modelRequest(parts: Partial<ModelRequest> = {}): ModelRequest {
@@ -24,15 +24,17 @@ export async function ask(
   stream: StreamModel,
   request: ModelRequest,
   signal: AbortSignal = new AbortController().signal,
-): Promise<{ response: ModelResponse; deltas: ModelDelta[] }> {
+): Promise<{ response: ModelResponse; deltas: ModelDelta[]; written: ArgumentsPiece[] }> {
   const deltas: ModelDelta[] = [];
+  const written: ArgumentsPiece[] = [];
   const response = await stream(request, {
     signal,
     onDelta: (delta) => {
-      if (delta.type !== 'arguments') deltas.push(delta);
+      if (delta.type === 'arguments') written.push(delta);
+      else deltas.push(delta);
     },
   });
-  return { response, deltas };
+  return { response, deltas, written };
 }
 
 export const WEATHER = {

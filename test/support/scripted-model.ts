@@ -32,6 +32,7 @@ export interface ScriptedModel {
  * - `think TEXT; STEP`: thinks before the step
  * - `wait MS STEP`: begins its answer after a while
  * - `hang STEP`: the first answer never ends, any later one is the step
+ * - `break STEP`: the first answer ends with an error, any later one is the step
  * - `held NAME STEP`: begins its answer once `release(NAME)` was called
  * - `throttle SECONDS STEP`: the first answer is 429 with that `retry-after`, any later one is the step
  * After the last step it says `done: ` and the results of all calls of the turn.
@@ -76,10 +77,13 @@ function replyTo(step: string, before: number): AnthropicReply {
   }
   const hung = /^hang (.*)$/s.exec(step)?.[1];
   if (hung !== undefined) return { ...replyTo(hung, before), ...(before === 0 && { hang: true }) };
+  const broken = /^break (.*)$/s.exec(step)?.[1];
+  const error = { type: 'api_error', midStream: true };
+  if (broken !== undefined) return { ...replyTo(broken, before), ...(before === 0 && { error }) };
   const [, seconds, then] = /^throttle (\d+) (.*)$/s.exec(step) ?? [];
   if (then !== undefined) {
-    const error = { status: 429, type: 'rate_limit_error', retryAfter: Number(seconds) };
-    return before === 0 ? { error } : replyTo(then, before);
+    const throttled = { status: 429, type: 'rate_limit_error', retryAfter: Number(seconds) };
+    return before === 0 ? { error: throttled } : replyTo(then, before);
   }
   const calls = /^call (.*)$/s.exec(step)?.[1];
   if (calls === undefined) return { content: [{ type: 'text', text: step.replace(/^say /, '') }] };

@@ -3,7 +3,12 @@ import { toolSuspension } from '../governance.ts';
 import type { GatedCall, StageVerdict } from './stage.ts';
 
 /** A run keeps the version of a tool that it pinned, but not one that was taken out of the registry or is suspended; and the agent's binding must let it be called. */
-export function judgeBinding({ governance, tool, definition, isOverRate }: GatedCall): StageVerdict | undefined {
+export function judgeBinding({
+  governance,
+  tool,
+  definition,
+  isOverRate,
+}: Pick<GatedCall, 'governance' | 'tool' | 'definition' | 'isOverRate'>): StageVerdict | undefined {
   const suspension = toolSuspension(governance, tool);
   if (suspension) return { kind: 'deny', ...suspension };
   const binding = bindingOf(definition, tool);

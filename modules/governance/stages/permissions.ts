@@ -1,7 +1,10 @@
 import type { GatedCall, StageVerdict } from './stage.ts';
 
 /** The agent must have been granted each permission that the tool requires. */
-export function judgePermissions({ definition, tool }: GatedCall): StageVerdict | undefined {
+export function judgePermissions({
+  definition,
+  tool,
+}: Pick<GatedCall, 'definition' | 'tool'>): StageVerdict | undefined {
   const granted = new Set(definition.permissions ?? []);
   const missing = tool.permissions.find((permission) => permission.required && !granted.has(permission.name));
   if (!missing) return undefined;

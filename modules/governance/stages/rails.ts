@@ -1,7 +1,11 @@
 import type { GatedCall, StageVerdict } from './stage.ts';
 
 /** The agent's tool rails: which tools, and how many calls in a turn. */
-export function judgeRails({ definition, tool, callsInTurn }: GatedCall): StageVerdict | undefined {
+export function judgeRails({
+  definition,
+  tool,
+  callsInTurn,
+}: Pick<GatedCall, 'definition' | 'tool' | 'callsInTurn'>): StageVerdict | undefined {
   const rails = definition.guardrail_config?.tool_rails;
   const allowed = rails?.allowed_tools;
   if (Array.isArray(allowed) && !allowed.includes(tool.name)) {

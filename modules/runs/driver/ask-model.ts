@@ -17,6 +17,7 @@ import { partialText } from './partial-answer.ts';
 import { askedOf, fitContext, sourceOf, toRequest } from './build-request.ts';
 import { modelOf } from './open-node.ts';
 import { recordCut } from './record-cut.ts';
+import { tellCalls } from './tell-calls.ts';
 import { tellPieces } from './tell-pieces.ts';
 import type { DriveSession } from './session.ts';
 import {
@@ -213,13 +214,21 @@ async function attemptOnce(session: DriveSession, { resolved, call, deadline }: 
   const partial = { model: resolved.model, step, text: '' };
   session.uncommitted.partial = partial;
   let at = 0;
+  // What an attempt before it has written of calls is void.
+  session.step.callIds = [];
+  const calls = tellCalls(session, session.step.callIds);
   const of = { tenantId: session.run.tenant_id, taken: filesTakenBy(resolved) };
   const messages = await fillFiles(session.context, of, request.messages);
   const { push, flush } = tellPieces(session.context.bus, { runId: session.run.id, turnId, step });
   const onDelta = (delta: AnswerPiece) => {
-    if (delta.type === 'arguments') return;
+    if (delta.type === 'arguments') {
+      const piece = calls.take(delta, at);
+      if (piece) push(piece);
+      return;
+    }
+    calls.leave();
     if (delta.type === 'text') partial.text += delta.text;
-    push({ delta, at });
+    push({ kind: 'delta', delta, at });
     at += delta.text.length;
   };
   return resolved.stream({ ...request, messages, maxTokens }, { signal: deadline.signal, onDelta }).finally(flush);

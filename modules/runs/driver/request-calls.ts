@@ -42,7 +42,9 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
   const steps: CallBatchStep[] = [];
   const content = verdicts.map(({ use, decision }, place) => {
     const waits = asksAsBatch && (decision.kind === 'ask' || (isWhole && decision.kind === 'allow'));
-    const id = requestCall(session, { use, place, step, decision, waits, attempt, seconds: asked.node?.seconds });
+    const id = asked.shownIds?.get(use.id) ?? newId();
+    const seconds = asked.node?.seconds;
+    requestCall(session, { id, use, place, step, decision, waits, attempt, seconds });
     outcomes[id] = outcomeOf(decision);
     const batched: CallBatchStep = {
       id,
@@ -71,6 +73,8 @@ export interface AskedIn {
   usedUp: BudgetStanding | undefined;
   /** Of tools that a binding limits: how many calls of the answer the last minute still permits. */
   granted?: ReadonlyMap<string, number> | undefined;
+  /** By tool use: the id that a call has had since watchers were shown it. */
+  shownIds?: ReadonlyMap<string, string> | undefined;
   /** Tools that the model was offered; all of the run's where a node of the graph asks. */
   offered?: ReadonlyMap<string, ToolDefinition> | undefined;
   /** A node of the graph asks, and not a model: where `approval` says so, a person is asked that, for so long. */
@@ -89,6 +93,7 @@ interface Recorded {
 }
 
 interface Requested {
+  id: string;
   use: ToolUseBlock;
   place: number;
   step: number;
@@ -101,9 +106,8 @@ interface Requested {
   seconds: number | undefined;
 }
 
-function requestCall(session: DriveSession, requested: Requested): string {
-  const { use, place, step, decision, waits } = requested;
-  const id = newId();
+function requestCall(session: DriveSession, requested: Requested): void {
+  const { id, use, place, step, decision, waits } = requested;
   const turnId = session.log.state.turn?.id ?? '';
   const tool = decision.tool;
   const mode = modeOf(session, decision, waits);
@@ -114,7 +118,7 @@ function requestCall(session: DriveSession, requested: Requested): string {
   const gated = decision.kind === 'recorded' ? decision.passed : decision;
   const args = gated.arguments;
   const decided = decisionEvents(gated, { callId: id, turnId, step });
-  const outcome = requestOutcome(session, { ...requested, id, mode });
+  const outcome = requestOutcome(session, { ...requested, mode });
   appendEvent(session.log, ...requestCallEvents(session.log.state, { call, step, decided, outcome }));
   if (decision.kind === 'allow' && !waits) session.step.gatedAt.set(id, session.governance.epoch);
   const { name } = use;
@@ -138,12 +142,11 @@ function requestCall(session: DriveSession, requested: Requested): string {
     trust: taint.untrusted ? 'untrusted' : 'trusted',
     ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),
   });
-  return id;
 }
 
 function requestOutcome(
   { definition }: DriveSession,
-  { id, mode, decision, waits, attempt, seconds }: Requested & { id: string; mode: CallState['mode'] },
+  { id, mode, decision, waits, attempt, seconds }: Requested & { mode: CallState['mode'] },
 ): RequestOutcome {
   switch (decision.kind) {
     case 'recorded':

@@ -18,8 +18,8 @@ export async function requestGated(session: DriveSession, intents: readonly Inte
   const { step } = session;
   const granted = await takeLimitedCalls(session, intents);
   const recorded = session.replaySource && [...session.replaySource.calls];
-  const request = async () => {
-    requestCalls(session, intents, { ...answer, granted });
+  const request = async (asked: AskedIn) => {
+    requestCalls(session, intents, { ...asked, granted });
     await runPureCalls(session);
     goOn(session);
   };
@@ -27,9 +27,10 @@ export async function requestGated(session: DriveSession, intents: readonly Inte
     rewind(session.log, point);
     session.step = step;
     if (session.replaySource && recorded) session.replaySource.calls.splice(0, Infinity, ...recorded);
-    await request();
+    // What the step knows of the calls that were taken back must not be taken for these ones.
+    await request({ ...answer, shownIds: undefined });
   };
-  await request();
+  await request(answer);
 }
 
 /** Saves a checkpoint where one is due, and announces the model call that follows. */

@@ -86,6 +86,8 @@ export interface Step {
   dispatched: Map<string, DispatchedCall>;
   /** In which policy epoch calls passed the gate; a call that a person let pass has none. */
   gatedAt: Map<string, number>;
+  /** The ids of the answer's calls, in their order, as far as they were shown while it was written. */
+  callIds: string[];
 }
 
 /** A call that the driver makes itself, as the ledger has it. */
@@ -125,7 +127,8 @@ export interface PartialAnswer {
 
 /** A step whose model call is announced, or is about to be. */
 export function newStep(): Step {
-  return { reservation: null, backOff: null, ownCalls: new Map(), dispatched: new Map(), gatedAt: new Map() };
+  const calls = { ownCalls: new Map(), dispatched: new Map(), gatedAt: new Map(), callIds: [] };
+  return { reservation: null, backOff: null, ...calls };
 }
 
 /** A new set of uncommitted things: empty, or with the initial commit of the run. */

@@ -3,17 +3,25 @@ import type { Bus, BusMessage } from '../../../bus/bus.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { inFrames, type Frames } from '../../../lib/in-frames.ts';
 
-type Piece = Pick<Extract<BusMessage, { kind: 'delta' }>, 'delta' | 'at'>;
+interface Answer {
+  runId: string;
+  turnId: string;
+  step: number;
+}
 
-/** Tells the first piece at once, then those of a frame together, as far as they are of one kind. The end of the answer flushes. */
-export function tellPieces(
-  bus: Pick<Bus, 'publish'>,
-  of: { runId: string; turnId: string; step: number },
-): Frames<Piece> {
-  return inFrames<Piece>({
-    frameMs: LIMITS.streamFrameMs,
-    send: (piece) => bus.publish({ kind: 'delta', ...of, ...piece }),
-    join: (first, { delta: { type, text } }) =>
-      first.delta.type === type ? { ...first, delta: { type, text: first.delta.text + text } } : undefined,
-  });
+type PieceOf<Message> = Message extends unknown ? Omit<Message, keyof Answer> : never;
+export type Piece = PieceOf<Extract<BusMessage, { kind: 'delta' | 'call_piece' }>>;
+
+/** Tells the first piece at once, then those of a frame together, as far as they are of one text or one call. The end of the answer flushes. */
+export function tellPieces(bus: Pick<Bus, 'publish'>, of: Answer): Frames<Piece> {
+  return inFrames<Piece>({ frameMs: LIMITS.streamFrameMs, send: (piece) => bus.publish({ ...of, ...piece }), join });
+}
+
+function join(first: Piece, second: Piece): Piece | undefined {
+  if (first.kind === 'delta' && second.kind === 'delta') {
+    const { type, text } = second.delta;
+    return first.delta.type === type ? { ...first, delta: { type, text: first.delta.text + text } } : undefined;
+  }
+  const isSameCall = first.kind === 'call_piece' && second.kind === 'call_piece' && first.callId === second.callId;
+  return isSameCall ? { ...first, text: first.text + second.text } : undefined;
 }

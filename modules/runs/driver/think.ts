@@ -62,12 +62,19 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   // The answer of a node is the turn's where the graph ends with it: then it is checked.
   const isOfNode = session.limits.graph !== undefined && session.log.state.graph?.open === true;
   if (!isOfNode || call.last) checkFinalAnswer(session, { step: call.step, ordinal, content });
-  if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp, offered });
+  const shownIds = shownIdsOf(session, content);
+  if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp, offered, shownIds });
   if (session.log.state.turn?.answer) return;
   if (calls === 0) goOn(session);
   // Where only others have something to do, the hand-over to them is the commit.
   const { kind } = decide(session.log.state, session.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
+}
+
+/** By tool use: the ids under which calls were shown while the answer was written. */
+function shownIdsOf({ step }: DriveSession, content: readonly AssistantBlock[]): ReadonlyMap<string, string> {
+  const uses = content.filter((block) => block.type === 'tool_use');
+  return new Map(step.callIds.slice(0, uses.length).map((id, place) => [uses[place]?.id ?? '', id]));
 }
 
 function filesFor({ tenantId, run, signal }: DriveSession) {

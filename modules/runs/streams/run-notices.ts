@@ -5,7 +5,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { watchPosition, type WatchedThing } from './watch-positions.ts';
 
 /** What is shown live and stored nowhere: a piece of an answer, or how far a call is. */
-export type Delta = Extract<BusMessage, { kind: 'delta' | 'progress' }>;
+export type Delta = Extract<BusMessage, { kind: 'delta' | 'call_piece' | 'progress' }>;
 
 export interface RunNotices {
   /**
@@ -20,7 +20,7 @@ export interface RunNotices {
   close: () => void;
 }
 
-type Piece = Extract<Delta, { kind: 'delta' }>;
+export type Piece = Extract<Delta, { kind: 'delta' | 'call_piece' }>;
 
 export interface Listening {
   /** A run, or a thread, whose `seq` is the place of its newest run. */
@@ -45,8 +45,7 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
   const stops = [
     context.bus.watch(about.id, (message) => {
       if (message.kind === 'advanced') return advance(message.seq);
-      const isDelta = message.kind === 'delta' || message.kind === 'progress';
-      if (isDelta && (turnId === undefined || message.turnId === turnId)) deltas.push(message);
+      if (isDelta(message) && (turnId === undefined || message.turnId === turnId)) deltas.push(message);
       notify();
     }),
     watchPosition(context, about, (position) => {
@@ -92,7 +91,7 @@ function keepDeltas() {
   let leftOut = '';
   return {
     push(delta: Delta): void {
-      const place = `${delta.turnId} ${delta.kind === 'delta' ? delta.step : delta.callId}`;
+      const place = `${delta.turnId} ${delta.kind === 'progress' ? delta.callId : delta.step}`;
       if (place === leftOut) return;
       chars += sizeOf(delta);
       kept.push(delta);
@@ -102,7 +101,7 @@ function keepDeltas() {
       chars = 0;
     },
     takePieces(step: number): Piece[] {
-      const isTaken = (delta: Delta): delta is Piece => delta.kind === 'delta' && delta.step <= step;
+      const isTaken = (delta: Delta): delta is Piece => delta.kind !== 'progress' && delta.step <= step;
       const taken = kept.filter(isTaken);
       kept = kept.filter((delta) => !isTaken(delta));
       chars -= taken.reduce((sum, delta) => sum + sizeOf(delta), 0);
@@ -117,5 +116,10 @@ function keepDeltas() {
 }
 
 function sizeOf(delta: Delta): number {
-  return delta.kind === 'delta' ? delta.delta.text.length : (delta.message ?? '').length + 100;
+  if (delta.kind === 'progress') return (delta.message ?? '').length + 100;
+  return delta.kind === 'delta' ? delta.delta.text.length : delta.text.length + 100;
+}
+
+function isDelta(message: BusMessage): message is Delta {
+  return message.kind === 'delta' || message.kind === 'call_piece' || message.kind === 'progress';
 }

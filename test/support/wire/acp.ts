@@ -134,7 +134,8 @@ function keep(kept: Kept, { update }: SessionNotification): void {
     case 'tool_call':
     case 'tool_call_update': {
       const { sessionUpdate: _name, ...call } = update;
-      kept.calls.set(call.toolCallId, { ...kept.calls.get(call.toolCallId), ...call });
+      if (drover?.void) kept.calls.delete(call.toolCallId);
+      else kept.calls.set(call.toolCallId, { ...kept.calls.get(call.toolCallId), ...call });
       return;
     }
     default:
@@ -191,7 +192,7 @@ export function acpClient({ withCursor = true } = {}): WireClient {
     state: () => ({
       // Who comes later does not see what was broken off.
       messages: Object.fromEntries([...kept.messages].filter(([, { isWhole }]) => isWhole)),
-      calls: Object.fromEntries(kept.calls),
+      calls: Object.fromEntries([...kept.calls].filter(([, { rawInput }]) => rawInput !== undefined)),
       turns: Object.fromEntries(kept.turns),
       asked: Object.fromEntries(kept.asked),
     }),

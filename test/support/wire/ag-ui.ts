@@ -1,5 +1,5 @@
 /** The client of AG-UI, which verifies the order of events. */
-import { HttpAgent, type AgentStateMutation } from '@ag-ui/client';
+import { HttpAgent, type AgentStateMutation, type Message } from '@ag-ui/client';
 import { cuttingFetch, type WireClient } from './wire-client.ts';
 
 export interface AgUiOptions {
@@ -24,6 +24,15 @@ export function openAgUi({ url, key, agent, thread, fetch: via = fetch, after }:
 /** Of a failed exchange: the client neither prints it nor throws. */
 export const HANDLED: AgentStateMutation = { stopPropagation: true };
 
+/** Arguments are JSON as the model has written it, or as the log has it: the same value. */
+function parsed(message: Message): unknown {
+  if (message.role !== 'assistant') return message;
+  const calls = message.toolCalls?.map(({ function: { name, arguments: args }, ...call }) => {
+    return { ...call, name, arguments: JSON.parse(args) as unknown };
+  });
+  return { ...message, toolCalls: calls };
+}
+
 /** For the cut test. */
 export function agUiClient(): WireClient {
   let kept: Pick<HttpAgent, 'messages' | 'pendingInterrupts'> = { messages: [], pendingInterrupts: [] };
@@ -36,6 +45,6 @@ export function agUiClient(): WireClient {
       await agent.runAgent({}, { onRunFailed: () => HANDLED });
       kept = { messages: agent.messages, pendingInterrupts: agent.pendingInterrupts };
     },
-    state: () => kept,
+    state: () => ({ ...kept, messages: kept.messages.map(parsed) }),
   };
 }

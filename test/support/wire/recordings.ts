@@ -29,7 +29,7 @@ export interface Script {
   until?: 'it waits' | 'it is cancelled';
   timeoutSeconds?: number;
   graph?: object;
-  /** Said while the model is held, which its message names first: `held NAME …`. */
+  /** Said while the model is held, which its message names first: `held NAME …`. Without it the model is let go once the run is watched. */
   meanwhile?: { mode: 'queue' | 'steer'; message: string };
 }
 
@@ -77,6 +77,12 @@ export const SCRIPTS: readonly Script[] = [
   { message: 'call calculator {"expression":"8"} | hang say cancelled', until: 'it is cancelled' },
   { message: 'call ask_user {"question":"Really?"} | say never', until: 'it is cancelled' },
   { message: `call ${TWO} | call ${TWO} | call calculator {"expression":"9"} | ${LONG}` },
+  // Written otherwise than the log has it.
+  { message: 'call confirm {"zeta":1,"a":[1,2]} & ask_user {"question":"How few?"}', until: 'it waits' },
+  { message: 'call calculator { "expression" : "1\\u002b1" } | say two' },
+  { message: 'held broken break call calculator {"expression":"14"} | say mended' },
+  { message: `held torn break think well; call ${TWO} | say mended`, until: 'it waits', autonomy: 0 },
+  { message: 'held late call calculator {"expression":"15"} | break call calculator {"expression":"16"} | say mended' },
   { message: 'say drafted', graph: inTurn(llm('draft'), sum, llm('final')) },
   { message: 'say summed', graph: inTurn(llm('draft'), sum) },
   { message: 'say to be reviewed', graph: inTurn(llm('draft'), review, llm('final')), until: 'it waits' },
@@ -94,7 +100,7 @@ export const SCRIPTS: readonly Script[] = [
 export async function record(api: ScriptedService, script: Script): Promise<Recording[]> {
   const { message, autonomy = 2, decisions = [], until, timeoutSeconds, graph, meanwhile } = script;
   const execution_config = timeoutSeconds === undefined ? {} : { timeout_seconds: timeoutSeconds };
-  const more = { execution_config, ...(graph && { workflow_graph: graph }) };
+  const more = { execution_config, llm_config: { base_delay: 0.001 }, ...(graph && { workflow_graph: graph }) };
   const agent = await api.newAgent(undefined, { autonomy_level: autonomy, ...more });
   const config = meanwhile ? { keep_open: true } : {};
   const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message }, config } });
@@ -118,6 +124,10 @@ export async function record(api: ScriptedService, script: Script): Promise<Reco
   if (until === 'it is cancelled') {
     await waitUntil('it works', async () => api.model.asked(message).length > 0);
     await api.call('POST', `${path}/cancel`, { body: {} });
+  }
+  if (message.startsWith('held ') && !meanwhile) {
+    await waitUntil('its pieces are watched', () => items.some(isAsked));
+    api.model.release(message.split(' ')[1] ?? '');
   }
   if (meanwhile) await sayMeanwhile(api, { agent, threadId: json.thread_id, script, items });
   const ended = ['completed', 'failed', 'cancelled'];
@@ -195,9 +205,22 @@ async function watch(
   of: { tenantId: string; runId: string; signal: AbortSignal },
   items: StreamItem[],
 ): Promise<void> {
-  const request = { ...of, after: 0, types: EVENT_TYPES, withReasoning: true };
-  for await (const item of streamRun(context, request)) items.push(item);
+  const request = { ...of, after: 0, types: EVENT_TYPES, withAllPieces: true };
+  for await (const item of streamRun(context, request)) items.push(...inShorterPieces(item));
 }
+
+const SHORT_CHARS = 7;
+
+/** As they come where the model writes more slowly than a frame is long. */
+function inShorterPieces(item: StreamItem): StreamItem[] {
+  if (item.kind !== 'call_piece' || item.text === '') return [item];
+  return Array.from({ length: Math.ceil(item.text.length / SHORT_CHARS) }, (_, place) => {
+    const start = place * SHORT_CHARS;
+    return { ...item, text: item.text.slice(start, start + SHORT_CHARS), at: item.at + start };
+  });
+}
+
+const isAsked = (item: StreamItem) => item.kind === 'logged' && item.event.type === 'model.called';
 
 /** Whether nothing of it goes on before somebody answers. */
 function isPaused(items: readonly StreamItem[]): boolean {

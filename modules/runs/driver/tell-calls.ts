@@ -1,0 +1,53 @@
+/** Calls of an answer that is being written, as far as whoever watches may see them before they have passed the gate. */
+import type { ArgumentsPiece } from '../../../core/model.ts';
+import type { ToolDefinition } from '../../../core/tool.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { mayShowUnjudged } from '../../governance/unjudged-calls.ts';
+import { offeredTools } from './open-node.ts';
+import { gatedRun, type DriveSession } from './session.ts';
+import type { Piece } from './tell-pieces.ts';
+
+export interface WrittenCalls {
+  /** What watchers are told of a piece; `after`: how many characters of the answer came before it. */
+  take: (piece: ArgumentsPiece, after: number) => Piece | undefined;
+  /** The answer has gone on with something else: its calls are told once they are in the log. */
+  leave: () => void;
+}
+
+/**
+ * Gives a call the id in `ids` that it will have in the log, so that watchers know it again there. The log has an answer's
+ * calls in their order and after its texts: once one is not told, those after it are not either, and none before a text.
+ */
+export function tellCalls(session: DriveSession, ids: string[]): WrittenCalls {
+  const chars: number[] = [];
+  const tools = offeredTools(session);
+  let isOver = false;
+  let before = 0;
+  return {
+    take({ tool, place, text }, after) {
+      if (isOver || place === undefined) return undefined;
+      if (place === ids.length) {
+        isOver = !isTold(session, tools.get(tool), place);
+        if (isOver) return undefined;
+        if (place === 0) before = after;
+        ids.push(newId());
+        chars.push(0);
+      }
+      const callId = ids[place];
+      const at = chars[place];
+      if (callId === undefined || at === undefined) return undefined;
+      chars[place] = at + text.length;
+      return { kind: 'call_piece', callId, place, tool, text, at, after: before };
+    },
+    leave() {
+      if (ids.length === 0) return;
+      isOver = true;
+      ids.length = 0;
+    },
+  };
+}
+
+function isTold(session: DriveSession, tool: ToolDefinition | undefined, place: number): boolean {
+  const callsInTurn = (session.log.state.turn?.toolCalls ?? 0) + place;
+  return tool !== undefined && mayShowUnjudged({ ...gatedRun(session), tool, callsInTurn });
+}

@@ -83,7 +83,7 @@ export interface ExaminedMemory {
   wrong: string[];
 }
 
-interface Page {
+interface Lists {
   extractions: { run_id: string; status: string; made_by: string | null; refused: Record<string, number> }[];
   entries: { id: string; content: string }[];
   consolidations: { id: string; diff: { kept: { id: string }[] } }[];
@@ -97,7 +97,7 @@ export async function examineMemory(
 ): Promise<ExaminedMemory> {
   const path = `/v1/agents/${agent}/memory`;
   const endsAtMs = performance.now() + withinMs;
-  const learnt = async () => (await client.get<Page>(`${path}/extractions?limit=200`)).extractions;
+  const learnt = () => readAll(client, `${path}/extractions`, 'extractions');
   let extractions = await learnt();
   const isDone = () => extractions.filter(({ status }) => status === 'done').length >= runs.size;
   while (!isDone() && performance.now() < endsAtMs) {
@@ -105,14 +105,25 @@ export async function examineMemory(
     extractions = await learnt();
   }
   await client.post(`${path}/consolidate`, { strategy: 'importance' });
-  const { entries } = await client.get<Page>(`${path}?limit=200`);
-  const { consolidations } = await client.get<Page>(`${path}/consolidations?limit=200`);
+  const entries = await readAll(client, path, 'entries');
+  const consolidations = await readAll(client, `${path}/consolidations`, 'consolidations');
   const known = new Map(extractions.map((each) => [each.run_id, each]));
   return judgeMemory({
     lessons: [...runs].map(([label, run]) => ({ label, learnt: known.get(run)?.status === 'done' })),
     contents: entries.map(({ content }) => content),
     kept: consolidations.flatMap(({ diff }) => diff.kept.map((each) => each.id)),
   });
+}
+
+/** All pages of a list. */
+async function readAll<K extends keyof Lists>(client: RetryingClient, path: string, list: K): Promise<Lists[K]> {
+  const all: Lists[K][number][] = [];
+  for (let cursor = ''; ;) {
+    const page = await client.get<Lists & { next_cursor?: string }>(`${path}?limit=200${cursor}`);
+    all.push(...page[list]);
+    if (page.next_cursor === undefined) return all as Lists[K];
+    cursor = `&cursor=${encodeURIComponent(page.next_cursor)}`;
+  }
 }
 
 /** What is wrong: each fact is there once, each entry was consolidated once. */

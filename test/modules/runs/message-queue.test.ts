@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
-import { lockRun } from '../../../db/runs.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
-import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
 import { conversationRequests } from '../../support/fake-anthropic.ts';
+import { sayToRun } from '../../support/say-to-run.ts';
 
 describe('The message that waits begins the next turn,', () => {
   let engine: Engine;
@@ -14,12 +13,7 @@ describe('The message that waits begins the next turn,', () => {
   });
   after(() => engine.close());
 
-  const queue = (run: string, message: string) =>
-    engine.context.db.withTenant(engine.tenantId, async (tx) => {
-      await lockRun(tx, run);
-      const queued = { message_id: newId(), mode: 'queue' as const, input: { message } };
-      await queueMessageIn(tx, { tenantId: engine.tenantId, runId: run, message: queued });
-    });
+  const queue = (run: string, message: string) => sayToRun(engine, run, { mode: 'queue', input: { message } });
 
   /** What the model was told turn by turn, where these messages come each just before a commit that ends the first turn. */
   async function toldWith(early: readonly string[], late: readonly string[]): Promise<string[]> {

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
-import { lockRun } from '../../../db/runs.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
-import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
 import { snapshotsOf } from '../../support/explained-context.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { conversationRequests } from '../../support/fake-anthropic.ts';
 import { wholeApproval } from '../../support/queries/approvals.ts';
+import { sayToRun } from '../../support/say-to-run.ts';
 
 const AWAY = { error: { status: 500, type: 'api_error', message: 'boom' } };
 
@@ -19,12 +18,7 @@ describe('A message for the turn under way is read by its next model call,', () 
   });
   after(() => engine.close());
 
-  const steer = (run: string, message: string) =>
-    engine.context.db.withTenant(engine.tenantId, async (tx) => {
-      await lockRun(tx, run);
-      const queued = { message_id: newId(), mode: 'steer' as const, input: { message } };
-      await queueMessageIn(tx, { tenantId: engine.tenantId, runId: run, message: queued });
-    });
+  const steer = (run: string, message: string) => sayToRun(engine, run, { mode: 'steer', input: { message } });
 
   /** The engine's context, with which somebody says something just before the n-th commit that announces a model call. */
   const saidBefore = (run: string, nth: number, messages: string[]): Context => {

@@ -70,6 +70,7 @@ export interface DroverOptions {
   /** Of every run. */
   config?: CreateRun['config'];
   constraints?: AgentDefinition['constraints'];
+  autonomyLevel?: AgentDefinition['autonomy_level'];
   /** Another process has registered the agent. */
   isSecond?: boolean;
 }
@@ -221,6 +222,7 @@ async function registerAgent(context: Context, variant: Variant, options: Drover
       tools: options.tools ?? [isPure(variant) ? 'calculator' : 'add'],
       execution_config: options.execution ?? {},
       ...(options.constraints && { constraints: options.constraints }),
+      ...(options.autonomyLevel !== undefined && { autonomy_level: options.autonomyLevel }),
       memory_config: { short_term: { max_tokens: options.conversationTokens ?? 1_000_000 } },
     };
     await insertAgent(tx, {

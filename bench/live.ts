@@ -1,12 +1,15 @@
 /** What people watch: pieces of answers on their way to clients, WebSockets of sessions, and how soon a session answers. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { WebSocket } from 'ws';
+import type { WebSocket } from 'ws';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
 import { NO_TOKENS, type ModelResponse, type StreamModel } from '../core/model.ts';
-import { BENCH_KEY, openDrover } from './drover.ts';
+import { openDrover } from './drover.ts';
 import type { Figure } from './figures.ts';
+import { measurePlans } from './plans.ts';
 import type { Services } from './services.ts';
+import { chat, HEADERS, watch } from './session-client.ts';
+import { quantile } from './work.ts';
 
 const STREAMS = 500;
 const CHUNKS = 120;
@@ -16,13 +19,12 @@ const SESSIONS = 200;
 const CHATS_PER_SECOND = 5;
 const CHATS = 100;
 const IDLE_MS = 5000;
-const HEADERS = { authorization: `Bearer ${BENCH_KEY}`, 'content-type': 'application/json' };
 
 const figure = (what: string, value: number, unit: string): Figure => ({ part: 'live', what, value, unit });
 
 /** API, workers and clients share this process: their work is in the figures, too. */
 export async function measureLive(services: Services): Promise<Figure[]> {
-  return [...(await measurePieces(services)), ...(await measureSessions(services))];
+  return [...(await measurePieces(services)), ...(await measureSessions(services)), ...(await measurePlans(services))];
 }
 
 const said = (text: string): ModelResponse => ({
@@ -98,20 +100,22 @@ async function measureSessions(services: Services): Promise<Figure[]> {
   const sockets: WebSocket[] = [];
   try {
     await drover.serve(50);
-    const chat = (body: Record<string, unknown>) => post(`${api.url}/agent/chat`, { message: 'Hello', ...body });
+    const say = (body: Record<string, unknown>) => chat(api.url, { message: 'Hello', ...body });
     const created: number[] = [];
     const sessions: string[] = [];
     for (let n = 0; n < SESSIONS; n++) {
       const startedMs = performance.now();
-      const { session_id } = await chat({ agent_id: drover.agentId, user_id: `user ${n}` });
+      sessions.push(await say({ agent_id: drover.agentId, user_id: `user ${n}` }));
       created.push(performance.now() - startedMs);
-      sessions.push(session_id);
     }
     const answered = new Map<string, (ms: number) => void>();
     const watched = Array.from({ length: SOCKETS }, (_, n) => sessions[n % SESSIONS] ?? '');
-    sockets.push(...(await Promise.all(watched.map((session) => watch(api.url, session, answered)))));
+    const onMessage = (session: string) => (type: string) => {
+      if (type === 'completed') answered.get(session)?.(performance.now());
+    };
+    sockets.push(...(await Promise.all(watched.map((session) => watch(api.url, session, onMessage(session))))));
     const idle = await measureIdle();
-    const times = await talk({ sessions, chat, answered });
+    const times = await talk({ sessions, say, answered });
     return [
       { ...figure('a session begins, p95', quantile(created, 0.95), 'ms'), goal: '< 50 ms' },
       figure(`${SOCKETS} idle WebSockets, CPU`, idle.cpuShare * 100, '%'),
@@ -130,25 +134,6 @@ async function measureSessions(services: Services): Promise<Figure[]> {
   }
 }
 
-async function post(url: string, body: unknown): Promise<{ session_id: string }> {
-  const response = await fetch(url, { method: 'POST', headers: HEADERS, body: JSON.stringify(body) });
-  if (response.status !== 202) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
-  return (await response.json()) as { session_id: string };
-}
-
-async function watch(url: string, session: string, answered: Map<string, (ms: number) => void>): Promise<WebSocket> {
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/agent/stream/${session}`, { headers: HEADERS });
-  socket.on('message', (data: Buffer) => {
-    if ((JSON.parse(data.toString()) as { type: string }).type === 'completed')
-      answered.get(session)?.(performance.now());
-  });
-  await new Promise((resolve, reject) => {
-    socket.once('open', resolve);
-    socket.once('error', reject);
-  });
-  return socket;
-}
-
 async function measureIdle(): Promise<{ cpuShare: number; memoryMb: number }> {
   await delay(1000);
   const before = process.cpuUsage();
@@ -159,12 +144,12 @@ async function measureIdle(): Promise<{ cpuShare: number; memoryMb: number }> {
 
 interface Talk {
   sessions: readonly string[];
-  chat: (body: Record<string, unknown>) => Promise<unknown>;
+  say: (body: Record<string, unknown>) => Promise<unknown>;
   answered: Map<string, (ms: number) => void>;
 }
 
 /** Times from a message to its answer at a WebSocket, of those that had one within ten seconds. */
-async function talk({ sessions, chat, answered }: Talk): Promise<number[]> {
+async function talk({ sessions, say, answered }: Talk): Promise<number[]> {
   const times: number[] = [];
   const under: Promise<unknown>[] = [];
   for (let n = 0; n < CHATS; n++) {
@@ -172,14 +157,9 @@ async function talk({ sessions, chat, answered }: Talk): Promise<number[]> {
     const startedMs = performance.now();
     const arrives = new Promise<number>((resolve) => answered.set(session, resolve));
     const timely = arrives.then((ms) => times.push(ms - startedMs));
-    under.push(chat({ session_id: session, user_id: `user ${n % SESSIONS}` }), Promise.race([timely, delay(10_000)]));
+    under.push(say({ session_id: session, user_id: `user ${n % SESSIONS}` }), Promise.race([timely, delay(10_000)]));
     await delay(1000 / CHATS_PER_SECOND);
   }
   await Promise.all(under);
   return times;
-}
-
-function quantile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((left, right) => left - right);
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
 }

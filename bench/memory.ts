@@ -7,6 +7,7 @@ import { DEFAULT_TENANT_ID } from '../modules/tenants/bootstrap.ts';
 import { openDrover } from './drover.ts';
 import type { Figure } from './figures.ts';
 import type { Services } from './services.ts';
+import { quantile } from './work.ts';
 
 const ENTRIES = 100_000;
 const SAMPLES = 200;
@@ -47,9 +48,9 @@ export async function measureMemory(services: Services): Promise<Figure[]> {
       goal,
     });
     return [
-      figure(`add among ${ENTRIES} entries, p95`, percentile(adds, 95), '< 20 ms'),
-      figure(`recall among ${ENTRIES} entries, p50`, percentile(recalls, 50), '< 50 ms'),
-      figure(`recall among ${ENTRIES} entries, p95`, percentile(recalls, 95), '< 50 ms'),
+      figure(`add among ${ENTRIES} entries, p95`, quantile(adds, 0.95), '< 20 ms'),
+      figure(`recall among ${ENTRIES} entries, p50`, quantile(recalls, 0.5), '< 50 ms'),
+      figure(`recall among ${ENTRIES} entries, p95`, quantile(recalls, 0.95), '< 50 ms'),
     ];
   } finally {
     await client.end();
@@ -87,9 +88,4 @@ async function timesOf(work: (n: number) => Promise<void>): Promise<number[]> {
     times.push(performance.now() - startedMs);
   }
   return times;
-}
-
-function percentile(times: readonly number[], percent: number): number {
-  const sorted = times.toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * percent) / 100))] ?? 0;
 }

@@ -181,3 +181,12 @@ export async function listOpenCalls(tx: Tx, runId: string): Promise<OpenCall[]> 
     [runId],
   );
 }
+
+/** Whether a key has asked for a turn of a run. */
+export async function hasAskedFor(tx: Tx, of: { runId: string; keyId: string }): Promise<boolean> {
+  const rows = await tx.query(
+    `select 1 as asked from run_events where run_id = $1 and type = 'turn.started' and payload->>'requested_by' = $2 limit 1`,
+    [of.runId, of.keyId],
+  );
+  return rows.length > 0;
+}

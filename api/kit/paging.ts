@@ -21,9 +21,9 @@ export function listParam<T extends z.ZodType<unknown, string>>(item: T) {
     .pipe(z.array(item).max(100));
 }
 
-/** The query of a list: `limit` (1–200, 50), and `cursor`, which is the opaque form of the last key of the page before. */
-export function pageQuery<K extends z.ZodType = typeof idParam>(key?: K) {
-  const cursor = z
+/** The opaque form of the last key of the page before. */
+export function cursorParam<K extends z.ZodType = typeof idParam>(key?: K) {
+  return z
     .string()
     .max(500)
     .transform((text, issues): unknown => {
@@ -34,7 +34,11 @@ export function pageQuery<K extends z.ZodType = typeof idParam>(key?: K) {
     })
     .pipe(z.custom<z.output<K>>())
     .meta({ type: 'string', description: '`next_cursor` of the page before.' });
-  return z.strictObject({ limit: integerParam({ min: 1, max: 200 }).default(50), cursor: cursor.optional() });
+}
+
+/** The query of a list: `limit` (1–200, 50) and `cursor`. */
+export function pageQuery<K extends z.ZodType = typeof idParam>(key?: K) {
+  return z.strictObject({ limit: integerParam({ min: 1, max: 200 }).default(50), cursor: cursorParam(key).optional() });
 }
 
 /** A page out of `limit + 1` rows: the last one only tells that there is more. */

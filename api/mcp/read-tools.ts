@@ -4,7 +4,7 @@ import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { decideApproval } from '../../modules/approvals/decide-approval.ts';
 import { readRuns } from '../../modules/runs/read-runs.ts';
-import { pageOf } from '../kit/paging.ts';
+import { cursorParam, pageOf } from '../kit/paging.ts';
 import { idParam } from '../kit/validate.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { presentRun } from '../runs/schemas.ts';
@@ -23,7 +23,7 @@ export const READ_TOOLS: readonly McpTool[] = [
       agent_id: idParam.optional(),
       thread_id: idParam.optional(),
       limit: z.int().min(1).max(MOST_RUNS).optional(),
-      cursor: idParam.optional(),
+      cursor: cursorParam().optional(),
     }),
     async call({ context, caller }, { status, agent_id: agentId, thread_id: threadId, limit = 20, cursor: before }) {
       const filter = { status: status && [status], agentId, threadId, before, limit: limit + 1 };

@@ -5,6 +5,7 @@ import {
   ErrorCode,
   GetTaskPayloadRequestSchema,
   GetTaskRequestSchema,
+  ListTasksRequestSchema,
   McpError,
   RELATED_TASK_META_KEY,
   type Task,
@@ -13,20 +14,24 @@ import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
 import type { RunStatus } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
-import { requireRun } from '../../modules/runs/read-runs.ts';
+import { readRuns, requireAskedRun, requireRun } from '../../modules/runs/read-runs.ts';
+import { cursorParam, pageOf } from '../kit/paging.ts';
 import { presentRun } from '../runs/schemas.ts';
 import { awaitRun } from './run-tools.ts';
 import type { McpRequest } from './tool-kind.ts';
 
-/** What the server says that it does with tasks. Runs are listed by `list_runs`. */
-export const TASKS = { cancel: {}, requests: { tools: { call: {} } } };
+/** What the server says that it does with tasks. */
+export const TASKS = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
 
 const POLL_MS = 1000;
+const PAGE = 50;
 
 /** Answers what is asked about tasks. */
 export function serveTasks(server: Server, request: McpRequest): void {
   server.setRequestHandler(GetTaskRequestSchema, ({ params: { taskId } }) => readTask(request, taskId));
+  server.setRequestHandler(ListTasksRequestSchema, ({ params }) => listTasks(request, params?.cursor));
   server.setRequestHandler(GetTaskPayloadRequestSchema, async ({ params: { taskId } }, { requestId: id }) => {
     await readTask(request, taskId);
     const call = { ...request, id, onProgress: undefined };
@@ -46,10 +51,23 @@ export function serveTasks(server: Server, request: McpRequest): void {
   });
 }
 
-/** A run of the caller's workspace as a task. */
+/** A page of the runs that a key may read, newest first: those of its workspace. */
+async function listTasks({ context, caller }: McpRequest, cursor: string | undefined) {
+  if (!hasScope(caller.scopes, 'runs:read'))
+    throw new McpError(ErrorCode.InvalidParams, 'Tasks are listed for keys with the scope "runs:read".');
+  const before = cursorParam().optional().safeParse(cursor);
+  if (!before.success) throw new McpError(ErrorCode.InvalidParams, 'The cursor is none of this list.');
+  const filter = { before: before.data, limit: PAGE + 1 };
+  const rows = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
+  const { items, next_cursor: nextCursor } = pageOf(rows, PAGE, (row) => row.id);
+  return { tasks: items.map((row) => taskOf(presentRun(row))), ...(nextCursor !== undefined && { nextCursor }) };
+}
+
+/** A run of the caller's workspace as a task. A key without the scope `runs:read` sees those alone that it has asked for. */
 export async function readTask({ context, caller }: McpRequest, id: string): Promise<Task> {
+  const requireTheirs = hasScope(caller.scopes, 'runs:read') ? requireRun : requireAskedRun;
   const found = await context.db
-    .withTenant(caller.tenantId, (tx) => requireRun(tx, caller, { run: z.uuid().parse(id) }))
+    .withTenant(caller.tenantId, (tx) => requireTheirs(tx, caller, { run: z.uuid().parse(id) }))
     .catch((error: unknown) => {
       if (error instanceof z.ZodError || (error instanceof DroverError && error.status === 404))
         throw new McpError(ErrorCode.InvalidParams, 'There is no such task.');

@@ -26,6 +26,7 @@ import {
 import {
   findToolCall,
   findTurn,
+  hasAskedFor,
   listAwaitedCalls,
   listEnteredNodes,
   listModelCalls,
@@ -63,6 +64,13 @@ export interface RunPath {
 /** The run that a path names, of the caller's workspace and of the agent, where the path has one. Throws 404. */
 export async function requireRun(tx: Tx, caller: Caller, path: RunPath): Promise<RunView> {
   return theirRun(await findRun(tx, path.run), caller, path);
+}
+
+/** The same for a key that may read no runs but those that it has asked for. Throws 404. */
+export async function requireAskedRun(tx: Tx, caller: Caller, path: RunPath): Promise<RunView> {
+  const run = await requireRun(tx, caller, path);
+  if (!(await hasAskedFor(tx, { runId: run.id, keyId: caller.keyId }))) throw notFound('The run');
+  return run;
 }
 
 function theirRun(run: RunView | undefined, caller: Caller, path: RunPath): RunView {

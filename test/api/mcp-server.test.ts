@@ -161,6 +161,43 @@ describe("Drover's MCP server", () => {
     await assert.rejects(client.request({ method: 'tools/call', params }, CreateTaskResultSchema), /makes no tasks/);
   });
 
+  it('lists tasks and runs page by page, and shows a key that may not read runs those alone that it has asked for', async () => {
+    const start = async (by: Client) => {
+      const params = { name: 'run_Mail___more', arguments: { message: 'say listed' }, task: {} };
+      return (await by.request({ method: 'tools/call', params }, CreateTaskResultSchema)).task.taskId;
+    };
+    const writer = await connect(await newKey(['runs:write']));
+    const theirs = await start(writer);
+    // More than a page of 50.
+    const mine = [];
+    for (let n = 0; n < 51; n++) mine.push(await start(client));
+    const { tasks } = client.experimental;
+    const first = await tasks.listTasks();
+    const second = await tasks.listTasks(first.nextCursor);
+    const listed = [...first.tasks, ...second.tasks].map(({ taskId }) => taskId);
+    assert.deepEqual(listed.slice(0, 52), [...mine.toReversed(), theirs]);
+    await assert.rejects(tasks.listTasks('x'), /none of this list/);
+
+    const runs = (await ask('list_runs', { limit: 2 })).data as unknown as {
+      runs: { run_id: string }[];
+      next_cursor: string;
+    };
+    const more = (await ask('list_runs', { limit: 2, cursor: runs.next_cursor })).data as unknown as typeof runs;
+    assert.deepEqual(
+      [...runs.runs, ...more.runs].map((run) => run.run_id),
+      mine.toReversed().slice(0, 4),
+    );
+
+    const asWriter = writer.experimental.tasks;
+    assert.equal((await asWriter.getTask(theirs)).taskId, theirs);
+    const result = await asWriter.getTaskResult(theirs, CallToolResultSchema);
+    assert.deepEqual(result.content, [{ type: 'text', text: 'listed' }]);
+    await assert.rejects(asWriter.getTask(mine[0] ?? ''), /no such task/);
+    await assert.rejects(asWriter.getTaskResult(mine[0] ?? '', CallToolResultSchema), /no such task/);
+    await assert.rejects(asWriter.cancelTask(mine[0] ?? ''), /no such task/);
+    await assert.rejects(asWriter.listTasks(), /runs:read/);
+  });
+
   it('goes on where its client leaves, and answers a call that is sent again with the same run', async () => {
     const leaving = await connect(api.key);
     const call = leaving.callTool({ name: 'run_Mail___more', arguments: { message: 'wait 300 say stayed' } });

@@ -128,7 +128,8 @@ describe('the scheduler of subtasks', () => {
     );
   });
 
-  // The times are not known before: the scheduler takes all subtasks for equally long, and a hop costs 15 ms of a mean of 500.
+  // The times are not known before: the scheduler takes all subtasks for equally long. Each costs a hop of 15 ms beside a mean
+  // of 500, which the ideal is spared.
   it('comes within 5 % of the ideal with eight slots on random graphs, where levels cost half as much again', function () {
     this.timeout(sized({ usual: 180_000, nightly: 1_800_000 }));
     const ratios = { eager: [] as number[], levels: [] as number[], four: [] as number[] };
@@ -139,8 +140,8 @@ describe('the scheduler of subtasks', () => {
       const graph = randomGraph(random, seed % 2 === 0 ? 20 : 100);
       const times = graph.map(() => Math.exp(Math.log(500) - 0.18 + 0.6 * normal(random)));
       const timeOf = (index: number) => (times[index] ?? 0) + 15;
-      const weighted = graph.map((each, index) => ({ ...each, weight: timeOf(index) }));
-      const work = times.reduce((sum, time) => sum + time + 15, 0);
+      const weighted = graph.map((each, index) => ({ ...each, weight: times[index] ?? 0 }));
+      const work = times.reduce((sum, time) => sum + time, 0);
       const ideal = Math.max(work / slots, ...remainingPaths(weighted).values());
       for (const execution of ['eager', 'levels'] as const) {
         const ratio = simulate(graph, { slots, execution, timeOf, seen: new Map() }) / ideal;
@@ -150,7 +151,7 @@ describe('the scheduler of subtasks', () => {
     }
     const mean = (list: number[]) => list.reduce((sum, each) => sum + each, 0) / list.length;
     assert.ok(mean(ratios.eager) <= 1.05, `eager ${mean(ratios.eager)}`);
-    assert.ok(mean(ratios.levels) >= 1.3 && mean(ratios.levels) <= 1.7, `levels ${mean(ratios.levels)}`);
+    assert.ok(mean(ratios.levels) >= 1.4 && mean(ratios.levels) <= 1.65, `levels ${mean(ratios.levels)}`);
     assert.ok(mean(ratios.four) <= 1.05, `eager with four slots ${mean(ratios.four)}`);
   });
 });
@@ -198,10 +199,12 @@ function graphs() {
     );
 }
 
+/** Each subtask needs up to three of the ten before it, as in the benchmark of the real queue. */
 function randomGraph(random: () => number, size: number): Subtask[] {
   return Array.from({ length: size }, (_, index) => {
-    const count = index === 0 ? 0 : Math.floor(random() * 3);
-    const dependencies = Array.from({ length: count }, () => `t${Math.floor(random() * index)}`);
+    const count = Math.min(index, Math.floor(random() * 4));
+    const from = Math.max(0, index - 10);
+    const dependencies = Array.from({ length: count }, () => `t${from + Math.floor(random() * (index - from))}`);
     return task(`t${index}`, ...new Set(dependencies));
   });
 }

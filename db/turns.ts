@@ -182,11 +182,16 @@ export async function listOpenCalls(tx: Tx, runId: string): Promise<OpenCall[]> 
   );
 }
 
-/** Whether a key has asked for a turn of a run. */
-export async function hasAskedFor(tx: Tx, of: { runId: string; keyId: string }): Promise<boolean> {
+/** Whether a key has asked for a turn of a run, or of any run of a thread. */
+export async function hasAskedFor(
+  tx: Tx,
+  of: { runId: string; keyId: string } | { threadId: string; keyId: string },
+): Promise<boolean> {
+  const [column, id] = 'runId' in of ? ['id', of.runId] : ['thread_id', of.threadId];
   const rows = await tx.query(
-    `select 1 as asked from run_events where run_id = $1 and type = 'turn.started' and payload->>'requested_by' = $2 limit 1`,
-    [of.runId, of.keyId],
+    `select 1 as asked from runs r join run_events e on e.run_id = r.id
+      where r.${column} = $1 and e.type = 'turn.started' and e.payload->>'requested_by' = $2 limit 1`,
+    [id, of.keyId],
   );
   return rows.length > 0;
 }

@@ -1,8 +1,9 @@
 /** A2A's `ListTasks`: the runs of an agent, newest first. */
 import { TaskState, type ListTasksRequest, type ListTasksResponse } from '@a2a-js/sdk';
 import { z } from 'zod';
-import { badRequest } from '../../core/errors.ts';
+import { badRequest, forbidden } from '../../core/errors.ts';
 import { RUN_STATUSES, isTerminal, type RunStatus } from '../../core/events.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { countRunsOf, readRuns, readTurns } from '../../modules/runs/read-runs.ts';
 import type { A2aRequest } from './request.ts';
 import { taskOf } from './task.ts';
@@ -21,9 +22,10 @@ const STATUSES: Partial<Record<TaskState, readonly RunStatus[]>> = {
   [TaskState.TASK_STATE_WORKING]: RUN_STATUSES.filter((status) => !isTerminal(status)),
 };
 
-/** A page, of a context where one is named. Throws 400 for a page that there is not. */
+/** A page, of a context where one is named. Throws 400 for a page that there is not, 403 without the scope `runs:read`. */
 export async function listTasks(request: A2aRequest, params: ListTasksRequest): Promise<ListTasksResponse> {
   const { context, caller, agent } = request;
+  if (!hasScope(caller.scopes, 'runs:read')) throw forbidden('Listing tasks needs the scope runs:read.');
   const { before, limit, threadId, since } = pageOf(params);
   const isAny = params.status === TaskState.TASK_STATE_UNSPECIFIED;
   const status = isAny ? undefined : [...(STATUSES[params.status] ?? [])];

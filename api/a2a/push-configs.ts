@@ -4,7 +4,7 @@ import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { z } from 'zod';
 import { badRequest, notFound } from '../../core/errors.ts';
-import { requireRun } from '../../modules/runs/read-runs.ts';
+import { requireReadableRun } from '../../modules/runs/read-runs.ts';
 import {
   createPushConfig,
   readPushConfigs,
@@ -13,7 +13,7 @@ import {
 } from '../../modules/webhooks/push-configs.ts';
 import type { A2aRequest } from './request.ts';
 
-type Tx = Parameters<typeof requireRun>[0];
+type Tx = Parameters<typeof requireReadableRun>[0];
 type PushOperations = Pick<
   A2ARequestHandler,
   | 'createTaskPushNotificationConfig'
@@ -92,7 +92,7 @@ async function withTask<T>(
   const id = z.uuid().toLowerCase().safeParse(taskId).data;
   if (id === undefined) throw new TaskNotFoundError(`There is no task "${taskId}".`);
   return context.db.withTenant(caller.tenantId, async (tx) => {
-    const run = await requireRun(tx, caller, { run: id, id: agent.id });
+    const run = await requireReadableRun(tx, caller, { run: id, id: agent.id });
     return work(tx, id, run.thread_id);
   });
 }

@@ -12,7 +12,7 @@ import { decideApproval } from '../../modules/approvals/decide-approval.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
 import { postTurn } from '../../modules/runs/post-turn.ts';
-import { readTurns, requireRun } from '../../modules/runs/read-runs.ts';
+import { readTurns, requireReadableRun } from '../../modules/runs/read-runs.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { agentCard } from './agent-card.ts';
@@ -137,10 +137,11 @@ function textOf({ parts }: Message): string {
 const LAST_TURNS = 50;
 
 /** `historyLength` counts messages, a turn's input and answer; 0 is none. Throws 404. */
+/** A task that the caller may see. Throws 404. */
 async function readTask({ context, caller, agent }: A2aRequest, run: string, historyLength?: number): Promise<Task> {
   const path = { run, id: agent.id };
   const task = await context.db.withTenant(caller.tenantId, async (tx) => {
-    const row = await requireRun(tx, caller, path);
+    const row = await requireReadableRun(tx, caller, path);
     const after = Math.max(0, row.turn_count - LAST_TURNS);
     return taskOf(row, await readTurns(tx, caller, { path, after, limit: LAST_TURNS }));
   });

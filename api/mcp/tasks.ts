@@ -16,7 +16,7 @@ import type { RunStatus } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
-import { readRuns, requireAskedRun, requireRun } from '../../modules/runs/read-runs.ts';
+import { readRuns, requireReadableRun } from '../../modules/runs/read-runs.ts';
 import { cursorParam, pageOf } from '../kit/paging.ts';
 import { presentRun } from '../runs/schemas.ts';
 import { awaitRun } from './run-tools.ts';
@@ -65,9 +65,8 @@ async function listTasks({ context, caller }: McpRequest, cursor: string | undef
 
 /** A run of the caller's workspace as a task. A key without the scope `runs:read` sees those alone that it has asked for. */
 export async function readTask({ context, caller }: McpRequest, id: string): Promise<Task> {
-  const requireTheirs = hasScope(caller.scopes, 'runs:read') ? requireRun : requireAskedRun;
   const found = await context.db
-    .withTenant(caller.tenantId, (tx) => requireTheirs(tx, caller, { run: z.uuid().parse(id) }))
+    .withTenant(caller.tenantId, (tx) => requireReadableRun(tx, caller, { run: z.uuid().parse(id) }))
     .catch((error: unknown) => {
       if (error instanceof z.ZodError || (error instanceof DroverError && error.status === 404))
         throw new McpError(ErrorCode.InvalidParams, 'There is no such task.');

@@ -16,7 +16,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { requestRates } from '../../core/rate-limits.ts';
 import { VERSION } from '../../core/version.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import { openThread, requireThread } from '../../modules/sessions/client-thread.ts';
+import { openThread, requireReadableThread, requireThread } from '../../modules/sessions/client-thread.ts';
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import { countAgainst } from '../kit/rate-limit.ts';
 import type { OpenSocket } from '../kit/sockets.ts';
@@ -79,14 +79,14 @@ export function serveAcp(context: Context, parts: AcpParts): void {
       counted(async () => {
         refuseServers(params);
         const { after = BEGINNING } = readMeta(params);
-        await (await sessionOf(connection, params)).load(after);
+        await (await readableSession(connection, params)).load(after);
         return {};
       }),
     )
     .onRequest(methods.agent.session.resume, ({ params }) =>
       counted(async () => {
         refuseServers(params);
-        await (await sessionOf(connection, params)).resume();
+        await (await readableSession(connection, params)).resume();
         return {};
       }),
     )
@@ -117,6 +117,14 @@ function countedBy({ context, counter, caller }: Connection) {
       throw told;
     }
   };
+}
+
+/** A session that the caller may be shown. Throws -32002. */
+async function readableSession(connection: Connection, params: { sessionId: string }): Promise<AcpSession> {
+  const { context, caller } = connection;
+  const session = await sessionOf(connection, params);
+  await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, toId(params.sessionId)));
+  return session;
 }
 
 /** A session of the agent, by its thread's id. Throws -32002. */

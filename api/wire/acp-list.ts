@@ -1,18 +1,25 @@
 /** Threads of an agent as an ACP client lists its sessions. */
 import { RequestError, type ListSessionsRequest, type ListSessionsResponse } from '@agentclientprotocol/sdk';
 import type { Caller } from '../../core/caller.ts';
+import { forbidden } from '../../core/errors.ts';
+import { hasScope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { readThreads } from '../../modules/conversations/threads.ts';
 import { idParam } from '../kit/validate.ts';
 
 const PAGE = 50;
 
-/** Newest first. Whoever came with a token for a thread has that one alone. Throws -32602 for a cursor that is none. */
+/**
+ * Newest first. Whoever came with a token for a thread has that one alone. Throws 403 without the scope `runs:read`, -32602
+ * for a cursor that is none.
+ */
 export async function listSessions(
   context: Context,
   { caller, agentId }: { caller: Caller; agentId: string },
   { cursor }: ListSessionsRequest,
 ): Promise<ListSessionsResponse> {
+  if (caller.boundThreadId === undefined && !hasScope(caller.scopes, 'runs:read'))
+    throw forbidden('Listing sessions needs the scope runs:read.');
   const before = cursor == null ? undefined : idParam.safeParse(cursor).data;
   if (cursor != null && before === undefined) throw RequestError.invalidParams(undefined, 'cursor is none of a list');
   const rows = await context.db.withTenant(caller.tenantId, (tx) =>

@@ -4,6 +4,7 @@ import type { Caller } from '../../core/caller.ts';
 import { digestOf } from '../../core/ids.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { answerOnThread, say, threadIdOf, type Said } from '../../modules/sessions/converse.ts';
+import { requireReadableThread } from '../../modules/sessions/client-thread.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
 import { defineRoute, type OtherContent, type Route } from '../kit/route.ts';
@@ -86,6 +87,7 @@ async function begin(
       return answers;
     },
   });
+  if (!isAnswered) await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, threadId));
   // Where something was answered it goes on beyond where it stood.
   return { ...rest, turn: isAnswered ? { ...turn, head: turn.head + 1 } : turn, after: turn.head };
 }

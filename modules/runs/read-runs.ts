@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { erased, notFound } from '../../core/errors.ts';
 import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findCheckpoint, listCheckpoints, type CheckpointView } from '../../db/checkpoints.ts';
 import type { Database, Tx } from '../../db/database.ts';
@@ -66,10 +67,11 @@ export async function requireRun(tx: Tx, caller: Caller, path: RunPath): Promise
   return theirRun(await findRun(tx, path.run), caller, path);
 }
 
-/** The same for a key that may read no runs but those that it has asked for. Throws 404. */
-export async function requireAskedRun(tx: Tx, caller: Caller, path: RunPath): Promise<RunView> {
+/** The same where reading needs no scope: a key without `runs:read` finds those runs alone that it has asked for. Throws 404. */
+export async function requireReadableRun(tx: Tx, caller: Caller, path: RunPath): Promise<RunView> {
   const run = await requireRun(tx, caller, path);
-  if (!(await hasAskedFor(tx, { runId: run.id, keyId: caller.keyId }))) throw notFound('The run');
+  const { scopes, keyId } = caller;
+  if (!hasScope(scopes, 'runs:read') && !(await hasAskedFor(tx, { runId: run.id, keyId }))) throw notFound('The run');
   return run;
 }
 

@@ -2,6 +2,7 @@
 import type { Caller } from '../../core/caller.ts';
 import { forbidden, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
@@ -9,6 +10,7 @@ import { findRunRow } from '../../db/runs.ts';
 import { findTurnStart } from '../../db/sessions.ts';
 import { findRunOnThread, type RunOnThread } from '../../db/shown-turns.ts';
 import { findThread, insertThread } from '../../db/threads.ts';
+import { hasAskedFor } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { cancelRun } from '../runs/end-run.ts';
@@ -45,6 +47,17 @@ export async function requireThread(
   const thread = await context.db.withTenant(tenantId, (tx) => findThread(tx, threadId));
   const isTheirs = thread?.workspace_id === workspaceId && thread.agent_id === agentId && boundThreadId === threadId;
   if (!isTheirs || thread.erased_at !== null) throw notFound('The session');
+}
+
+/**
+ * Throws 404 where a caller may not be shown what was said on a thread: without the scope `runs:read` it has a token for the
+ * thread, or has said something on it itself.
+ */
+export async function requireReadableThread(tx: Tx, caller: Caller, threadId: string): Promise<void> {
+  const { scopes, keyId, boundThreadId } = caller;
+  if (hasScope(scopes, 'runs:read') || boundThreadId === threadId || (await hasAskedFor(tx, { threadId, keyId })))
+    return;
+  if ((await findThread(tx, threadId))?.head_run_id) throw notFound('The session');
 }
 
 /** A run, and where the turn begins in it in which a place lies. */

@@ -213,4 +213,27 @@ describe('an agent over A2A', () => {
       assert.deepEqual([other.status, other.json.error.code], [400, -32600], path);
     }
   });
+
+  it('shows a key that may not read runs those tasks alone that it has asked for', async () => {
+    const { key } = (
+      await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write', 'agents:read'] } })
+    ).json;
+    const writer = await connect(key);
+    const theirs = await writer.sendMessage(words('say theirs'));
+    assert.ok('history' in theirs);
+    assert.deepEqual(textsOf(await writer.getTask({ tenant: '', id: theirs.id })), ['theirs']);
+    const { id } = await say(words('say secret'));
+    const unseen = /not exist/;
+    await assert.rejects(writer.getTask({ tenant: '', id }), unseen);
+    await assert.rejects(writer.cancelTask({ tenant: '', id, metadata: undefined }), unseen);
+    await assert.rejects(writer.sendMessage(words('say more', { taskId: id })), unseen);
+    await assert.rejects(
+      writer.listTaskPushNotificationConfig({ tenant: '', taskId: id, pageSize: 0, pageToken: '' }),
+      unseen,
+    );
+    await assert.rejects(async () => {
+      for await (const update of writer.resubscribeTask({ tenant: '', id })) void update;
+    }, unseen);
+    await assert.rejects(writer.listTasks(ListTasksRequest.fromJSON({})), /runs:read/);
+  });
 });

@@ -75,6 +75,26 @@ describe('an agent over ACP', function () {
   const choose = (optionId: string) => ({ outcome: { outcome: 'selected' as const, optionId } });
   const kinds = ({ updates }: Opened) => updates.map(({ sessionUpdate }) => sessionUpdate);
 
+  it('shows a key that may not read runs those sessions alone on which it has said something', async () => {
+    const scopes = ['runs:write'];
+    const { key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes } })).json;
+    const writer = await open(agent, { key });
+    const theirs = await writer.newSession();
+    await writer.load(theirs);
+    await writer.prompt(theirs, 'say theirs');
+    const again = await open(agent, { key });
+    await again.load(theirs);
+    assert.equal(again.text(), 'theirs');
+    const client = await open();
+    const mine = await client.newSession();
+    await client.prompt(mine, 'say secret');
+    await assert.rejects(again.load(mine), /not exist/);
+    const { session } = methods.agent;
+    await assert.rejects(again.agent.request(session.resume, { ...NO_SERVERS, sessionId: mine }), /not exist/);
+    await assert.rejects(again.agent.request(session.list, {}), /runs:read/);
+    assert.equal(again.text(), 'theirs');
+  });
+
   it('shows a turn in updates, and ends its prompt with it', async () => {
     const client = await open();
     const id = await client.newSession();

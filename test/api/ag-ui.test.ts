@@ -40,6 +40,27 @@ describe('AG-UI', () => {
     assert.deepEqual([client.messages.length, lastText(client)], [6, 'two']);
   });
 
+  it('goes on with a turn for a key that may not read runs only where it has said something on the thread', async () => {
+    const { key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } })).json;
+    const [theirs, mine] = [randomUUID(), randomUUID()];
+    await send(open({ thread: theirs, key }), 'say theirs');
+    const again = open({ thread: theirs, key });
+    await again.runAgent();
+    assert.equal(lastText(again), 'theirs');
+    await send(open({ thread: mine }), 'say secret');
+    const body = {
+      threadId: mine,
+      runId: randomUUID(),
+      messages: [],
+      tools: [],
+      context: [],
+      state: {},
+      forwardedProps: {},
+    };
+    assert.equal((await api.call('POST', `/ag-ui/${agent}`, { body, key })).status, 404);
+    assert.equal((await api.call('POST', `/ag-ui/${agent}`, { body })).status, 200);
+  });
+
   it('shows reasoning as messages, which its client posts back with the others', async () => {
     const client = open();
     const words = `a sum for ${randomUUID()}`;

@@ -1,7 +1,7 @@
 /** A stand-in for chat completions: real HTTP and the real stream format, with scripted answers. */
 import type { ServerResponse } from 'node:http';
 import { delay, errorHeaders, sendEvent, startFakeHttp } from './fake-http.ts';
-import type { FakeServer, Faults } from './fake-http.ts';
+import type { FakeRequest, FakeServer, Faults } from './fake-http.ts';
 
 interface Call {
   id?: string;
@@ -33,19 +33,31 @@ export function startFakeOpenAI(
     }
     const reply = script(body, n);
     if (reply.delayMs) await delay(response, reply.delayMs);
-    if (response.destroyed) return;
-    const { error } = reply;
-    if (error && !error.midStream) {
-      response.writeHead(error.status ?? 400, errorHeaders(error));
-      response.end(JSON.stringify({ error: errorOf(error) }));
-    } else if (reply.json) {
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(JSON.stringify(completionOf(reply)));
-    } else {
-      response.writeHead(200, { 'content-type': 'text/event-stream' });
-      stream(response, reply);
-    }
-  });
+    if (!response.destroyed) answer(response, reply);
+  }, answerTitle);
+}
+
+/** Titles come when they come, so that no script is asked for them, and they are no request of a test. */
+async function answerTitle({ path, body }: FakeRequest, response: ServerResponse): Promise<boolean> {
+  const tools = body['tools'] as { function: { name: string } }[] | undefined;
+  if (path !== '/v1/chat/completions' || tools?.length !== 1 || tools[0]?.function.name !== 'submit_title')
+    return false;
+  answer(response, { calls: [{ id: 'call_title', name: 'submit_title', arguments: '{"title":"A title"}' }] });
+  return true;
+}
+
+function answer(response: ServerResponse, reply: OpenAIReply): void {
+  const { error } = reply;
+  if (error && !error.midStream) {
+    response.writeHead(error.status ?? 400, errorHeaders(error));
+    response.end(JSON.stringify({ error: errorOf(error) }));
+  } else if (reply.json) {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(completionOf(reply)));
+  } else {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    stream(response, reply);
+  }
 }
 
 function stream(response: ServerResponse, reply: OpenAIReply): void {

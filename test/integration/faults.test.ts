@@ -30,10 +30,7 @@ for (const mode of MODES) {
     beforeEach(() => {
       label = randomUUID();
     });
-    afterEach(async function () {
-      if (this.currentTest?.state === 'failed') console.error(drover.tails());
-      await drover.startAll();
-    });
+    afterEach(() => drover.startAll());
 
     it('asks the model again where kill -9 came in the middle of its answer', async () => {
       const { run } = await startRun(drover, agent, `call ${tool('record')} | hang say ${label}`);

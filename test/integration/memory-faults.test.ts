@@ -42,10 +42,7 @@ for (const mode of FAULT_MODES) {
       await drover?.close();
       await model?.close();
     });
-    afterEach(async function () {
-      if (this.currentTest?.state === 'failed') console.error(drover.tails());
-      await drover.startAll();
-    });
+    afterEach(() => drover.startAll());
 
     const answer = (request: AnthropicRequest): AnthropicReply => {
       if (request.tools?.[0]?.name !== 'submit_memories') return { content: [{ type: 'text', text: 'Noted.' }] };

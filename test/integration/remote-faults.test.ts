@@ -40,10 +40,7 @@ for (const mode of sized({ usual: [DOMAIN_MODE], nightly: MODES })) {
       remote.seen.length = 0;
       remote.intercept = () => false;
     });
-    afterEach(async function () {
-      if (this.currentTest?.state === 'failed') console.error(drover.tails());
-      await drover.startAll();
-    });
+    afterEach(() => drover.startAll());
     after(async () => {
       await drover?.close();
       await remote?.close();

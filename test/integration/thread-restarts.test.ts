@@ -32,9 +32,6 @@ for (const mode of FAULT_MODES) {
       await drover?.close();
       await model?.close();
     });
-    afterEach(function () {
-      if (this.currentTest?.state === 'failed') console.error(drover.tails());
-    });
 
     /** Every turn a run; before each, whoever drives may be changed. The agent shortens the thread in each way, one after the other. */
     async function converse(agent: string, beforeTurn: (turn: number) => Promise<void>) {

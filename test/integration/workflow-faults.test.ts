@@ -26,10 +26,7 @@ for (const mode of sized({ usual: [DOMAIN_MODE], nightly: MODES })) {
       agent = await createAgent(drover, { execution_config: { on_unknown: 'tell_model' } });
     });
     after(() => drover?.close());
-    afterEach(async function () {
-      if (this.currentTest?.state === 'failed') console.error(drover.tails());
-      await drover.startAll();
-    });
+    afterEach(() => drover.startAll());
 
     /** Each once; or not at all where a process was killed between the claim of its call and the request, which its model is told. */
     const hadTheirEffects = async (effects: readonly string[], runs: readonly string[]) => {

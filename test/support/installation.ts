@@ -30,8 +30,6 @@ export interface Installation {
   /** Those that do not run. */
   startAll: () => Promise<void>;
   endAll: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void>;
-  /** The end of what each process has written, those that have ended, too: for whoever looks at a failure. */
-  tails: () => string;
   close: () => Promise<void>;
 }
 
@@ -58,7 +56,6 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
   };
   const names = ['api', ...(mode === 'embedded' ? [] : (options.workers ?? ['one', 'two']))];
   const processes = new Map<string, TestProcess>();
-  const everStarted: TestProcess[] = [];
   const starting = new Set<Promise<unknown>>();
   const find = (name: string) => {
     const found = processes.get(mode === 'embedded' ? 'api' : name);
@@ -89,7 +86,6 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
       const begun = startProcess(name, program);
       starting.add(begun);
       const started = await begun.finally(() => starting.delete(begun));
-      everStarted.push(started);
       processes.set(mode === 'embedded' ? 'api' : name, started);
       return started;
     },
@@ -104,7 +100,6 @@ export async function startInstallation(mode: Mode, options: InstallationOptions
     async endAll(signal) {
       await Promise.all([...processes.keys()].map((name) => installation.end(name, signal)));
     },
-    tails: () => everStarted.map(({ name, pid, output }) => `${name} (${pid}): ${output().slice(-4000)}`).join('\n'),
     async close() {
       await Promise.allSettled(starting);
       await installation.endAll('SIGKILL');

@@ -24,6 +24,18 @@ export interface TestProcess {
 
 const START_TIMEOUT_MS = 120_000;
 const running = new Set<ChildProcess>();
+
+/** How many of the newest processes are told of where a test fails, those that have ended, too, and how much of their output. */
+const REMEMBERED = 6;
+const TAIL_CHARS = 3000;
+const newest: { name: string; pid: number | undefined; text: () => string; ended: () => string }[] = [];
+
+/** The end of what the newest processes have written, for whoever looks at a failure. */
+export const tailsOfProcesses = (): string =>
+  newest
+    .map(({ name, pid, text, ended }) => `${name} (process ${pid}, ${ended()}): ${text().slice(-TAIL_CHARS)}`)
+    .join('\n');
+
 // A test run that breaks off leaves none of them behind.
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
@@ -80,6 +92,9 @@ export async function startProcess(
     });
   }
   let ended = false;
+  const ends = () => (ended ? `ended with ${child.exitCode ?? child.signalCode}` : 'running');
+  newest.push({ name, pid: child.pid, text: () => text, ended: ends });
+  if (newest.length > REMEMBERED) newest.shift();
   const exited = once(child, 'close').then(([code, signal]) => {
     ended = true;
     running.delete(child);

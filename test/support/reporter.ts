@@ -3,10 +3,11 @@ import { SourceMap, type SourceMapPayload } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Mocha from 'mocha';
+import { tailsOfProcesses } from './processes.ts';
 
 /**
  * Mocha's spec reporter that also writes `{passed, failed}` to the file named by `--reporter-option output=…`, and what
- * failed, as text, to that name with `.failures` behind it at once. The first appears at the end of the run, so that
+ * failed, as text, to that name with `.failures` behind it at once, with what the newest processes of the tests have written. The first appears at the end of the run, so that
  * its absence means that the run did not end. Stacks name the lines of sources: Node would do that for each error of
  * each test, also for those that nobody sees, which costs a tenth of the run.
  */
@@ -18,7 +19,9 @@ export default class CountingReporter extends Mocha.reporters.Spec {
     runner.on('fail', (test, error: Error) => {
       const stack = inSources(error.stack ?? error.message);
       error.stack = stack;
-      appendFileSync(`${output}.failures`, `${test.fullTitle()}\n  ${test.file ?? ''}\n${stack}\n\n`);
+      const processes = tailsOfProcesses();
+      const told = [test.fullTitle(), `  ${test.file ?? ''}`, stack, ...(processes === '' ? [] : [processes])];
+      appendFileSync(`${output}.failures`, `${told.join('\n')}\n\n`);
     });
     runner.once('end', () => {
       const { passes = 0, failures = 0 } = runner.stats ?? {};

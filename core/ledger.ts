@@ -31,7 +31,8 @@ export interface AttemptRules {
 
 /**
  * Settles an attempt. What surely had no effect is retried after 1, 2, 4 s (or as the tool is configured); what may have
- * had its effect is retried only where the tool is read-only or idempotent, else it is `unknown` and never sent again.
+ * had its effect is retried only where the tool is read-only or idempotent, else it is `unknown` and never sent again. What was
+ * not begun is retried also where the tool allows no retries.
  */
 export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   if (outcome.kind === 'succeeded') {
@@ -57,7 +58,9 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   }
   if (mayHaveHappened(outcome) && rules.effect === 'unknown' && !rules.acceptsDuplicates)
     return { status: 'unknown', code, message };
-  if (rules.attempt > rules.retry.max_retries) return { status: 'failed', code, message };
+  const isUnsent = outcome.kind === 'unreached' && outcome.unsent === true;
+  const mostRetries = Math.max(rules.retry.max_retries, isUnsent ? LIMITS.toolRetries : 0);
+  if (rules.attempt > mostRetries) return { status: 'failed', code, message };
   const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;
   return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message };

@@ -164,7 +164,8 @@ export interface ToolProgress {
  *   `question`: it goes on only once somebody has answered that; the next look finds the answer in `remote`.
  * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model. `remote`
  *   goes on all the same, and is to be cancelled.
- * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried.
+ * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried. `unsent`: it
+ *   was not even begun, which says nothing of the tool.
  * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
  * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger, unless nothing was sent.
  */
@@ -179,7 +180,7 @@ export type ToolOutcome =
       question?: string | undefined;
     }
   | { kind: 'error'; code: string; message: string; output?: unknown; remote?: RemoteWork | undefined }
-  | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined }
+  | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined; unsent?: true | undefined }
   | { kind: 'lost'; code: string; message: string }
   | { kind: 'aborted'; code: string; message: string; sent?: boolean | undefined };
 
@@ -196,6 +197,7 @@ export const TOO_LATE: ToolOutcome = {
   kind: 'unreached',
   code: 'too-late',
   message: 'The call was not sent: its time was over by then.',
+  unsent: true,
 };
 
 /** Levels of nesting that the arguments of a call may have. */

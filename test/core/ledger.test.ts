@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
-import type { ToolEffect, ToolOutcome } from '../../core/tool.ts';
+import { TOO_LATE, type ToolEffect, type ToolOutcome } from '../../core/tool.ts';
 
 const effects = fc.constantFrom<ToolEffect>('read_only', 'idempotent', 'unknown');
 const failure = { code: 'c', message: 'm' };
@@ -68,6 +68,12 @@ describe('Settling an attempt', () => {
         assert.ok(attempt <= 1 + retry.max_retries, `${attempt} attempts`);
       }),
     );
+  });
+
+  it('makes an attempt again that was not begun, also where the tool allows no retries, and not without end', () => {
+    const retry = { max_retries: 0, backoff_ms: 10 };
+    const ends = [1, 2, 3, 4].map((attempt) => settleAttempt(TOO_LATE, { effect: 'unknown', attempt, retry }).status);
+    assert.deepEqual(ends, ['retry', 'retry', 'retry', 'failed']);
   });
 
   it('waits 1, 2 and 4 s and then gives up where the tool says nothing else', () => {

@@ -54,7 +54,11 @@ export function commitWithSteps(session: DriveSession, call: CallState, inTurn: 
   const attempts: Attempts = { session, call, inTurn, attempt: call.attempt, isRetry: false };
   return {
     claim: () => claim(attempts),
-    hold: (claimed) => ({ maySend: session.holdsLease, ...outliveLease(session, claimed) }),
+    // A pure call is harmless, whoever holds the run by now, and its result counts only with a commit of whoever does.
+    hold: (claimed) => ({
+      maySend: () => call.mode === 'pure' || session.holdsLease(),
+      ...outliveLease(session, claimed),
+    }),
     settle: (made) => keepLost(session, made, () => settle(attempts, made)),
   };
 }

@@ -3,8 +3,9 @@ import { claimRun } from '../../../db/claim-run.ts';
 import { renewRunLease } from '../../../db/leases.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
-import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 describe('The lease of a driver', () => {
   let engine: Engine;
@@ -64,6 +65,35 @@ describe('The lease of a driver', () => {
     await engine.everyoneDies();
     await engine.finish(run);
     assert.equal(await statusOfRun(engine, run), 'completed');
+  });
+
+  it('is not asked for by a pure call, which is made although a renewal is late', async () => {
+    const { context } = engine;
+    const leaseMs = 300;
+    const asked = engine.model.requests.length;
+    let renew: () => void = () => undefined;
+    const renewing = new Promise<void>((resolve) => {
+      renew = resolve;
+    });
+    const call: Context['db']['call'] = async (statement) => {
+      if (statement.name === 'renew_run_lease') await renewing;
+      return context.db.call(statement);
+    };
+    engine.say(async (_, n) => {
+      if (n > asked) return text('42');
+      const endsAtMs = performance.now() + 2 * leaseMs;
+      await waitUntil('the lease is over', () => performance.now() > endsAtMs);
+      return use({ name: 'calculator', input: { expression: '6 * 7' } });
+    });
+    const withSum = await engine.agent({ tools: ['calculator'] });
+    const { run } = await engine.start(withSum, 'What is 6 * 7?');
+    try {
+      await engine.drive(run, { ...context, db: { ...context.db, call }, config: { ...context.config, leaseMs } });
+    } finally {
+      renew();
+    }
+    const types = (await engine.log(run)).map(({ type }) => type);
+    assert.ok(types.includes('tool.succeeded'), types.join(' '));
   });
 
   it('is not given up before an answer that was paid for is committed, where the process is to stop', async () => {

@@ -553,7 +553,7 @@ table memory_extractions row level security forced
   constraint memory_extractions_made_by_check CHECK ((made_by = ANY (ARRAY['model'::text, 'rules'::text])))
   constraint memory_extractions_status_check CHECK ((status = ANY (ARRAY['due'::text, 'done'::text])))
   constraint memory_extractions_pkey PRIMARY KEY (turn_id)
-  CREATE INDEX memory_extractions_age ON public.memory_extractions USING btree (finished_at) WHERE (status = 'done'::text)
+  CREATE INDEX memory_extractions_age ON public.memory_extractions USING btree (finished_at) WHERE ((status = 'done'::text) AND (added = '{}'::uuid[]) AND (superseded = '{}'::uuid[]))
   CREATE INDEX memory_extractions_due ON public.memory_extractions USING btree (due_at) WHERE (status = 'due'::text)
   CREATE INDEX memory_extractions_of_tenant ON public.memory_extractions USING btree (tenant_id, due_at) WHERE (status = 'due'::text)
   CREATE INDEX memory_extractions_page ON public.memory_extractions USING btree (agent_id, turn_id)

@@ -67,7 +67,7 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
 }
 
 /** Stop reasons of a turn that a person has ended. */
-const STOPPED = { cancel: 'cancelled', interrupt: 'interrupted', reject: 'rejected' };
+export const STOPPED = { cancel: 'cancelled', interrupt: 'interrupted', reject: 'rejected' };
 
 /** A turn waits with its run, unless only time must pass. */
 function statusChanged(

@@ -14,7 +14,7 @@ import { ACTION_TYPES, actionsOf, type Action, type ActionType } from './actions
 
 export { ACTION_TYPES };
 
-export interface LoggedAction extends Action {
+export interface LoggedAction extends Omit<Action, 'step'> {
   event: LoggedEvent;
   /** Its place among the actions of one event. */
   place: number;
@@ -54,7 +54,7 @@ export async function readActions(
     const turn = turnOf(turns, event);
     const step = event.step ?? lastStep(turn, event);
     const found = actionsOf(event, turn)
-      .map((action, place): LoggedAction => ({ ...action, event, place, step }))
+      .map((action, place): LoggedAction => ({ ...action, event, place, step: action.step ?? step }))
       .filter(({ type }) => !types || types.includes(type));
     const called = snapshots ? found.find(({ type }) => type === 'api_call_started') : undefined;
     if (called) {

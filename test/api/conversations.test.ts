@@ -269,7 +269,7 @@ describe('conversations', () => {
     });
     assert.deepEqual(
       json.actions.map((each: { step_number: number }) => each.step_number),
-      [0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2],
+      [0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2],
     );
     assert.ok(find('run_completed').duration_ms >= find('api_response_received').duration_ms);
     const ids = json.actions.map((each: { log_id: number }) => each.log_id);

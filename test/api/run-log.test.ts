@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { request } from '../support/api.ts';
+import { startServer } from '../support/echo-server.ts';
 import { text, use } from '../support/engine.ts';
 import {
   startFakeAnthropic,
@@ -298,6 +299,26 @@ describe('The log of a run', () => {
     assert.equal((await only(unknown, 'tool_execution')).action_data['success'], false);
     const { error } = (await only(unknown, 'tool_error')).action_data as { error: { code: string } };
     assert.equal(error.code, 'unknown_tool');
+  });
+
+  it('tool_execution: of a call whose outcome was not known, once somebody says that it has happened', async () => {
+    const rude = await startServer((_, response) => response.destroy());
+    const transport = { type: 'http', endpoint: `${rude.url}/send` };
+    assert.equal((await call('POST', '/v1/tools', { name: 'send', description: 'Sends.', transport })).status, 201);
+    replies = [use({ name: 'send' })];
+    const { json } = await call('POST', `/v1/agents/${await newAgent({ tools: ['send'] })}/runs`, {
+      input: { message: 'x' },
+    });
+    const asked = async () => (await call('GET', `/v1/runs/${json.run_id}`)).json.waiting_for?.approval_id as string;
+    await waitUntil('somebody is asked', async () => (await asked()) !== undefined);
+    assert.deepEqual(await logOf(json.run_id, '?types=tool_execution'), []);
+    const decision = { decision: 'happened', result: { sent: true } };
+    assert.equal((await call('POST', `/v1/approvals/${await asked()}`, decision)).status, 200);
+    await waitUntil('the turn ends', async () => typesOf(await logOf(json.run_id)).includes('run_completed'));
+    const { action_data, step_number } = await only(json.run_id, 'tool_execution');
+    assert.deepEqual([action_data['success'], action_data['result'], step_number], [true, { sent: true }, 1]);
+    assert.equal((await only(json.run_id, 'tool_error')).action_data['tool_name'], 'send');
+    await rude.close();
   });
 
   it('final_answer_validation and final_answer_validation_failed: each check of an answer', async () => {

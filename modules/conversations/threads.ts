@@ -25,7 +25,7 @@ export async function readThreads(
   return listThreads(tx, { ...filter, workspaceId: caller.workspaceId });
 }
 
-/** Changes title and extras, each as a whole. Throws 404, and 410 for a thread that is erased. */
+/** Changes title and extras, each as a whole. Throws 404, and 409 for a thread that is erased. */
 export async function changeThread(
   tx: Tx,
   caller: Caller,

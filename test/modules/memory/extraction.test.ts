@@ -93,8 +93,8 @@ describe('What an agent learns from its turns', () => {
   });
 
   it('is kept as long as its run, for the log, where it has changed something', async () => {
-    const add = [{ content: 'The user prefers trains to planes.', memory_type: 'semantic', importance: 0.8 }];
-    engine.say([text('noted'), submit({ add }), text('fine'), submit({ add: [] })]);
+    const taught = [{ content: 'The user prefers trains to planes.', memory_type: 'semantic', importance: 0.8 }];
+    engine.say([text('noted'), submit({ add: taught }), text('fine'), submit({ add: [] })]);
     const run = await ask('I prefer trains to planes.');
     assert.deepEqual(await learn(), [{ added: 1, superseded: 0, refused: 0 }]);
     const other = await ask('How are you?');

@@ -101,7 +101,7 @@ export interface RunState {
 
 const OPEN: readonly CallStatus[] = ['awaiting_approval', 'pending', 'running'];
 
-export const isSettled = (call: CallState) => !OPEN.includes(call.status);
+export const isSettled = (call: Pick<CallState, 'status'>) => !OPEN.includes(call.status);
 
 /** Folds one event into the state. Pure; `state` is not changed. The first event of a run is `run.created`. */
 export function fold(state: RunState | null, event: RunEvent): RunState {

@@ -132,6 +132,8 @@ export async function listTurnFiles(tx: Tx, turnIds: readonly string[]): Promise
 
 const PAID = `e.type = 'model.responded' and coalesce(e.payload->'recorded', 'false') <> 'true'`;
 
+const ANSWERED = `e.type = 'model.responded' and e.payload->'tool' is null`;
+
 /** A turn with what its actions refer back to. */
 export interface SteppedTurn {
   turn_id: string;
@@ -140,6 +142,9 @@ export interface SteppedTurn {
   steps: Record<string, number>;
   /** All its steps, each with the event of its answer. */
   answers: Record<string, number>;
+  /** Tokens of the conversation that each step's model was asked with, estimated, and those that it has answered with. */
+  asked: Record<string, number>;
+  said: Record<string, number>;
   /** After which event the model was asked for a last summary; null if it was not. */
   max_steps_seq: number | null;
   /** Tokens that models have counted, without those of their caches; what a replay took from its record aside. */
@@ -147,6 +152,17 @@ export interface SteppedTurn {
   output_tokens: number;
   /** Files that were stored. */
   files: number;
+  /** What has come of it in its agent's memory after its end; null where nothing has. */
+  learnt: LearntMemories | null;
+}
+
+/** The entries that a turn has added or corrected, and how many texts each rule has refused. */
+export interface LearntMemories {
+  made_by: 'model' | 'rules';
+  added: string[];
+  superseded: string[];
+  refused: Record<string, number>;
+  finished_at: string;
 }
 
 /** The turns of a run, each with its steps and what they have come to. */
@@ -155,14 +171,21 @@ export async function listSteppedTurns(tx: Tx, runId: string): Promise<SteppedTu
     `select e.turn_id, min(e.occurred_at) as started_at,
        coalesce(jsonb_object_agg(e.step, (e.payload->>'ordinal')::int) filter (
          where e.type = 'model.responded' and (e.payload->>'tool_calls')::int > 0), '{}') as steps,
-       coalesce(jsonb_object_agg(e.step, e.seq) filter (where e.type = 'model.responded' and e.payload->'tool' is null), '{}') as answers,
+       coalesce(jsonb_object_agg(e.step, e.seq) filter (where ${ANSWERED}), '{}') as answers,
+       coalesce(jsonb_object_agg(e.step, (e.payload->>'estimated_tokens')::int) filter (
+         where e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string'), '{}') as asked,
+       coalesce(jsonb_object_agg(e.step, (e.payload->'usage'->>'output')::int) filter (where ${ANSWERED}), '{}') as said,
        min(e.seq) filter (where e.type = 'run.max_steps_reached') as max_steps_seq,
        coalesce(sum((e.payload->'usage'->>'input')::bigint) filter (where ${PAID}), 0)::bigint as input_tokens,
        coalesce(sum((e.payload->'usage'->>'output')::bigint) filter (where ${PAID}), 0)::bigint as output_tokens,
-       count(*) filter (where e.type = 'file.stored') as files
+       count(*) filter (where e.type = 'file.stored') as files,
+       (select jsonb_build_object('made_by', x.made_by, 'added', x.added, 'superseded', x.superseded, 'refused', x.refused,
+           'finished_at', x.finished_at)
+         from memory_extractions x
+         where x.turn_id = e.turn_id and x.status = 'done' and (x.added <> '{}' or x.superseded <> '{}')) as learnt
      from run_events e
      where e.run_id = $1 and e.turn_id is not null
-       and e.type in ('turn.started', 'model.responded', 'run.max_steps_reached', 'file.stored')
+       and e.type in ('turn.started', 'model.called', 'model.responded', 'run.max_steps_reached', 'file.stored')
      group by e.turn_id`,
     [runId],
   );

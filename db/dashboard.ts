@@ -140,16 +140,18 @@ export async function listFailedTurns(
     limit: number;
   },
 ): Promise<FailedTurnRow[]> {
-  const { tenantId, workspaceId, agentId = null, from = null, to = null, before = null, limit } = page;
+  const { tenantId, workspaceId, agentId, from = null, to = null, before = null, limit } = page;
+  // The errors of an agent are found by an index of theirs: a plan for both would read all those of the tenant.
+  const ofAgent = agentId === undefined ? '' : 'and u.failed_agent_id = $7::uuid';
   return tx.query<FailedTurnRow>(
     `select u.id, u.run_id, r.agent_id, r.thread_id, u.error, u.completed_at
      from turns u join runs r on r.id = u.run_id
-     where u.tenant_id = $1 and u.status = 'failed' and r.workspace_id = $2 and ($3::uuid is null or r.agent_id = $3)
-       and ($4::date is null or u.completed_at >= $4::date::timestamp at time zone 'UTC')
-       and ($5::date is null or u.completed_at < $5::date::timestamp at time zone 'UTC')
-       and ($6::uuid is null or (u.completed_at, u.id) < (select b.completed_at, b.id from turns b where b.id = $6))
-     order by u.completed_at desc, u.id desc limit $7`,
-    [tenantId, workspaceId, agentId, from, to, before, limit],
+     where u.tenant_id = $1 and u.status = 'failed' and r.workspace_id = $2 ${ofAgent}
+       and ($3::date is null or u.completed_at >= $3::date::timestamp at time zone 'UTC')
+       and ($4::date is null or u.completed_at < $4::date::timestamp at time zone 'UTC')
+       and ($5::uuid is null or (u.completed_at, u.id) < (select b.completed_at, b.id from turns b where b.id = $5))
+     order by u.completed_at desc, u.id desc limit $6`,
+    [tenantId, workspaceId, from, to, before, limit, ...(agentId === undefined ? [] : [agentId])],
   );
 }
 

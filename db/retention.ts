@@ -29,7 +29,8 @@ const FORGETTABLE = {
   own_model_calls: `t.created_at < ${OLD} and t.state <> 'open'`,
   // Whoever forgets a memory finds the runs that were given it by them: those go with what is erased of their run.
   memory_accesses: `t.accessed_at < ${OLD} and t.run_id is null`,
-  memory_extractions: `t.status = 'done' and t.finished_at < ${OLD}`,
+  // The run's log shows what has changed something, as long as there is the run.
+  memory_extractions: `t.status = 'done' and t.added = '{}' and t.superseded = '{}' and t.finished_at < ${OLD}`,
   // Nobody waits for its end: nobody uses the credential any more.
   model_outages: `t.next_at < ${OLD} and not exists (select from parked_runs p where p.outage = t.name)`,
   rate_counts: `t.until < ${OLD}`,

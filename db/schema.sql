@@ -553,7 +553,7 @@ table memory_extractions row level security forced
   constraint memory_extractions_made_by_check CHECK ((made_by = ANY (ARRAY['model'::text, 'rules'::text])))
   constraint memory_extractions_status_check CHECK ((status = ANY (ARRAY['due'::text, 'done'::text])))
   constraint memory_extractions_pkey PRIMARY KEY (turn_id)
-  CREATE INDEX memory_extractions_age ON public.memory_extractions USING btree (finished_at) WHERE (status = 'done'::text)
+  CREATE INDEX memory_extractions_age ON public.memory_extractions USING btree (finished_at) WHERE ((status = 'done'::text) AND (added = '{}'::uuid[]) AND (superseded = '{}'::uuid[]))
   CREATE INDEX memory_extractions_due ON public.memory_extractions USING btree (due_at) WHERE (status = 'due'::text)
   CREATE INDEX memory_extractions_of_tenant ON public.memory_extractions USING btree (tenant_id, due_at) WHERE (status = 'due'::text)
   CREATE INDEX memory_extractions_page ON public.memory_extractions USING btree (agent_id, turn_id)
@@ -1240,11 +1240,13 @@ table turns row level security forced
   completed_at timestamp with time zone
   structured text
   started_seq bigint
+  failed_agent_id uuid
   constraint turns_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
   CREATE INDEX turns_completed ON public.turns USING btree (id DESC) WHERE ((status)::text = ANY (ARRAY['complete'::text, 'cancelled'::text]))
   CREATE INDEX turns_failed ON public.turns USING btree (id DESC) WHERE ((status)::text = 'failed'::text)
+  CREATE INDEX turns_failed_of_agent ON public.turns USING btree (failed_agent_id, completed_at DESC, id DESC) WHERE ((status)::text = 'failed'::text)
   CREATE INDEX turns_failed_of_tenant ON public.turns USING btree (tenant_id, completed_at DESC, id DESC) WHERE ((status)::text = 'failed'::text)
   policy maintenance_queue_board for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
@@ -1432,6 +1434,7 @@ function leave_probes(run uuid) returns void executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
+function name_failed_agent() returns trigger executable by public
 function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function partition_bounds(parent text) returns TABLE(first_day date, end_day date) executable by public
 function place_run() returns trigger executable by public

@@ -38,13 +38,16 @@ const range = z.strictObject({
 function rangeOf(query: z.output<typeof range>): DashboardRange {
   const to = startOfDay(query.to ?? new Date()) + DAY_MS;
   const from = query.from ? startOfDay(query.from) : to - DEFAULT_DAYS * DAY_MS;
-  if (from >= to)
-    throw badRequest('query.from is after query.to.', [{ path: 'query.from', message: 'is after query.to' }]);
+  if (from >= to) throw turnedAround();
   if (to - from > MOST_DAYS * DAY_MS) {
     const message = `is more than ${MOST_DAYS} days before query.to`;
     throw badRequest(`query.from ${message}.`, [{ path: 'query.from', message }]);
   }
   return { from: dayOf(from), to: dayOf(to), agentId: query.agent_id };
+}
+
+function turnedAround(): Error {
+  return badRequest('query.from is after query.to.', [{ path: 'query.from', message: 'is after query.to' }]);
 }
 
 const startOfDay = (time: Date) => Math.floor(time.getTime() / DAY_MS) * DAY_MS;
@@ -56,6 +59,7 @@ function shownRange({ from, to }: DashboardRange) {
 
 /** The days that are named: where none is, there is no first or last one. */
 function openRangeOf({ from, to, agent_id: agentId }: z.output<typeof range>): Partial<DashboardRange> {
+  if (from && to && startOfDay(from) > startOfDay(to)) throw turnedAround();
   return {
     agentId,
     ...(from && { from: dayOf(startOfDay(from)) }),

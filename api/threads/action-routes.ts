@@ -66,7 +66,7 @@ function present(
     seq: event.seq,
     ...ids,
     turn_id: event.turn_id,
-    timestamp: event.occurred_at.toISOString(),
+    timestamp: (more.at ?? event.occurred_at).toISOString(),
     step_number: step,
     action_type: type,
     action_data: data,

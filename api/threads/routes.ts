@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import { cleanJson } from '../../core/content.ts';
 import { threadTitle } from '../../core/titles.ts';
-import { changeThread, readResumption, readThreads, requireThread } from '../../modules/conversations/threads.ts';
+import { readResumption } from '../../modules/conversations/resumption.ts';
+import { changeThread, readThreads, requireThread } from '../../modules/conversations/threads.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -34,13 +35,20 @@ const get = defineRoute({
   path: '/v1/threads/:thread',
   access: 'runs:read',
   threadToken: { scope: 'read', param: 'thread' },
-  summary: 'Get a thread',
+  summary: 'Get a thread, with what it is taken up with again',
   params,
+  query: z.strictObject({
+    messages: z
+      .enum(['true', 'false'])
+      .optional()
+      .describe('Shows what the next model call is sent of the conversation.'),
+  }),
   responses: { 200: threadDetail },
-  async handle({ caller, params: { thread: id }, context }) {
+  async handle({ caller, params: { thread: id }, query, context }) {
+    const asked = { definitions: context.definitions, messages: query.messages === 'true' };
     const body = await context.db.withTenant(caller.tenantId, async (tx) => {
       const row = await requireThread(tx, caller, id);
-      return presentThreadDetail(row, await readResumption(tx, row));
+      return presentThreadDetail(row, await readResumption(tx, row, asked));
     });
     return { status: 200, body };
   },

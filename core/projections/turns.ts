@@ -25,8 +25,8 @@ export const turns: Projection<'turns'> = {
     'created_at',
     'completed_at',
   ],
-  // Rows of older builds do not have it, and need not.
-  unlogged: ['started_seq'],
+  // Rows of older builds do not say where they begin, and need not; whose turn has failed the database fills in.
+  unlogged: ['started_seq', 'failed_agent_id'],
   apply(place, event) {
     const change = event.turn_id === undefined ? undefined : changeOf(place, event, event.turn_id);
     return change && { key: event.turn_id ?? '', ...change };
@@ -67,7 +67,7 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
 }
 
 /** Stop reasons of a turn that a person has ended. */
-const STOPPED = { cancel: 'cancelled', interrupt: 'interrupted', reject: 'rejected' };
+export const STOPPED = { cancel: 'cancelled', interrupt: 'interrupted', reject: 'rejected' };
 
 /** A turn waits with its run, unless only time must pass. */
 function statusChanged(

@@ -56,6 +56,8 @@ import { roomForUpdates } from './0075-room-for-updates.ts';
 import { titlesByTenant } from './0072-titles-by-tenant.ts';
 import { remoteWork } from './0080-remote-work.ts';
 import { trustOfAnswers } from './0077-trust-of-answers.ts';
+import { errorsOfAnAgent } from './0110-errors-of-an-agent.ts';
+import { lastingExtractions } from './0111-lasting-extractions.ts';
 import type { Migration } from './migration.ts';
 import { callsBySecond } from './0068-calls-by-second.ts';
 import { pushConfigs } from './0069-push-configs.ts';
@@ -121,4 +123,6 @@ export const MIGRATIONS: readonly Migration[] = [
   dashboardIndexes,
   memoryModels,
   archiveExpiry,
+  errorsOfAnAgent,
+  lastingExtractions,
 ];

@@ -3,18 +3,18 @@ import type { Caller } from '../../core/caller.ts';
 import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
-import { readMessages } from '../../db/checkpoints.ts';
 import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import { listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
 import { renderMemories } from '../../core/memory/prompt.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
 import { requireRun, type RunPath } from '../runs/read-runs.ts';
-import { messagesFor, setAside, summaryMessage, withMemory, withoutEmptyAnswers } from '../run-log/conversation.ts';
+import { withMemory, withoutEmptyAnswers } from '../run-log/conversation.ts';
 import { ACTION_TYPES, actionsOf, type Action, type ActionType } from './actions.ts';
+import { readSent } from './sent-messages.ts';
 
 export { ACTION_TYPES };
 
-export interface LoggedAction extends Action {
+export interface LoggedAction extends Omit<Action, 'step'> {
   event: LoggedEvent;
   /** Its place among the actions of one event. */
   place: number;
@@ -54,7 +54,7 @@ export async function readActions(
     const turn = turnOf(turns, event);
     const step = event.step ?? lastStep(turn, event);
     const found = actionsOf(event, turn)
-      .map((action, place): LoggedAction => ({ ...action, event, place, step }))
+      .map((action, place): LoggedAction => ({ ...action, event, place, step: action.step ?? step }))
       .filter(({ type }) => !types || types.includes(type));
     const called = snapshots ? found.find(({ type }) => type === 'api_call_started') : undefined;
     if (called) {
@@ -83,14 +83,11 @@ async function readSnapshot(tx: Tx, runId: string, event: LoggedEvent): Promise<
   const { seq } = event;
   const payload = event.payload as { length: number; tool_choice: unknown };
   const length = await findLengthSent(tx, runId, { seq, payload });
-  const { compaction, firstKept } = await findContextAt(tx, runId, seq);
-  const rows = await readMessages(tx, runId, { length, shownBytes: LIMITS.shownOutputBytes });
-  const kept = setAside(rows, compaction).filter(({ ordinal }) => ordinal >= firstKept);
-  const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
-  const { messages } = messagesFor(kept, Number.POSITIVE_INFINITY);
+  const context = await findContextAt(tx, runId, seq);
+  const { summary, ...kept } = await readSent(tx, runId, { ...context, length });
   // Drover's own calls are given none.
   const isOwn = typeof payload.tool_choice === 'object';
   const given = isOwn ? undefined : await findGivenMemories(tx, runId, event);
   const memory = given && { ordinal: given.ordinal, text: renderMemories(given.entries) };
-  return [...summary, ...withoutEmptyAnswers(withMemory({ messages, dropped: kept[0]?.ordinal ?? 0 }, memory))];
+  return [...summary, ...withoutEmptyAnswers(withMemory(kept, memory))];
 }

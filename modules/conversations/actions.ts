@@ -1,5 +1,7 @@
 /** The actions of document 004's taxonomy that an event stands for. */
 import { textOf } from '../../core/content.ts';
+import { stopReasonOf } from '../../core/projections/runs.ts';
+import { STOPPED } from '../../core/projections/turns.ts';
 import type { LoggedEvent } from '../../db/events.ts';
 import type { SteppedTurn } from '../../db/conversations.ts';
 
@@ -32,18 +34,19 @@ export type ActionType = (typeof ACTION_TYPES)[number];
 export interface Action {
   type: ActionType;
   data: Record<string, unknown>;
+  /** Where it belongs to another step than its event, or was done at another time. */
+  step?: number;
+  at?: Date;
   durationMs?: number;
   messagesCount?: number;
   estimatedTokens?: number;
 }
 
 type Payload = Record<string, unknown>;
+type Problem = Parameters<typeof stopReasonOf>[0];
 
 /** Actions whose data are the event's payload. */
 const PLAIN: Readonly<Record<string, ActionType>> = {
-  'memory.retrieved': 'memory_retrieval',
-  'memory.updated': 'memory_update',
-  'memory.conflicted': 'memory_update',
   'model.retried': 'api_retry',
   'model.fell_back': 'api_retry',
   'model.resumed': 'api_retry',
@@ -68,27 +71,32 @@ export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Ac
       return [...resultsAdded(event, payload, turn), callStarted(payload)];
     case 'model.responded':
       return responded(event, payload, turn);
+    case 'memory.retrieved':
+      return [memoryRetrieved(payload)];
     case 'context.transformed':
       return [contextCut(payload)];
     case 'context.compacted':
-      return [{ type: 'compaction', data: { compaction_applied: true, ...payload } }];
+      return [compacted(payload)];
     case 'message.dequeued':
       return payload['as'] === 'steer' ? [steered(payload)] : [];
     case 'tool.succeeded':
+      return execution(event, payload, event.call?.is_error !== true);
     case 'tool.failed':
-      return execution(event, payload);
+      return execution(event, payload, false);
+    case 'tool.resolved':
+      // Whose outcome stays unknown has had its error.
+      return payload['outcome'] === 'unknown' ? [] : execution(event, payload, payload['outcome'] === 'succeeded');
     case 'tool.denied':
     case 'tool.unknown':
       return [{ type: 'tool_error', data: toolData(event, payload) }];
     case 'turn.completed':
-      return [completed(event, turn)];
+      return [completed(event, turn), ...memoryUpdated(turn)];
     case 'turn.failed':
-      return [
-        { ...ended('run_failed', event, turn), data: { error: payload['error'] } },
-        { type: 'error', data: { error: payload['error'] } },
-      ];
-    case 'turn.interrupted':
-      return [{ ...ended('run_failed', event, turn), data: { stop_reason: payload['reason'] } }];
+      return failed(event, payload['error'] as Problem, turn);
+    case 'turn.interrupted': {
+      const stop_reason = STOPPED[payload['reason'] as keyof typeof STOPPED];
+      return [{ ...ended('run_failed', event, turn), data: { stop_reason } }];
+    }
     case 'file.stored':
       return stored(payload);
     default: {
@@ -106,11 +114,37 @@ function stored(payload: Payload): Action[] {
 
 /** The results of the step before have come into the conversation. */
 function resultsAdded(event: LoggedEvent, payload: Payload, turn: SteppedTurn | undefined): Action[] {
-  const before = turn?.steps[String((event.step ?? 0) - 1)];
+  const step = (event.step ?? 0) - 1;
+  const before = turn?.steps[step];
   if (before === undefined || typeof payload['tool_choice'] === 'object') return [];
-  const counts = { messages_before_count: before + 1, messages_after_count: before + 2 };
-  const data = { transformation_type: 'tool_result_added', ...counts };
-  return [{ type: 'context_transformation', data, messagesCount: before + 2 }];
+  const estimatedTokens = Number(payload['estimated_tokens']);
+  const [asked, said] = [turn?.asked[step], turn?.said[step]];
+  const data = {
+    transformation_type: 'tool_result_added',
+    messages_before_count: before + 1,
+    messages_after_count: before + 2,
+    ...(asked !== undefined && said !== undefined && { tokens_before: asked + said }),
+    tokens_after: estimatedTokens,
+  };
+  return [{ type: 'context_transformation', data, step, messagesCount: before + 2, estimatedTokens }];
+}
+
+function memoryRetrieved(payload: Payload): Action {
+  const { length } = payload['entries'] as unknown[];
+  return { type: 'memory_retrieval', data: { memories_injected: length, ...payload }, step: 0 };
+}
+
+/** What has come of the turn after its end. */
+function memoryUpdated(turn: SteppedTurn | undefined): Action[] {
+  if (!turn?.learnt) return [];
+  const { finished_at: at, added, superseded, ...more } = turn.learnt;
+  const counts = { memories_added: added.length, memories_superseded: superseded.length };
+  return [{ type: 'memory_update', data: { ...more, ...counts, added, superseded }, at: new Date(at) }];
+}
+
+function compacted(payload: Payload): Action {
+  const estimatedTokens = Number(payload['tokens_after']);
+  return { type: 'compaction', data: { compaction_applied: true, ...payload }, estimatedTokens };
 }
 
 function callStarted(payload: Payload): Action {
@@ -138,7 +172,7 @@ function responded(event: LoggedEvent, payload: Payload, turn: SteppedTurn | und
         cache_creation_input_tokens: (usage['cache_write_5m'] ?? 0) + (usage['cache_write_1h'] ?? 0),
         cache_read_input_tokens: usage['cache_read'],
       },
-      cost_usd,
+      cost_usd: typeof cost_usd === 'string' ? Number(cost_usd) : null,
       ...(recorded === true && { recorded }),
       ...(tool === undefined ? { content: event.content ?? [] } : { tool }),
     },
@@ -158,14 +192,23 @@ function steered({ message_id, length }: Payload): Action {
   return { type: 'context_transformation', data, messagesCount: Number(length) };
 }
 
-function execution(event: LoggedEvent, payload: Payload): Action[] {
-  const success = event.type === 'tool.succeeded' && event.call?.is_error !== true;
+function execution(event: LoggedEvent, payload: Payload, success: boolean): Action[] {
   const latency = payload['latency_ms'];
   const durationMs = typeof latency === 'number' ? latency : undefined;
   const data = { ...toolData(event, payload), success, execution_time_ms: durationMs ?? null };
   const timed = durationMs === undefined ? {} : { durationMs };
   const done: Action = { type: 'tool_execution', data, ...timed };
-  return success ? [done] : [done, { type: 'tool_error', data: toolData(event, payload), ...timed }];
+  return success
+    ? [done, ...remembered(event)]
+    : [done, { type: 'tool_error', data: toolData(event, payload), ...timed }];
+}
+
+/** The built-in `remember` has added to the agent's memory in the middle of its turn. */
+function remembered({ call }: LoggedEvent): Action[] {
+  const output = call?.name === 'remember' ? (call.output as { id?: string; added?: boolean } | null) : null;
+  if (output?.added !== true) return [];
+  const data = { made_by: 'agent', memories_added: 1, memories_superseded: 0, added: [output.id], superseded: [] };
+  return [{ type: 'memory_update', data }];
 }
 
 function toolData({ call }: LoggedEvent, payload: Payload): Record<string, unknown> {
@@ -180,6 +223,14 @@ function toolData({ call }: LoggedEvent, payload: Payload): Record<string, unkno
     ...large,
     ...(error !== undefined && { error }),
   };
+}
+
+function failed(event: LoggedEvent, error: Problem, turn: SteppedTurn | undefined): Action[] {
+  const data = { stop_reason: stopReasonOf(error), error };
+  return [
+    { ...ended('run_failed', event, turn), data },
+    { type: 'error', data: { error } },
+  ];
 }
 
 function completed(event: LoggedEvent, turn: SteppedTurn | undefined): Action {

@@ -1,13 +1,7 @@
 /** Threads as the API shows and changes them, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
 import { erased, notFound } from '../../core/errors.ts';
-import type { Carried } from '../../core/carried.ts';
-import type { AgentDefinition } from '../../core/definition.ts';
-import type { TokenUsage } from '../../core/model.ts';
-import { findAgent, loadAgentVersion } from '../../db/agents.ts';
-import type { RunRow } from '../../db/claim-run.ts';
-import { findCarried, findLastUsage } from '../../db/replay.ts';
-import { findRunRow } from '../../db/runs.ts';
+import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { findThread, listThreads, updateThread, type ThreadChange, type ThreadView } from '../../db/threads.ts';
 
@@ -31,7 +25,7 @@ export async function readThreads(
   return listThreads(tx, { ...filter, workspaceId: caller.workspaceId });
 }
 
-/** Changes title and extras, each as a whole. Throws 404, and 410 for a thread that is erased. */
+/** Changes title and extras, each as a whole. Throws 404, and 409 for a thread that is erased. */
 export async function changeThread(
   tx: Tx,
   caller: Caller,
@@ -40,21 +34,4 @@ export async function changeThread(
   await requireThread(tx, caller, id);
   if (!(await updateThread(tx, id, change))) throw erased('The thread');
   return requireThread(tx, caller, id);
-}
-
-/** What a thread is taken up again with: its newest run, the definition that it has pinned, and what it hands on. */
-export interface Resumption {
-  run: RunRow;
-  definition: AgentDefinition;
-  carried: Carried;
-  lastUsage: TokenUsage | undefined;
-}
-
-/** Undefined where no run has been on the thread, or its content is gone. */
-export async function readResumption(tx: Tx, { head_run_id: runId }: ThreadView): Promise<Resumption | undefined> {
-  const run = runId === null ? undefined : await findRunRow(tx, runId);
-  if (!run || run.erased_at) return undefined;
-  const definition = await loadAgentVersion(tx, run.agent_id, run.agent_version);
-  if (!definition) return undefined;
-  return { run, definition, carried: await findCarried(tx, run.id), lastUsage: await findLastUsage(tx, run.id) };
 }

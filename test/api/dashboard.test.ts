@@ -80,7 +80,9 @@ describe('the dashboard', () => {
     assert.deepEqual([past.from, past.to, past.total.runs], ['2020-01-01', '2020-01-31', 0]);
     const today = new Date().toISOString();
     assert.equal((await get(`/v1/dashboard/runs?from=${today}&to=${today}`)).total.runs, 4);
-    assert.equal((await api.call('GET', '/v1/dashboard/runs?from=2021-01-01&to=2020-01-31')).status, 400);
+    for (const what of ['runs', 'agents', 'usage', 'errors']) {
+      assert.equal((await api.call('GET', `/v1/dashboard/${what}?from=2021-01-01&to=2020-01-31`)).status, 400, what);
+    }
     assert.equal((await api.call('GET', '/v1/dashboard/usage?from=2001-01-01')).status, 400);
     for (const far of ['to=0001-01-01', 'from=9999-12-31&to=9999-12-31', 'to=9999-12-31T23:59:59-10:00']) {
       for (const what of ['runs', 'agents', 'usage', 'errors']) {
@@ -166,6 +168,7 @@ describe('the dashboard', () => {
       queues: (tx) => readQueueStates(tx, tenantId),
       people: (tx) => countWaiting(tx, of),
       errors: (tx) => listFailedTurns(tx, { ...of, limit: 50 }),
+      'errors of an agent': (tx) => listFailedTurns(tx, { ...of, agentId: tenantId, limit: 50 }),
     };
     for (const [name, read] of Object.entries(parts)) {
       const plan = await plansOf(api.context.db, tenantId, read);

@@ -68,17 +68,27 @@ describe('threads', () => {
     });
     const { json: started } = await call('POST', `/v1/agents/${searcher.id}/runs`, {});
     const { json } = await call('GET', `/v1/threads/${started.thread_id}`);
-    assert.deepEqual(json.resumption, {
+    const { tool_schemas, ...resumption } = json.resumption;
+    assert.deepEqual(
+      tool_schemas.map(({ name }: { name: string }) => name),
+      ['calculator'],
+    );
+    assert.deepEqual(resumption, {
       ...llm_config,
       agent_version: '1.0.0',
+      system_prompt: null,
       model: 'offline/offline',
       max_steps: 25,
       base_delay: 1,
       container_id: null,
       tool_names: ['calculator'],
       compactor_type: 'fifo',
+      memory_store_type: 'none',
       last_known_input_tokens: null,
       last_known_output_tokens: null,
+      current_step: 0,
+      awaiting_frontend_tools: false,
+      pending_frontend_tools: [],
     });
     const refused = await Promise.all(
       [

@@ -63,9 +63,10 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
           updated_at, last_seq, fence, dormant, rolled_up)
         select ${ids('r')}, $tenant, $workspace, ${ids('a')}, '1.0.0', ${ids('h')}, 'agent', 'completed', 1, '{}',
           '{}', false, ${ids('r')}, '[]', 0, 2, 1, 0, 0, 0, now(), now(), 9, 1, true, i % 200 <> 0 ${series}`);
-      await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, completed_at, started_seq)
+      await run(`insert into turns (id, tenant_id, run_id, number, status, input, steps, tokens_in, tokens_out, created_at, completed_at, started_seq,
+          failed_agent_id)
         select ${ids('u')}, $tenant, ${ids('r')}, 1, case when i % 50 = 0 then 'failed' else 'complete' end, '{"message": "m"}', 1, 0, 0,
-          now() - i * interval '1 minute', now() - i * interval '1 minute', 2 ${series}`);
+          now() - i * interval '1 minute', now() - i * interval '1 minute', 2, case when i % 50 = 0 then ${ids('a')} end ${series}`);
       await run(`insert into usage_daily (tenant_id, workspace_id, agent_id, day, kind, name, count, failed, turns, steps, tokens_in,
           tokens_out, cost_usd, duration_ms)
         select $tenant, $workspace, ${ids('a')}, current_date - i % 365, 'run', 'completed', 1, 0, 1, 1, 1, 1, 0, 1 ${series}`);
@@ -135,7 +136,9 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'errors, first page': (tx) => listFailedTurns(tx, { ...owner, limit }),
     'errors, a later page': (tx) => listFailedTurns(tx, { ...owner, before: middle, limit }),
     'errors of some days, first page': (tx) => listFailedTurns(tx, { ...week, limit }),
-    'errors of an agent': (tx) => listFailedTurns(tx, { ...owner, agentId: agent, limit }),
+    'errors of an agent, first page': (tx) => listFailedTurns(tx, { ...owner, agentId: agent, limit }),
+    'errors of an agent, a later page': (tx) =>
+      listFailedTurns(tx, { ...owner, agentId: agent, before: middle, limit }),
     'people who are waited for': (tx) => countWaiting(tx, week),
     'audit, first page': (tx) => listAuditRows(tx, { limit }),
     'audit of a key, a later page': (tx) => listAuditRows(tx, { actorId: agent, before: middle, limit }),
@@ -150,6 +153,8 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       assert.deepEqual(large, [], plans);
       // The waits of a run are sorted, as many as it has.
       if (what.includes('page')) assert.doesNotMatch(plans, /Sort Key: (?!w\.)/, plans);
+      // And not those of the whole tenant.
+      if (what.startsWith('errors of an agent')) assert.match(plans, /turns_failed_of_agent/, plans);
     });
   }
 });

@@ -6,6 +6,7 @@ import { consolidateDue } from '../../../modules/memory/dispatch-consolidations.
 import { extractMemories, type Extracted } from '../../../modules/memory/extract-memories.ts';
 import { appendIn } from '../../../modules/run-log/append-to-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { maintain } from '../../../modules/platform/maintain.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -13,13 +14,16 @@ import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 import {
   activeMemoriesOf,
+  ageExtractions,
   dueChecks,
   dueExtractions,
   memoriesOf,
   refusedOf,
+  runsLearntFrom,
   statusesOfMemories,
 } from '../../support/queries/memory.ts';
 import { purposesOf } from '../../support/queries/model-calls.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 describe('What an agent learns from its turns', () => {
   let engine: Engine;
@@ -86,6 +90,20 @@ describe('What an agent learns from its turns', () => {
     const asked = JSON.stringify(engine.model.requests[1]?.body);
     assert.match(asked, /I prefer trains.*trains it is.*submit_memories/s);
     assert.deepEqual(await purposesOf(engine, agent), ['memories']);
+  });
+
+  it('is kept as long as its run, for the log, where it has changed something', async () => {
+    const taught = [{ content: 'The user prefers trains to planes.', memory_type: 'semantic', importance: 0.8 }];
+    engine.say([text('noted'), submit({ add: taught }), text('fine'), submit({ add: [] })]);
+    const run = await ask('I prefer trains to planes.');
+    assert.deepEqual(await learn(), [{ added: 1, superseded: 0, refused: 0 }]);
+    const other = await ask('How are you?');
+    assert.deepEqual(await learn(), [{ added: 0, superseded: 0, refused: 0 }]);
+    await maintain(engine.context, 'forget-old');
+    assert.deepEqual(await runsLearntFrom(engine, agent), [run, other]);
+    await ageExtractions(engine, agent);
+    await maintain(engine.context, 'forget-old');
+    assert.deepEqual(await runsLearntFrom(engine, agent), [run]);
   });
 
   it('is read from messages that came in the middle of the turn, too, and says which it comes from', async () => {
@@ -192,6 +210,7 @@ describe('What an agent learns from its turns', () => {
     await ask('My dog is called Rex.');
     const [row] = await due();
     const id = `extract-${row?.turn_id}`;
+    await waitUntil('its job is sent', async () => (await queue.getJob(id)) !== undefined);
     await queue.remove(id);
     assert.equal(await queue.getJob(id), undefined);
     await reconcile(engine.context, 0, engine.tenantId);

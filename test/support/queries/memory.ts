@@ -37,6 +37,21 @@ export function dueExtractions(tenant: Tenant, agent: string): Promise<{ turn_id
   return rows(tenant, `select turn_id from memory_extractions where agent_id = $1 and status = 'due'`, agent);
 }
 
+/** As if an agent had learnt from its turns a hundred days ago. */
+export async function ageExtractions(tenant: Tenant, agent: string): Promise<void> {
+  await rows(
+    tenant,
+    `update memory_extractions set finished_at = finished_at - interval '100 days' where agent_id = $1`,
+    agent,
+  );
+}
+
+/** Runs of an agent of which it is kept what it has learnt from them, oldest first. */
+export async function runsLearntFrom(tenant: Tenant, agent: string): Promise<string[]> {
+  const sql = 'select run_id from memory_extractions where agent_id = $1 order by turn_id';
+  return (await rows<{ run_id: string }>(tenant, sql, agent)).map(({ run_id }) => run_id);
+}
+
 /** How much an agent was refused to learn from its only turn, by rule. */
 export async function refusedOf(tenant: Tenant, agent: string): Promise<object> {
   const sql = 'select refused from memory_extractions where agent_id = $1';

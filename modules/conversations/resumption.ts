@@ -1,0 +1,60 @@
+/** What a thread is taken up again with (document 004, table 1). */
+import type { Carried } from '../../core/carried.ts';
+import type { Message } from '../../core/content.ts';
+import type { AgentDefinition } from '../../core/definition.ts';
+import type { TokenUsage } from '../../core/model.ts';
+import { isSettled } from '../../core/state.ts';
+import type { ToolDefinition } from '../../core/tool.ts';
+import { loadAgentVersion } from '../../db/agents.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { findCarried, findContextAt, findLastUsage } from '../../db/replay.ts';
+import { findRunRow } from '../../db/runs.ts';
+import { listAwaitedCalls, listToolCalls, type ToolCallRow } from '../../db/turns.ts';
+import type { DefinitionCache } from '../agents/definitions.ts';
+import { withoutEmptyAnswers } from '../run-log/conversation.ts';
+import { readSent } from './sent-messages.ts';
+import type { ThreadView } from './threads.ts';
+
+/** The newest run of the thread, the definitions that it has pinned, and what it hands on. */
+export interface Resumption {
+  run: RunRow;
+  definition: AgentDefinition;
+  tools: readonly ToolDefinition[];
+  carried: Carried;
+  lastUsage: TokenUsage | undefined;
+  /** Calls that its client is to execute. */
+  awaited: readonly ToolCallRow[];
+  /** The conversation as it is compacted now; where it was asked for. */
+  messages?: Message[];
+}
+
+/** Undefined where no run has been on the thread, or its content is gone. */
+export async function readResumption(
+  tx: Tx,
+  { head_run_id: runId }: ThreadView,
+  { definitions, messages }: { definitions: DefinitionCache; messages: boolean },
+): Promise<Resumption | undefined> {
+  const run = runId === null ? undefined : await findRunRow(tx, runId);
+  if (!run || run.erased_at || !(await loadAgentVersion(tx, run.agent_id, run.agent_version))) return undefined;
+  const { id, tenant_id: tenantId, agent_id: agentId, agent_version: agentVersion } = run;
+  const pinned = await definitions.loadIn(tx, { tenantId, agentId, agentVersion, tools: run.pinned.tools });
+  return {
+    run,
+    definition: pinned.definition,
+    tools: [...pinned.tools.values()],
+    carried: await findCarried(tx, id),
+    lastUsage: await findLastUsage(tx, id),
+    awaited: await listAwaitedCalls(tx, id),
+    ...(messages && { messages: await readNow(tx, run) }),
+  };
+}
+
+/** The results of calls that are still open are not among the messages yet. */
+async function readNow(tx: Tx, { id, length, last_seq: seq, open_turn_id: turn }: RunRow): Promise<Message[]> {
+  const context = await findContextAt(tx, id, seq + 1);
+  const calls = turn === null ? [] : await listToolCalls(tx, id, turn);
+  const isOpen = calls.some((call) => !isSettled(call));
+  const { summary, messages } = await readSent(tx, id, { ...context, length: isOpen ? length - 1 : length });
+  return [...summary, ...withoutEmptyAnswers(messages)];
+}

@@ -1,0 +1,21 @@
+/** What is sent to models of a conversation, as the log says. */
+import type { Compaction } from '../../core/compaction.ts';
+import type { Message } from '../../core/content.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { readMessages } from '../../db/checkpoints.ts';
+import type { Tx } from '../../db/database.ts';
+import { messagesFor, setAside, summaryMessage } from '../run-log/conversation.ts';
+
+/** What stands for the beginning, if it was summarised, and what is kept of the first `length` messages, of which `dropped` are left out. */
+export async function readSent(
+  tx: Tx,
+  runId: string,
+  of: { compaction: Compaction | undefined; firstKept: number; length: number },
+): Promise<{ summary: Message[]; messages: Message[]; dropped: number }> {
+  const { compaction, firstKept: from, length } = of;
+  const rows = await readMessages(tx, runId, { from, length, shownBytes: LIMITS.shownOutputBytes });
+  const kept = setAside(rows, compaction).filter(({ ordinal }) => ordinal >= from);
+  const summary = compaction?.summary === undefined ? [] : [summaryMessage(compaction.summary)];
+  const { messages } = messagesFor(kept, Number.POSITIVE_INFINITY);
+  return { summary, messages, dropped: kept[0]?.ordinal ?? 0 };
+}

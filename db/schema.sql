@@ -1050,8 +1050,8 @@ table tasks row level security forced
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
   completed_at timestamp with time zone
-  is_early boolean not null default false
   handoff_count integer not null default 0
+  is_early boolean not null default false
   parent_run_id uuid
   parent_task_id uuid
   asked_at timestamp with time zone

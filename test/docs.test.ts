@@ -54,6 +54,19 @@ describe('the documentation', () => {
     assert.deepEqual(listed.toSorted(), [...new Set(there)].toSorted());
   });
 
+  it('has every act that is put into the audit log', () => {
+    const sources = ['modules', 'db', 'api', 'workers'].flatMap((folder) =>
+      readdirSync(new URL(`${folder}/`, ROOT), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => read(`${folder}/${name}`)),
+    );
+    const lines = sources.flatMap((text) => text.match(/^.*\baction\b.*$/gm) ?? []);
+    const acts = lines.flatMap((line) => [...line.matchAll(/'([a-z_]+\.[a-z_]+)'/g)].map(([, act = '']) => act));
+    assert.ok(acts.length > 50, `${acts.length} acts`);
+    const documented = new Set(read('docs/audit.md').match(/(?<=`)[a-z_]+\.[a-z_]+(?=`)/g));
+    assert.deepEqual([...new Set(acts)].filter((act) => !documented.has(act)).toSorted(), []);
+  });
+
   it('has the two commands on lines of their own', () => {
     const lines = read('README.md').split('\n');
     for (const command of ['npm ci && npm run demo', 'npm test']) assert.ok(lines.includes(command), command);

@@ -123,7 +123,7 @@ describe('conversations', () => {
     }
   });
 
-  it('answer what is asked of agents, conversations and runs: the query patterns of document 004', async () => {
+  it('answer what is asked of agents, conversations and runs', async () => {
     const asked = await newAgent('asked');
     replies = [use({ name: 'calculator', input: { expression: '1+1' } }), text('2')];
     const { run_id: first, thread_id: thread } = await run(asked, 'How much?');

@@ -54,6 +54,17 @@ describe('the documentation', () => {
     assert.deepEqual(listed.toSorted(), [...new Set(there)].toSorted());
   });
 
+  it('has every table of the schema', () => {
+    const tables = [...read('db/schema.sql').matchAll(/^table (\w+)(?! partition of)\b.*$/gm)];
+    const names = tables.flatMap(([line, name = '']) => (line.includes(' partition of ') ? [] : [name]));
+    assert.ok(names.length > 60, `${names.length} tables`);
+    const page = read('docs/design/data.md');
+    assert.deepEqual(
+      names.filter((name) => !page.includes(`\`${name}\``)),
+      [],
+    );
+  });
+
   it('has every act that is put into the audit log', () => {
     const sources = ['modules', 'db', 'api', 'workers'].flatMap((folder) =>
       readdirSync(new URL(`${folder}/`, ROOT), { recursive: true, encoding: 'utf8' })

@@ -1,4 +1,4 @@
-/** How soon after a model's answer its plan is at the user, and one that needs nobody has begun. Document 001, appendix D. */
+/** How soon after a model's answer its plan is at the user, and one that needs nobody has begun. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';

@@ -4,7 +4,7 @@ export const AGENT_STATUSES = ['registering', 'active', 'idle', 'busy', 'offline
 export type AgentStatus = (typeof AGENT_STATUSES)[number];
 
 /** Heartbeats, one after the other, after which an agent that has lapsed is given tasks again. */
-export const RETURN_HEARTBEATS = 3;
+const RETURN_HEARTBEATS = 3;
 
 export type AgentTrigger =
   | { type: 'validated' }

@@ -2,7 +2,7 @@
 import { sha256 } from './ids.ts';
 
 /** The same for briefs that differ in case, space and the marks at their ends alone. */
-export function briefHash(brief: string): string {
+function briefHash(brief: string): string {
   const words = brief.normalize('NFKC').toLowerCase().replaceAll(/\s+/gu, ' ');
   return sha256(words.replaceAll(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '')).toString('hex');
 }

@@ -58,7 +58,7 @@ export function estimateOf({ provider, model, ...tokens }: Payload<'model.called
 }
 
 /** A fallback has counted another model's tokens. */
-export function calibrationAfter(
+function calibrationAfter(
   { calibration, modelCall }: Carrying,
   { usage }: Payload<'model.responded'>,
 ): Calibration | undefined {

@@ -1,4 +1,4 @@
-/** Which worked examples a model is shown where an agent has many (document 001, 9.2): those whose words a question has. */
+/** Which worked examples a model is shown where an agent has many: those whose words a question has. */
 import { wordsOf } from './memory/words.ts';
 
 /** BM25's usual saturation of a word's count, and how much a long text counts for less. */

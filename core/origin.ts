@@ -1,6 +1,6 @@
 /** Where content comes from, and whether somebody vouches for it. */
 
-export const MESSAGE_ORIGINS = ['user', 'model', 'tool', 'drover'] as const;
+const MESSAGE_ORIGINS = ['user', 'model', 'tool', 'drover'] as const;
 /** `drover`: what Drover itself says to a model in a conversation; nobody else has said it, and it begins no turn. */
 export type MessageOrigin = (typeof MESSAGE_ORIGINS)[number];
 

@@ -1,4 +1,4 @@
-/** Settings of model calls that a provider takes beside the conversation, as document 004 names them. */
+/** Settings of model calls that a provider takes beside the conversation. */
 import { z } from 'zod';
 import { LIMITS } from './limits.ts';
 
@@ -37,7 +37,7 @@ const serverTool = z
     message: `is longer than ${LIMITS.apiKwargsChars} characters as JSON`,
   });
 
-/** What a provider is to do, beside the answer (document 004). It is sent to the provider of the agent's first model alone. */
+/** What a provider is to do, beside the answer. It is sent to the provider of the agent's first model alone. */
 export const providerSettings = {
   thinking_tokens: z
     .int()

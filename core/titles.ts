@@ -2,7 +2,7 @@
 import { z } from 'zod';
 
 /** Longest title, in characters. */
-export const TITLE_CHARS = 255;
+const TITLE_CHARS = 255;
 
 /** A title as it is kept: on one line, and not empty. */
 export const threadTitle = z

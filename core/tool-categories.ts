@@ -15,7 +15,7 @@ export function categoryFrom(name: string): string | undefined {
 const UNNAMED = 'OTHER';
 
 /**
- * The tools of an agent by their categories, as its model reads them (document 001, 9.1), in the order of the tools,
+ * The tools of an agent by their categories, as its model reads them, in the order of the tools,
  * those without one last; undefined where they are not of two categories at least.
  */
 export function describeCategories(tools: Iterable<Pick<ToolDefinition, 'name' | 'category'>>): string | undefined {

@@ -240,7 +240,7 @@ export async function completeRun(db: Database, claimed: ClaimedRun): Promise<Cl
 }
 
 /** `completeRun` within a transaction. */
-export async function completeRunIn(tx: Tx, claimed: ClaimedRun): Promise<ClaimedRun> {
+async function completeRunIn(tx: Tx, claimed: ClaimedRun): Promise<ClaimedRun> {
   return completed((work) => work(tx), claimed);
 }
 
@@ -275,7 +275,7 @@ export async function readPages(
 }
 
 /** One page of a run, from where `next` says. */
-export async function readPage(tx: Tx, run: { tenant_id: string; id: string }, next: Columns): Promise<RunPage> {
+async function readPage(tx: Tx, run: { tenant_id: string; id: string }, next: Columns): Promise<RunPage> {
   const asked = { tenant_id: run.tenant_id, run_id: run.id, next };
   return resultOf(
     await tx.query<{ result: RunPage }>('select read_run_page($1::jsonb) as result', [JSON.stringify(asked)]),

@@ -129,9 +129,9 @@ export interface RunChange {
   rows?: Record<string, RowChange[]>;
   new_calls?: Columns[];
   calls?: CallChange[];
-  /** Waits to open. They are opened before any are closed, these included. */
   /** What Drover did by itself, for the audit log. */
   audit?: { id: string; action: AuditAction; target_type: string; target_id: string; details: Columns }[];
+  /** Waits to open. They are opened before any are closed, these included. */
   waits?: NewWait[];
   close_waits?: string[] | true;
   checkpoint?: Columns;

@@ -11,7 +11,7 @@ interface Problem {
   message: string;
 }
 
-/** A call that waits for a child, and how that stands: null where there is none yet. */
+/** A call that waits for a child, and how that stands: null until the child exists. */
 export interface Delegation {
   /** The call's. */
   id: string;

@@ -6,7 +6,7 @@ const OURS = `c.relnamespace = 'public'::regnamespace and c.relname !~ '^schema_
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`;
 
 const TABLES = `
-  select c.oid::int as oid, c.relname as name, c.relkind = 'v' as is_view, c.reloptions::text as options, c.relrowsecurity as secured, c.relforcerowsecurity as forced,
+  select c.oid::int as oid, c.relname as name, obj_description(c.oid, 'pg_class') as comment, c.relkind = 'v' as is_view, c.reloptions::text as options, c.relrowsecurity as secured, c.relforcerowsecurity as forced,
     pg_get_partkeydef(c.oid) as partitioned_by, pg_get_expr(c.relpartbound, c.oid) as bound,
     (select i.inhparent::regclass::text from pg_inherits i where i.inhrelid = c.oid) as parent
   from pg_class c where c.relkind in ('r', 'p', 'v') and ${OURS} order by c.relname`;
@@ -53,6 +53,7 @@ const FUNCTIONS = `
 interface Table {
   oid: number;
   name: string;
+  comment: string | null;
   is_view: boolean;
   options: string | null;
   secured: boolean;
@@ -62,7 +63,7 @@ interface Table {
   parent: string | null;
 }
 
-/** Tables and views with columns, constraints, indexes, policies and grants; domains; functions. `client` is the owner's. */
+/** Tables and views with comments, columns, constraints, indexes, policies and grants; domains; functions. `client` is the owner's. */
 export async function describeSchema(client: ClientBase): Promise<string> {
   const lines = async (sql: string, values: unknown[] = []) =>
     (await client.query<{ line: string }>(sql, values)).rows.map(({ line }) => line);
@@ -81,6 +82,7 @@ async function describeTable(
   const security = table.secured ? ` row level security${table.forced ? ' forced' : ''}` : '';
   const partitions = table.partitioned_by === null ? '' : ` partition by ${table.partitioned_by}`;
   const body = [
+    ...(table.comment === null ? [] : [`comment '${table.comment}'`]),
     ...(await lines(COLUMNS, [table.oid])),
     ...(await lines(CONSTRAINTS, [table.oid])),
     ...(await lines(INDEXES, [table.oid])),

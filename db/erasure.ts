@@ -1,6 +1,7 @@
 /**
- * Erasure: every table with content of runs has its eraser here, says in its projection what is left of it, or is named as free
- * of content with the reason. A test fails for a table that is none of these. What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
+ * Erasure: every table with content of runs has its eraser here, or says in its projection what is left of it. A table with texts
+ * that are no content of runs says so in its comment, which its migration makes (`NO_CONTENT`). A test fails for a table that is
+ * none of these. What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
  */
 import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
@@ -9,6 +10,9 @@ import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget
 import type { StoredEvent } from '../core/events.ts';
 import { PROJECTIONS } from '../core/projections.ts';
 import type { Projection } from '../core/projections/projection.ts';
+
+/** What the comment of a table begins with that has texts, none of which come from a run; the reason follows. */
+export const NO_CONTENT = 'No content of runs: ';
 
 /** By table; `$1` is the run. Run in this order, in the transaction that erases the run. */
 export const ERASERS: Readonly<Record<string, string>> = {
@@ -60,52 +64,6 @@ export const ERASERS: Readonly<Record<string, string>> = {
       or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid)`,
   // The last: the events say what the rows were.
   run_events: 'select erase_run_events($1, $2::jsonb)',
-};
-
-const SET_UP = 'what a tenant has set up, not what was said in a run';
-
-const SHARED = 'what clients have put into a shared space, where it is deleted';
-
-/** Tables with texts, none of which come from a conversation, and why. */
-export const CONTENT_FREE: Readonly<Record<string, string>> = {
-  agent_skills: SET_UP,
-  agent_versions: SET_UP,
-  agents: SET_UP,
-  api_keys: SET_UP,
-  budgets: SET_UP,
-  mcp_servers: SET_UP,
-  policies: SET_UP,
-  policy_versions: SET_UP,
-  secrets: SET_UP,
-  skills: SET_UP,
-  team_members: SET_UP,
-  teams: SET_UP,
-  tenants: SET_UP,
-  tool_versions: SET_UP,
-  tools: SET_UP,
-  workspaces: SET_UP,
-  audit_heads: 'a hash',
-  file_contents: 'digests, sizes and states',
-  audit_log: 'ids, names, outcomes and digests; its chain stays verifiable',
-  maintenance_acts: 'names of acts',
-  memory_checks: 'ids and times',
-  memory_consolidations: 'ids, numbers and settings',
-  embedding_settings: 'names of models',
-  memory_models: 'ids and names of models',
-  memory_fragment_versions: SHARED,
-  memory_fragments: SHARED,
-  memory_spaces: SET_UP,
-  model_outages: 'names of models, and what their providers said of themselves',
-  model_rates: 'names of models',
-  objectives: 'ids and a digest; the prompt is the input of the run',
-  outbox: 'ids alone',
-  parked_runs: 'ids and names of models',
-  rate_counts: 'ids, digests and counts',
-  own_model_calls: 'ids, names of models, sums and a state',
-  reservations: 'sums and a state',
-  usage_daily: 'sums, and names of models and of registered tools',
-  schema_functions: 'names and hashes of functions',
-  schema_migrations: 'names of migrations',
 };
 
 /** Of the tables whose projections say what is left of their texts. */

@@ -12,8 +12,7 @@ import {
   READ_FUNCTIONS,
   type AppliedFunctions,
 } from './functions.ts';
-import { MIGRATIONS } from './migrations/index.ts';
-import type { Migration } from './migrations/migration.ts';
+import { listMigrations, loadMigration } from './load-migrations.ts';
 import { withOwnerClient } from './postgres.ts';
 import { ensureRoles } from './roles.ts';
 import { MAINTENANCE_ROLE, QUEUE_SCHEMA } from './session.ts';
@@ -53,16 +52,16 @@ export async function pendingMigrations(database: Database): Promise<string[]> {
       ? await tx.query<{ name: string }>(`select name from ${HISTORY_TABLE}`)
       : [];
     const names = new Set(applied.map((row) => row.name));
-    const pending = MIGRATIONS.map((migration) => migration.name).filter((name) => !names.has(name));
-    if (isOfNewerBuild(applied)) return pending;
+    const pending = (await listMigrations()).filter((name) => !names.has(name));
+    if (await isOfNewerBuild(applied)) return pending;
     const functions = (await exists(FUNCTIONS_TABLE)) ? await tx.query<AppliedFunctions>(READ_FUNCTIONS) : [];
     return [...pending, ...(await outdatedFunctions(functions)).map(({ name }) => name)];
   });
 }
 
 /** Whether a build that knows more migrations has been here: its functions fit its schema, and older ones may not. */
-function isOfNewerBuild(applied: readonly { name: string }[]): boolean {
-  const known = new Set(MIGRATIONS.map((migration) => migration.name));
+async function isOfNewerBuild(applied: readonly { name: string }[]): Promise<boolean> {
+  const known = new Set(await listMigrations());
   return applied.some(({ name }) => !known.has(name));
 }
 
@@ -74,7 +73,7 @@ async function migrateOn(client: ClientBase): Promise<string[]> {
     await runMigrations(client, QUEUE_SCHEMA);
     const migrations = await runKnex(client);
     const { rows } = await client.query<{ name: string }>(`select name from ${HISTORY_TABLE}`);
-    return isOfNewerBuild(rows) ? migrations : [...migrations, ...(await applyFunctions(client))];
+    return (await isOfNewerBuild(rows)) ? migrations : [...migrations, ...(await applyFunctions(client))];
   } finally {
     await client.query('select pg_advisory_unlock($1)', [MIGRATION_LOCK]);
   }
@@ -126,13 +125,13 @@ async function runKnex(client: ClientBase): Promise<string[]> {
 /** Knex prints what it also throws. */
 const SILENT: Knex.Logger = { warn: () => undefined, error: () => undefined, deprecate: () => undefined };
 
-const MIGRATION_SOURCE: Knex.MigrationSource<Migration> = {
-  getMigrations: async () => [...MIGRATIONS],
-  getMigrationName: (migration) => migration.name,
-  getMigration: async (migration) => ({
-    up: (knex) => migration.up(knex),
+const MIGRATION_SOURCE: Knex.MigrationSource<string> = {
+  getMigrations: listMigrations,
+  getMigrationName: (name) => name,
+  getMigration: async (name) => ({
+    up: async (knex) => (await loadMigration(name)).up(knex),
     down: async () => {
-      throw new Error(`${migration.name} cannot be undone: migrations go forward only.`);
+      throw new Error(`${name} cannot be undone: migrations go forward only.`);
     },
   }),
 };

@@ -15,6 +15,7 @@ domain trust as text CHECK ((VALUE = ANY (ARRAY['trusted'::text, 'untrusted'::te
 domain turn_status as text CHECK ((VALUE = ANY (ARRAY['running'::text, 'complete'::text, 'awaiting_tool'::text, 'awaiting_human'::text, 'failed'::text, 'cancelled'::text])))
 
 table agent_skills row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   tenant_id uuid not null
   agent_id uuid not null
   name text not null
@@ -26,6 +27,7 @@ table agent_skills row level security forced
   grant delete, insert, select, update to drover_app
 
 table agent_versions row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   agent_id uuid not null
   version text not null
   ordinal integer not null
@@ -40,6 +42,7 @@ table agent_versions row level security forced
   grant insert, select to drover_app
 
 table agents row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   workspace_id uuid not null
@@ -68,6 +71,7 @@ table agents row level security forced
   grant select to drover_maintenance
 
 table api_keys row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   workspace_id uuid
@@ -126,6 +130,7 @@ table approvals row level security forced
   grant select to drover_maintenance
 
 table audit_heads row level security forced
+  comment 'No content of runs: a hash'
   tenant_id uuid not null
   seq bigint not null
   hash text not null
@@ -138,6 +143,7 @@ table audit_heads row level security forced
   grant insert, select, update to drover_maintenance
 
 table audit_log row level security forced
+  comment 'No content of runs: ids, names, outcomes and digests; its chain stays verifiable'
   id uuid not null
   tenant_id uuid not null
   workspace_id uuid
@@ -180,6 +186,7 @@ table budget_usage row level security forced
   grant delete, insert, select, update to drover_app
 
 table budgets row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   workspace_id uuid
@@ -235,6 +242,7 @@ table due_titles row level security forced
   grant select, update to drover_maintenance
 
 table embedding_settings row level security forced
+  comment 'No content of runs: names of models'
   model text not null
   has_key boolean not null
   seen_at timestamp with time zone not null
@@ -243,6 +251,7 @@ table embedding_settings row level security forced
   grant insert, select, update to drover_maintenance
 
 table file_contents row level security forced
+  comment 'No content of runs: digests, sizes and states'
   id uuid not null
   tenant_id uuid not null
   state file_content_state not null
@@ -387,6 +396,7 @@ view llm_calls {security_invoker=true}
   grant select to drover_app
 
 table maintenance_acts row level security forced
+  comment 'No content of runs: names of acts'
   act text not null
   due_at timestamp with time zone not null
   constraint maintenance_acts_pkey PRIMARY KEY (act)
@@ -394,6 +404,7 @@ table maintenance_acts row level security forced
   grant insert, select, update to drover_maintenance
 
 table mcp_servers row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   digest text not null
@@ -446,6 +457,7 @@ table memory_archive row level security forced
   grant delete, insert, select, update to drover_app
 
 table memory_checks row level security forced
+  comment 'No content of runs: ids and times'
   subject_id uuid not null
   tenant_id uuid not null
   subject_type text not null
@@ -462,6 +474,7 @@ table memory_checks row level security forced
   grant select to drover_maintenance
 
 table memory_consolidations row level security forced
+  comment 'No content of runs: ids, numbers and settings'
   id uuid not null
   tenant_id uuid not null
   agent_id uuid not null
@@ -565,6 +578,7 @@ table memory_extractions row level security forced
   grant delete, select to drover_maintenance
 
 table memory_fragment_versions row level security forced
+  comment 'No content of runs: what clients have put into a shared space, where it is deleted'
   tenant_id uuid not null
   fragment_id uuid not null
   version integer not null
@@ -577,6 +591,7 @@ table memory_fragment_versions row level security forced
   grant delete, insert, select, update to drover_app
 
 table memory_fragments row level security forced
+  comment 'No content of runs: what clients have put into a shared space, where it is deleted'
   id uuid not null
   tenant_id uuid not null
   space_id uuid not null
@@ -609,6 +624,7 @@ table memory_fragments row level security forced
   grant delete, insert, select, update to drover_app
 
 table memory_models row level security forced
+  comment 'No content of runs: ids and names of models'
   agent_id uuid not null
   model text not null
   tenant_id uuid not null
@@ -623,6 +639,7 @@ table memory_models row level security forced
   grant select to drover_maintenance
 
 table memory_spaces row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   workspace_id uuid not null
@@ -676,6 +693,7 @@ table messages partition by RANGE (lineage) row level security forced
 table messages_default partition of messages DEFAULT
 
 table model_outages row level security forced
+  comment 'No content of runs: names of models, and what their providers said of themselves'
   name text not null
   since timestamp with time zone not null
   failures integer not null
@@ -690,6 +708,7 @@ table model_outages row level security forced
   grant delete, select, update to drover_maintenance
 
 table model_rates row level security forced
+  comment 'No content of runs: names of models'
   name text not null
   closed_until timestamp with time zone not null
   requests_until timestamp with time zone not null
@@ -699,6 +718,7 @@ table model_rates row level security forced
   grant insert, select, update to drover_app
 
 table objectives row level security forced
+  comment 'No content of runs: ids and a digest; the prompt is the input of the run'
   tenant_id uuid not null
   request_id text not null
   body_digest text not null
@@ -709,6 +729,7 @@ table objectives row level security forced
   grant delete, insert, select, update to drover_app
 
 table outbox row level security forced
+  comment 'No content of runs: ids alone'
   id uuid not null
   tenant_id uuid not null
   queue text not null
@@ -725,6 +746,7 @@ table outbox row level security forced
   grant delete, select to drover_maintenance
 
 table own_model_calls row level security forced
+  comment 'No content of runs: ids, names of models, sums and a state'
   id uuid not null
   tenant_id uuid not null
   workspace_id uuid not null
@@ -755,6 +777,7 @@ table own_model_calls row level security forced
   grant delete, select to drover_maintenance
 
 table parked_runs row level security forced
+  comment 'No content of runs: ids and names of models'
   run_id uuid not null
   outage text not null
   tenant_id uuid not null
@@ -792,6 +815,7 @@ table plans row level security forced
   grant delete, insert, select, update to drover_app
 
 table policies row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   name text not null
@@ -826,6 +850,7 @@ table policy_decisions row level security forced
   grant delete, insert, select, update to drover_app
 
 table policy_versions row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   policy_id uuid not null
   version integer not null
   tenant_id uuid not null
@@ -838,6 +863,7 @@ table policy_versions row level security forced
   grant insert, select to drover_app
 
 table rate_counts row level security forced
+  comment 'No content of runs: ids, digests and counts'
   name text not null
   used integer not null
   until timestamp with time zone not null
@@ -850,6 +876,7 @@ table rate_counts row level security forced
   grant delete, select to drover_maintenance
 
 table reservations row level security forced
+  comment 'No content of runs: sums and a state'
   run_id uuid not null
   step integer not null
   fence integer not null
@@ -964,6 +991,7 @@ table runs row level security forced
   grant select to drover_maintenance
 
 table secrets row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   tenant_id uuid not null
   name text not null
   key_id text not null
@@ -1010,6 +1038,7 @@ table signals row level security forced
   grant delete, select to drover_maintenance
 
 table skills row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   tenant_id uuid not null
   name text not null
   embedding vector
@@ -1050,8 +1079,8 @@ table tasks row level security forced
   created_at timestamp with time zone not null default now()
   updated_at timestamp with time zone not null default now()
   completed_at timestamp with time zone
-  is_early boolean not null default false
   handoff_count integer not null default 0
+  is_early boolean not null default false
   parent_run_id uuid
   parent_task_id uuid
   asked_at timestamp with time zone
@@ -1079,6 +1108,7 @@ table tasks row level security forced
   grant select to drover_maintenance
 
 table team_members row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   team_id uuid not null
   agent_id uuid not null
   tenant_id uuid not null
@@ -1092,6 +1122,7 @@ table team_members row level security forced
   grant delete, insert, select, update to drover_app
 
 table teams row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   workspace_id uuid not null
@@ -1109,6 +1140,7 @@ table teams row level security forced
   grant delete, insert, select, update to drover_app
 
 table tenants row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   name text not null
   plan_tier text not null default 'standard'::text
@@ -1189,6 +1221,7 @@ table tool_calls row level security forced
   grant select to drover_maintenance
 
 table tool_versions row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   tool_id uuid not null
   version text not null
   ordinal integer not null
@@ -1203,6 +1236,7 @@ table tool_versions row level security forced
   grant insert, select to drover_app
 
 table tools row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   name text not null
@@ -1253,6 +1287,7 @@ table turns row level security forced
   grant delete, insert, select, update to drover_app
 
 table usage_daily row level security forced
+  comment 'No content of runs: sums, and names of models and of registered tools'
   tenant_id uuid not null
   workspace_id uuid not null
   agent_id uuid not null
@@ -1384,6 +1419,7 @@ table workflows row level security forced
   grant delete, insert, select, update to drover_app
 
 table workspaces row level security forced
+  comment 'No content of runs: what a tenant has set up, not what was said in a run'
   id uuid not null
   tenant_id uuid not null
   name text not null

@@ -13,7 +13,7 @@ export interface ThreadView {
   extras: Record<string, unknown>;
   head_run_id: string | null;
   total_runs: number;
-  /** When the newest run began; null where there is none. */
+  /** When the newest run began; null for a thread without runs. */
   last_run_at: Date | null;
   last_run_status: RunStatus | null;
   created_at: Date;

@@ -42,7 +42,7 @@ export interface QueueBackend {
   readonly kind: 'redis' | 'postgres';
   /** The same queue for the same name. */
   queue(name: string): Queue;
-  /** What has become of each of these jobs of a queue, in BullMQ's words; `unknown` where there is none. One round trip. */
+  /** What has become of each of these jobs of a queue, in BullMQ's words; `unknown` if the queue has no such job. One round trip. */
   states(name: string, ids: readonly string[]): Promise<string[]>;
   worker<D = unknown, R = unknown>(name: string, process: Processor<D, R>, settings?: WorkerSettings): Worker<D, R>;
   /** The same one each time. */

@@ -4,7 +4,7 @@ import type { EmbeddingSettings } from '../db/memory-models.ts';
 export type { EmbeddingSettings };
 
 export const OFFLINE_EMBEDDINGS = 'offline';
-export const NO_EMBEDDINGS = 'off';
+const NO_EMBEDDINGS = 'off';
 
 /** The model that entries of an agent are embedded with, which names `wanted`: that one if there is a key for it. Undefined where none is used. */
 export function modelUnder(

@@ -93,7 +93,7 @@ export function withUsage(error: ModelError, usage: TokenUsage): ModelError {
 }
 
 /** Milliseconds from `retry-after-ms` or `retry-after` (seconds or a date); undefined if neither is usable. */
-export function retryAfterMs(headers: Headers | undefined): number | undefined {
+function retryAfterMs(headers: Headers | undefined): number | undefined {
   const ms = Number.parseFloat(headers?.get('retry-after-ms') ?? '');
   if (ms >= 0) return ms;
   const after = headers?.get('retry-after') ?? '';

@@ -279,7 +279,7 @@ postgres_bin() {
   fi
 }
 
-# Prints the directory of the server's programs, Debian's or the one in PATH; nothing where there is none that fits.
+# Prints the directory of the server's programs, Debian's or the one in PATH; nothing if no directory fits.
 installed_postgres() {
   local wanted=${1:-} bin major best=''
   for bin in /usr/lib/postgresql/*/bin "$(dirname "$(command -v initdb || echo /none/x)")"; do

@@ -54,6 +54,30 @@ describe('the documentation', () => {
     assert.deepEqual(listed.toSorted(), [...new Set(there)].toSorted());
   });
 
+  it('has every table of the schema', () => {
+    const tables = [...read('db/schema.sql').matchAll(/^table (\w+)(?! partition of)\b.*$/gm)];
+    const names = tables.flatMap(([line, name = '']) => (line.includes(' partition of ') ? [] : [name]));
+    assert.ok(names.length > 60, `${names.length} tables`);
+    const page = read('docs/design/data.md');
+    assert.deepEqual(
+      names.filter((name) => !page.includes(`\`${name}\``)),
+      [],
+    );
+  });
+
+  it('has every act that is put into the audit log', () => {
+    const sources = ['modules', 'db', 'api', 'workers'].flatMap((folder) =>
+      readdirSync(new URL(`${folder}/`, ROOT), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => read(`${folder}/${name}`)),
+    );
+    const lines = sources.flatMap((text) => text.match(/^.*\baction\b.*$/gm) ?? []);
+    const acts = lines.flatMap((line) => [...line.matchAll(/'([a-z_]+\.[a-z_]+)'/g)].map(([, act = '']) => act));
+    assert.ok(acts.length > 50, `${acts.length} acts`);
+    const documented = new Set(read('docs/audit.md').match(/(?<=`)[a-z_]+\.[a-z_]+(?=`)/g));
+    assert.deepEqual([...new Set(acts)].filter((act) => !documented.has(act)).toSorted(), []);
+  });
+
   it('has the two commands on lines of their own', () => {
     const lines = read('README.md').split('\n');
     for (const command of ['npm ci && npm run demo', 'npm test']) assert.ok(lines.includes(command), command);

@@ -136,10 +136,9 @@ function textOf({ parts }: Message): string {
 
 const LAST_TURNS = 50;
 
-/** `historyLength` counts messages, a turn's input and answer; 0 is none. Throws 404. */
-/** A task that the caller may see. Throws 404. */
-async function readTask({ context, caller, agent }: A2aRequest, run: string, historyLength?: number): Promise<Task> {
-  const path = { run, id: agent.id };
+/** A task that the caller may see. `historyLength` counts messages, a turn's input and answer; 0 is none. Throws 404. */
+async function readTask({ context, caller, agent }: A2aRequest, runId: string, historyLength?: number): Promise<Task> {
+  const path = { run: runId, id: agent.id };
   const task = await context.db.withTenant(caller.tenantId, async (tx) => {
     const row = await requireReadableRun(tx, caller, path);
     const after = Math.max(0, row.turn_count - LAST_TURNS);
@@ -162,16 +161,16 @@ const TURNING_POINTS: readonly EventType[] = [
 ];
 
 /** Ends when nothing more comes before somebody says something; the work goes on where the client has left. */
-async function* follow(request: A2aRequest, run: string): AsyncGenerator<StreamResponse, void, undefined> {
+async function* follow(request: A2aRequest, runId: string): AsyncGenerator<StreamResponse, void, undefined> {
   const { context, caller, gone } = request;
-  const first = await readTask(request, run);
+  const first = await readTask(request, runId);
   yield { payload: { $case: 'task', value: first } };
   if (SETTLED.includes(stateOf(first))) return;
   const after = Number(first.metadata?.['last_seq'] ?? 0);
   const sent = new Set(first.artifacts.map(({ artifactId }) => artifactId));
   const events = streamRun(context, {
     tenantId: caller.tenantId,
-    runId: run,
+    runId,
     after,
     types: [...STEPS, ...TURNING_POINTS],
     signal: gone,
@@ -184,7 +183,7 @@ async function* follow(request: A2aRequest, run: string): AsyncGenerator<StreamR
       yield { payload: { $case: 'statusUpdate', value: { ...ids, status: working } } };
       continue;
     }
-    const now = await readTask(request, run, 0);
+    const now = await readTask(request, runId, 0);
     for (const artifact of now.artifacts.filter(({ artifactId }) => !sent.has(artifactId))) {
       sent.add(artifact.artifactId);
       yield { payload: { $case: 'artifactUpdate', value: { ...ids, artifact, append: false, lastChunk: true } } };
@@ -197,7 +196,7 @@ async function* follow(request: A2aRequest, run: string): AsyncGenerator<StreamR
 const stateOf = ({ status }: Task) => status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;
 
 /** Half an hour at most; the task is what it is then. */
-async function untilSettled(request: A2aRequest, run: string): Promise<void> {
+async function untilSettled(request: A2aRequest, runId: string): Promise<void> {
   const signal = AbortSignal.any([request.gone, AbortSignal.timeout(LIMITS.mcpWaitSeconds * 1000)]);
-  for await (const update of follow({ ...request, gone: signal }, run)) void update;
+  for await (const update of follow({ ...request, gone: signal }, runId)) void update;
 }

@@ -69,8 +69,8 @@ export class TurnsAdapter extends QueueAdapter {
   }
 
   /** The last turns of a run, the newest first. */
-  async turnsOf(run: string, limit: number): Promise<BoardTurn[]> {
-    return listTurnsOfRun(this.context.db, { id: run, delayed: await this.#delayedRuns(), limit });
+  async turnsOf(runId: string, limit: number): Promise<BoardTurn[]> {
+    return listTurnsOfRun(this.context.db, { id: runId, delayed: await this.#delayedRuns(), limit });
   }
 
   async #delayedRuns(): Promise<string[]> {

@@ -12,7 +12,7 @@ interface Served {
 }
 
 /** The digest is the tag: the same content is the same, whatever the file is called. */
-export function etagOf({ sha256 }: Pick<Served, 'sha256'>): string {
+function etagOf({ sha256 }: Pick<Served, 'sha256'>): string {
   return `"${sha256}"`;
 }
 

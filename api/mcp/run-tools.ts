@@ -111,10 +111,10 @@ export async function awaitRun(
   }
 }
 
-async function lastTurn({ context, caller }: McpCall, run: string): Promise<string | undefined> {
+async function lastTurn({ context, caller }: McpCall, runId: string): Promise<string | undefined> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
-    const { turn_count: count } = await requireRun(tx, caller, { run });
-    const [last] = await readTurns(tx, caller, { path: { run }, after: count - 1, limit: 1 });
+    const { turn_count: count } = await requireRun(tx, caller, { run: runId });
+    const [last] = await readTurns(tx, caller, { path: { run: runId }, after: count - 1, limit: 1 });
     return last?.id;
   });
 }

@@ -148,7 +148,7 @@ export const archivedMemory = z.object({
 
 const HOUR_MS = 3_600_000;
 
-/** How new it is, as document 000 has it: e to the power of the hours since its last use over a constant. */
+/** How new it is: e to the power of the hours since its last use over a constant. */
 function recencyOf(row: MemoryRow): number {
   const hours = Math.max(0, Date.now() - (row.last_accessed ?? row.created_at).getTime()) / HOUR_MS;
   return Math.exp(-hours / LIMITS.memoryHalfLifeHours);

@@ -80,7 +80,7 @@ export function untilEnded({ ctx, app, caller, context }: Omit<TurnRequest, 'par
 }
 
 /** Fires when the client has left or the server stops: neither cancels the work. */
-export function untilGone(ctx: ApiContext, ...ends: readonly AbortSignal[]): AbortSignal {
+function untilGone(ctx: ApiContext, ...ends: readonly AbortSignal[]): AbortSignal {
   const gone = new AbortController();
   const { signal, release } = linkSignals(gone.signal, ...ends);
   ctx.res.once('close', () => {

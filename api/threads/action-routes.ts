@@ -1,4 +1,4 @@
-/** The log of a run in the actions of document 004. */
+/** The log of a run in the actions of docs/threads.md. */
 import { z } from 'zod';
 import { ACTION_TYPES, readActions, type LoggedAction } from '../../modules/conversations/action-log.ts';
 import { encodeCursor, integerParam, listParam, pageFields, pageQuery } from '../kit/paging.ts';

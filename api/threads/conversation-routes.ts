@@ -20,7 +20,7 @@ const ofThread = defineRoute({
   responses: { 200: pageFields('conversations', conversation) },
   async handle({ caller, params: { thread }, query: { limit, cursor: before }, context }) {
     const page = await context.db.withTenant(caller.tenantId, (tx) =>
-      readThreadConversations(tx, caller, { thread, before, limit }),
+      readThreadConversations(tx, caller, { threadId: thread, before, limit }),
     );
     return { status: 200, body: presentPage(page) };
   },
@@ -36,7 +36,7 @@ const ofAgent = defineRoute({
   responses: { 200: pageFields('conversations', conversation) },
   async handle({ caller, params: { id: agent }, query: { limit, cursor: before }, context }) {
     const page = await context.db.withTenant(caller.tenantId, (tx) =>
-      readAgentConversations(tx, caller, { agent, before, limit }),
+      readAgentConversations(tx, caller, { agentId: agent, before, limit }),
     );
     return { status: 200, body: presentPage(page) };
   },

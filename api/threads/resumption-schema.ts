@@ -1,4 +1,4 @@
-/** What a thread is taken up again with, as the API shows it (document 004, table 1). */
+/** What a thread is taken up again with, as the API shows it. */
 import { z } from 'zod';
 import { memorySettings } from '../../core/definition.ts';
 import { LIMITS } from '../../core/limits.ts';

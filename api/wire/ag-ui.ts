@@ -152,7 +152,7 @@ function snapshots(view: TurnView, client: AgUiClient, had?: readonly AgUiMessag
   return [...(place < 0 ? [] : [{ type, messages: messages.slice(0, place) }]), { type, messages }];
 }
 
-/** The client's messages, with those of the turn as they stand; what waits for the turn comes after it. */
+/** The client's messages, with those that the turn has so far; what waits for the turn comes after it. */
 function messagesWith(view: TurnView, client: AgUiClient): AgUiMessage[] {
   const meanwhile = view.messages.map((message) => ({ message, theirs: theirsOf(message, client) }));
   const ofTurn = messagesOf(view, (message) => {

@@ -54,7 +54,7 @@ export type WorkflowGraph = z.output<typeof workflowGraph>;
 export type GraphNode = WorkflowGraph['nodes'][number];
 
 /** What a human node waits for. */
-export const HUMAN_SIGNALS = ['user', 'timer', 'webhook', 'approval'] as const;
+const HUMAN_SIGNALS = ['user', 'timer', 'webhook', 'approval'] as const;
 
 /** By signal, the built-in tool whose call waits for it. */
 export const HUMAN_TOOLS = {

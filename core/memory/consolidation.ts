@@ -1,4 +1,4 @@
-/** Consolidation of short-term memory (document 000, "Memory Consolidation"): what is kept, merged, shortened and taken away. Pure. */
+/** Consolidation of short-term memory: what is kept, merged, shortened and taken away. Pure. */
 import type { MemoryType } from './entry.ts';
 import { denies, entitiesOf, numbersOf } from './words.ts';
 
@@ -50,7 +50,7 @@ export interface ConsolidationPlan {
   evicted: string[];
 }
 
-export const IMPORTANCE_WEIGHTS = { recency: 0.3, frequency: 0.3, relevance: 0.4 } as const;
+const IMPORTANCE_WEIGHTS = { recency: 0.3, frequency: 0.3, relevance: 0.4 } as const;
 /** Cosine from which two texts may be one. */
 export const DUPLICATE_COSINE = 0.95;
 

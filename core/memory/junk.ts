@@ -1,7 +1,7 @@
 /** What an agent is not to remember of its own accord, by rules. Each refusal names its rule and is counted. */
 import { shinglesOf, wordsOf } from './words.ts';
 
-export const JUNK_RULES = [
+const JUNK_RULES = [
   'too_short',
   'secret',
   'system_prompt',

@@ -1,4 +1,4 @@
-/** Three-way merges of shared memory (document 002, algorithm 4): by field, and in texts by words. Pure. */
+/** Three-way merges of shared memory: by field, and in texts by words. Pure. */
 import { diff3Merge } from 'node-diff3';
 import { canonicalJson } from '../ids.ts';
 

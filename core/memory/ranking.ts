@@ -122,7 +122,7 @@ const PREFERRED = 0.55;
 const STANDING_IN_PAST = 0.3;
 
 /** Whether it says how its writer wants to be answered. */
-export function standingSignal(text: string): number {
+function standingSignal(text: string): number {
   if (INSTRUCTION.test(text)) return 1;
   return PREFERENCE.test(text) ? PREFERRED : 0;
 }

@@ -2,7 +2,7 @@ import type { Caller } from '../../core/caller.ts';
 import type { Tx } from '../../db/database.ts';
 import { listTeams, type TeamRow } from '../../db/teams.ts';
 
-export { PATTERNS, type TeamFields, type TeamRow } from '../../db/teams.ts';
+export { PATTERNS, type TeamRow } from '../../db/teams.ts';
 
 /** A page of the workspace's teams, newest first. */
 export async function readTeams(

@@ -1,4 +1,4 @@
-/** The log of a run as document 004 has it: its actions, made of events and of nothing else. */
+/** The log of a run as its actions, made of events and of nothing else. */
 import type { Caller } from '../../core/caller.ts';
 import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';

@@ -1,4 +1,4 @@
-/** The actions of document 004's taxonomy that an event stands for. */
+/** The actions of a run's log that an event stands for. */
 import { textOf } from '../../core/content.ts';
 import { stopReasonOf } from '../../core/projections/runs.ts';
 import { STOPPED } from '../../core/projections/turns.ts';

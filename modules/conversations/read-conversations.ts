@@ -29,7 +29,7 @@ export interface Conversation extends Spending {
 }
 
 /** Where a page of conversations goes on: after the turn of that number in the run of that place, or of that id. */
-export type ConversationKey = [run: string | number, number: number];
+export type ConversationKey = [runId: string | number, number: number];
 
 export interface ConversationPage {
   conversations: Conversation[];
@@ -40,12 +40,12 @@ export interface ConversationPage {
 export async function readThreadConversations(
   tx: Tx,
   caller: Pick<Caller, 'workspaceId'>,
-  page: { thread: string; before: ConversationKey | undefined; limit: number },
+  page: { threadId: string; before: ConversationKey | undefined; limit: number },
 ): Promise<ConversationPage> {
-  await requireThread(tx, caller, page.thread);
+  await requireThread(tx, caller, page.threadId);
   const [place, number] = page.before ?? [];
   const before = typeof place === 'number' && number !== undefined ? { place, number } : undefined;
-  const rows = await listThreadTurns(tx, page.thread, { before, limit: page.limit + 1 });
+  const rows = await listThreadTurns(tx, page.threadId, { before, limit: page.limit + 1 });
   return readPage(tx, rows, { limit: page.limit, keyOf: (row) => [row.thread_place, row.number] });
 }
 
@@ -53,12 +53,12 @@ export async function readThreadConversations(
 export async function readAgentConversations(
   tx: Tx,
   caller: Caller,
-  page: { agent: string; before: ConversationKey | undefined; limit: number },
+  page: { agentId: string; before: ConversationKey | undefined; limit: number },
 ): Promise<ConversationPage> {
-  if (!(await findAgent(tx, page.agent, caller.workspaceId))) throw notFound('The agent');
+  if (!(await findAgent(tx, page.agentId, caller.workspaceId))) throw notFound('The agent');
   const [run, number] = page.before ?? [];
   const before = typeof run === 'string' && number !== undefined ? { run, number } : undefined;
-  const rows = await listAgentTurns(tx, page.agent, { before, limit: page.limit + 1 });
+  const rows = await listAgentTurns(tx, page.agentId, { before, limit: page.limit + 1 });
   return readPage(tx, rows, { limit: page.limit, keyOf: (row) => [row.run_id, row.number] });
 }
 

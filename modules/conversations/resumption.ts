@@ -1,4 +1,4 @@
-/** What a thread is taken up again with (document 004, table 1). */
+/** What a thread is taken up again with. */
 import type { Carried } from '../../core/carried.ts';
 import type { Message } from '../../core/content.ts';
 import type { AgentDefinition } from '../../core/definition.ts';

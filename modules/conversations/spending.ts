@@ -1,4 +1,4 @@
-/** What a turn has used, in the fields of document 004. */
+/** What a turn has used, as conversations show it. */
 import type { TurnAnswer } from '../../db/conversations.ts';
 import { costsOf, isLongContext } from '../../llm/prices.ts';
 

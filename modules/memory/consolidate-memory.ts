@@ -40,7 +40,7 @@ export interface Consolidation {
   strategy: ConsolidationStrategy;
   maxEntries: number;
   at: Date;
-  /** Shorter versions of long entries, by id; the weightiest sentences where there is none. */
+  /** Shorter versions of long entries, by id; an entry without one keeps its weightiest sentences. */
   summaries?: ReadonlyMap<string, string>;
   /** Who asked for it; nobody where it is time. */
   keyId: string | null;

@@ -68,7 +68,7 @@ export async function rememberCall(context: MemoryContext, attempt: ToolAttempt)
 }
 
 /** Remembers a text unless a rule refuses it, or it is there already; what another user has said is not there for this one. */
-export async function rememberText(
+async function rememberText(
   tx: Tx,
   { userId, ...memory }: NewMemory & { userId: string | undefined },
   from: Provenance,

@@ -16,11 +16,11 @@ import {
 import { newId } from '../../lib/new-id.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
-import { ownGate, throttle, type ModelGate } from './throttle.ts';
+import { ownOutageGuard, throttle, type OutageGuard } from './throttle.ts';
 import type { ModelCallContext } from './context.ts';
 import type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
 
-export type { OwnCallRecord, OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
+export type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
 
 export type ToolAnswer<T> = { arguments: T; usage: TokenUsage; model: string } | { fault: ToolFault };
 
@@ -100,21 +100,21 @@ interface Asked<T> {
 async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<ModelResponse | ToolFault> {
   const { ask, resolved, request } = asked;
   const { db } = context;
-  const gate = ask.gate ?? ownGate(db, newId());
+  const guard = ask.guard ?? ownOutageGuard(db, newId());
   for (let attempt = 1; ; attempt++) {
-    const admitted = await throttle(db, { resolved, request, gate, signal: ask.signal });
+    const admitted = await throttle(db, { resolved, request, guard, signal: ask.signal });
     if (!admitted.ok) {
       const { message, waitMs } = admitted;
       return { code: 'unavailable', message, ...(waitMs !== undefined && { waitMs }) };
     }
     const { isProbe } = admitted;
-    const answer = await askOnce(context, asked, { gate, isProbe });
+    const answer = await askOnce(context, asked, { guard, isProbe });
     if (!(answer instanceof ModelError)) return answer;
     const waitMs = answer.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random());
     const isLast = isProbe || attempt >= LIMITS.modelAttempts || waitMs > LONGEST_WAIT_MS;
     const { rateLimiter } = resolved;
     if (answer.transient && isLast && rateLimiter !== null) {
-      await gate.noteAway(resolved, { rateLimiter, error: answer, isProbe });
+      await guard.noteAway(resolved, { rateLimiter, error: answer, isProbe });
     }
     if (!answer.transient || isLast) {
       return { code: answer.transient ? 'unavailable' : 'rejected', message: answer.message };
@@ -127,7 +127,7 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
 async function askOnce<T>(
   context: ModelCallContext,
   asked: Asked<T>,
-  { gate, isProbe }: { gate: ModelGate; isProbe: boolean },
+  { guard, isProbe }: { guard: OutageGuard; isProbe: boolean },
 ): Promise<ModelResponse | ModelError | ToolFault> {
   const { signal } = asked.ask;
   let isSilent = false;
@@ -141,8 +141,8 @@ async function askOnce<T>(
     isAnswered = !isSilent;
     return answer;
   } finally {
-    if (isProbe && isAnswered) await gate.noteAnswered();
-    else if (isProbe && !isSilent) await gate.leave();
+    if (isProbe && isAnswered) await guard.noteAnswered();
+    else if (isProbe && !isSilent) await guard.leave();
   }
 }
 

@@ -19,7 +19,7 @@ import type { ResolvedModel } from '../../llm/models.ts';
 const LONGEST_WAIT_MS = 10_000;
 
 /** What a call learns and tells of the outages of providers: whether it may ask, and what came of it. */
-export interface ModelGate {
+export interface OutageGuard {
   enter: (resolved: ResolvedModel, rateLimiter: string) => Promise<Entry>;
   /** The provider has given no answer; `isProbe`: the call has asked for all that wait. */
   noteAway: (
@@ -33,10 +33,10 @@ export interface ModelGate {
 }
 
 /**
- * The gate of calls that keep nobody waiting but each other: until somebody has asked a provider again that gave no answer, no
+ * The guard of calls that keep nobody waiting but each other: until somebody has asked a provider again that gave no answer, no
  * other such call does. `asker`: by this id it is known that it is the one that asks for all, and only that one speaks for all.
  */
-export function ownGate(db: Database, asker: string): ModelGate {
+export function ownOutageGuard(db: Database, asker: string): OutageGuard {
   return {
     enter: (_, rateLimiter) =>
       enterOwnCall(db, { outage: rateLimiter, rateLimiter, asker, probeMs: LIMITS.modelTimeoutMs }),
@@ -60,7 +60,7 @@ async function noteKnown(db: Database, noted: Parameters<typeof noteModelOutage>
 interface Asking {
   resolved: ResolvedModel;
   request: ModelRequest;
-  gate: ModelGate;
+  guard: OutageGuard;
   signal: AbortSignal;
 }
 
@@ -69,17 +69,17 @@ export type Admission = { ok: true; isProbe: boolean } | { ok: false; message: s
 
 /** Waits a few seconds at most until the model may be asked; says why not where it would take longer, or where its provider is away. */
 export async function throttle(db: Database, asking: Asking): Promise<Admission> {
-  const { resolved, request, gate, signal } = asking;
+  const { resolved, request, guard, signal } = asking;
   const { rateLimiter, rates, model } = resolved;
   if (rateLimiter === null) return { ok: true, isProbe: false };
   const tokens = rates ? estimateRequest(request) : 0;
   for (let waitedMs = 0; ;) {
-    const entry = await gate.enter(resolved, rateLimiter);
+    const entry = await guard.enter(resolved, rateLimiter);
     if (entry.kind === 'away') return { ok: false, message: `${model} is away: ${entry.error.message}` };
     const isThrottled = entry.kind === 'throttled';
     const waitMs = isThrottled ? entry.ms : rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : 0;
     if (waitMs === 0) return { ok: true, isProbe: entry.kind === 'probe' };
-    if (entry.kind === 'probe') await gate.leave();
+    if (entry.kind === 'probe') await guard.leave();
     if (waitedMs + waitMs > LONGEST_WAIT_MS) {
       return { ok: false, message: `${model} may be asked again in ${waitMs} ms.`, waitMs };
     }

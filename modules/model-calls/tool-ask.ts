@@ -5,7 +5,7 @@ import type { Message } from '../../core/content.ts';
 import type { WorkflowExample } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { RunState } from '../../core/state.ts';
-import type { ModelGate } from './throttle.ts';
+import type { OutageGuard } from './throttle.ts';
 
 /** A tool that only Drover asks for: the model answers by its arguments. */
 export interface OwnTool<T> {
@@ -39,7 +39,7 @@ export interface ToolAsk<T> {
   /** The log of the run, where its driver asks: `model.called` is committed before the call, `model.responded` is left to the next commit. */
   record?: OwnCallRecord | undefined;
   /** Where more depends on the call than its answer: a run that waits for its provider. */
-  gate?: ModelGate | undefined;
+  guard?: OutageGuard | undefined;
 }
 
 /** The log of a run in the hands of its driver. */

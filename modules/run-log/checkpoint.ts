@@ -13,7 +13,7 @@ export function chainOf(previous: string, message: { role: string; content: unkn
 }
 
 /** The integrity hash: over the state and the chain of all messages before it. */
-export function checkpointHash(state: StoredState, chain: string): string {
+function checkpointHash(state: StoredState, chain: string): string {
   return digestOf({ state, chain });
 }
 

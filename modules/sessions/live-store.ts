@@ -1,5 +1,5 @@
 /**
- * Where live state lies between two requests: in Redis, for all processes, or in this one where there is none. It may lose
+ * Where live state lies between two requests: in Redis, for all processes, or in this process without Redis. It may lose
  * anything at any time.
  */
 import { LRUCache } from 'lru-cache';

@@ -17,7 +17,7 @@ export type TokenScope = (typeof TOKEN_SCOPES)[number];
 export type TokenTarget = { kind: 'run' | 'thread'; id: string };
 
 /** What the key of a token must have, and what the token can do with it. */
-export const SCOPES_OF: Readonly<Record<TokenScope, readonly Scope[]>> = {
+const SCOPES_OF: Readonly<Record<TokenScope, readonly Scope[]>> = {
   read: ['runs:read'],
   answer: ['runs:write', 'approvals:write'],
 };

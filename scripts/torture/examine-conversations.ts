@@ -29,7 +29,7 @@ async function readOf(probe: Probe, runId: string): Promise<Shown[]> {
     const run = await findRunRow(tx, runId);
     if (!run) return [];
     const caller = { workspaceId: run.workspace_id };
-    const page = { thread: run.thread_id, before: undefined, limit: 200 };
+    const page = { threadId: run.thread_id, before: undefined, limit: 200 };
     const { conversations } = await readThreadConversations(tx, caller, page);
     return conversations.filter(({ row }) => row.run_id === runId);
   });

@@ -318,7 +318,7 @@ describe('files', function () {
     assert.equal((await send(api, parts)).status, 409);
   });
 
-  it('need a place, which is named where there is none', async () => {
+  it('need a place, which is named where it is missing', async () => {
     const nothing = { source: Readable.from([]), signal: new AbortController().signal };
     const homeless = { ...api.context, fileStore: undefined };
     await assert.rejects(writeContent(homeless, DEFAULT_TENANT_ID, nothing), /DROVER_FILES_URL is not set/);

@@ -35,9 +35,9 @@ describe('an agent with a graph', () => {
   };
   const read = async (run: string) => (await api.call('GET', `/v1/runs/${run}`)).json;
   const settled = async (run: string) => {
-    const rests = ({ status, waiting_for }: { status: string; waiting_for?: unknown }) =>
+    const isQuiet = ({ status, waiting_for }: { status: string; waiting_for?: unknown }) =>
       ['completed', 'failed'].includes(status) || (waiting_for !== undefined && waiting_for !== null);
-    await waitUntil('the run waits or has ended', async () => rests(await read(run)));
+    await waitUntil('the run waits or has ended', async () => isQuiet(await read(run)));
     return read(run);
   };
   const events = async (run: string) => {

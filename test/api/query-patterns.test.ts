@@ -11,7 +11,7 @@ const MODEL = 'anthropic/claude-haiku-4-5';
 const CONFIRM = { name: 'confirm', description: 'Asks the user in the browser.', transport: { type: 'client' } };
 const LONG = 'lorem ipsum '.repeat(200);
 
-describe('What document 004 keeps in tables', () => {
+describe('What is kept of conversations, in two tables and five patterns of query,', () => {
   let platform: TestPlatform;
   let model: FakeServer;
   let replies: AnthropicReply[] = [];

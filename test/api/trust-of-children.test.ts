@@ -26,10 +26,10 @@ describe('The answer of a child', () => {
   const read = async (path: string) => (await api.call('GET', path)).json;
   const READING = 'call read {}';
   const delegate = (description: string) => `call delegate ${JSON.stringify({ agent: 'Reader', description })}`;
-  /** The calls of the run's only turn, once the run rests. */
+  /** The calls of the run's only turn, once the run is quiet. */
   const callsOf = async (run: string): Promise<Call[]> => {
-    const rests = ['completed', 'failed', 'awaiting_human'];
-    await waitUntil('the run rests', async () => rests.includes((await read(`/v1/runs/${run}`)).status));
+    const quiet = ['completed', 'failed', 'awaiting_human'];
+    await waitUntil('the run is quiet', async () => quiet.includes((await read(`/v1/runs/${run}`)).status));
     const { turns } = await read(`/v1/runs/${run}/turns`);
     return (await read(`/v1/runs/${run}/turns/${turns[0].id}`)).tool_calls;
   };

@@ -4,7 +4,7 @@ import { AGENT_STATUSES, nextAgentStatus, type AgentStatus, type AgentTrigger } 
 
 const beat = (tasks: number, heartbeats = 0): AgentTrigger => ({ type: 'heartbeat', tasks, heartbeats });
 
-/** Document 002, "State Transitions". */
+/** Which trigger leads from which state to which. */
 const TABLE: readonly [from: AgentStatus, trigger: AgentTrigger, to: AgentStatus | undefined][] = [
   ['registering', { type: 'validated' }, 'active'],
   ['registering', { type: 'refused' }, 'failed'],

@@ -205,7 +205,7 @@ describe('the plan of a team', () => {
       ({ id, dependencies, agent }) => [agent, id, ...dependencies],
     );
 
-  it('lets all answer at once and the supervisor merge, or nobody where there is none', () => {
+  it('lets all answer at once and the supervisor merge, or nobody in a team without a supervisor', () => {
     assert.deepEqual(shape('parallel'), [
       ['a', '1-worker'],
       ['b', '2-checker'],

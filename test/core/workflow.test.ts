@@ -30,7 +30,7 @@ describe('a plan of subtasks', () => {
     assert.equal(findCycle([task('a'), task('b', 'a'), task('c', 'a', 'b')]), undefined);
   });
 
-  it('finds every circle, and none where there is none', () => {
+  it('finds every circle, and none in a graph without one', () => {
     fc.assert(
       fc.property(graphs(), fc.nat(), fc.nat(), (graph, from, to) => {
         assert.equal(findCycle(graph), undefined);

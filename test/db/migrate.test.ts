@@ -5,7 +5,7 @@ import { loadConfig, type Config } from '../../config.ts';
 import { migrate, pendingMigrations } from '../../db/migrate.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { DatabaseRoleError } from '../../db/database-errors.ts';
-import { MIGRATIONS } from '../../db/migrations/index.ts';
+import { listMigrations, loadMigration } from '../../db/load-migrations.ts';
 import { backOffModelRate, readModelBackOff } from '../../db/model-rates.ts';
 import { withOwnerClient } from '../../db/postgres.ts';
 import { checkRoles } from '../../db/session.ts';
@@ -14,9 +14,17 @@ import { MODES } from '../support/modes.ts';
 
 const PASSWORD = 'only-for-a-moment';
 const FUNCTIONS = readdirSync('db/functions').toSorted();
-const NAMES = [...MIGRATIONS.map(({ name }) => name), ...FUNCTIONS.map((file) => `functions/${file}`)];
+const NAMES = [...(await listMigrations()), ...FUNCTIONS.map((file) => `functions/${file}`)];
 
 describe('migrate', () => {
+  it('finds every migration by its file, in the order of their numbers, of which each is there once', async () => {
+    const migrations = await Promise.all(NAMES.filter((name) => !name.startsWith('functions/')).map(loadMigration));
+    const numbers = migrations.map(({ name }) => name.slice(0, 4));
+    assert.ok(numbers.length >= 60, `${numbers.length} migrations`);
+    assert.deepEqual(numbers, [...new Set(numbers)].toSorted());
+    await assert.rejects(loadMigration('migration'), /has no migration of this name/);
+  });
+
   it('brings an embedded database up to date, once', async () => {
     const config = loadConfig({ DROVER_DATA_DIR: 'memory:' });
     const database = await openDatabase(config);

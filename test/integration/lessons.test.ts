@@ -109,7 +109,7 @@ describe('What users of other systems suffer from does not happen here:', () => 
     await untilRun(here, run);
     // The process that asks for the call makes it; what goes to the queue instead is in test/workers/local-calls.test.ts.
     assert.deepEqual(await sizesOf(platform.context, 'tool-calls', run), []);
-    // Without a worker at hand the turn waits in the queue.
+    // Without a worker the turn waits in the queue.
     const idle = await open(false);
     try {
       const there = { call: callTo(() => idle), world };

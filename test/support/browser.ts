@@ -9,7 +9,7 @@ import { waitUntil } from './wait-until.ts';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
-/** The program; undefined where there is none. */
+/** The program; undefined if none is installed. */
 export const CHROMIUM = [process.env['CHROMIUM'] ?? '', ...PLACES].find((path) => path !== '' && existsSync(path));
 
 /** Where pictures of what was seen go; none are made unless this is set. */

@@ -1,4 +1,4 @@
-/** The three ways to run Drover (ARCHITECTURE.md): on PGlite, on Postgres, on Postgres and Redis. */
+/** The three ways to run Drover (README.md): on PGlite, on Postgres, on Postgres and Redis. */
 export type Mode = 'embedded' | 'postgres' | 'full';
 
 const ALL: readonly Mode[] = ['embedded', 'postgres', 'full'];

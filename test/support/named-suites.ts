@@ -1,4 +1,4 @@
-/** Suites that were asked for by name: they must have run, and not have been left out for want of a service. */
+/** Suites that were asked for by name: they must have run, and not have been left out because a service is missing. */
 import { resolve } from 'node:path';
 
 /** A suite of mocha's, as far as it is looked at here. */

@@ -22,7 +22,7 @@ import { rows } from './queries/access.ts';
 
 /** The files of the migrations by name, with the SHA-256 of their text. The list of them grows. */
 export function hashMigrations(): Record<string, string> {
-  const files = readdirSync('db/migrations').filter((file) => file !== 'index.ts');
+  const files = readdirSync('db/migrations');
   const hashOf = (file: string) =>
     createHash('sha256')
       .update(readFileSync(`db/migrations/${file}`))

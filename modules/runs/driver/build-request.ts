@@ -237,7 +237,7 @@ function systemPromptOf(definition: AgentDefinition, examples: readonly string[]
 }
 
 /** The tools as a model sees them, in the order of the agent's definition: the same bytes at every call. */
-export function toolSpecs(tools: ReadonlyMap<string, ToolDefinition>): ToolSpec[] {
+function toolSpecs(tools: ReadonlyMap<string, ToolDefinition>): ToolSpec[] {
   return [...tools.values()].map(({ name, description, input_schema }) => ({ name, description, input_schema }));
 }
 

@@ -38,7 +38,7 @@ export async function makeModelCall(
   return orLater(session, () => think(session, call));
 }
 
-/** What the user has said stays in the conversation where the turn fails for want of a summary. */
+/** What the user has said stays in the conversation where the turn fails because no summary could be made. */
 async function compact(session: DriveSession, call: CallModel): Promise<void> {
   try {
     await compactIfDue(session, call.step);

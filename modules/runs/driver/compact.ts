@@ -12,7 +12,7 @@ import { appendEvent } from '../../run-log/run-log.ts';
 import { modelsFor, notWithin, TurnFailure } from './ask-model.ts';
 import { askedOf, roomFor, sourceOf } from './build-request.ts';
 import { commit } from './commit.ts';
-import { defer, gateOf, resume, type AwayModel, type Heard } from './provider-outage.ts';
+import { defer, outageGuardOf, resume, type AwayModel, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
 import { recordedCompaction } from './replay-source.ts';
 import type { DriveSession } from './session.ts';
@@ -103,7 +103,7 @@ const SYSTEM =
 const SUMMARY_TOKENS = 1000;
 
 /**
- * Asks for a summary of the messages that are not to be sent any more; undefined where there is none to be had. Throws
+ * Asks for a summary of the messages that are not to be sent any more; undefined if no model gives one. Throws
  * ParkedError, ThrottledError, SummaryFailure: a provider that is away is waited for, or the conversation would forget for that.
  */
 async function summarize(session: DriveSession, planned: Planned, step: number): Promise<string | undefined> {
@@ -123,7 +123,7 @@ async function summarize(session: DriveSession, planned: Planned, step: number):
     maxTokens: SUMMARY_TOKENS,
     signal,
     record: { step, state: () => log.state, append: (event) => appendEvent(log, event), commit: () => commit(session) },
-    gate: gateOf(session, heard),
+    guard: outageGuardOf(session, heard),
   });
   if ('arguments' in answer) {
     resume(session, { step, model: answer.model, at: heard.at });

@@ -17,7 +17,7 @@ import {
 } from '../../../db/model-outages.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
-import type { ModelGate } from '../../model-calls/throttle.ts';
+import type { OutageGuard } from '../../model-calls/throttle.ts';
 import type { Park } from './commit.ts';
 import type { DriveSession } from './session.ts';
 
@@ -122,7 +122,7 @@ export interface Heard {
 }
 
 /** The gate of a call that is made on the way to the run's next step, which waits with it. */
-export function gateOf(session: DriveSession, heard: Heard): ModelGate {
+export function outageGuardOf(session: DriveSession, heard: Heard): OutageGuard {
   const { away } = heard;
   return {
     async enter(resolved, rateLimiter) {

@@ -27,7 +27,7 @@ const STATES: Record<TaskStatus, SubtaskState['state']> = {
 };
 
 /** How a task stands for the scheduler. */
-export function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState['state'] {
+function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState['state'] {
   return STATES[status];
 }
 

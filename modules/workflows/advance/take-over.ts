@@ -82,7 +82,7 @@ async function giveBack(step: WorkflowStep, task: ScheduledTask, handoff: Handof
   become(step, task.id, { status: 'pending', agent_id, handoff_count, run: null });
 }
 
-/** What a worker reads of the last handoff of its task; empty where there is none. */
+/** What a worker reads of the last handoff of its task; empty if it was not handed over. */
 export async function handedOver(step: WorkflowStep, task: ScheduledTask): Promise<string[]> {
   if (task.handoff_count === 0) return [];
   const last = (await lastHandoffs(step.tx, [task.id])).get(task.id);

@@ -15,7 +15,7 @@ export interface WorkflowStep {
   tx: Tx;
   run: RunRow;
   workflow: WorkflowRow;
-  /** Those that this look has to do with, as they stand now, what it has changed included: all of them, or none that only wait or are done. */
+  /** Those that this look has to do with, in their present state, what it has changed included: all of them, or none that only wait or are done. */
   tasks: ScheduledTask[];
   governance: Governance;
   /** Tasks whose inputs are there, where that was read already. */

@@ -129,7 +129,7 @@ export function worksOf(tasks: readonly ScheduledTask[]): PlannedWork[] {
 }
 
 /** Names of the subtasks of whole plans. */
-export function doneNames(tasks: readonly ScheduledTask[]): string[] {
+function doneNames(tasks: readonly ScheduledTask[]): string[] {
   return tasks.filter(({ is_early }) => !is_early).map(({ name }) => name);
 }
 

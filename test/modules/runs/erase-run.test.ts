@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { CONTENT_FREE, ERASERS } from '../../../db/erasure.ts';
+import { ERASERS, NO_CONTENT } from '../../../db/erasure.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { request, type Answer, type Call } from '../../support/api.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
@@ -271,19 +271,14 @@ for (const mode of DOMAIN_MODES) {
     });
 
     it('has an eraser for every table with texts, or a reason why there is nothing to erase', async () => {
-      const named = await tablesWithTexts(platform.context.db);
-      const known = [...Object.keys(ERASERS), ...Object.keys(CONTENT_FREE)].toSorted();
-      assert.equal(new Set(known).size, known.length, 'a table is one or the other');
-      const hint = 'register an eraser in db/erasure.ts, or say there why the table holds no content';
+      const tables = await tablesWithTexts(platform.context.db);
+      const isFree = ({ comment }: { comment: string | null }) => comment?.startsWith(NO_CONTENT) === true;
+      const [free, others] = [tables.filter(isFree), tables.filter((table) => !isFree(table))];
+      assert.ok(free.length > 30, `${free.length} tables say that they have no content`);
       assert.deepEqual(
-        named.filter((name) => !known.includes(name)),
-        [],
-        hint,
-      );
-      assert.deepEqual(
-        known.filter((name) => !named.includes(name)),
-        [],
-        'there is no such table with texts',
+        others.map(({ name }) => name),
+        Object.keys(ERASERS).toSorted(),
+        `register an eraser in db/erasure.ts, or say in a comment on the table, in its migration, '${NO_CONTENT}' and why`,
       );
     });
   });

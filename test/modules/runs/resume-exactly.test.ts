@@ -143,7 +143,7 @@ describe('A thread that is taken up again', function () {
       const all: unknown[] = [];
       for (let before: [number, number] | undefined; ;) {
         const page = await engine.context.db.withTenant(engine.tenantId, (tx) =>
-          readThreadConversations(tx, engine.caller, { thread, before, limit: 10 }),
+          readThreadConversations(tx, engine.caller, { threadId: thread, before, limit: 10 }),
         );
         const shown = page.conversations.map(({ row, messages, usage, cost }) => ({
           said: textOf(row.output ?? []),

@@ -92,16 +92,19 @@ export function explaining(tx: Tx, tell: (plan: string) => void): Tx {
 }
 
 /** The tables that may hold texts. */
-export async function tablesWithTexts(db: Pick<Database, 'asOwner'>): Promise<string[]> {
-  const found = await rowsAsOwner<{ name: string }>(
+export async function tablesWithTexts(
+  db: Pick<Database, 'asOwner'>,
+): Promise<{ name: string; comment: string | null }[]> {
+  const found = await rowsAsOwner<{ name: string; comment: string | null }>(
     db,
-    `select distinct c.table_name as name from information_schema.columns c
+    `select distinct c.table_name as name, obj_description(k.oid, 'pg_class') as comment from information_schema.columns c
        join information_schema.tables t using (table_schema, table_name)
        join pg_class k on k.oid = format('%I.%I', c.table_schema, c.table_name)::regclass
      where c.table_schema = 'public' and t.table_type = 'BASE TABLE' and not k.relispartition
-       and c.data_type in ('text', 'character varying', 'json', 'jsonb', 'bytea', 'ARRAY')`,
+       and c.data_type in ('text', 'character varying', 'json', 'jsonb', 'bytea', 'ARRAY')
+       and c.table_name !~ '^schema_(migrations|functions)$'`,
   );
-  return found.map(({ name }) => name).toSorted();
+  return found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 /** How many rows of a table the transaction has read so far, whether it needed them or not. */

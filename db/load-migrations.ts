@@ -1,0 +1,26 @@
+/**
+ * Finds the migrations: the files of `db/migrations/` whose names begin with a number, in the order of these numbers. Forward
+ * only: a released one is never edited, a change is a new file with a higher number.
+ */
+import { readdir } from 'node:fs/promises';
+import type { Migration } from './migrations/migration.ts';
+
+const FOLDER = new URL('./migrations/', import.meta.url);
+
+/** The names of all migrations in their order. None is loaded for that, since nearly every start finds nothing to do. */
+export async function listMigrations(): Promise<string[]> {
+  const names = (await readdir(FOLDER)).flatMap((file) => /^(\d{4}-.+)\.[jt]s$/.exec(file)?.[1] ?? []);
+  return names.toSorted();
+}
+
+/** @throws an Error where the file of this name has no migration of this name. */
+export async function loadMigration(name: string): Promise<Migration> {
+  const module = (await import(`./migrations/${name}.ts`)) as Record<string, unknown>;
+  const migration = Object.values(module).find(isMigration);
+  if (migration?.name === name) return migration;
+  throw new Error(`db/migrations/${name} has no migration of this name.`);
+}
+
+function isMigration(value: unknown): value is Migration {
+  return typeof value === 'object' && value !== null && 'up' in value;
+}

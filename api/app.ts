@@ -43,29 +43,54 @@ export function createApp(
   app.use(checkRequest());
   app.use(queueBoard(context, parts));
   app.use(refuseUnmatched());
-  const router = createRouter(context, parts);
-  app.use(router.routes());
-  app.use(router.allowedMethods());
+  app.use(routeRequests(context, parts));
   return app;
 }
 
-function createRouter(context: Context, parts: AppParts): Router<ApiState> {
-  const router = new Router<ApiState>({ sensitive: true });
+/** A router for each section of the paths: a single one would try the paths of all routes, some two hundred, at each request. */
+function routeRequests(context: Context, parts: AppParts): Middleware {
+  const routers = new Map<string, Router<ApiState>>();
   for (const route of parts.routes) {
-    router[route.method](route.path, async (ctx: ApiContext) => {
-      ctx.state.route = route.path;
-      // Only what has the form of an id: a path may hold anything.
-      Object.assign(ctx.state, idsIn(ctx.params));
-      const caller = await authenticate(ctx, route, { ...parts, ...context });
-      present(ctx, await route.run({ ctx, context, app: parts, caller }));
-    });
+    const section = sectionOf(route.path);
+    const router = routers.get(section) ?? new Router<ApiState>({ sensitive: true });
+    routers.set(section, router);
+    addRoute(router, route, { context, parts });
   }
-  return router;
+  const answers = new Map([...routers].map(([section, router]) => [section, answerBy(router)]));
+  return (ctx, next) => (answers.get(sectionOf(ctx.path)) ?? next)(ctx, next);
 }
 
-function idsIn(params: Record<string, string | undefined>): { run?: string; turn?: string } {
-  const isId = (text: string | undefined): text is string => z.uuid().safeParse(text).success;
-  const { run, turn } = params;
+function answerBy(router: Router<ApiState>): Middleware {
+  const [handle, refuseMethod] = [router.routes(), router.allowedMethods()];
+  return (koaContext, next) => {
+    const ctx = koaContext as ApiContext;
+    return handle(ctx, () => refuseMethod(ctx, next));
+  };
+}
+
+/** The beginning of a path, in which no route has a parameter: `/v1/runs` of `/v1/runs/:run`, `/a2a` of `/a2a/:agent`. */
+function sectionOf(path: string): string {
+  return /^(?:\/v1)?\/[^/]*/.exec(path)?.[0] ?? '';
+}
+
+function addRoute(
+  router: Router<ApiState>,
+  route: Route,
+  { context, parts }: { context: Context; parts: AppParts },
+): void {
+  router[route.method](route.path, async (ctx: ApiContext) => {
+    ctx.state.route = route.path;
+    // Only what has the form of an id: a path may hold anything.
+    Object.assign(ctx.state, idsIn(ctx.params));
+    const caller = await authenticate(ctx, route, { ...parts, ...context });
+    present(ctx, await route.run({ ctx, context, app: parts, caller }));
+  });
+}
+
+const uuid = z.uuid();
+
+function idsIn({ run, turn }: Record<string, string | undefined>): { run?: string; turn?: string } {
+  const isId = (text: string | undefined): text is string => text !== undefined && uuid.safeParse(text).success;
   return { ...(isId(run) && { run }), ...(isId(turn) && { turn }) };
 }
 

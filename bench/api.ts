@@ -6,6 +6,7 @@ import pg from 'pg';
 import { Agent } from 'undici';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
+import { costOfEach, cpuMs, createMeter, type Costs, type Meter } from './costs.ts';
 import { BENCH_KEY, openDrover } from './drover.ts';
 import type { Figure } from './figures.ts';
 import type { Services } from './services.ts';
@@ -16,10 +17,17 @@ const WARM_UP = 1000;
 const REQUESTS = 1500;
 const ROWS = 100;
 
+/** Of one kind of request: how many a second, and what one costs, its client's share in this process included. */
+interface Load {
+  perSecond: number;
+  costs: Costs;
+}
+
 /** Reads runs in turn and creates runs, which nobody drives meanwhile. */
 export async function measureApi(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services);
   const api = await serve(drover.context, ROUTES, { host: '127.0.0.1', port: 0 });
+  const meter = await createMeter(services);
   const ids = await Promise.all(Array.from({ length: ROWS }, () => drover.start()));
   const runs = `${api.url}/v1/agents/${drover.agentId}/runs`;
   let reads = 0;
@@ -28,27 +36,42 @@ export async function measureApi(services: Services): Promise<Figure[]> {
   try {
     const answer = await (await fetch(`${runs}/${ids[0]}`, { headers })).text();
     const floor = await withBareServer(services, answer, async (url) => ({
-      reads: await requestsPerSecond(next((n) => `${url}${n + 1}`)),
-      writes: await requestsPerSecond(() => ({ path: url, body })),
+      reads: await load(
+        meter,
+        next((n) => `${url}${n + 1}`),
+      ),
+      writes: await load(meter, () => ({ path: url, body })),
     }));
-    const read = await requestsPerSecond(next((n) => `${runs}/${ids[n]}`));
-    const writes = await requestsPerSecond(() => ({ path: runs, body }));
-    const figure = (what: string, value: number): Figure => ({ part: 'API', what, value, unit: 'requests/s' });
-    const besideFloor = (what: string, value: number, of: number): Figure => ({
-      ...figure(what, value),
-      ratio: { value: value / of, to: 'bare server' },
-      goal: '>= 0.5',
-    });
+    const read = await load(
+      meter,
+      next((n) => `${runs}/${ids[n]}`),
+    );
+    const write = await load(meter, () => ({ path: runs, body }));
     return [
-      figure('bare server, one prepared SELECT', floor.reads),
-      figure('bare server, one prepared INSERT', floor.writes),
-      besideFloor('GET a run', read, floor.reads),
-      besideFloor('POST a run', writes, floor.writes),
+      ...figuresOf('bare server, one prepared SELECT', floor.reads),
+      ...figuresOf('bare server, one prepared INSERT', floor.writes),
+      ...figuresOf('GET a run', read, floor.reads),
+      ...figuresOf('POST a run', write, floor.writes),
     ];
   } finally {
+    await meter.close();
     await api.close(1000);
     await drover.close();
   }
+}
+
+function figuresOf(what: string, { perSecond, costs }: Load, floor?: Load): Figure[] {
+  const figure = (name: string, value: number, unit: string): Figure => ({ part: 'API', what: name, value, unit });
+  const beside = (value: number, goal?: string) =>
+    floor && { ratio: { value, to: 'bare server' }, ...(goal && { goal }) };
+  return [
+    { ...figure(what, perSecond, 'requests/s'), ...beside(perSecond / (floor?.perSecond ?? 1), '>= 0.5') },
+    { ...figure(`${what}: CPU`, cpuMs(costs), 'ms'), ...beside(cpuMs(costs) / (floor ? cpuMs(floor.costs) : 1)) },
+    figure(`${what}: of it node, with the client`, costs.nodeMs, 'ms'),
+    figure(`${what}: of it Postgres`, costs.postgresMs, 'ms'),
+    figure(`${what}: WAL`, costs.walKb, 'KB'),
+    figure(`${what}: transactions`, costs.transactions, 'each'),
+  ];
 }
 
 const headers = { authorization: `Bearer ${BENCH_KEY}`, 'content-type': 'application/json' };
@@ -89,7 +112,7 @@ async function withBareServer<T>(services: Services, answer: string, work: (url:
   }
 }
 
-async function requestsPerSecond(next: () => { path: string; body?: string }): Promise<number> {
+async function load(meter: Meter, next: () => { path: string; body?: string }): Promise<Load> {
   const agent = new Agent({ connections: CONCURRENCY });
   const send = async () => {
     const { path, body } = next();
@@ -100,9 +123,11 @@ async function requestsPerSecond(next: () => { path: string; body?: string }): P
     if (answer.statusCode >= 300) throw new Error(`${method} ${pathname} answered ${answer.statusCode}`);
   };
   await many(WARM_UP, CONCURRENCY, send);
+  const before = await meter.read();
   const startedMs = performance.now();
   await many(REQUESTS, CONCURRENCY, send);
   const seconds = (performance.now() - startedMs) / 1000;
+  const costs = costOfEach(before, await meter.read(), REQUESTS);
   await agent.close();
-  return REQUESTS / seconds;
+  return { perSecond: REQUESTS / seconds, costs };
 }

@@ -1,9 +1,11 @@
 -- How long nobody is to ask a model yet, in ms; more than 0, too, while its provider is away: enter_model then says more.
-create or replace function model_back_off_ms(rate_limiter text) returns integer language sql stable as $$
-  select greatest(
+create or replace function model_back_off_ms(rate_limiter text) returns integer language plpgsql stable as $$
+begin
+  -- Not in SQL: such a function is planned anew in each commit that asks a model, which takes longer than the look.
+  return greatest(
     (select ceil(greatest(0, extract(epoch from closed_until - clock_timestamp())) * 1000)::int from model_rates where name = rate_limiter),
-    (select greatest(1000, ceil(extract(epoch from next_at - clock_timestamp()) * 1000)::int) from model_outages where name = rate_limiter), 0)
-$$;
+    (select greatest(1000, ceil(extract(epoch from next_at - clock_timestamp()) * 1000)::int) from model_outages where name = rate_limiter), 0);
+end $$;
 
 create or replace function back_off_model_rate(rate_limiter text, ms integer) returns void language sql as $$
   insert into model_rates (name, closed_until, requests_until, tokens_until)

@@ -19,7 +19,7 @@ export interface Authenticator {
   forgetTenant(tenantId: string): void;
 }
 
-/** A revoked key works in other processes for so long. */
+/** A revoked key works in other processes for so long, and one that was shown before it was made is unknown there. */
 const CACHE_MS = 5000;
 const MAX_CACHED = 10_000;
 
@@ -30,17 +30,24 @@ interface Found {
 }
 
 /**
- * Finds the owners of keys, and remembers those it has found for up to 5 s. The database says how long a key is valid; `now`
- * gives ms that pass, since whenever.
+ * Finds the owners of keys, and remembers those it has found for up to 5 s. So long it remembers, too, which keys are unknown,
+ * apart from the others, so that nobody is forgotten for strangers: who keeps sending one costs the database one look. The
+ * database says how long a key is valid; `now` gives ms that pass, since whenever.
  */
 export function createAuthenticator(db: Database, now: () => number = () => performance.now()): Authenticator {
-  const cache = new LRUCache<string, Found>({ max: MAX_CACHED, ttl: CACHE_MS, ttlResolution: 0, perf: { now } });
+  const bounds = { max: MAX_CACHED, ttl: CACHE_MS, ttlResolution: 0, perf: { now } };
+  const cache = new LRUCache<string, Found>(bounds);
+  const unknown = new LRUCache<string, true>(bounds);
   const find = async (name: string, query: (tx: Tx) => Promise<KeyOwner | undefined>) => {
     const cached = cache.get(name);
     if (cached) return cached;
+    if (unknown.has(name)) return undefined;
     const askedAtMs = now();
     const owner = await db.asMaintenance(query);
-    if (!owner) return undefined;
+    if (!owner) {
+      unknown.set(name, true);
+      return undefined;
+    }
     const found = { owner, untilMs: askedAtMs + (owner.remaining_ms ?? Infinity) };
     cache.set(name, found);
     return found;

@@ -47,6 +47,28 @@ describe('keys and tenants over HTTP', () => {
     assert.equal(await elsewhere.byKey(key), undefined);
   });
 
+  it('that are unknown are looked for once in 5 s, and make nobody forget one that is known', async () => {
+    let nowMs = 1000;
+    let looks = 0;
+    const { db } = api.context;
+    const counted: typeof db = {
+      ...db,
+      asMaintenance(work) {
+        looks++;
+        return db.asMaintenance(work);
+      },
+    };
+    const authenticator = createAuthenticator(counted, () => nowMs);
+    const { key } = await makeKey({});
+    for (const each of [key, 'drv_unknown', key, 'drv_unknown', 'drv_unknown', 'drv_other']) {
+      assert.equal((await authenticator.byKey(each)) !== undefined, each === key);
+    }
+    assert.equal(looks, 3);
+    nowMs += 5001;
+    assert.equal(await authenticator.byKey('drv_unknown'), undefined);
+    assert.equal(looks, 4);
+  });
+
   it('end a key when its time has come, though it is remembered', async () => {
     let nowMs = 0;
     const { key } = await makeKey({ expires_at: new Date(Date.now() + 3_600_000).toISOString() });

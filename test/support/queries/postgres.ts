@@ -91,6 +91,17 @@ export function explaining(tx: Tx, tell: (plan: string) => void): Tx {
   };
 }
 
+/** How often a prepared statement is planned for its values, of so many executions. `values` are as SQL has them. */
+export async function countPlans(tx: Tx, sql: string, executions: { values: string; times: number }): Promise<number> {
+  await tx.query(`prepare counted as ${sql}`);
+  for (let time = 0; time < executions.times; time++) await tx.query(`execute counted (${executions.values})`);
+  const [row] = await tx.query<{ custom_plans: number }>(
+    "select custom_plans from pg_prepared_statements where name = 'counted'",
+  );
+  await tx.query('deallocate counted');
+  return Number(row?.custom_plans);
+}
+
 /** The tables that may hold texts. */
 export async function tablesWithTexts(
   db: Pick<Database, 'asOwner'>,

@@ -93,6 +93,33 @@ describe('A message for the turn under way is read by its next model call,', () 
     });
   }
 
+  it('unless one in mode queue takes its place before that is committed, which begins the next turn', async () => {
+    const agent = await engine.agent({ name: newId() });
+    engine.say([text('done'), text('later')]);
+    const run = await start(agent, 'go');
+    await steer(run, 'in short');
+    const { context } = engine;
+    const coming = ['in German'];
+    const commit: Context['commit'] = async (change) => {
+      const message = change.events.some(({ type }) => type === 'message.dequeued') && coming.shift();
+      if (message) await sayToRun(engine, run, { mode: 'queue', input: { message } });
+      return context.commit(change);
+    };
+    await engine.drive(run, { ...context, commit });
+    assert.deepEqual(coming, []);
+    const [first = '', second = '', ...others] = conversationRequests(engine.model).map(({ body }) =>
+      JSON.stringify(body.messages),
+    );
+    assert.deepEqual(others, []);
+    assert.match(first, /go/);
+    assert.match(second, /in German/);
+    assert.doesNotMatch(second, /in short/);
+    const types = (await engine.log(run)).map(({ type }) => type);
+    assert.equal(types.filter((type) => type === 'model.called').length, 2);
+    const { differences } = await rebuildProjections(context.db, { check: true });
+    assert.deepEqual(differences, []);
+  });
+
   it('the newest one, where a conversation is summarised before it', async () => {
     const agent = await engine.agent({
       name: newId(),
@@ -117,6 +144,11 @@ describe('A message for the turn under way is read by its next model call,', () 
     }
     const log = await engine.log(run);
     assert.equal(log.filter(({ type }) => type === 'context.compacted').length, 1);
+    const own = log.filter(({ payload }) => JSON.stringify(payload).includes('submit_summary'));
+    assert.deepEqual(
+      own.map(({ type }) => type),
+      ['model.called', 'model.responded'],
+    );
     assert.equal(log.filter(({ type }) => type === 'message.dequeued').length, 1);
     const last = JSON.stringify(conversationRequests(engine.model).at(-1)?.body.messages);
     assert.match(last, /and now\?.*in German/);
@@ -151,6 +183,35 @@ describe('A message for the turn under way is read by its next model call,', () 
     const [first = '', ...others] = await told(run);
     assert.deepEqual(others, []);
     assert.match(first, /go.*in short/);
+  });
+
+  it('the newest one, where a driver has died after it had announced that call, with what the call sets aside', async () => {
+    const agent = await engine.agent({ name: newId() });
+    engine.say([text('done')]);
+    const { run } = await engine.start(agent, 'go', { config: { keep_open: true, budget: { max_steps: 100 } } });
+    const { context } = engine;
+    const dies: Context['commit'] = async (change) => {
+      await context.commit(change);
+      throw new Error('the process dies');
+    };
+    await assert.rejects(engine.drive(run, { ...context, commit: dies }), /the process dies/);
+    await steer(run, 'in short');
+    await engine.everyoneDies();
+    const coming = ['in German'];
+    const setAside: number[] = [];
+    const commit: Context['commit'] = async (change) => {
+      const takes = change.events.some(({ type }) => type === 'message.dequeued');
+      const message = takes && coming.shift();
+      if (message) await steer(run, message);
+      if (takes) setAside.push((change.reservations ?? []).length);
+      return context.commit(change);
+    };
+    await engine.drive(run, { ...context, commit });
+    assert.deepEqual(setAside, [1, 1]);
+    const [first = '', ...others] = await told(run, 1);
+    assert.deepEqual(others, []);
+    assert.match(first, /go.*in German/);
+    assert.doesNotMatch(first, /in short/);
   });
 
   it('where that call has waited for its provider', async () => {

@@ -100,8 +100,9 @@ function allowsNoMore(is: 'all' | string[], was: 'all' | string[]): boolean {
   return was === 'all' || (is !== 'all' && is.every((name) => was.includes(name)));
 }
 
-function isLowered({ risk_level: risk, annotations }: Rated): boolean {
-  return rank(risk) < rank(DEFAULT_RISK) || !!annotations.readOnlyHint || !!annotations.idempotentHint;
+function isLowered({ risk_level: risk, annotations, accepts_tainted: acceptsTainted }: Rated): boolean {
+  const { readOnlyHint, idempotentHint } = annotations;
+  return rank(risk) < rank(DEFAULT_RISK) || !!readOnlyHint || !!idempotentHint || !!acceptsTainted;
 }
 
 function riskier(one: RiskLevel, other: RiskLevel): RiskLevel {

@@ -40,7 +40,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
   // One that is under way finds that there is nothing to learn from any more.
   memory_extractions: 'delete from memory_extractions where run_id = $1',
   // What a child was told, and what became of it; a workflow takes all its tasks with it, a run all that it has delegated.
-  tasks: `update tasks set description = '', input = null, name = '', assignment_reason = null,
+  tasks: `update tasks set description = '', input = null, requirements = '{}', name = '', assignment_reason = null,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
     where run_id = $1 or workflow_id = $1 or parent_run_id = $1`,
   workflows: `update workflows set name = '', input = '{}', success_criteria = null, gaps = '[]' where id = $1`,

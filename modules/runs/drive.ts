@@ -262,10 +262,19 @@ async function takeNext(session: DriveSession): Promise<void> {
  * and one that came for the open turn. That goes into a call that is announced, too, since what has waited for a budget, a provider
  * or another driver may have been announced long ago.
  */
-function takeMessages({ log }: DriveSession): void {
+function takeMessages(session: DriveSession): void {
+  const { log, step } = session;
   appendQuestion(log);
   const { queued } = log.state;
   if (queued?.mode !== 'steer') return;
+  const point = mark(log);
+  const { reservation } = step;
+  session.uncommitted.reconsider = () => {
+    // A newer one has taken its place before it was taken.
+    if (!log.state.queued) return;
+    rewind(log, point);
+    session.step = Object.assign(step, { reservation });
+  };
   appendMessage(log, userMessage(queued.input));
   appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
 }

@@ -7,6 +7,7 @@ import { attemptOf } from '../support/tool-attempt.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { handOver } from '../../modules/workflows/hand-over.ts';
 import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
+import { tablesWith } from '../support/find-text.ts';
 import { startTestService } from '../support/service.ts';
 
 const CONTEXT = {
@@ -118,6 +119,28 @@ describe('handoffs', () => {
       ['handoff.initiated', 'handoff.accepted', 'handoff.completed'],
     );
     assert.equal((await read(`/v1/handoffs?source_agent_id=${ids['ann']}`)).handoffs.length, 1);
+  });
+
+  it('leave nothing of what was handed over where their workflow is erased', async () => {
+    const canary = `canary-${randomUUID()}`;
+    say = (name) => (name === 'ann' ? undefined : text(`done: ${canary}`));
+    const requirements = { preferred_agents: [ids['ann']], required_capabilities: ['ann'] };
+    const { id: task } = await make('/v1/tasks', { description: canary, requirements }, 202);
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const told = {
+      context: { reasoning_context: { key_findings: [canary] } },
+      reason: canary,
+      expected_action: canary,
+    };
+    const { id: handoff } = await hand(task, told);
+    const { workflow_id: workflow } = await inState(`/v1/tasks/${task}`, 'completed');
+    await inState(`/v1/handoffs/${handoff}`, 'completed');
+    const { db } = api.context;
+    assert.ok((await tablesWith(db, canary)).some((name) => name.includes('handoffs')));
+    const { status, text: answer } = await api.call('DELETE', `/v1/runs/${workflow}`, { key });
+    assert.equal(status, 202, answer);
+    assert.deepEqual(await tablesWith(db, canary), []);
+    assert.equal((await read(`/v1/handoffs/${handoff}`)).reason, '');
   });
 
   it('say in the words of a model what a long conversation came to', async () => {

@@ -69,6 +69,13 @@ describe('a key that may write tools and agents, but not approve', () => {
       { idempotentHint: { from: false, to: true } },
     ],
     [
+      'have something else called after untrusted content was read',
+      'tools',
+      { accepts_tainted: true },
+      { transport: elsewhere },
+      {},
+    ],
+    [
       'have a tool called after untrusted content was read',
       'tools',
       {},

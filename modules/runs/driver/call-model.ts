@@ -6,7 +6,7 @@ import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/ho
 import { loadMemory } from './load-memory.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
-import { compactIfDue, SummaryFailure } from './compact.ts';
+import { compactIfDue, mustCompact, SummaryFailure } from './compact.ts';
 import { announce, announceUnmade, reserveCall } from './announce.ts';
 import { think } from './think.ts';
 import { ParkedError } from './provider-outage.ts';
@@ -21,6 +21,11 @@ export async function makeModelCall(
 ): Promise<{ afterMs: number } | Park | undefined> {
   if (!call.announced) {
     await loadMemory(session, call);
+    // What a summary is asked for may not be taken back any more.
+    if (session.uncommitted.reconsider && mustCompact(session)) {
+      await commit(session);
+      if (session.log.state.queued) return undefined;
+    }
     const later = await orLater(session, () => compact(session, call));
     if (later) return later;
     announce(session, call);
@@ -31,7 +36,8 @@ export async function makeModelCall(
   if (!call.announced || messages.length > 0 || reservations.length > 0) await commit(session);
   // The commit may have found that the policy epoch has advanced, or that the user has said something that this call is to read.
   if (await mustPause(session, call)) return undefined;
-  if (session.log.state.queued?.mode === 'steer') return undefined;
+  // Where a newer message has taken the place of one that the call was announced with, it is announced anew.
+  if (session.log.state.queued?.mode === 'steer' || !session.log.state.modelCall) return undefined;
   const answer = await lookAtBudgets(session);
   if (answer === 'later') return { afterMs: Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random())) };
   if (answer === 'decide') return undefined;

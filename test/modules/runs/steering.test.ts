@@ -5,7 +5,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { snapshotsOf } from '../../support/explained-context.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { conversationRequests } from '../../support/fake-anthropic.ts';
+import { conversationRequests, isOwnRequest } from '../../support/fake-anthropic.ts';
 import { wholeApproval } from '../../support/queries/approvals.ts';
 import { sayToRun } from '../../support/say-to-run.ts';
 
@@ -34,10 +34,10 @@ describe('A message for the turn under way is read by its next model call,', () 
   };
 
   /** The model calls of the run by what they were told; its log and its projections are sound. */
-  async function told(run: string): Promise<string[]> {
+  async function told(run: string, replaced = 0): Promise<string[]> {
     const log = await engine.log(run);
-    const unread = log.filter(({ type }) => type === 'message.queued').length;
-    assert.equal(log.filter(({ type }) => type === 'message.dequeued').length, unread);
+    const waited = log.filter(({ type }) => type === 'message.queued').length;
+    assert.equal(log.filter(({ type }) => type === 'message.dequeued').length, waited - replaced);
     assert.equal(log.filter(({ type }) => type === 'turn.started').length, 1, 'the message has begun no turn');
     const { differences } = await rebuildProjections(engine.context.db, { check: true });
     assert.deepEqual(differences, []);
@@ -59,27 +59,100 @@ describe('A message for the turn under way is read by its next model call,', () 
     assert.match(first, /go.*in short/);
   });
 
-  it('where several come one after the other, each before a commit', async () => {
+  const newest: readonly [string, Record<string, unknown>, number][] = [
+    ['where several come one after the other, each before a commit', {}, 100_000],
+    [
+      'where its turn reads memories and its budget is held to',
+      { memory_config: { long_term: { enabled: true } } },
+      100,
+    ],
+  ];
+  for (const [title, definition, max] of newest) {
+    it(`the newest one, ${title}`, async () => {
+      const agent = await engine.agent({ name: newId(), ...definition });
+      engine.say([text('done')]);
+      const { run } = await engine.start(agent, 'go', { config: { keep_open: true, budget: { max_steps: max } } });
+      const { context } = engine;
+      const after = new Map<string, string>([
+        ['model.called', 'in short'],
+        ['message.dequeued', 'in German'],
+      ]);
+      const commit: Context['commit'] = async (change) => {
+        for (const { type } of change.events) {
+          const message = after.get(String(type));
+          after.delete(String(type));
+          if (message !== undefined) await steer(run, message);
+        }
+        return context.commit(change);
+      };
+      await engine.drive(run, { ...context, commit });
+      const [first = '', ...others] = await told(run, 1);
+      assert.deepEqual(others, []);
+      assert.match(first, /go.*in German/);
+      assert.doesNotMatch(first, /in short/, 'it was told to be replaced');
+    });
+  }
+
+  it('unless one in mode queue takes its place before that is committed, which begins the next turn', async () => {
     const agent = await engine.agent({ name: newId() });
-    engine.say([text('done')]);
+    engine.say([text('done'), text('later')]);
     const run = await start(agent, 'go');
+    await steer(run, 'in short');
     const { context } = engine;
-    const after = new Map<string, string>([
-      ['model.called', 'in short'],
-      ['message.dequeued', 'in German'],
-    ]);
+    const coming = ['in German'];
     const commit: Context['commit'] = async (change) => {
-      for (const { type } of change.events) {
-        const message = after.get(String(type));
-        after.delete(String(type));
-        if (message !== undefined) await steer(run, message);
-      }
+      const message = change.events.some(({ type }) => type === 'message.dequeued') && coming.shift();
+      if (message) await sayToRun(engine, run, { mode: 'queue', input: { message } });
       return context.commit(change);
     };
     await engine.drive(run, { ...context, commit });
-    const [first = '', ...others] = await told(run);
+    assert.deepEqual(coming, []);
+    const [first = '', second = '', ...others] = conversationRequests(engine.model).map(({ body }) =>
+      JSON.stringify(body.messages),
+    );
     assert.deepEqual(others, []);
-    assert.match(first, /go.*in short.*in German/);
+    assert.match(first, /go/);
+    assert.match(second, /in German/);
+    assert.doesNotMatch(second, /in short/);
+    const types = (await engine.log(run)).map(({ type }) => type);
+    assert.equal(types.filter((type) => type === 'model.called').length, 2);
+    const { differences } = await rebuildProjections(context.db, { check: true });
+    assert.deepEqual(differences, []);
+  });
+
+  it('the newest one, where a conversation is summarised before it', async () => {
+    const agent = await engine.agent({
+      name: newId(),
+      memory_config: { short_term: { max_tokens: 1000, strategy: 'summarize' } },
+    });
+    const summary = use({ name: 'submit_summary', input: { summary: 'Much was said.' } });
+    engine.say((request) => (isOwnRequest(request) ? summary : text('done')));
+    const run = await start(agent, 'word '.repeat(600));
+    await engine.finish(run);
+    await engine.post(agent, run, `${'word '.repeat(600)} and now?`);
+    await steer(run, 'in short');
+    const { context } = engine;
+    const coming = ['in German'];
+    const commit: Context['commit'] = async (change) => {
+      const message = change.events.some(({ type }) => type === 'message.dequeued') && coming.shift();
+      if (message) await steer(run, message);
+      return context.commit(change);
+    };
+    await engine.drive(run, { ...context, commit });
+    assert.deepEqual(coming, []);
+    const log = await engine.log(run);
+    assert.equal(log.filter(({ type }) => type === 'context.compacted').length, 1);
+    const own = log.filter(({ payload }) => JSON.stringify(payload).includes('submit_summary'));
+    assert.deepEqual(
+      own.map(({ type }) => type),
+      ['model.called', 'model.responded'],
+    );
+    assert.equal(log.filter(({ type }) => type === 'message.dequeued').length, 1);
+    const last = JSON.stringify(conversationRequests(engine.model).at(-1)?.body.messages);
+    assert.match(last, /and now\?.*in German/);
+    assert.doesNotMatch(last, /in short/);
+    const { differences } = await rebuildProjections(engine.context.db, { check: true });
+    assert.deepEqual(differences, []);
   });
 
   it('where it comes while the last result before that call is about to be committed', async () => {
@@ -108,6 +181,35 @@ describe('A message for the turn under way is read by its next model call,', () 
     const [first = '', ...others] = await told(run);
     assert.deepEqual(others, []);
     assert.match(first, /go.*in short/);
+  });
+
+  it('the newest one, where a driver has died after it had announced that call, with what the call sets aside', async () => {
+    const agent = await engine.agent({ name: newId() });
+    engine.say([text('done')]);
+    const { run } = await engine.start(agent, 'go', { config: { keep_open: true, budget: { max_steps: 100 } } });
+    const { context } = engine;
+    const dies: Context['commit'] = async (change) => {
+      await context.commit(change);
+      throw new Error('the process dies');
+    };
+    await assert.rejects(engine.drive(run, { ...context, commit: dies }), /the process dies/);
+    await steer(run, 'in short');
+    await engine.everyoneDies();
+    const coming = ['in German'];
+    const setAside: number[] = [];
+    const commit: Context['commit'] = async (change) => {
+      const takes = change.events.some(({ type }) => type === 'message.dequeued');
+      const message = takes && coming.shift();
+      if (message) await steer(run, message);
+      if (takes) setAside.push((change.reservations ?? []).length);
+      return context.commit(change);
+    };
+    await engine.drive(run, { ...context, commit });
+    assert.deepEqual(setAside, [1, 1]);
+    const [first = '', ...others] = await told(run, 1);
+    assert.deepEqual(others, []);
+    assert.match(first, /go.*in German/);
+    assert.doesNotMatch(first, /in short/);
   });
 
   it('where that call has waited for its provider', async () => {

@@ -194,6 +194,29 @@ describe('the stream of a run', () => {
     assert.deepEqual(steps, [2]);
   });
 
+  it('leaves out a piece that comes after its answer, before the next answer of the log is shown', async () => {
+    const agent = await engine.agent({ tools: ['calculator'] });
+    engine.say([use({ name: 'calculator', input: { expression: '6*7' } }), text('42')]);
+    const { run } = await engine.start(agent, 'What is 6*7?');
+    await engine.finish(run);
+    const { bus } = engine.context;
+    const turnId = await firstTurnOf(engine, run);
+    const { signal } = new AbortController();
+    const kinds: string[] = [];
+    const request = { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal };
+    for await (const item of streamRun(engine.context, request)) {
+      kinds.push(item.kind === 'logged' ? item.event.type : item.kind);
+      if (item.kind !== 'logged' || item.event.type !== 'model.responded' || item.event.step !== 1) continue;
+      let isThere = false;
+      const stop = bus.watch(run, () => (isThere = true));
+      bus.publish({ kind: 'delta', runId: run, turnId, step: 1, at: 0, delta: { type: 'text', text: 'late' } });
+      await waitUntil('the piece', () => isThere);
+      stop();
+    }
+    assert.equal(kinds.filter((kind) => kind === 'model.responded').length, 2);
+    assert.ok(!kinds.includes('delta'), kinds.join(' '));
+  });
+
   it('shows the pieces of an answer that came while the log was read, before the answer', async () => {
     const agent = await engine.agent({}, [{ name: 'note' }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));

@@ -299,7 +299,10 @@ describe('The scheduler of a workflow', () => {
   });
 
   it('leaves nothing running that stands below what is cancelled, and erases it with it', async () => {
-    const id = await start([subtask('a'), subtask('b'), subtask('secret', 'a')]);
+    // A planner asks for skills in words of its own.
+    const asking = { ...subtask('later', 'b'), required_capabilities: ['secret skill'] };
+    const id = await start([subtask('a'), subtask('b'), subtask('secret', 'a'), asking]);
+    assert.match(await textOfWorkflow(engine, id), /secret skill/);
     await advance(id);
     await engine.finish(await childOf(id, 'a'));
     await advance(id);

@@ -1,7 +1,7 @@
 /** What was taken from among an agent's memories. */
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
-import { IN_FORCE, indexWords, type MemoryRow } from './memory-entries.ts';
+import { indexWords, type MemoryRow } from './memory-entries.ts';
 
 export interface ArchiveRow {
   id: string;
@@ -19,7 +19,7 @@ export async function listArchive(
   const query = selectFrom('id, agent_id, entry, reason, archived_at', 'memory_archive', [
     ['agent_id', '=', page.agentId],
     ['id', '<', page.before],
-  ]).whereRaw(IN_FORCE);
+  ]);
   return fetchRows<ArchiveRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
 }
 

@@ -143,17 +143,14 @@ export async function lockSpace(tx: Tx, id: string): Promise<number> {
   return row?.size ?? 0;
 }
 
-/** A fragment of the workspace, with its space; locked where it is to be changed. One that has expired is not found, unless it says where it went. */
+/** A fragment of the workspace, with its space; locked where it is to be changed. */
 export async function findFragment(
   tx: Tx,
-  of: { id: string; workspaceId: string; lock?: boolean; evenExpired?: boolean },
+  of: { id: string; workspaceId: string; lock?: boolean },
 ): Promise<{ fragment: FragmentRow; space: SpaceRow } | undefined> {
   const [fragment] = await tx.query<FragmentRow>(
-    `select ${FRAGMENT_COLUMNS} from memory_fragments f
-      where f.id = $1 and ($2::boolean or f.expires_at is null or f.expires_at > now() or f.provenance ? 'merged_into')${
-        of.lock ? ' for update' : ''
-      }`,
-    [of.id, of.evenExpired ?? false],
+    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.id = $1${of.lock ? ' for update' : ''}`,
+    [of.id],
   );
   const space = fragment && (await findSpace(tx, { id: fragment.space_id, workspaceId: of.workspaceId }));
   return fragment && space && { fragment, space };

@@ -53,8 +53,7 @@ const add = defineRoute({
       const { tenantId, workspaceId } = caller;
       const entry = { id, content: given.content };
       await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, entry });
-      const added = await requireMemory(tx, caller, { agentId, id, evenExpired: true });
-      return { status: 201, body: presentMemory(added.entry) };
+      return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id })).entry) };
     });
     embedSoon(context, from);
     return { ...answer, headers: { location: `/v1/agents/${agentId}/memory/${answer.body.id}` } };
@@ -196,7 +195,7 @@ const change = defineRoute({
     const { id: agentId, entry: id } = params;
     const found = await context.db.withTenant(caller.tenantId, async (tx) => {
       const next = await changeMemory(tx, caller, { agentId, id, patch: body });
-      return requireMemory(tx, caller, { agentId, id: next, evenExpired: true });
+      return requireMemory(tx, caller, { agentId, id: next });
     });
     embedSoon(context, { tenantId: caller.tenantId, agentId });
     return { status: 200, body: presentWithHistory(found.entry, found.versions) };
@@ -213,7 +212,7 @@ const remove = defineRoute({
   async handle({ caller, params, context }) {
     const { id: agentId, entry: id } = params;
     await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireMemory(tx, caller, { agentId, id, evenExpired: true });
+      await requireMemory(tx, caller, { agentId, id });
       await forgetMemories(tx, caller, { agentId, what: { ids: [id] }, dryRun: false });
     });
     return { status: 204 };

@@ -277,7 +277,7 @@ const get = defineRoute({
   responses: { 200: fragment.extend({ history: z.array(version) }) },
   async handle({ caller, params: { id }, context }) {
     const { fragment: row, versions } = await context.db.withTenant(caller.tenantId, (tx) =>
-      requireFragment(tx, caller, { id }),
+      requireFragment(tx, caller, id),
     );
     const history = versions.map(({ created_at: at, content: of, ...rest }) => ({
       ...rest,

@@ -29,11 +29,11 @@ export async function readArchive(
   return listArchive(tx, page);
 }
 
-/** A memory with all versions of its fact, newest first. Throws 404, unless it is asked for also for one that has expired. */
+/** A memory with all versions of its fact, newest first. Throws 404. */
 export async function requireMemory(
   tx: Tx,
   caller: Caller,
-  of: { agentId: string; id: string; evenExpired?: boolean },
+  of: { agentId: string; id: string },
 ): Promise<{ entry: MemoryRow; versions: MemoryRow[] }> {
   await requireAgent(tx, caller, of.agentId);
   const entry = await findMemory(tx, of);

@@ -67,20 +67,20 @@ export async function readSpaces(
   return listSpaces(tx, { ...page, workspaceId: caller.workspaceId });
 }
 
-/** A fragment with all of its versions. Throws 404, unless it is asked for also for one that has expired. */
+/** A fragment with all of its versions. Throws 404. */
 export async function requireFragment(
   tx: Tx,
   caller: Caller,
-  { id, evenExpired = false }: { id: string; evenExpired?: boolean },
+  id: string,
 ): Promise<{ fragment: FragmentRow; versions: Awaited<ReturnType<typeof listFragmentVersions>> }> {
-  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, evenExpired });
+  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId });
   if (!found) throw notFound('This fragment');
   return { fragment: found.fragment, versions: await listFragmentVersions(tx, id) };
 }
 
 /** Takes a fragment away for good. Throws 404. */
 export async function removeFragment(tx: Tx, caller: Caller, id: string): Promise<void> {
-  await requireFragment(tx, caller, { id, evenExpired: true });
+  await requireFragment(tx, caller, id);
   await deleteFragment(tx, id);
   await forgetConflicts(tx, [id]);
   await forgetInRuns(tx, [id]);

@@ -54,26 +54,6 @@ describe('Memories whose time is over', () => {
     assert.deepEqual((await api.call('GET', path('?memory_type=SHORT_TERM'))).json.entries.length, 2);
   });
 
-  it('are not found from then on, though they are swept later', async () => {
-    const kept = await add('Ada lives in Oslo.');
-    const over = await change(kept, { content: 'Ada lives in Bergen.', expires_at: TOMORROW });
-    const short = { memory_type: 'SHORT_TERM', relevance_score: 0 };
-    await add('The weather was grey.', { ...short, expires_at: TOMORROW });
-    await api.call('POST', path('/consolidate'), { body: {} });
-    await passTimeOf({ ...api, tenantId: DEFAULT_TENANT_ID }, agent, 48);
-    assert.equal(await statusOf(over), 404);
-    assert.equal((await api.call('PATCH', path(`/${over}`), { body: { content: 'Ada lives in Rome.' } })).status, 404);
-    assert.deepEqual((await api.call('GET', path())).json.entries, []);
-    assert.deepEqual(await archived(), []);
-    const { json } = await api.call('GET', path(`/${kept}`));
-    assert.deepEqual(
-      json.history.map(({ id }: { id: string }) => id),
-      [kept],
-    );
-    assert.equal((await api.call('DELETE', path(`/${over}`))).status, 204, 'it need not be waited for');
-    assert.equal(await statusOf(kept), 404);
-  });
-
   it('go with what was before them, and not with what has come in their place', async () => {
     const gone = await add('Ada lives in Oslo.');
     const goneLater = await change(gone, { content: 'Ada lives in Bergen.', expires_at: TOMORROW });

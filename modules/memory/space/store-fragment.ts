@@ -35,9 +35,9 @@ export async function writeRow(
   await writeFragment(tx, { ...row, tenant_id: tenantId, words: wordsIn(row.content) });
 }
 
-/** As it is now, expired or not. Throws 404. */
+/** As it is now. Throws 404. */
 export async function rereadFragment(tx: Tx, caller: Caller, id: string): Promise<FragmentRow> {
-  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, evenExpired: true });
+  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId });
   if (!found) throw notFound('The fragment');
   return found.fragment;
 }

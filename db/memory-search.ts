@@ -4,7 +4,7 @@ import type { Candidate, Neighbour } from '../core/memory/candidate.ts';
 import { BM25, NEIGHBOUR_STEPS } from '../core/memory/ranking.ts';
 import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
-import { LIVE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
+import { IN_FORCE, LIVE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
 
 export interface MemoryScope {
   agentId: string;
@@ -92,8 +92,6 @@ export async function listProfile(
     [scope.agentId, limit, at, ...values],
   );
 }
-
-const IN_FORCE = `(expires_at is null or expires_at > now())`;
 
 async function countLive(tx: Tx, agentId: string): Promise<number> {
   const [row] = await tx.query<{ size: number }>(

@@ -53,7 +53,7 @@ const add = defineRoute({
       const { tenantId, workspaceId } = caller;
       const entry = { id, content: given.content };
       await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, entry });
-      return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id })).entry) };
+      return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id, evenEnded: true })).entry) };
     });
     embedSoon(context, from);
     return { ...answer, headers: { location: `/v1/agents/${agentId}/memory/${answer.body.id}` } };
@@ -195,7 +195,7 @@ const change = defineRoute({
     const { id: agentId, entry: id } = params;
     const found = await context.db.withTenant(caller.tenantId, async (tx) => {
       const next = await changeMemory(tx, caller, { agentId, id, patch: body });
-      return requireMemory(tx, caller, { agentId, id: next });
+      return requireMemory(tx, caller, { agentId, id: next, evenEnded: true });
     });
     embedSoon(context, { tenantId: caller.tenantId, agentId });
     return { status: 200, body: presentWithHistory(found.entry, found.versions) };
@@ -212,7 +212,7 @@ const remove = defineRoute({
   async handle({ caller, params, context }) {
     const { id: agentId, entry: id } = params;
     await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireMemory(tx, caller, { agentId, id });
+      await requireMemory(tx, caller, { agentId, id, evenEnded: true });
       await forgetMemories(tx, caller, { agentId, what: { ids: [id] }, dryRun: false });
     });
     return { status: 204 };

@@ -38,8 +38,11 @@ export interface Ranked<C extends Candidate = Candidate> {
   why: Partial<Record<Reason, number>>;
 }
 
-/** `change` is what an entry has that was put before an older one, since it says what has changed. */
-export type Reason = Signal | 'change';
+/**
+ * `change` is what an entry has that was put before an older one, since it says what has changed; `other_side`, that was brought in since it
+ * speaks against the best ones; `beside`, below 0, what one loses that stands beside a better one in its conversation.
+ */
+export type Reason = Signal | 'change' | 'other_side' | 'beside';
 
 /** When it was said or happened, in ms. */
 export function timeOf({

@@ -3,6 +3,7 @@
  * weak on conversations would then outvote words that fit (docs/memory.md has the figures).
  */
 import { timeOf, type Candidate, type Ranked } from './candidate.ts';
+import { bringOtherSide, countLessBeside } from './other-side.ts';
 import { newestFirst } from './newest-first.ts';
 import { asksForBefore, asksForOverview, asksForPast } from './question.ts';
 import { readSaid } from './said.ts';
@@ -49,7 +50,9 @@ export function rank<C extends Candidate>(
     .filter(({ entry, why }) => speaksFor(entry, why))
     .toSorted((a, b) => b.score - a.score || timeOf(b.entry) - timeOf(a.entry) || (a.entry.id < b.entry.id ? 1 : -1));
   if (asked.isOverview) return spread(sorted);
-  return asked.span || asksForBefore(asked.text) ? sorted : newestFirst(sorted);
+  if (asked.span) return sorted;
+  const paired = bringOtherSide(asked.text, countLessBeside(sorted));
+  return asksForBefore(asked.text) ? paired : newestFirst(paired);
 }
 
 /** Half of it is the best of the neighbours, half their mean, where those that are no candidates count nothing. */

@@ -4,7 +4,8 @@ import { noteEmbeddingSettings } from '../../db/memory-models.ts';
 import type { MemoryContext } from './context.ts';
 
 export interface KeptSettings {
-  stop: () => void;
+  /** Resolves when what is being noted is. */
+  stop: () => Promise<void>;
 }
 
 /** Says so at once, and again before others would think that the process has gone. A database that is away is asked again the next time. */
@@ -12,12 +13,19 @@ export function keepEmbeddingSettings(
   { db, embeddings: { settings }, log }: MemoryContext,
   everyMs: number = LIMITS.embeddingSettingsMs / 3,
 ): KeptSettings {
-  const note = () => {
-    noteEmbeddingSettings(db, settings, LIMITS.embeddingSettingsMs).catch((error: unknown) =>
+  const note = async (): Promise<void> => {
+    await noteEmbeddingSettings(db, settings, LIMITS.embeddingSettingsMs).catch((error: unknown) =>
       log.warn({ err: error }, 'how this process embeds could not be noted'),
     );
   };
-  note();
-  const timer = setInterval(note, everyMs);
-  return { stop: () => clearInterval(timer) };
+  let last = note();
+  const timer = setInterval(() => {
+    last = note();
+  }, everyMs);
+  return {
+    async stop() {
+      clearInterval(timer);
+      await last;
+    },
+  };
 }

@@ -186,7 +186,7 @@ describe('Processes that embed with different models', () => {
       await search(other);
       assert.deepEqual(await modelsOfFragments(engine, space), ['openai/one']);
     } finally {
-      kept.stop();
+      await kept.stop();
     }
   });
 

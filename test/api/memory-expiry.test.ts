@@ -44,10 +44,16 @@ describe('Memories whose time is over', () => {
     const earlier = await add('Cleo lives in Lima.', { expires_at: TOMORROW });
     const kept = await change(earlier, { content: 'Cleo lives in Bonn.', expires_at: NEXT_YEAR });
     const listed = async () => (await api.call('GET', path())).json.entries.map((entry: { id: string }) => entry.id);
+    const recalled = async () =>
+      (await api.call('POST', path('/query'), { body: { query: 'Who lives in Oslo?' } })).json.entries.map(
+        (entry: { id: string }) => entry.id,
+      );
     assert.deepEqual([await statusOf(id), (await listed()).includes(id)], [200, true]);
+    assert.equal((await recalled())[0], id);
     await passTimeOf({ ...api, tenantId: DEFAULT_TENANT_ID }, agent, 48);
     assert.deepEqual(await Promise.all([id, earlier, other, kept].map(statusOf)), [404, 404, 200, 200]);
     assert.deepEqual((await listed()).toSorted(), [other, kept].toSorted());
+    assert.equal((await recalled()).includes(id), false);
     assert.equal((await api.call('GET', path(`/${kept}`))).json.history.length, 1);
     assert.equal((await api.call('GET', path(`/${id}/uses`))).status, 404);
     assert.equal((await api.call('PATCH', path(`/${id}`), { body: { importance: 1 } })).status, 404);

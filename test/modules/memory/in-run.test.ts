@@ -131,6 +131,17 @@ describe('Memory in a run', () => {
     assert.equal(JSON.stringify(sent(1)).includes('<memory'), false);
   });
 
+  it('has the most important standing instructions alone where they are more than their budget', async () => {
+    agent = await engine.agent({ memory_config: { long_term: { enabled: true, profile_max_tokens: 12 } } });
+    await add('Answer in French, please.', { metadata: { profile: true }, importance: 0.4 });
+    await add('Answer in Latin, please.', { metadata: { profile: true }, importance: 0.9 });
+    const [given] = await retrieved(await ask('What is on the menu?'));
+    assert.deepEqual(
+      given?.entries.filter(({ profile }) => profile).map(({ content }) => content),
+      ['Answer in Latin, please.'],
+    );
+  });
+
   it('is of the scopes that the agent names: its user, its thread, and what it shares with others', async () => {
     const given = async (scopes: ('agent' | 'user' | 'thread' | 'space')[], session?: string) => {
       agent = await engine.agent({ memory_config: { long_term: { enabled: true, scopes } } });

@@ -1,5 +1,5 @@
 /** What recall ranks, and what it says of each hit. */
-import { readMetadata, type MemoryType } from './entry.ts';
+import { occurredAtOf, type MemoryType } from './entry.ts';
 import type { Signal } from './weights.ts';
 
 export interface Candidate {
@@ -50,5 +50,5 @@ export function timeOf({
   valid_from,
   created_at,
 }: Pick<Candidate, 'metadata' | 'valid_from' | 'created_at'>): number {
-  return (readMetadata(metadata).occurredAt ?? valid_from ?? created_at).getTime();
+  return (occurredAtOf(metadata) ?? valid_from ?? created_at).getTime();
 }

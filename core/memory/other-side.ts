@@ -16,19 +16,30 @@ export function countLessBeside<C extends Candidate>(ranked: readonly Ranked<C>[
   const left = [...ranked];
   const best: Ranked<C>[] = [];
   while (best.length < together && left.length > 0) {
-    const worths = left.map(worthOf);
-    const [hit] = left.splice(worths.indexOf(Math.max(...worths)), 1);
+    const [hit] = left.splice(placeOfBest(left, worthOf), 1);
     if (!hit) break;
     best.push(lowered(hit));
-    for (const id of new Set(hit.entry.neighbours.map(({ id }) => id))) taken.set(id, (taken.get(id) ?? 0) + 1);
+    const around = new Set(hit.entry.neighbours.map(({ id }) => id));
+    for (const id of around) taken.set(id, (taken.get(id) ?? 0) + 1);
   }
   return [...best, ...left.map(lowered).toSorted((a, b) => b.score - a.score)];
 }
 
+/** The first of those that are worth most. Their scores fall, and none is worth more than its score. */
+function placeOfBest<C extends Candidate>(hits: readonly Ranked<C>[], worthOf: (hit: Ranked<C>) => number): number {
+  let [place, most] = [0, -1];
+  for (const [at, hit] of hits.entries()) {
+    if (hit.score <= most) break;
+    const worth = worthOf(hit);
+    if (worth > most) [place, most] = [at, worth];
+  }
+  return place;
+}
+
 /**
- * Where none of the ten need be what speaks against the best ones, the last of them is: another number, or, where the question asks
- * whether something is so, a denial of what they say, or what they deny. Of those it has the most of the question's words. It takes
- * over the score of the one whose place it takes; `why.other_side` is the difference.
+ * The last of the ten is one that speaks against the best ones, where there is any: it has another number, or, where the question asks
+ * whether something is so, it denies what they say or says what they deny. Of those that do it has the most of the question's words. It
+ * takes over the score of the one whose place it takes; `why.other_side` is the difference.
  */
 export function bringOtherSide<C extends Candidate>(question: string, ranked: readonly Ranked<C>[]): Ranked<C>[] {
   const last = ranked[together - 1];
@@ -36,14 +47,14 @@ export function bringOtherSide<C extends Candidate>(question: string, ranked: re
   const isOfDenial = asksWhether(question);
   const sidesOf = ranked.slice(0, seeds).flatMap((hit) => readSide(hit) ?? []);
   const most = Math.max(...ranked.slice(0, together).map(({ entry }) => weightOf(entry.words)));
-  const others = ranked.slice(together, together + lookedAt).filter((hit) => {
+  const others = ranked.slice(together - 1, together + lookedAt).filter((hit) => {
     if (most === 0 || weightOf(hit.entry.words) < leastShare * most) return false;
     const side = readSide(hit);
     return side !== undefined && sidesOf.some((seed) => speaksAgainst(seed, side, isOfDenial));
   });
   const worthOf = ({ entry, score }: Ranked<C>) => weightOf(entry.words) / most + score;
   const [other] = others.toSorted((a, b) => worthOf(b) - worthOf(a));
-  if (!other) return [...ranked];
+  if (!other || other === last) return [...ranked];
   const rest = ranked.slice(together - 1).filter((hit) => hit !== other);
   return [...ranked.slice(0, together - 1), withScore(other, last.score, 'other_side'), ...rest];
 }

@@ -240,7 +240,7 @@ function summed(
     const shown = round(part);
     if (shown > 0) parts.push([signal, shown]);
   }
-  return { score: round(clamp(sum)), why: Object.fromEntries(parts.sort(([, one], [, other]) => other - one)) };
+  return { score: round(clamp(sum)), why: Object.fromEntries(parts.toSorted(([, one], [, other]) => other - one)) };
 }
 
 function meanOf(values: readonly number[]): number {

@@ -167,6 +167,23 @@ describe('Memory in a run', () => {
     assert.deepEqual((await given(['thread', 'space'])).length, 1);
   });
 
+  it('is of no other user, though that user has said it beside what is found', async () => {
+    agent = await engine.agent({ memory_config: { long_term: { enabled: true, top_k: 10, scopes: ['user'] } } });
+    const said = { thread_id: 'of both' };
+    await add('Which colour the bus has is known.', { ...said, metadata: { user_id: 'bob' } });
+    await add('The colour of the train is red.', { ...said, metadata: { user_id: 'ada' } });
+    await add('Nobody ever asks me that.', { ...said, metadata: { user_id: 'bob' } });
+    const { run } = await engine.start(agent, 'What colour has the train?', {
+      config: { session: { user_id: 'ada' } },
+    });
+    await engine.finish(run);
+    const [event] = await retrieved(run);
+    assert.deepEqual(
+      event?.entries.map(({ content }) => content),
+      ['The colour of the train is red.'],
+    );
+  });
+
   it('is the same bytes for whoever goes on with the turn, and in a recorded replay', async () => {
     await add('Ada prefers trains to planes.');
     engine.say([use({ name: 'calculator', input: { expression: '1+1' } }), text('by train')]);

@@ -1,5 +1,6 @@
 /** The API's process: serves until it is told to stop, then lets open requests end. */
 import { loadSharedConfig } from '../config.ts';
+import { keepEmbeddingSettings } from '../modules/memory/keep-embedding-settings.ts';
 import { runProcess } from '../modules/platform/run-process.ts';
 import { ROUTES } from './routes.ts';
 import { serve } from './serve.ts';
@@ -11,5 +12,7 @@ await runProcess(loadSharedConfig, async ({ context, closers }) => {
     log.info('api stopping');
     return api.close(config.shutdownGraceMs);
   });
+  const settings = keepEmbeddingSettings(context);
+  closers.add('embedding settings', () => settings.stop());
   log.info({ url: api.url, mode: config.mode }, 'api listening');
 });

@@ -1,7 +1,7 @@
 /** What was taken from among an agent's memories. */
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
-import { indexWords, type MemoryRow } from './memory-entries.ts';
+import { IN_FORCE, indexWords, type MemoryRow } from './memory-entries.ts';
 
 export interface ArchiveRow {
   id: string;
@@ -20,7 +20,7 @@ export async function listArchive(
     ['agent_id', '=', page.agentId],
     ['id', '<', page.before],
   ]);
-  return fetchRows<ArchiveRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+  return fetchRows<ArchiveRow>(tx, query.whereRaw(IN_FORCE).orderBy('id', 'desc').limit(page.limit));
 }
 
 /** Moves entries to the archive; answers how many there were. */

@@ -44,8 +44,11 @@ export const MEMORY_COLUMNS = `id, agent_id, thread_id, memory_type, content, su
 /** What recall may find, as a condition on `memory_entries`. */
 export const LIVE = `status in ('active', 'disputed')`;
 
+/** Its time is not over, as a condition on `memory_entries`: what has expired waits for the sweep, and nobody reads it. */
+export const IN_FORCE = `(expires_at is null or expires_at > now())`;
+
 /** What may stand for the same text said now: it is still true, and there, as a condition on `memory_entries`. */
-export const STILL_SO = `(valid_to is null or valid_to > now()) and (expires_at is null or expires_at > now())`;
+export const STILL_SO = `(valid_to is null or valid_to > now()) and ${IN_FORCE}`;
 
 /** A row that is to be written; what is left out is as the table says. */
 export type NewMemoryRow = Pick<
@@ -108,22 +111,22 @@ export async function indexWords(tx: Tx, ids: readonly string[]): Promise<void> 
   );
 }
 
-/** An entry of the agent; undefined if there is none. */
+/** An entry of the agent, whether its time is over or not unless `inForce` is said; undefined if there is none. */
 export async function findMemory(
   tx: Tx,
-  of: { agentId: string; id: string; lock?: boolean },
+  of: { agentId: string; id: string; lock?: boolean; inForce?: boolean },
 ): Promise<MemoryRow | undefined> {
   const [row] = await tx.query<MemoryRow>(
-    `select ${MEMORY_COLUMNS} from memory_entries where id = $2 and agent_id = $1${of.lock ? ' for update' : ''}`,
+    `select ${MEMORY_COLUMNS} from memory_entries where id = $2 and agent_id = $1${of.inForce ? ` and ${IN_FORCE}` : ''}${of.lock ? ' for update' : ''}`,
     [of.agentId, of.id],
   );
   return row;
 }
 
-/** All versions of a fact, newest first. */
+/** All versions of a fact whose time is not over, newest first. */
 export async function listVersions(tx: Tx, of: { agentId: string; rootId: string }): Promise<MemoryRow[]> {
   return tx.query<MemoryRow>(
-    `select ${MEMORY_COLUMNS} from memory_entries where root_id = $2 and agent_id = $1 order by version desc, id desc`,
+    `select ${MEMORY_COLUMNS} from memory_entries where root_id = $2 and agent_id = $1 and ${IN_FORCE} order by version desc, id desc`,
     [of.agentId, of.rootId],
   );
 }
@@ -177,6 +180,7 @@ export async function listMemories(
     ['created_at', '<', page.createdBefore],
   ]);
   const { after, subject, userId } = page;
+  void query.whereRaw(IN_FORCE);
   if (subject !== undefined) void query.whereRaw(`metadata->>'subject' = ?`, [subject]);
   if (userId !== undefined) void query.whereRaw(`metadata->>'user_id' = ?`, [userId]);
   if (after)

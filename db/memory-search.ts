@@ -4,7 +4,7 @@ import type { Candidate, Neighbour } from '../core/memory/candidate.ts';
 import { BM25, NEIGHBOUR_STEPS } from '../core/memory/ranking.ts';
 import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
-import { LIVE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
+import { IN_FORCE, LIVE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
 
 export interface MemoryScope {
   agentId: string;
@@ -67,14 +67,14 @@ export async function findCandidates(
   const words = new Map(Object.entries(lexical[0]?.words ?? {}));
   return rows.map((row) => {
     const passage = scores.has(row.id) ? readPassage(row.content, words) : undefined;
-    return {
-      ...row,
+    // The row itself: it is nobody else's, and there are hundreds.
+    return Object.assign(row, {
       lexical: scores.get(row.id) ?? 0,
       passage: passage?.share ?? 0,
       words: passage?.found ?? NO_WORDS,
       cosine: row.cosine ?? undefined,
       neighbours: neighbours.get(row.id) ?? [],
-    };
+    });
   });
 }
 
@@ -92,8 +92,6 @@ export async function listProfile(
     [scope.agentId, limit, at, ...values],
   );
 }
-
-const IN_FORCE = `(expires_at is null or expires_at > now())`;
 
 async function countLive(tx: Tx, agentId: string): Promise<number> {
   const [row] = await tx.query<{ size: number }>(

@@ -143,13 +143,17 @@ export async function lockSpace(tx: Tx, id: string): Promise<number> {
   return row?.size ?? 0;
 }
 
-/** A fragment of the workspace, with its space; locked where it is to be changed. */
+/** What there is although its time is over: one that says into which other one it went, or any, for who has just written it or deletes it. */
+const EVEN = { merged: ` or f.provenance ? 'merged_into'`, ended: ' or true' } as const;
+
+/** A fragment of the workspace, with its space, as long as its time is not over; locked where it is to be changed. */
 export async function findFragment(
   tx: Tx,
-  of: { id: string; workspaceId: string; lock?: boolean },
+  of: { id: string; workspaceId: string; lock?: boolean; even?: keyof typeof EVEN },
 ): Promise<{ fragment: FragmentRow; space: SpaceRow } | undefined> {
+  const inForce = `(f.expires_at is null or f.expires_at > now()${of.even ? EVEN[of.even] : ''})`;
   const [fragment] = await tx.query<FragmentRow>(
-    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.id = $1${of.lock ? ' for update' : ''}`,
+    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.id = $1 and ${inForce}${of.lock ? ' for update' : ''}`,
     [of.id],
   );
   const space = fragment && (await findSpace(tx, { id: fragment.space_id, workspaceId: of.workspaceId }));

@@ -6,7 +6,6 @@ import { changeMemory } from '../../modules/memory/change-memory.ts';
 import { checkContradictions } from '../../modules/memory/contradictions.ts';
 import { forgetMemories } from '../../modules/memory/forget-memories.ts';
 import { originOf, readArchive, readMemories, requireMemory } from '../../modules/memory/read-memories.ts';
-import { modelOf } from '../../modules/memory/embed-memories.ts';
 import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
@@ -53,7 +52,7 @@ const add = defineRoute({
       const { tenantId, workspaceId } = caller;
       const entry = { id, content: given.content };
       await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, entry });
-      return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id })).entry) };
+      return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id, evenEnded: true })).entry) };
     });
     embedSoon(context, from);
     return { ...answer, headers: { location: `/v1/agents/${agentId}/memory/${answer.body.id}` } };
@@ -116,18 +115,17 @@ const query = defineRoute({
   responses: { 200: z.object({ entries: z.array(recalledMemory) }) },
   async handle({ caller, params, body, context }) {
     const { id: agentId } = params;
-    await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, agentId));
-    const owner = { tenantId: caller.tenantId, agentId };
+    const { definition } = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, agentId));
     const { memory_types: types, thread_id: threadId } = body;
     const hits = await recall(
       context,
-      { ...owner, operation: 'query', memoryTypes: types ?? undefined, threadId: threadId ?? undefined },
+      { tenantId: caller.tenantId, agentId, operation: 'query', memoryTypes: types ?? undefined, threadId: threadId ?? undefined },
       {
         text: body.query,
         at: body.at ?? context.clock(),
         topK: body.top_k,
         minScore: body.min_score,
-        model: await modelOf(context, owner),
+        model: context.embeddings.modelFor(definition.memory_config?.long_term?.embedding_model),
       },
     );
     return { status: 200, body: { entries: hits.map(presentRecalled) } };
@@ -195,7 +193,7 @@ const change = defineRoute({
     const { id: agentId, entry: id } = params;
     const found = await context.db.withTenant(caller.tenantId, async (tx) => {
       const next = await changeMemory(tx, caller, { agentId, id, patch: body });
-      return requireMemory(tx, caller, { agentId, id: next });
+      return requireMemory(tx, caller, { agentId, id: next, evenEnded: true });
     });
     embedSoon(context, { tenantId: caller.tenantId, agentId });
     return { status: 200, body: presentWithHistory(found.entry, found.versions) };
@@ -212,7 +210,7 @@ const remove = defineRoute({
   async handle({ caller, params, context }) {
     const { id: agentId, entry: id } = params;
     await context.db.withTenant(caller.tenantId, async (tx) => {
-      await requireMemory(tx, caller, { agentId, id });
+      await requireMemory(tx, caller, { agentId, id, evenEnded: true });
       await forgetMemories(tx, caller, { agentId, what: { ids: [id] }, dryRun: false });
     });
     return { status: 204 };

@@ -1,5 +1,5 @@
 /** What recall ranks, and what it says of each hit. */
-import { readMetadata, type MemoryType } from './entry.ts';
+import { occurredAtOf, type MemoryType } from './entry.ts';
 import type { Signal } from './weights.ts';
 
 export interface Candidate {
@@ -38,8 +38,11 @@ export interface Ranked<C extends Candidate = Candidate> {
   why: Partial<Record<Reason, number>>;
 }
 
-/** `change` is what an entry has that was put before an older one, since it says what has changed. */
-export type Reason = Signal | 'change';
+/**
+ * `change` is what an entry has that was put before an older one, since it says what has changed; `other_side`, that was brought in since it
+ * speaks against the best ones; `beside`, below 0, what one loses that stands beside a better one in its conversation.
+ */
+export type Reason = Signal | 'change' | 'other_side' | 'beside';
 
 /** When it was said or happened, in ms. */
 export function timeOf({
@@ -47,5 +50,5 @@ export function timeOf({
   valid_from,
   created_at,
 }: Pick<Candidate, 'metadata' | 'valid_from' | 'created_at'>): number {
-  return (readMetadata(metadata).occurredAt ?? valid_from ?? created_at).getTime();
+  return (occurredAtOf(metadata) ?? valid_from ?? created_at).getTime();
 }

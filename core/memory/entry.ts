@@ -54,13 +54,22 @@ export function readMetadata(metadata: Readonly<Record<string, unknown>>): ReadM
   return {
     speaker: text('speaker', 'author', 'name'),
     role: text('role', 'source'),
-    occurredAt: TIMES.map((name) => timeIn(metadata[name])).find((at) => at !== undefined),
+    occurredAt: occurredAtOf(metadata),
     conversation: CONVERSATIONS.map((name) => metadata[name])
       .find(isName)
       ?.toString()
       .slice(0, 200),
     isProfile: metadata['profile'] === true || PROFILE_TAGS.some((tag) => tags.includes(tag)),
   };
+}
+
+/** When it was said or happened, by its metadata. */
+export function occurredAtOf(metadata: Readonly<Record<string, unknown>>): Date | undefined {
+  for (const name of TIMES) {
+    const at = timeIn(metadata[name]);
+    if (at) return at;
+  }
+  return undefined;
 }
 
 /** As clients that come from elsewhere name them. */

@@ -45,6 +45,13 @@ export function asksForPast(question: string): boolean {
   return OF_THE_PAST.test(question) || asksForOverview(question);
 }
 
+const WHETHER = /^\W*(?:have|has|had|did|do|does|am|is|are|was|were|will|can|could)\b/i;
+
+/** Whether its answer is yes or no. */
+export function asksWhether(question: string): boolean {
+  return WHETHER.test(question);
+}
+
 const OF_A_BEGINNING = /\b(?:first|original(?:ly)?|initial(?:ly)?|before|previous(?:ly)?|formerly|earlier|used to)\b/i;
 
 /** Whether it asks for how things were before they changed. */

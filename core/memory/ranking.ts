@@ -3,6 +3,7 @@
  * weak on conversations would then outvote words that fit (docs/memory.md has the figures).
  */
 import { timeOf, type Candidate, type Ranked } from './candidate.ts';
+import { bringOtherSide, countLessBeside } from './other-side.ts';
 import { newestFirst } from './newest-first.ts';
 import { asksForBefore, asksForOverview, asksForPast } from './question.ts';
 import { readSaid } from './said.ts';
@@ -33,7 +34,10 @@ export function rank<C extends Candidate>(
 ): Ranked<C>[] {
   const asked = readQuestion(question);
   const middling = meanOf(candidates.flatMap(({ cosine }) => cosine ?? []));
-  const own = candidates.map((candidate) => ({ candidate, signals: ownSignals(asked, candidate, middling) }));
+  const own = candidates.map((candidate) => {
+    const at = timeOf(candidate);
+    return { candidate, at, signals: ownSignals(asked, candidate, { at, middling }) };
+  });
   const bases = new Map(own.map(({ candidate, signals }) => [candidate.id, baseOf(signals, weights)]));
   const sessions = sessionsOf(candidates, bases);
   const most = mostOf(asked, own, weights);
@@ -45,11 +49,15 @@ export function rank<C extends Candidate>(
     };
     return { entry: candidate, ...summed(all, { weights, most }) };
   });
+  const times = new Map(own.map(({ candidate, at }) => [candidate.id, at]));
+  const newness = ({ entry }: Ranked) => times.get(entry.id) ?? 0;
   const sorted = ranked
     .filter(({ entry, why }) => speaksFor(entry, why))
-    .toSorted((a, b) => b.score - a.score || timeOf(b.entry) - timeOf(a.entry) || (a.entry.id < b.entry.id ? 1 : -1));
+    .toSorted((a, b) => b.score - a.score || newness(b) - newness(a) || (a.entry.id < b.entry.id ? 1 : -1));
   if (asked.isOverview) return spread(sorted);
-  return asked.span || asksForBefore(asked.text) ? sorted : newestFirst(sorted);
+  if (asked.span) return sorted;
+  const paired = bringOtherSide(asked.text, countLessBeside(sorted));
+  return asksForBefore(asked.text) ? paired : newestFirst(paired);
 }
 
 /** Half of it is the best of the neighbours, half their mean, where those that are no candidates count nothing. */
@@ -141,9 +149,9 @@ function roleAskedOf(text: string): Asked['role'] {
 type Signals = Record<Signal, number>;
 
 /** `middling` is the cosine of an entry whose vector is still to come: it is neither put before nor behind those that have theirs. */
-function ownSignals(asked: Asked, candidate: Candidate, middling: number): Signals {
+function ownSignals(asked: Asked, candidate: Candidate, { at, middling }: { at: number; middling: number }): Signals {
   const { speaker, role, text } = readSaid(candidate.content, candidate.metadata);
-  const ageDays = Math.max(0, asked.at.getTime() - timeOf(candidate)) / DAY_MS;
+  const ageDays = Math.max(0, asked.at.getTime() - at) / DAY_MS;
   return {
     lexical: candidate.lexical / (candidate.lexical + HALF_LEXICAL),
     passage: clamp(candidate.passage),
@@ -152,7 +160,7 @@ function ownSignals(asked: Asked, candidate: Candidate, middling: number): Signa
     standing: role === 'assistant' ? 0 : standingSignal(text) * (asked.isOfPast ? STANDING_IN_PAST : 1),
     said: role === 'user' ? 1 : 0,
     role: (asked.role !== undefined && role === asked.role) || isNamed(asked, speaker) ? 1 : 0,
-    time: asked.span ? timeSignal(asked.span, timeOf(candidate)) : 0,
+    time: asked.span ? timeSignal(asked.span, at) : 0,
     neighbourhood: 0,
     session: 0,
     recency: 2 ** (-ageDays / RECENCY_HALF_LIFE_DAYS),
@@ -223,13 +231,16 @@ function summed(
   signals: Signals,
   { weights, most }: { weights: Weights; most: number },
 ): Pick<Ranked, 'score' | 'why'> {
-  const parts = SIGNALS.map((signal) => [signal, most === 0 ? 0 : (weights[signal] * signals[signal]) / most] as const);
-  const score = clamp(parts.reduce((sum, [, part]) => sum + part, 0));
-  const why = parts
-    .map(([signal, part]) => [signal, round(part)] as const)
-    .filter(([, part]) => part > 0)
-    .toSorted(([, a], [, b]) => b - a);
-  return { score: round(score), why: Object.fromEntries(why) };
+  const parts: [Signal, number][] = [];
+  let sum = 0;
+  // A loop: it runs for each of some hundred candidates, and what it leaves behind is most of what recall leaves to collect.
+  for (const signal of SIGNALS) {
+    const part = most === 0 ? 0 : (weights[signal] * signals[signal]) / most;
+    sum += part;
+    const shown = round(part);
+    if (shown > 0) parts.push([signal, shown]);
+  }
+  return { score: round(clamp(sum)), why: Object.fromEntries(parts.toSorted(([, one], [, other]) => other - one)) };
 }
 
 function meanOf(values: readonly number[]): number {

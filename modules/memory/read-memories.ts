@@ -29,14 +29,14 @@ export async function readArchive(
   return listArchive(tx, page);
 }
 
-/** A memory with all versions of its fact, newest first. Throws 404. */
+/** A memory with all versions of its fact, newest first. Throws 404, also for one whose time is over, unless `evenEnded`: for who has just written it, or deletes it. */
 export async function requireMemory(
   tx: Tx,
   caller: Caller,
-  of: { agentId: string; id: string },
+  of: { agentId: string; id: string; evenEnded?: boolean },
 ): Promise<{ entry: MemoryRow; versions: MemoryRow[] }> {
   await requireAgent(tx, caller, of.agentId);
-  const entry = await findMemory(tx, of);
+  const entry = await findMemory(tx, { ...of, inForce: !of.evenEnded });
   if (!entry) throw notFound('This memory');
   return { entry, versions: await listVersions(tx, { agentId: of.agentId, rootId: entry.root_id }) };
 }

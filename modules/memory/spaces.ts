@@ -67,20 +67,20 @@ export async function readSpaces(
   return listSpaces(tx, { ...page, workspaceId: caller.workspaceId });
 }
 
-/** A fragment with all of its versions. Throws 404. */
+/** A fragment with all of its versions, as long as its time is not over. Throws 404. */
 export async function requireFragment(
   tx: Tx,
   caller: Caller,
   id: string,
 ): Promise<{ fragment: FragmentRow; versions: Awaited<ReturnType<typeof listFragmentVersions>> }> {
-  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId });
+  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'merged' });
   if (!found) throw notFound('This fragment');
   return { fragment: found.fragment, versions: await listFragmentVersions(tx, id) };
 }
 
 /** Takes a fragment away for good. Throws 404. */
 export async function removeFragment(tx: Tx, caller: Caller, id: string): Promise<void> {
-  await requireFragment(tx, caller, id);
+  if (!(await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' }))) throw notFound('This fragment');
   await deleteFragment(tx, id);
   await forgetConflicts(tx, [id]);
   await forgetInRuns(tx, [id]);

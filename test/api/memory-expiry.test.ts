@@ -38,6 +38,28 @@ describe('Memories whose time is over', () => {
   const archived = async () =>
     (await api.call('GET', path('/archive'))).json.entries.map(({ content }: { content: string }) => content);
 
+  it('are read by nobody from then on, before they are swept', async () => {
+    const id = await add('Ada lives in Oslo.', { expires_at: TOMORROW });
+    const other = await add('Ben lives in Rome.', { expires_at: NEXT_YEAR });
+    const earlier = await add('Cleo lives in Lima.', { expires_at: TOMORROW });
+    const kept = await change(earlier, { content: 'Cleo lives in Bonn.', expires_at: NEXT_YEAR });
+    const listed = async () => (await api.call('GET', path())).json.entries.map((entry: { id: string }) => entry.id);
+    const recalled = async () =>
+      (await api.call('POST', path('/query'), { body: { query: 'Who lives in Oslo?' } })).json.entries.map(
+        (entry: { id: string }) => entry.id,
+      );
+    assert.deepEqual([await statusOf(id), (await listed()).includes(id)], [200, true]);
+    assert.equal((await recalled())[0], id);
+    await passTimeOf({ ...api, tenantId: DEFAULT_TENANT_ID }, agent, 48);
+    assert.deepEqual(await Promise.all([id, earlier, other, kept].map(statusOf)), [404, 404, 200, 200]);
+    assert.deepEqual((await listed()).toSorted(), [other, kept].toSorted());
+    assert.equal((await recalled()).includes(id), false);
+    assert.equal((await api.call('GET', path(`/${kept}`))).json.history.length, 1);
+    assert.equal((await api.call('GET', path(`/${id}/uses`))).status, 404);
+    assert.equal((await api.call('PATCH', path(`/${id}`), { body: { importance: 1 } })).status, 404);
+    assert.equal((await api.call('DELETE', path(`/${id}`))).status, 204, 'it is there to be deleted');
+  });
+
   it('go from the archive, too', async () => {
     const short = { memory_type: 'SHORT_TERM', relevance_score: 0 };
     await add('The weather was grey.', { ...short, expires_at: TOMORROW });

@@ -35,9 +35,9 @@ export async function writeRow(
   await writeFragment(tx, { ...row, tenant_id: tenantId, words: wordsIn(row.content) });
 }
 
-/** As it is now. Throws 404. */
+/** As it has just been written. Throws 404. */
 export async function rereadFragment(tx: Tx, caller: Caller, id: string): Promise<FragmentRow> {
-  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId });
+  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' });
   if (!found) throw notFound('The fragment');
   return found.fragment;
 }
@@ -63,13 +63,14 @@ export function earlierVersions({ provenance }: FragmentRow): unknown[] {
   return Array.isArray(known) ? known : [];
 }
 
-/** Whether an agent may see a fragment; whoever is no agent sees all of a workspace. */
+/** Whether an agent may see a fragment, as `VISIBLE` has it: who is denied does not, whoever made it. Whoever is no agent sees all of a workspace. */
 export function maySee(
   { created_by_agent: by, visibility, allowed_agents: allowed, denied_agents: denied }: FragmentRow,
   agentId: string | undefined,
 ): boolean {
-  if (agentId === undefined || by === agentId) return true;
+  if (agentId === undefined) return true;
   if (denied.includes(agentId)) return false;
+  if (by === agentId) return true;
   return visibility === 'private' ? allowed.includes(agentId) : allowed.length === 0 || allowed.includes(agentId);
 }
 

@@ -131,6 +131,17 @@ describe('Memory in a run', () => {
     assert.equal(JSON.stringify(sent(1)).includes('<memory'), false);
   });
 
+  it('has the most important standing instructions alone where they are more than their budget', async () => {
+    agent = await engine.agent({ memory_config: { long_term: { enabled: true, profile_max_tokens: 12 } } });
+    await add('Answer in French, please.', { metadata: { profile: true }, importance: 0.4 });
+    await add('Answer in Latin, please.', { metadata: { profile: true }, importance: 0.9 });
+    const [given] = await retrieved(await ask('What is on the menu?'));
+    assert.deepEqual(
+      given?.entries.filter(({ profile }) => profile).map(({ content }) => content),
+      ['Answer in Latin, please.'],
+    );
+  });
+
   it('is of the scopes that the agent names: its user, its thread, and what it shares with others', async () => {
     const given = async (scopes: ('agent' | 'user' | 'thread' | 'space')[], session?: string) => {
       agent = await engine.agent({ memory_config: { long_term: { enabled: true, scopes } } });
@@ -154,6 +165,23 @@ describe('Memory in a run', () => {
     assert.deepEqual(await given(['space'], 'ada'), [['green', false]]);
     assert.deepEqual(new Set((await given(['agent'])).map(([colour]) => colour)), new Set(['blue', 'red']));
     assert.deepEqual((await given(['thread', 'space'])).length, 1);
+  });
+
+  it('is of no other user, though that user has said it beside what is found', async () => {
+    agent = await engine.agent({ memory_config: { long_term: { enabled: true, top_k: 10, scopes: ['user'] } } });
+    const said = { thread_id: 'of both' };
+    await add('Which colour the bus has is known.', { ...said, metadata: { user_id: 'bob' } });
+    await add('The colour of the train is red.', { ...said, metadata: { user_id: 'ada' } });
+    await add('Nobody ever asks me that.', { ...said, metadata: { user_id: 'bob' } });
+    const { run } = await engine.start(agent, 'What colour has the train?', {
+      config: { session: { user_id: 'ada' } },
+    });
+    await engine.finish(run);
+    const [event] = await retrieved(run);
+    assert.deepEqual(
+      event?.entries.map(({ content }) => content),
+      ['The colour of the train is red.'],
+    );
   });
 
   it('is the same bytes for whoever goes on with the turn, and in a recorded replay', async () => {

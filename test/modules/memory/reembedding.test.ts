@@ -3,11 +3,13 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { updateAgent } from '../../../modules/agents/update-agent.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { embedMemories } from '../../../modules/memory/embed-memories.ts';
+import { keepEmbeddingSettings } from '../../../modules/memory/keep-embedding-settings.ts';
 import { searchSpace } from '../../../modules/memory/search-space.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import type { Database } from '../../../db/database.ts';
+import { noteEmbeddingSettings } from '../../../db/memory-models.ts';
 import { listLostMemoryWork } from '../../../db/memory-work.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
@@ -163,6 +165,29 @@ describe('Processes that embed with different models', () => {
     const [hit] = await search(now);
     assert.deepEqual(await modelsOfFragments(engine, space), ['openai/now']);
     assert.ok((hit?.relevance ?? 0) > 0, 'it is found by its meaning');
+  });
+
+  it('leave fragments alone while a process lives that has made their vectors, though it makes none now', async () => {
+    const [one, other] = [processWith('openai/one'), processWith('openai/other')];
+    const space = await shareWith('Ada lives in Oslo.');
+    const search = (context: Context) =>
+      searchSpace(context, engine.caller, { spaceId: space, text: 'x', limit: 5, minRelevance: 0, agentId: null });
+    await search(one);
+    await endEmbeddingSettings(engine);
+    const kept = keepEmbeddingSettings(one, 20);
+    const isKnown = async () =>
+      (await noteEmbeddingSettings(engine.context.db, other.embeddings.settings, 60_000)).some(
+        ({ model }) => model === 'openai/one',
+      );
+    try {
+      await waitUntil('it says how it embeds', isKnown);
+      await endEmbeddingSettings(engine);
+      await waitUntil('it says so again', isKnown);
+      await search(other);
+      assert.deepEqual(await modelsOfFragments(engine, space), ['openai/one']);
+    } finally {
+      await kept.stop();
+    }
   });
 
   it('find what is to be embedded without reading all entries', async () => {

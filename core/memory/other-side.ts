@@ -1,0 +1,92 @@
+/** Sees to it that the ten best say more than one thing, and both where two are said of one subject. Pure. */
+import type { Candidate, Ranked } from './candidate.ts';
+import { weightOf } from './passage.ts';
+import { asksWhether } from './question.ts';
+import { readSaid } from './said.ts';
+import { RECALL_ORDER } from './weights.ts';
+import { numbersOf } from './words.ts';
+
+const { together, beside, seeds, lookedAt, leastShare } = RECALL_ORDER;
+
+/** Takes the best one by one: what stands beside one that was taken, in its conversation, says much the same, and counts less; `why.beside` is what it has lost. */
+export function countLessBeside<C extends Candidate>(ranked: readonly Ranked<C>[]): Ranked<C>[] {
+  const taken = new Map<string, number>();
+  const worthOf = ({ score, entry }: Ranked<C>) => score * beside ** (taken.get(entry.id) ?? 0);
+  const lowered = (hit: Ranked<C>) => withScore(hit, worthOf(hit), 'beside');
+  const left = [...ranked];
+  const best: Ranked<C>[] = [];
+  while (best.length < together && left.length > 0) {
+    const [hit] = left.splice(placeOfBest(left, worthOf), 1);
+    if (!hit) break;
+    best.push(lowered(hit));
+    const around = new Set(hit.entry.neighbours.map(({ id }) => id));
+    for (const id of around) taken.set(id, (taken.get(id) ?? 0) + 1);
+  }
+  return [...best, ...left.map(lowered).toSorted((a, b) => b.score - a.score)];
+}
+
+/** The first of those that are worth most. Their scores fall, and none is worth more than its score. */
+function placeOfBest<C extends Candidate>(hits: readonly Ranked<C>[], worthOf: (hit: Ranked<C>) => number): number {
+  let [place, most] = [0, -1];
+  for (const [at, hit] of hits.entries()) {
+    if (hit.score <= most) break;
+    const worth = worthOf(hit);
+    if (worth > most) [place, most] = [at, worth];
+  }
+  return place;
+}
+
+/**
+ * The last of the ten is one that speaks against the best ones, where there is any: it has another number, or, where the question asks
+ * whether something is so, it denies what they say or says what they deny. Of those that do it has the most of the question's words. It
+ * takes over the score of the one whose place it takes; `why.other_side` is the difference.
+ */
+export function bringOtherSide<C extends Candidate>(question: string, ranked: readonly Ranked<C>[]): Ranked<C>[] {
+  const last = ranked[together - 1];
+  if (!last) return [...ranked];
+  const isOfDenial = asksWhether(question);
+  const sidesOf = ranked.slice(0, seeds).flatMap((hit) => readSide(hit) ?? []);
+  const most = Math.max(...ranked.slice(0, together).map(({ entry }) => weightOf(entry.words)));
+  const others = ranked.slice(together - 1, together + lookedAt).filter((hit) => {
+    if (most === 0 || weightOf(hit.entry.words) < leastShare * most) return false;
+    const side = readSide(hit);
+    return side !== undefined && sidesOf.some((seed) => speaksAgainst(seed, side, isOfDenial));
+  });
+  const worthOf = ({ entry, score }: Ranked<C>) => weightOf(entry.words) / most + score;
+  const [other] = others.toSorted((a, b) => worthOf(b) - worthOf(a));
+  if (!other || other === last) return [...ranked];
+  const rest = ranked.slice(together - 1).filter((hit) => hit !== other);
+  return [...ranked.slice(0, together - 1), withScore(other, last.score, 'other_side'), ...rest];
+}
+
+interface Side {
+  denies: boolean;
+  numbers: readonly string[];
+}
+
+/** Of a long text its beginning, without code, says what it is about. */
+const BEGINNING_CHARS = 1500;
+const DENIAL = /\b(?:never|no longer|(?:have|has|had|did|do|does|was|were|am|is|are)(?:n['’]t| not))\b/i;
+
+/** Undefined for what an assistant has said: answers repeat what users say. */
+function readSide({ entry: { content, metadata } }: Ranked): Side | undefined {
+  const { role, text } = readSaid(content, metadata);
+  if (role === 'assistant') return undefined;
+  const prose = text.slice(0, BEGINNING_CHARS).replaceAll(/```[\s\S]*?(?:```|$)/g, ' ');
+  return { denies: DENIAL.test(prose), numbers: numbersOf(prose) };
+}
+
+function speaksAgainst(seed: Side, other: Side, isOfDenial: boolean): boolean {
+  if (isOfDenial) return seed.denies !== other.denies;
+  return seed.numbers.length > 0 && other.numbers.some((number) => !seed.numbers.includes(number));
+}
+
+function withScore<C extends Candidate>(hit: Ranked<C>, to: number, reason: 'beside' | 'other_side'): Ranked<C> {
+  const score = round(to);
+  const difference = round(score - hit.score);
+  return difference === 0 ? hit : { ...hit, score, why: { ...hit.why, [reason]: difference } };
+}
+
+function round(value: number): number {
+  return Math.round(value * 10_000) / 10_000;
+}

@@ -8,7 +8,7 @@ import { currentPayload, type EventType } from '../../core/events.ts';
 import { toSessionSeq } from '../../core/session-position.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { preview, previewOf } from './preview.ts';
-import type { SessionFrame, SessionFrameType } from './session-frame.ts';
+import type { SessionFrame } from './session-frame.ts';
 
 /** Events that the view is folded from. */
 export const FOLDED: readonly EventType[] = [

@@ -69,7 +69,8 @@ async function look(session: DriveSession, { ordinal, step }: { ordinal: number;
   const examples = workflowExamplesOf(definition);
   const isShown = examples.some(({ steps }) => steps.some(({ tool }) => tool === SUBMIT_VERDICT.name));
   // The offline model judges nothing, unless a worked example shows it how.
-  if ((models[0] ?? context.models.defaultName()).startsWith('offline/') && !isShown) return UNKNOWN;
+  const isOffline = (models[0] ?? context.models.defaultName()).split('/')[0] === 'offline';
+  if (isOffline && !isShown) return UNKNOWN;
   if (log.pending.events.length > 0) await commit(session);
   const heard: Heard = { away: [] };
   const answer = await askForTool(context, {

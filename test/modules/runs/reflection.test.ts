@@ -168,6 +168,15 @@ describe('An agent whose answers are reflected on', () => {
     await engine.providersBack();
   });
 
+  it('takes its answer unseen where the offline model would have to judge it', async () => {
+    const { log } = await ask(await agentOf({ llm_config: { default_model: 'offline' } }), 'say hello');
+    assert.deepEqual(
+      reflections(log).map(({ meets_criteria, gaps }) => [meets_criteria, gaps]),
+      [[null, []]],
+    );
+    assert.ok(!log.some((event) => event.type === 'model.called' && typeof event.payload.tool_choice === 'object'));
+  });
+
   it('takes its answer unseen where no budget is left for a verdict', async () => {
     script(
       () => ({ ...text('Vienna.'), usage: { input_tokens: 1000, output_tokens: 50 } }),

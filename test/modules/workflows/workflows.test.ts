@@ -49,12 +49,18 @@ function waiting(context: Context): { context: Context; waits: () => number } {
     return sent.finally(() => (open -= 1));
   };
   const withTenant: Context['db']['withTenant'] = (tenantId, work) =>
-    context.db.withTenant(tenantId, (tx) =>
-      work({
+    context.db.withTenant(tenantId, async (tx) => {
+      let isCommitted = false;
+      const done = await work({
         query: (sql, values) => counted(tx.query(sql, values)),
-        last: (sql, values) => counted(tx.last(sql, values)),
-      }),
-    );
+        last: (sql, values) => {
+          isCommitted = true;
+          return counted(tx.last(sql, values));
+        },
+      });
+      if (!isCommitted) waits += 1;
+      return done;
+    });
   return { context: { ...context, db: { ...context.db, withTenant } }, waits: () => waits };
 }
 

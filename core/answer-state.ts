@@ -19,9 +19,18 @@ export interface Misfit {
   message: string;
 }
 
+/** What was found when the turn's last answer was looked at. */
+export interface Reflection {
+  /** Answers of the turn that were looked at. */
+  answers: number;
+  /** The turn ends with this one. */
+  last: boolean;
+}
+
 interface Answering {
   answer: FinalAnswer | null;
   misfit?: Misfit;
+  reflection?: Reflection;
 }
 
 type Checked = Extract<RunEvent, { type: 'answer.validated' | 'answer.rejected' }>;
@@ -37,4 +46,13 @@ export function checkChange<T extends Answering>(
   const { attempt: answers, last, errors } = payload;
   const message = errors.map((error) => error.message).join('; ');
   return { turn: turn && { ...turn, answer: null, misfit: { answers, last, message } }, length: payload.length };
+}
+
+/** The turn, and the length of the conversation, after reflection on an answer. */
+export function reflectionChange<T extends Answering>(
+  turn: T | null,
+  { payload }: Extract<RunEvent, { type: 'reflection.completed' }>,
+): { turn: T | null; length: number } {
+  const { attempt: answers, last, length } = payload;
+  return { turn: turn && { ...turn, ...(!last && { answer: null }), reflection: { answers, last } }, length };
 }

@@ -17,6 +17,8 @@ export interface RunLimits {
   onUnknown?: 'ask' | 'tell_model' | 'fail' | 'retry' | undefined;
   /** Absent where the agent has none. */
   graph?: GraphPlan | undefined;
+  /** Answers are looked at before a turn ends with them. */
+  reflect?: boolean | undefined;
 }
 
 export type Decision =
@@ -45,6 +47,8 @@ export type Decision =
   | { kind: 'await_people'; calls: CallState[] }
   /** What it waited for has come. */
   | { kind: 'resume' }
+  /** A model is asked whether the answer does what was asked for. */
+  | { kind: 'reflect'; ordinal: number }
   | { kind: 'complete_turn'; ordinal: number; stopReason: string; as?: Reading | undefined }
   | { kind: 'fail_turn'; error: { code: string; message: string } };
 
@@ -62,7 +66,8 @@ export function decide(state: RunState, limits: RunLimits): Decision {
   const pending = decideOnCalls(state, limits);
   if (pending) return pending;
   if (state.budget.asked) return { kind: 'await_people', calls: [] };
-  if (state.status !== 'executing') return { kind: 'resume' };
+  const isReflecting = state.status === 'reflecting' && turn.answer !== null;
+  if (state.status !== 'executing' && !isReflecting) return { kind: 'resume' };
   const unknown = state.calls.filter((call) => call.status === 'unknown' && call.asked !== 'settled');
   if (unknown.length > 0 && limits.onUnknown === 'fail') return outcomeUnknown(unknown);
   if (isLost(state)) return lost(state);
@@ -73,10 +78,22 @@ export function decide(state: RunState, limits: RunLimits): Decision {
   const isAnswered = turn.answer && (turn.maxStepsReached || !state.graph?.open);
   if (graph && !isAnswered) return decideInGraph(state, { ...limits, graph });
   if (turn.answer) {
+    if (isToReflect(state, limits)) return { kind: 'reflect', ordinal: turn.answer.ordinal };
     const stopReason = turn.maxStepsReached ? 'max_steps' : turn.answer.stopReason;
     return { kind: 'complete_turn', ordinal: turn.answer.ordinal, stopReason, as: turn.answer.as };
   }
   return nextModelCall(state, limits);
+}
+
+/**
+ * Whether the answer is looked at before the turn ends with it: once, if a model gave it, and if there are steps and time left in
+ * which it could do better.
+ */
+function isToReflect({ turn, graph }: RunState, limits: RunLimits): boolean {
+  if (!limits.reflect || !turn?.answer || turn.reflection?.last) return false;
+  if (turn.maxStepsReached || turn.answer.stopReason === 'refusal' || turn.drivenMs > limits.turnTimeoutMs)
+    return false;
+  return !limits.graph || limits.graph.types[graph?.node ?? ''] === 'llm';
 }
 
 function decideInGraph(state: RunState, limits: RunLimits & { graph: GraphPlan }): Decision {

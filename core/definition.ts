@@ -155,7 +155,10 @@ const executionConfig = z.strictObject({
     .max(LIMITS.waitSeconds)
     .optional()
     .describe('How long a run waits for a model provider that is away, a day where absent.'),
-  reflect: z.literal(false).optional(),
+  reflect: z
+    .boolean()
+    .optional()
+    .describe('Whether a model is asked if each answer does what was asked for, before the turn ends with it.'),
 });
 
 const capability = z.strictObject({

@@ -238,6 +238,8 @@ export const LIMITS = {
   graphNodes: 100,
   graphEdges: 500,
   nodeVisitsPerStep: 4,
+  /** How often an answer of a turn goes back to the model for the gaps that reflection has found (execution_config.reflect). */
+  reflectionsPerTurn: 2,
   /** What a filled-in template may come to, and the channels of `custom` together, in characters. */
   renderedChars: 200_000,
   customChars: 65_536,

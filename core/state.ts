@@ -2,7 +2,7 @@
 import type { Calibration } from './calibration.ts';
 import { carriedAfter, estimateOf } from './carried.ts';
 import { approvalChange } from './approval-state.ts';
-import { checkChange, type FinalAnswer, type Misfit } from './answer-state.ts';
+import { checkChange, reflectionChange, type FinalAnswer, type Misfit, type Reflection } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { answered, foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
 import type { Compaction } from './compaction.ts';
@@ -11,7 +11,7 @@ import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { taintBySteering, taintedBy, taintOfAnswer, taintOfStart } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import { completedNode, enteredNode } from './graph/graph-state.ts';
-import type { GraphState } from './graph/position.ts';
+import { goTo, type GraphState } from './graph/position.ts';
 import type { KeptSignal, Wait } from './waits.ts';
 import { interrupted, queueChange, type QueuedMessage } from './message-queue.ts';
 import { modelTrouble, noLongerDeferred, type Deferral, type ModelCallState } from './model-call-state.ts';
@@ -36,6 +36,8 @@ export interface TurnState {
   answer: FinalAnswer | null;
   /** The last answer does not fit what the turn demands: the model is told, or has had its chances. */
   misfit?: Misfit;
+  /** Its last answer was looked at: it lacks something, or the turn ends with it. */
+  reflection?: Reflection;
   /** The last message of the model in this turn: it is shown if the turn has to stop. */
   lastOrdinal: number | null;
   /** The event with what the turn was given of its agent's memory. */
@@ -173,6 +175,8 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
     case 'answer.validated':
     case 'answer.rejected':
       return checkChange(state, event);
+    case 'reflection.completed':
+      return reflectOn(state, event);
     case 'context.compacted':
     case 'context.transformed':
       return contextChange(event);
@@ -277,6 +281,13 @@ function completeNode(state: RunState, event: Extract<RunEvent, { type: 'node.co
     length,
     ...(custom && { custom: { ...state.custom, ...custom }, customAt: event.seq }),
   };
+}
+
+/** A graph goes on at the node whose model is to fill the gaps. */
+function reflectOn(state: RunState, event: Extract<RunEvent, { type: 'reflection.completed' }>): Partial<RunState> {
+  const { graph } = state;
+  const again = graph && !event.payload.last && { graph: goTo(graph, { node: graph.node, from: graph.from }, false) };
+  return { ...reflectionChange(state.turn, event), ...again };
 }
 
 function answerAt({ turn }: RunState, ordinal: number): TurnState['answer'] {

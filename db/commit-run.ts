@@ -271,3 +271,12 @@ export async function commitRunIn(tx: Tx, change: RunChange): Promise<CommitResu
     ]),
   );
 }
+
+/**
+ * The same where nothing may be refused: that is an error, which takes the transaction back even where it is committed along
+ * with this change, its last statement (`tx.last`).
+ */
+export async function mustCommitRun(tx: Tx, change: RunChange, how: 'query' | 'last'): Promise<Committed> {
+  const text = 'select must_commit_run($1::jsonb) as result';
+  return resultOf(await tx[how]<{ result: Committed }>(text, [JSON.stringify(toRequest(change))]));
+}

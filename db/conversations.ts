@@ -73,7 +73,7 @@ const lengthBefore = (position: string) => `(select case
     when e.type = 'model.responded' then (e.payload->>'ordinal')::int + case when (e.payload->>'tool_calls')::int > 0 then 2 else 1 end
     else (e.payload->>'length')::int end as length
   from run_events e where e.run_id = u.run_id and e.seq < ${position}
-    and e.type in ('model.called', 'model.responded', 'message.dequeued', 'answer.rejected', 'workflow.concluded', 'node.entered', 'node.completed')
+    and e.type in ('model.called', 'model.responded', 'message.dequeued', 'answer.rejected', 'reflection.completed', 'workflow.concluded', 'node.entered', 'node.completed')
     and e.payload->'tool' is null and (e.type <> 'message.dequeued' or e.payload ? 'length') order by e.seq desc limit 1)`;
 
 /** Where the messages of turns begin and end in the conversations of their runs; a turn that no model has read has none. */

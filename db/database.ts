@@ -6,6 +6,8 @@ export { hasMovedOn, isDatabaseAway } from './database-errors.ts';
 /** One transaction. `values` are sent apart from the text (`$1`, `$2`, …). */
 export interface Tx {
   query<R extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<R[]>;
+  /** The last statement: the transaction is committed along with it, in one round trip, and nothing after it takes that back. */
+  last<R extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<R[]>;
 }
 
 /** A statement that each connection prepares once, under its name. One name, one text. */

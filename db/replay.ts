@@ -138,6 +138,20 @@ export async function listCompactions(
   return { compactions, context: first?.context ?? undefined };
 }
 
+/** What was found when an answer of a run was looked at, in its step. */
+export interface RecordedReflection {
+  step: number;
+  payload: Extract<NewEvent, { type: 'reflection.completed' }>['payload'];
+}
+
+/** What a run's log has of reflection, in order. */
+export function listReflections(tx: Tx, runId: string): Promise<RecordedReflection[]> {
+  return tx.query<RecordedReflection>(
+    `select step, payload from run_events where run_id = $1 and type = 'reflection.completed' order by seq`,
+    [runId],
+  );
+}
+
 /** What a run's log said, before an event of it, of what is sent of its conversation. */
 export async function findContextAt(
   tx: Tx,

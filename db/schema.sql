@@ -1470,6 +1470,7 @@ function leave_probes(run uuid) returns void executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
+function must_commit_run(c jsonb) returns jsonb executable by public
 function name_failed_agent() returns trigger executable by public
 function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function partition_bounds(parent text) returns TABLE(first_day date, end_day date) executable by public

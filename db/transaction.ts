@@ -23,6 +23,7 @@ export async function runTransaction<T>(
 ): Promise<T> {
   return withConnection(knex, async (connection) => {
     const state = { open: true, firstError: undefined as unknown };
+    let ended: Promise<void> | undefined;
     const send = (text: string, values?: readonly unknown[]): Promise<QueryResult> => {
       const sent = sendStatement(knex, connection, { text, ...(values && { values }) });
       sent.catch((error: unknown) => {
@@ -33,18 +34,36 @@ export async function runTransaction<T>(
     const sendHeld = holdWrites(connection);
     void send('begin');
     if (tenantId !== undefined) void send(SET_TENANT, [tenantId]);
+    const commit = async (): Promise<void> => {
+      state.open = false;
+      const { command } = await send('commit');
+      if (command !== 'COMMIT') throw state.firstError ?? new Error('The database rolled the transaction back.');
+    };
+    const expectOpen = () => {
+      if (!state.open) throw new Error('The transaction has ended: a query came after its work was done.');
+    };
     const tx: Tx = {
       async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
-        if (!state.open) throw new Error('The transaction has ended: a query came after its work was done.');
+        expectOpen();
         const result: QueryResult = await send(text, values);
         return result.rows;
+      },
+      async last<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
+        expectOpen();
+        const sendBoth = holdWrites(connection);
+        const sent = send(text, values);
+        ended = commit();
+        sendBoth();
+        const failed = (error: unknown) => {
+          throw state.firstError ?? error;
+        };
+        const [{ rows }] = await Promise.all([sent, ended]).catch(failed);
+        return rows as R[];
       },
     };
     try {
       const value = await startHeld(() => work(tx), sendHeld);
-      state.open = false;
-      const { command } = await send('commit');
-      if (command !== 'COMMIT') throw state.firstError ?? new Error('The database rolled the transaction back.');
+      await (ended ?? commit());
       return value;
     } catch (error) {
       state.open = false;
@@ -71,23 +90,22 @@ function startHeld<T>(work: () => Promise<T>, sendHeld: () => void): Promise<T> 
 export async function runOne<T>(knex: Knex, tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T> {
   return withConnection(knex, (connection) => {
     let isOver = false;
-    return work({
-      async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
-        if (isOver) throw new Error('The transaction has ended: it was of one statement.');
-        isOver = true;
-        const sendHeld = holdWrites(connection);
-        const sent = [
-          sendStatement(knex, connection, { text: 'begin' }),
-          sendStatement(knex, connection, { text: SET_TENANT, values: [tenantId] }),
-          sendStatement<R>(knex, connection, { text, ...(values && { values }) }),
-          sendStatement(knex, connection, { text: 'commit' }),
-        ] as const;
-        sendHeld();
-        // All of them, before somebody else has the connection.
-        const failed = (await Promise.allSettled(sent)).find(({ status }) => status === 'rejected');
-        if (failed?.status === 'rejected') throw failed.reason;
-        return (await sent[2]).rows;
-      },
-    });
+    const query = async <R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> => {
+      if (isOver) throw new Error('The transaction has ended: it was of one statement.');
+      isOver = true;
+      const sendHeld = holdWrites(connection);
+      const sent = [
+        sendStatement(knex, connection, { text: 'begin' }),
+        sendStatement(knex, connection, { text: SET_TENANT, values: [tenantId] }),
+        sendStatement<R>(knex, connection, { text, ...(values && { values }) }),
+        sendStatement(knex, connection, { text: 'commit' }),
+      ] as const;
+      sendHeld();
+      // All of them, before somebody else has the connection.
+      const failed = (await Promise.allSettled(sent)).find(({ status }) => status === 'rejected');
+      if (failed?.status === 'rejected') throw failed.reason;
+      return (await sent[2]).rows;
+    };
+    return work({ query, last: query });
   });
 }

@@ -8,42 +8,7 @@ import { currentPayload, type EventType } from '../../core/events.ts';
 import { toSessionSeq } from '../../core/session-position.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { preview, previewOf } from './preview.ts';
-
-export interface SessionFrame {
-  type: SessionFrameType;
-  session_id: string;
-  plan_id?: string;
-  /** Of `plan_proposed`. */
-  auto_executing?: boolean;
-  payload: Record<string, unknown>;
-  timestamp: string;
-  /** Absent for what is not in the log. */
-  seq?: number;
-}
-
-export type SessionFrameType =
-  | 'session_created'
-  | 'session_resumed'
-  | 'planning_started'
-  | 'plan_proposed'
-  | 'plan_approved'
-  | 'plan_rejected'
-  | 'plan_refined'
-  | 'execution_started'
-  | 'tool_call_started'
-  | 'tool_call_completed'
-  | 'tool_call_failed'
-  | 'thinking'
-  | 'answer_ready'
-  | 'completed'
-  | 'completed_with_errors'
-  | 'waiting_for_approval'
-  | 'message_queued'
-  | 'interrupted'
-  | 'error'
-  | 'authorization_denied'
-  | 'message_delta'
-  | 'resumed';
+import type { SessionFrame } from './session-frame.ts';
 
 /** Events that the view is folded from. */
 export const FOLDED: readonly EventType[] = [
@@ -57,6 +22,7 @@ export const FOLDED: readonly EventType[] = [
   'message.queued',
   'model.called',
   'model.responded',
+  'reflection.completed',
   'node.completed',
   'run.max_steps_reached',
   'tool.requested',
@@ -90,8 +56,10 @@ export interface TurnView {
   answer: string;
   /** That of a graph's node, until it is known whether the turn ends with it. */
   untold: string;
-  /** A node of the graph has ended, and another follows. */
+  /** A node of the graph has ended, and another follows; or the answer lacked something, and another one does. */
   isBetween: boolean;
+  /** A model looks at the answer: it is not known yet whether the turn ends with it. */
+  isReflecting: boolean;
 }
 
 /** The view before the first event of a run. */
@@ -106,6 +74,7 @@ export function beforeTurns(): TurnView {
     answer: '',
     untold: '',
     isBetween: false,
+    isReflecting: false,
   };
 }
 
@@ -190,8 +159,15 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
     case 'tool.resolved':
       if (payload['outcome'] === 'succeeded') turn.failed.delete(id);
       return;
+    case 'model.called':
+      turn.isReflecting = isVerdict(payload);
+      return;
+    case 'reflection.completed':
+      turn.isBetween = payload['last'] !== true;
+      return;
     case 'model.responded':
       if (payload['tool'] !== undefined) return;
+      turn.isBetween = false;
       turn.answer = textOf(event.content ?? []);
       turn.untold = payload['tool_calls'] === 0 ? turn.answer : '';
       return;
@@ -305,12 +281,22 @@ function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown |
   }
 }
 
+function isVerdict(payload: Payload): boolean {
+  const choice = payload['tool_choice'];
+  return typeof choice === 'object' && choice !== null && 'tool' in choice && choice.tool === 'submit_verdict';
+}
+
+function answerReady(turn: TurnView, event: LoggedEvent): Shown {
+  return { type: 'answer_ready', payload: { answer: turn.answer, ...figures(turn, event) } };
+}
+
 function showEnd(turn: TurnView, event: LoggedEvent, payload: Payload): Shown | null {
   switch (event.type) {
     case 'run.status_changed':
-      return payload['to'] === 'reflecting' && !turn.isBetween
-        ? { type: 'answer_ready', payload: { answer: turn.answer, ...figures(turn, event) } }
-        : null;
+      return payload['to'] === 'reflecting' && !turn.isBetween && !turn.isReflecting ? answerReady(turn, event) : null;
+    case 'reflection.completed':
+      if (payload['last'] !== true) return { type: 'thinking', payload: { content: turn.answer } };
+      return turn.isReflecting ? answerReady(turn, event) : null;
     case 'turn.completed': {
       const isWhole = turn.failed.size === 0 && !turn.batchHasFailed;
       const told = { stop_reason: payload['stop_reason'], ...figures(turn, event) };

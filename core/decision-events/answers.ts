@@ -1,8 +1,9 @@
-/** Events of the check of an answer, which follow `recordAnswer`. */
+/** Events of the checks of an answer, which follow `recordAnswer`. */
 import type { FieldError } from '../errors.ts';
 import type { NewEvent } from '../events.ts';
 import type { Reading } from '../output-format.ts';
 import type { RunState } from '../state.ts';
+import { changeStatus } from './turns.ts';
 
 interface Checked {
   step: number;
@@ -22,6 +23,26 @@ export function rejectAnswer(
 ): NewEvent {
   const payload = { ...checked, attempt: attemptOf(state) };
   return { type: 'answer.rejected', actor: 'system', turn_id: state.turn?.id, step, payload };
+}
+
+/** A model has looked at an answer. One that lacks something sends the run back to planning. `length`: as above. */
+export function completeReflection(
+  state: RunState,
+  { step, ...found }: Checked & Pick<ReflectionPayload, 'meets_criteria' | 'gaps' | 'last' | 'length'>,
+): NewEvent[] {
+  const attempt = reflectionsOf(state) + 1;
+  const by = { actor: 'system' as const, turn_id: state.turn?.id, step };
+  const completed: NewEvent = { ...by, type: 'reflection.completed', payload: { ...found, attempt } };
+  if (found.last) return [completed];
+  const begun = state.status === 'reflecting' ? [] : (['reflecting'] as const);
+  return [completed, ...changeStatus(state, ...begun, 'planning', 'executing')];
+}
+
+type ReflectionPayload = Extract<NewEvent, { type: 'reflection.completed' }>['payload'];
+
+/** The answers of the turn that were looked at so far. */
+export function reflectionsOf({ turn }: RunState): number {
+  return turn?.reflection?.answers ?? 0;
 }
 
 /** The number of an answer of the turn that is being checked, from 1. */

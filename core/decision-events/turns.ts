@@ -80,9 +80,10 @@ export function completeTurn(
   const by = { actor: 'worker' as const, turn_id: state.turn?.id };
   const { stopReason: stop_reason, ordinal, as: structured } = end;
   const tainted = state.turn?.untrusted && { untrusted: true as const };
+  const reflecting = state.status === 'reflecting' ? [] : (['reflecting'] as const);
   const completed: NewEvent = { ...by, type: 'run.completed', payload: { stop_reason, output_ordinal: ordinal } };
   return [
-    ...changeStatus(state, 'reflecting', state.keepOpen ? 'awaiting_human' : 'completed'),
+    ...changeStatus(state, ...reflecting, state.keepOpen ? 'awaiting_human' : 'completed'),
     ...(state.keepOpen ? [] : [completed]),
     {
       ...by,

@@ -19,4 +19,17 @@ export const CHECK_EVENTS = {
     last: z.boolean(),
     length: count,
   }),
+  /**
+   * A model has looked at an answer, and at what was asked for; `meets_criteria` is null where none could say. `last`: the turn ends with
+   * it all the same. Else the model is told of the gaps, by a message after which the conversation has `length`.
+   */
+  'reflection.completed': defineEvent(1, {
+    ordinal: count,
+    /** Answers of the turn that were looked at, this one included. */
+    attempt: z.int().min(1),
+    meets_criteria: z.boolean().nullable(),
+    gaps: z.array(z.string()),
+    last: z.boolean(),
+    length: count,
+  }),
 } as const;

@@ -107,6 +107,7 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     case 'node.entered':
       return { set: { length: event.payload.length }, add: { steps: stepsOf(event) } };
     case 'answer.rejected':
+    case 'reflection.completed':
     case 'node.completed':
     case 'workflow.concluded':
       return { set: { length: event.payload.length } };

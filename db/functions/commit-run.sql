@@ -259,3 +259,14 @@ begin
   end if;
   return answer;
 end $$;
+
+-- The same where nothing may be refused: an error takes back the transaction that it is the last statement of.
+create or replace function must_commit_run(c jsonb) returns jsonb language plpgsql as $$
+declare
+  answer jsonb := commit_run(c);
+begin
+  if not (answer->>'ok')::boolean then
+    raise exception 'the commit of run % was refused: %', c->>'run_id', answer->>'why';
+  end if;
+  return answer;
+end $$;

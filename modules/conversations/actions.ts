@@ -77,6 +77,10 @@ export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Ac
       return [contextCut(payload)];
     case 'context.compacted':
       return [compacted(payload)];
+    case 'reflection.completed': {
+      const isFailed = payload['meets_criteria'] === false;
+      return [{ type: isFailed ? 'final_answer_validation_failed' : 'final_answer_validation', data: payload }];
+    }
     case 'message.dequeued':
       return payload['as'] === 'steer' ? [steered(payload)] : [];
     case 'tool.succeeded':

@@ -4,7 +4,7 @@ import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import { commitRunIn, type CallChange, type NewWait, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import { mustCommitRun, type CallChange, type NewWait, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { RunLogContext } from './context.ts';
@@ -37,24 +37,31 @@ export interface AppendedChange {
   continuation?: OutboxRow | undefined;
   messages?: NonNullable<RunChange['messages']>;
   dormant?: true;
+  /** What else the transaction writes, on its way already. */
+  along?: Promise<unknown>;
 }
 
 /** Locks the run, lets `act` say what happens, and commits it in the same transaction. Does not send: see `announceAppended`. */
 export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string }, act: Act): Promise<Appended | null> {
-  return appendLocked(tx, await lockRun(tx, ref.runId), act);
+  return appendLocked(tx, await lockRun(tx, ref.runId), { act, how: 'query' });
 }
 
-async function appendLocked(tx: Tx, run: RunRow | undefined, act: Act): Promise<Appended | null> {
+/** `how`: whether the transaction is committed along with the change. */
+async function appendLocked(
+  tx: Tx,
+  run: RunRow | undefined,
+  { act, how }: { act: Act; how: 'query' | 'last' },
+): Promise<Appended | null> {
   if (!run) throw notFound('The run');
   const wanted = await act(run, tx);
   // What is told of a run that is erased comes too late, and is dropped; the ledger still says how a call has ended.
   if (!wanted || (run.erased_at && wanted.events.length > 0)) return null;
   const change = run.erased_at && wanted.calls ? { ...wanted, calls: wanted.calls.map(withoutContent) } : wanted;
-  const { events, ...rest } = change;
+  const { events, along, ...rest } = change;
   const jobs = [...(change.outbox ?? []), ...joinJobs(run, events), ...cancelJobs(run, change.calls ?? [])];
   const toSend = jobs.length > 0 && { outbox: jobs };
-  const result = await commitRunIn(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest, ...toSend });
-  if (!result.ok) throw new Error(`an append to run ${run.id} was refused: ${result.why}`);
+  const committed = mustCommitRun(tx, { ...toRunChange(run, events.map(checkEvent)), ...rest, ...toSend }, how);
+  const [result] = await Promise.all([committed, along]);
   const outbox = [...jobs, ...(result.continued && change.continuation ? [change.continuation] : [])];
   return { seq: result.seq, fence: result.fence, run, events, outbox };
 }
@@ -87,7 +94,7 @@ export async function appendRead<T>(
 ): Promise<Appended | null> {
   const appended = await context.db.withTenant(ref.tenantId, async (tx) => {
     const [run, found] = await Promise.all([lockRun(tx, ref.runId), read(tx)]);
-    return appendLocked(tx, run, (locked) => act(locked, tx, found));
+    return appendLocked(tx, run, { act: (locked) => act(locked, tx, found), how: 'last' });
   });
   if (appended) {
     reportEvents(context, { ...ref, agentId: appended.run.agent_id }, appended.events);

@@ -17,7 +17,7 @@ import type { Tx } from '../../db/database.ts';
 import { findCarried, findCompaction } from '../../db/replay.ts';
 import { findRunRow, lastUnerasedRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import { commitRunIn, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import { mustCommitRun, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { Carried } from '../../core/carried.ts';
 import type { Context } from '../governance/context.ts';
 import type { Governance } from '../governance/governance.ts';
@@ -168,9 +168,7 @@ function prepare(
   const made = newRun(request, { ...start, limits }, place);
   const change = changeOf(made);
   const write = async (tx: Tx) => {
-    const result = await commitRunIn(tx, change);
-    if (!result.ok) throw new Error(`run ${made.run.id} could not be created: ${result.why}`);
-    return announcement(change, result);
+    return announcement(change, await mustCommitRun(tx, change, 'query'));
   };
   return { body: made.body, write };
 }

@@ -26,7 +26,8 @@ import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
 import { askAbout, denyCalls } from '../approvals/ask-about.ts';
-import { makeModelCall } from './driver/call-model.ts';
+import { makeModelCall, orLater } from './driver/call-model.ts';
+import { reflect } from './driver/reflect.ts';
 import { commit, isPark } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
@@ -201,7 +202,9 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
     case 'call_model':
       appendEvent(log, ...completeCallBatch(log.state));
       takeMessages(session);
-      return callModel(session, decision);
+      return askModel(session, () => makeModelCall(session, decision));
+    case 'reflect':
+      return askModel(session, () => orLater(session, () => reflect(session, decision)));
     case 'enter_node':
       return inGraph(session, () => enter(session, decision.next));
     case 'complete_node':
@@ -302,12 +305,13 @@ async function inGraph(session: DriveSession, act: () => Promise<void>): Promise
   }
 }
 
-async function callModel(
+/** Asks a model, or puts the run off; a call that cannot be made fails the turn. */
+async function askModel(
   session: DriveSession,
-  call: Extract<Decision, { kind: 'call_model' }>,
+  ask: () => ReturnType<typeof makeModelCall>,
 ): Promise<DriveEnd | undefined> {
   try {
-    const later = await makeModelCall(session, call);
+    const later = await ask();
     if (!later) return undefined;
     if (!(await commit(session, later))) return undefined;
     return isPark(later) ? 'dormant' : 'handed_over';
@@ -339,7 +343,7 @@ function fail(session: DriveSession, error: { code: string; message: string }, o
 
 /** Before a turn or a model call, and never between the user's message and the event that counts it. */
 function mayYield(session: DriveSession, { kind }: Decision): boolean {
-  const isBetween = kind === 'call_model' || kind === 'enter_node';
+  const isBetween = kind === 'call_model' || kind === 'enter_node' || kind === 'reflect';
   return kind === 'begin_turn' || (isBetween && session.log.pending.messages.length === 0);
 }
 

@@ -105,6 +105,7 @@ export const TOLD_FIELDS: { readonly [T in EventType]?: readonly (Field<T> | `${
   'context.transformed': ['reason', 'first_kept_ordinal', 'dropped_messages', 'dropped_tokens', 'budget_tokens'],
   'answer.validated': ['ordinal', 'attempt', 'as'],
   'answer.rejected': ['ordinal', 'attempt', 'last'],
+  'reflection.completed': ['ordinal', 'attempt', 'meets_criteria', 'last'],
   'intent.rejected': ['tool_call_id', 'code', 'attempt'],
   'policy.decided': ['tool_call_id', 'decision', 'stage', ...POLICY],
   // Only a tool that is registered comes so far.

@@ -71,7 +71,7 @@ export async function lookAtWorkflow(
       };
       const change = await look(step);
       isEnded = isTerminal(statusAfter(run.status, change?.events ?? []));
-      return change;
+      return change && { ...change, ...(step.writing && { along: step.writing }) };
     },
   });
   if (!isWorkflow) return 'no workflow';

@@ -76,7 +76,6 @@ describe('agents over HTTP', () => {
   for (const [path, fields] of Object.entries({
     'guardrail_config.input_rails': { guardrail_config: { input_rails: [{ type: 'pii' }] } },
     'tool_bindings.0': { tool_bindings: [{ rate_limit: 1 }] },
-    'execution_config.reflect': { execution_config: { reflect: true } },
   })) {
     it(`asking for ${path} are 400: nothing would come of it, and silence would pretend otherwise`, async () => {
       const { status, json } = await api.call('POST', '/v1/agents', { body: { name: 'x', ...fields } });

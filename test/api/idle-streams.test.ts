@@ -182,6 +182,7 @@ describe('Streams in which nothing happens', function () {
 /** The same database; on whose behalf each statement is made is noted. */
 function noting(db: Database, statements: string[]): Database {
   const note = (tx: Tx, by: string): Tx => ({
+    last: (text, values) => tx.last(text, values),
     query(text, values) {
       statements.push(by);
       return tx.query(text, values);

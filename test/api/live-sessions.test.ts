@@ -34,6 +34,7 @@ describe('A session that is read again and again', function () {
     platform = await openTestPlatform(undefined, { workers: true });
     const { db } = platform.context;
     const noting = (tx: Tx): Tx => ({
+      last: (text, values) => tx.last(text, values),
       query(text, values) {
         if (text.includes('from sessions')) statements.push(text);
         return tx.query(text, values);

@@ -46,6 +46,7 @@ describe('the stream of a session', function () {
   let model: FakeServer;
   let tools: LocalServer;
   let first: AnthropicReply;
+  const verdicts: AnthropicReply[] = [];
   let answer: string;
   let agent: string;
   let env: Record<string, string>;
@@ -128,7 +129,8 @@ describe('the stream of a session', function () {
     });
 
   before(async () => {
-    model = await startFakeAnthropic(({ messages }) => {
+    model = await startFakeAnthropic(({ messages, tools: offered }) => {
+      if (offered?.[0]?.name === 'submit_verdict') return verdicts.shift() ?? say('none');
       // Results of a turn that was stopped come with the next message; a message that goes with a decision comes with results.
       const content = messages.at(-1)?.content ?? [];
       const isAsked = JSON.stringify(content).includes('"Buy"');
@@ -298,6 +300,27 @@ describe('the stream of a session', function () {
       assert.deepEqual(watcher.frames.slice(1), all.slice(at + 1));
       watcher.socket.terminate();
     }
+  });
+
+  it('shows an answer as ready once reflection has nothing against it, and as a thought what lacked something', async () => {
+    const execution_config = { reflect: true };
+    const body = { name: 'reflecting', execution_config };
+    const reflecting = (await call('POST', '/v1/agents', body)).json.id;
+    const verdict = (meets_criteria: boolean, ...gaps: string[]) =>
+      use({ name: 'submit_verdict', input: { meets_criteria, gaps } });
+    verdicts.push(verdict(false, 'the price'), verdict(true));
+    first = say('Ore.');
+    const session = await chat('What, and for how much?', { agent_id: reflecting });
+    const frames = await readAll(session, 'completed');
+    assert.deepEqual(
+      frames.slice(1).map(({ type, payload }) => [type, payload.content ?? payload.answer]),
+      [
+        ['planning_started', undefined],
+        ['thinking', 'Ore.'],
+        ['answer_ready', 'Ore.'],
+        ['completed', undefined],
+      ],
+    );
   });
 
   it('notices the next run of a session', async () => {

@@ -18,6 +18,7 @@ const limits = fc
     turnTimeoutMs: fc.integer({ min: 50, max: 2000 }),
     onUnknown: fc.constantFrom('ask' as const, 'tell_model' as const, 'fail' as const, 'retry' as const),
     types: graphs,
+    reflect: fc.boolean(),
   })
   .map(({ types, ...own }): RunLimits => {
     const named = types?.map((type, index) => ({ name: `n${index}`, type, config: {} }));

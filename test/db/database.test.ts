@@ -168,6 +168,33 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       ]);
     });
 
+    it('commits along with the last statement, unless one before it has failed, and refuses more', async () => {
+      const [tenant, id] = [newId(), 421];
+      const insert = 'insert into notes values ($1, $2) returning id';
+      const ended = await database.withTenant(tenant, async (tx) => {
+        const before = tx.query(insert, [id, tenant]);
+        const rows = await tx.last(insert, [id + 1, tenant]);
+        return { rows, before: await before, tx };
+      });
+      assert.deepEqual([ended.before, ended.rows], [[{ id }], [{ id: id + 1 }]]);
+      await assert.rejects(ended.tx.query('select 1'), /has ended/);
+      await assert.rejects(ended.tx.last('select 1'), /has ended/);
+      const afterFailure = (isCaught: boolean) =>
+        database.withTenant(tenant, async (tx) => {
+          tx.query('select * from nowhere').catch(() => undefined);
+          const last = tx.last(insert, [id + 2, tenant]);
+          await (isCaught ? last.catch(() => undefined) : last);
+        });
+      await assert.rejects(afterFailure(false), /nowhere/);
+      await assert.rejects(afterFailure(true), /nowhere/);
+      const failing = database.withTenant(tenant, async (tx) => {
+        await tx.query(insert, [id + 3, tenant]);
+        return tx.last(insert, [id, tenant]);
+      });
+      await assert.rejects(failing, /duplicate key/);
+      assert.deepEqual(await idsOf(tenant), [id, id + 1]);
+    });
+
     it('rolls back when the work itself throws', async () => {
       const tenant = newId();
       const work = database.withTenant(tenant, async (tx) => {

@@ -68,6 +68,7 @@ describe('the last messages of a session', () => {
     const plans: Plan[] = [];
     await testDatabase.database.withTenant(tenant, async (tx) => {
       const explaining: Tx = {
+        last: (text, values) => tx.last(text, values),
         async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
           const [row] = await tx.query<{ 'QUERY PLAN': [{ Plan: Plan }] }>(
             `explain (analyze, format json) ${text}`,

@@ -98,6 +98,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     const plans: string[] = [];
     await testDatabase.database.withTenant(tenant, async (tx) => {
       const explaining: Tx = {
+        last: (text, values) => tx.last(text, values),
         async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
           const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
           plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));

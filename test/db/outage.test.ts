@@ -80,6 +80,7 @@ function onPostgres(): void {
     };
     assert.equal(await trips(one), 1);
     assert.equal(await trips(() => database.withTenant(newId(), (tx) => tx.query('select 1'))), 2);
+    assert.equal(await trips(() => database.withTenant(newId(), (tx) => tx.last('select 1'))), 1);
   });
 
   it('opens as many connections as it may and no more', async () => {

@@ -67,9 +67,9 @@ function answerFile(
   return true;
 }
 
-const OWN_TOOLS = ['submit_summary', 'submit_title'];
+const OWN_TOOLS = ['submit_summary', 'submit_title', 'submit_verdict'];
 
-/** Whether Drover asks for something of its own, a summary or a title, by forcing its tool. */
+/** Whether Drover asks for something of its own, a summary, a title or a verdict, by forcing its tool. */
 export const isOwnRequest = ({ tools }: AnthropicRequest) => OWN_TOOLS.includes(tools?.[0]?.name ?? '');
 
 /** What conversations have asked the model, without what Drover has asked for itself. */

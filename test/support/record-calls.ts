@@ -57,15 +57,18 @@ async function keepCommitted<T>(
   transaction: (record: (tx: Tx) => Tx) => Promise<T>,
 ): Promise<T> {
   const done: RecordedCall[] = [];
-  const record = (tx: Tx): Tx => ({
-    async query<R extends object>(text: string, values: readonly unknown[] = []) {
-      const rows = await tx.query<R>(text, values);
-      const entry = { ...sent, text, values: toRecord(values) };
-      if (CALL.test(text)) done.push({ ...entry, answer: normalise(rows) as unknown[] });
-      else if (WRITE.test(text)) done.push(entry);
-      return rows;
-    },
-  });
+  const record = (tx: Tx): Tx => {
+    const recording =
+      (how: 'query' | 'last') =>
+      async <R extends object>(text: string, values: readonly unknown[] = []) => {
+        const rows = await tx[how]<R>(text, values);
+        const entry = { ...sent, text, values: toRecord(values) };
+        if (CALL.test(text)) done.push({ ...entry, answer: normalise(rows) as unknown[] });
+        else if (WRITE.test(text)) done.push(entry);
+        return rows;
+      };
+    return { query: recording('query'), last: recording('last') };
+  };
   const result = await transaction(record);
   recorded.push(...done);
   return result;

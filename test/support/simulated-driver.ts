@@ -5,11 +5,18 @@
  */
 import assert from 'node:assert/strict';
 import { decide, type Decision, type RunLimits } from '../../core/decide.ts';
-import { attemptOf, rejectAnswer, validateAnswer } from '../../core/decision-events/answers.ts';
+import {
+  attemptOf,
+  completeReflection,
+  reflectionsOf,
+  rejectAnswer,
+  validateAnswer,
+} from '../../core/decision-events/answers.ts';
 import { askAboutCalls, closeQuestions } from '../../core/decision-events/approvals.ts';
 import { endAsCancelled, endAsCompleted, interruptTurn } from '../../core/decision-events/endings.ts';
 import {
   announceModelCall,
+  announceOwnCall,
   deferModelCall,
   reachStepLimit,
   recordAnswer,
@@ -107,6 +114,8 @@ function outcomeOf(simulation: Simulation, decision: Decision): void {
   switch (decision.kind) {
     case 'dormant':
       return somebodyActs(simulation);
+    case 'reflect':
+      return reflect(simulation, decision.ordinal);
     case 'begin_turn':
       if (limits.graph && state.status === 'created') return emit(simulation, ...beginRun(state));
       return emit(simulation, ...beginTurn(state));
@@ -347,6 +356,25 @@ function checkAnswer(simulation: Simulation, step: number): void {
     }
   }
 }
+
+/** The verdict on an answer: it will do, or lacks something; or the driver dies before it is there. */
+function reflect(simulation: Simulation, ordinal: number): void {
+  const { state, pick } = simulation;
+  assert.ok(state.turn?.answer?.ordinal === ordinal && !state.turn.reflection?.last, 'nothing to reflect on');
+  assert.ok(reflectionsOf(state) <= LIMITS.reflectionsPerTurn, 'there is no end to reflection');
+  const { steps: step } = state;
+  const isAsked = pick(3) > 0;
+  if (isAsked) emit(simulation, announceOwnCall(state, { ...VERDICT, step }));
+  if (isAsked && state.status === 'executing') emit(simulation, ...changeStatus(simulation.state, 'reflecting'));
+  const outcome = pick(4);
+  if (outcome === 3) return;
+  const gaps = outcome === 0 ? [] : ['g'];
+  const last = outcome === 0 || reflectionsOf(state) >= LIMITS.reflectionsPerTurn;
+  const found = { step, ordinal, meets_criteria: outcome === 0, gaps, last, length: state.length + (last ? 0 : 1) };
+  emit(simulation, ...completeReflection(simulation.state, found));
+}
+
+const VERDICT = { provider: 'p', model: 'm', tool: 'submit_verdict', estimatedTokens: 1 };
 
 const INVALID = { kind: 'invalid', error: PROBLEM } as const;
 

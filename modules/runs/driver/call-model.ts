@@ -54,8 +54,8 @@ async function compact(session: DriveSession, call: CallModel): Promise<void> {
   }
 }
 
-/** Does it, or says until when the run is put off. */
-async function orLater(
+/** Does what asks a model, or says until when the run is put off. */
+export async function orLater(
   session: DriveSession,
   act: () => Promise<void>,
 ): Promise<{ afterMs: number } | Park | undefined> {

@@ -125,6 +125,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
       maxSteps,
       ...(graph && { graph: planOf(graph, maxSteps) }),
       onUnknown: execution.on_unknown ?? 'ask',
+      reflect: execution.reflect,
       turnTimeoutMs:
         1000 * (execution.timeout_seconds ?? definition.constraints?.timeout_seconds ?? LIMITS.turnTimeoutSeconds),
     },

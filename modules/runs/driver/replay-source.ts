@@ -18,9 +18,11 @@ import {
   listRecordedAnswers,
   listCompactions,
   listRecordedCalls,
+  listReflections,
   type RecordedAnswerRow,
   type RecordedCallRow,
   type RecordedCompaction,
+  type RecordedReflection,
 } from '../../../db/replay.ts';
 import { findRunRow } from '../../../db/runs.ts';
 import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
@@ -47,6 +49,7 @@ interface OriginalRun {
   run: RunRow;
   answers: RecordedAnswerRow[];
   compactions: RecordedCompaction[];
+  reflections: RecordedReflection[];
   /** What the run began with. */
   context: Compaction | undefined;
   containerId: string | undefined;
@@ -88,8 +91,9 @@ async function readOriginal(tx: Tx, replay: ReplayState) {
   const answers = await listRecordedAnswers(tx, run.id, { from: replay.steps + 1 });
   const messages = await readMessages(tx, run.id, { length: answers.at(-1)?.responded.ordinal ?? 0 });
   const { compactions, context } = await listCompactions(tx, run.id);
+  const reflections = await listReflections(tx, run.id);
   const { containerId } = await findCarried(tx, run.id, { beforeStep: replay.steps + 1 });
-  return { run, answers, messages, compactions, context, containerId };
+  return { run, answers, messages, compactions, reflections, context, containerId };
 }
 
 function pinsOf(run: RunRow) {
@@ -155,6 +159,16 @@ export function recordedCompaction(
 ): RecordedCompaction['payload'] | undefined {
   if (replay?.mode !== 'recorded' || replay.diverged) return undefined;
   const found = record?.original?.compactions.find((each) => each.step - replay.steps === step - replay.iteration);
+  return found?.payload;
+}
+
+/** What the record found when it looked at the answer of a step; undefined if nothing is to be taken from it. */
+export function recordedReflection(
+  { state: { replay }, replaySource: record }: { state: RunState; replaySource: ReplaySource | null },
+  step: number,
+): RecordedReflection['payload'] | undefined {
+  if (replay?.mode !== 'recorded' || replay.diverged) return undefined;
+  const found = record?.original?.reflections.find((each) => each.step - replay.steps === step - replay.iteration);
   return found?.payload;
 }
 

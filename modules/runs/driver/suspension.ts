@@ -17,7 +17,7 @@ function beginsSomething(session: DriveSession, decision: Decision): boolean {
         ({ id, mode, status }) => mode === 'inline' && status === 'running' && session.step.ownCalls.get(id)?.isBegun,
       );
     default:
-      return ['begin_turn', 'call_model', 'enter_node'].includes(decision.kind);
+      return ['begin_turn', 'call_model', 'enter_node', 'reflect'].includes(decision.kind);
   }
 }
 

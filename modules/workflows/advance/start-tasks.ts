@@ -8,6 +8,7 @@ import { listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.
 import { isPlanUntrusted, listUntrusted, recountInputs } from '../../../db/task-inputs.ts';
 import { changeTask, readTaskNames, readTaskResults, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
+import type { Announcement } from '../../run-log/append-to-run.ts';
 import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, countStart, lookUpOwn, type Worker } from './choose-worker.ts';
@@ -41,6 +42,7 @@ export async function startTasks(step: WorkflowStep): Promise<{ delay: Delay | u
   ]);
   for (let at = 0; at < starts.length; at += TOGETHER) {
     const together = starts.slice(at, at + TOGETHER);
+    await step.writing;
     await startAll(step, together, inputs ?? (await readInputs(step, tasksOf(together))));
   }
   const isPending = next.some(({ id }) => step.tasks.find((task) => task.id === id)?.status === 'pending');
@@ -180,19 +182,11 @@ async function prepare(step: WorkflowStep, { task, worker }: Start, inputs: Inpu
   });
 }
 
-/** Writes the children, and what tasks and agents say of them, in one round trip; then the log is told. */
+/** Writes the children, and what tasks and agents say of them, without waiting for it (`step.writing`), and tells the log. */
 async function writeAll(step: WorkflowStep, begun: readonly Begun[]): Promise<void> {
-  const { tx } = step;
-  const agents = new Set(begun.map(({ worker }) => worker.agentId));
-  const [created] = await Promise.all([
-    Promise.all(begun.map(({ child }) => child.write(tx))),
-    ...[...agents].map((id) => noteAssigned(tx, id)),
-    ...begun.map(({ task, worker: { agentId: agent_id, reason: why, score }, child: { body } }) => {
-      const reason = score === undefined ? why : `${why}, score ${score}`;
-      return changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id, reason });
-    }),
-  ]);
-  step.created.push(...created);
+  step.writing = rowsOf(step, begun).then((created) => step.created.push(...created));
+  // Whatever fails before somebody waits for it fails the transaction, too, which says so.
+  step.writing.catch(() => undefined);
   for (const { task, worker, child } of begun) {
     const { agentId: agent_id, reason, score } = worker;
     const { run_id } = child.body;
@@ -203,6 +197,19 @@ async function writeAll(step: WorkflowStep, begun: readonly Begun[]): Promise<vo
     if (task.status === 'awaiting_handoff') await acceptHandoff(step, task, run_id);
     else await noteReturn(step, task, run_id);
   }
+}
+
+async function rowsOf({ tx }: WorkflowStep, begun: readonly Begun[]): Promise<Announcement[]> {
+  const agents = new Set(begun.map(({ worker }) => worker.agentId));
+  const [created] = await Promise.all([
+    Promise.all(begun.map(({ child }) => child.write(tx))),
+    ...[...agents].map((id) => noteAssigned(tx, id)),
+    ...begun.map(({ task, worker: { agentId: agent_id, reason: why, score }, child: { body } }) => {
+      const reason = score === undefined ? why : `${why}, score ${score}`;
+      return changeTask(tx, task.id, { to: 'in_progress', run_id: body.run_id, agent_id, reason });
+    }),
+  ]);
+  return created;
 }
 
 /** What those that begin together, and maybe others, read of what they depend on. */

@@ -26,6 +26,8 @@ export interface WorkflowStep {
   places: Map<string, number>;
   /** Events for the log of the workflow's run. */
   events: NewEvent[];
+  /** What was written last, on its way to the database: it goes in one round trip with the events. */
+  writing?: Promise<unknown>;
   /** Told after the commit: children that were created, and that were cancelled. */
   created: Announcement[];
   cancelled: CancelledRun[];

@@ -29,6 +29,7 @@ describe('the stream of a run', () => {
         withTenant: (tenant, work) =>
           db.withTenant(tenant, (tx) =>
             work({
+              last: (sql, values) => tx.last(sql, values),
               async query<R extends object>(sql: string, values?: readonly unknown[]) {
                 const rows = await tx.query<R>(sql, values);
                 return /from runs r/.test(sql) ? (onRun(rows) as R[]) : rows;

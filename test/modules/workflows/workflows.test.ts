@@ -33,11 +33,35 @@ function counting(context: Context, table: string): { context: Context; read: ()
       await forbidFullReads(tx);
       // What a session has counted in transactions before is told from time to time only, and stands in the sum until then.
       const before = await readRows(tx, table);
-      const done = await work(tx);
+      // What is counted afterwards is part of the transaction.
+      const done = await work({ ...tx, last: (sql, values) => tx.query(sql, values) });
       rows += (await readRows(tx, table)) - before;
       return done;
     });
   return { context: { ...context, db: { ...context.db, withTenant } }, read: () => rows };
+}
+
+/** A context that knows how often its transactions have waited for the database: what is sent meanwhile goes along. */
+function waiting(context: Context): { context: Context; waits: () => number } {
+  let [waits, open] = [0, 0];
+  const counted = async <R>(sent: Promise<R>): Promise<R> => {
+    if (open++ === 0) waits += 1;
+    return sent.finally(() => (open -= 1));
+  };
+  const withTenant: Context['db']['withTenant'] = (tenantId, work) =>
+    context.db.withTenant(tenantId, async (tx) => {
+      let isCommitted = false;
+      const done = await work({
+        query: (sql, values) => counted(tx.query(sql, values)),
+        last: (sql, values) => {
+          isCommitted = true;
+          return counted(tx.last(sql, values));
+        },
+      });
+      if (!isCommitted) waits += 1;
+      return done;
+    });
+  return { context: { ...context, db: { ...context.db, withTenant } }, waits: () => waits };
 }
 
 describe('The scheduler of a workflow', () => {
@@ -112,6 +136,20 @@ describe('The scheduler of a workflow', () => {
     const [small, large] = [await joins(70), await joins(400)];
     assert.ok(large < 400, `${large} of 800`);
     assert.ok(large <= 2 * small, `${small} rows of 140 tasks, ${large} of 800`);
+  });
+
+  it('waits for the database four times to join a child and start what it lets begin', async () => {
+    const id = await start([subtask('a'), subtask('b', 'a'), subtask('c', 'a')]);
+    await advance(id);
+    const [first] = (await read(id)).tasks.flatMap(({ run_id }) => run_id ?? []);
+    assert.ok(first);
+    await engine.finish(first);
+    const { context, waits } = waiting(engine.context);
+    const look = { tenantId: engine.tenantId, runId: id, childIds: [first] };
+    assert.equal(await advanceParent(context, look), 'advanced');
+    assert.equal((await read(id)).tasks.filter(({ status }) => status === 'in_progress').length, 2);
+    assert.equal(waits(), 4);
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
   });
 
   it('looks again soon where another workflow is just about to give the agent a task, and later where it has as many as it takes', async () => {

@@ -84,6 +84,7 @@ export function plansOf(db: Database, tenantId: string, read: (tx: Tx) => Promis
 /** A transaction that tells the plan of each statement, with the rows that each part of it met, and answers none. */
 export function explaining(tx: Tx, tell: (plan: string) => void): Tx {
   return {
+    last: (text, values) => tx.last(text, values),
     async query<R extends object>(sql: string, values?: readonly unknown[]): Promise<R[]> {
       tell(await planOf(tx, `(analyze, costs off, timing off, buffers off) ${sql}`, values));
       return [];

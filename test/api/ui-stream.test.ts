@@ -312,6 +312,21 @@ describe('the UI message stream of the AI SDK', () => {
     assert.equal(failure.data.message, errors[0]);
   });
 
+  it('marks what a failed turn has left unfinished as void, which nobody is shown who comes later', async () => {
+    const { json } = await api.call('POST', '/v1/agents', {
+      body: { name: 'broken off', execution_config: { timeout_seconds: 2 } },
+    });
+    const { id, chat, parts } = open({ agentId: json.id });
+    await chat.sendMessage({ text: 'hang say never said whole' });
+    assert.equal(chat.status, 'error');
+    const [unfinished] = parts().filter(({ type }) => type === 'text');
+    assert.deepEqual(unfinished?.providerMetadata, { drover: { void: true } });
+    assert.match('never said whole', new RegExp(`^${unfinished.text}`));
+    const again = open({ id, agentId: json.id, messages: chat.messages.slice(0, 1) });
+    await again.chat.resumeStream();
+    assert.deepEqual([again.text(), again.chat.status], ['', 'error']);
+  });
+
   it('names its version, and its place in the log as ids', async () => {
     const body = { id: randomUUID(), messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'say hi' }] }] };
     const answer = await post(body);

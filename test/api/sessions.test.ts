@@ -215,6 +215,20 @@ describe('a session', function () {
       await until(session, 'completed');
     });
 
+    it('is executed by one of several requests that come at once', async () => {
+      const { session, plan } = await propose();
+      const held = gate();
+      hold = held.opened;
+      const answers = await Promise.all(Array.from({ length: 5 }, () => decide('execute', [session, plan.plan_id])));
+      assert.deepEqual(
+        answers.map(({ status }) => status).toSorted((left, right) => left - right),
+        [200, 409, 409, 409, 409],
+      );
+      held.open();
+      await until(session, 'completed');
+      assert.deepEqual(called, ['/look', '/buy']);
+    });
+
     it('ends the turn when the plan is rejected, without asking the model', async () => {
       const { session, plan } = await propose();
       const asked = model.requests.length;

@@ -9,7 +9,6 @@ import { findSessionCallBatch, touchSession, type SessionCallBatch, type Session
 import { findTurn } from '../../db/turns.ts';
 import { decideApproval } from '../approvals/decide-approval.ts';
 import { refuseCallBatch } from '../approvals/refuse-call-batch.ts';
-import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
@@ -33,17 +32,13 @@ export interface ExecutedCallBatch {
  * too. One that has been carried out answers what came of it.
  */
 export async function executeCallBatch(context: Context, ref: CallBatchRef): Promise<ExecutedCallBatch> {
-  const { caller, callBatchId } = ref;
+  const { caller } = ref;
   const found = await readCallBatch(context, ref);
-  const { batch, state } = found;
   if (isCarriedOut(found)) return readResult(context, ref, found);
   const approvalId = mustWait(found);
-  const { autonomy_level } = state.session;
-  const details = { session_id: ref.sessionId, autonomy_level, automatic: false, tools: batch.steps.length };
   let isStarted = false;
   const also = async (tx: Tx) => {
     await touchSession(tx, ref.sessionId);
-    await recordAudit(tx, caller, { action: 'plan.executed', target: ['plan', callBatchId], details });
     isStarted = true;
   };
   const { tenantId, workspaceId } = caller;

@@ -203,6 +203,22 @@ describe('a session', function () {
       assert.deepEqual(entry.details, { session_id: session, autonomy_level: 1, automatic: false, tools: 1 });
     });
 
+    it('is audited as executed however it was approved', async () => {
+      const { session, plan } = await propose();
+      const { run_id } = await read(session);
+      const { status, text } = await call('POST', `/v1/runs/${run_id}/resume`, { decision: { decision: 'approve' } });
+      assert.equal(status, 200, text);
+      const { json } = await call('GET', '/v1/audit?limit=50');
+      const executed = json.audit.filter(
+        ({ action, target }: { action: string; target: { id: string } }) =>
+          action === 'plan.executed' && target.id === plan.plan_id,
+      );
+      assert.deepEqual(
+        executed.map(({ details }: { details: unknown }) => details),
+        [{ session_id: session, autonomy_level: 1, automatic: false, tools: 1 }],
+      );
+    });
+
     it('refuses a second execution while the first one is under way', async () => {
       const { session, plan } = await propose();
       const held = gate();

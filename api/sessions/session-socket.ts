@@ -6,7 +6,8 @@ import { fromSessionSeq, toSessionSeq, type SessionPosition } from '../../core/s
 import type { Context } from '../../modules/governance/context.ts';
 import { streamSession, type SessionStreamItem } from '../../modules/sessions/stream-session.ts';
 import type { OpenSocket } from '../kit/sockets.ts';
-import { beforeTurns, deltaFrame, foldEvent, FOLDED, type SessionFrame } from './session-view.ts';
+import type { SessionFrame } from './session-frame.ts';
+import { beforeTurns, deltaFrame, foldEvent, FOLDED } from './session-view.ts';
 
 export interface WatchedSession {
   tenantId: string;

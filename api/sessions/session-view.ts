@@ -8,42 +8,7 @@ import { currentPayload, type EventType } from '../../core/events.ts';
 import { toSessionSeq } from '../../core/session-position.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { preview, previewOf } from './preview.ts';
-
-export interface SessionFrame {
-  type: SessionFrameType;
-  session_id: string;
-  plan_id?: string;
-  /** Of `plan_proposed`. */
-  auto_executing?: boolean;
-  payload: Record<string, unknown>;
-  timestamp: string;
-  /** Absent for what is not in the log. */
-  seq?: number;
-}
-
-export type SessionFrameType =
-  | 'session_created'
-  | 'session_resumed'
-  | 'planning_started'
-  | 'plan_proposed'
-  | 'plan_approved'
-  | 'plan_rejected'
-  | 'plan_refined'
-  | 'execution_started'
-  | 'tool_call_started'
-  | 'tool_call_completed'
-  | 'tool_call_failed'
-  | 'thinking'
-  | 'answer_ready'
-  | 'completed'
-  | 'completed_with_errors'
-  | 'waiting_for_approval'
-  | 'message_queued'
-  | 'interrupted'
-  | 'error'
-  | 'authorization_denied'
-  | 'message_delta'
-  | 'resumed';
+import type { SessionFrame } from './session-frame.ts';
 
 /** Events that the view is folded from. */
 export const FOLDED: readonly EventType[] = [
@@ -82,7 +47,7 @@ export interface TurnView {
   startedAt: Date | null;
   hasPlanned: boolean;
   /** Where a call stands in its batch, or else in the answer that asked for it, and what for. */
-  calls: Map<string, { index: number; callBatchId?: string; tool: string; arguments: unknown }>;
+  calls: Map<string, { index: number; callBatchId?: string; tool: string; arguments: unknown; startedAt?: Date }>;
   /** Calls without a result of their tool. */
   failed: Set<string>;
   batchHasFailed: boolean;
@@ -174,6 +139,11 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
         arguments: event.call?.arguments ?? {},
       });
       return;
+    case 'tool.started': {
+      const call = turn.calls.get(id);
+      if (call) turn.calls.set(id, { ...call, startedAt: event.occurred_at });
+      return;
+    }
     case 'plan.proposed':
       stepsOf(payload).forEach(({ tool_call_id }, index) => {
         const call = turn.calls.get(tool_call_id);
@@ -296,10 +266,14 @@ function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown |
       const result = { duration_ms: payload['latency_ms'], result_preview: previewOf(event.call?.output) };
       return { type: 'tool_call_completed', ...plan, payload: { ...told, ...result } };
     }
-    case 'tool.resolved':
+    case 'tool.resolved': {
+      // Until somebody has found out.
+      const duration_ms = call?.startedAt ? event.occurred_at.getTime() - call.startedAt.getTime() : 0;
+      const result = { duration_ms, result_preview: previewOf(event.call?.output) };
       return payload['outcome'] === 'succeeded'
-        ? { type: 'tool_call_completed', ...plan, payload: { ...told, result_preview: previewOf(event.call?.output) } }
+        ? { type: 'tool_call_completed', ...plan, payload: { ...told, ...result } }
         : { type: 'tool_call_failed', ...plan, payload: { ...told, error, retry_count: 0 } };
+    }
     default:
       return null;
   }

@@ -54,11 +54,6 @@ describe('the stream of a session', function () {
     sockets.push(watcher.socket);
     return watcher;
   };
-  const open = (session: string, url = platform.url, id?: string) => {
-    const socket = new WebSocket(`${url}/agent/stream/${session}`, { headers: headersOf(id) });
-    sockets.push(socket);
-    return socket;
-  };
   const headersOf = (id = newId()) => ({ authorization: `Bearer ${platform.apiKey}`, 'x-request-id': id });
   /** All of a session's frames. */
   const readAll = async (session: string, ends: string): Promise<Frame[]> => {

@@ -134,11 +134,13 @@ describe('a session', function () {
     assert.equal((await call('GET', `/agent/session/${newId()}`)).status, 404);
   });
 
-  it('refuses a message that is too long or has no user', async () => {
+  it('refuses a message that is too long, or has no user, or two', async () => {
     assert.equal((await chat('')).status, 400);
     assert.equal((await chat('x'.repeat(5001))).status, 400);
     assert.equal((await chat(`<b>{${'x'.repeat(4990)}`)).status, 202);
     assert.equal((await call('POST', '/agent/chat', { message: 'hi', agent_id: agent })).status, 400);
+    assert.equal((await chat('hi', { character_id: 5 })).status, 400, 'two users');
+    await until(await begin('hi', { user_id: '5', character_id: 5 }), 'completed');
   });
 
   it('begins once for an Idempotency-Key', async () => {

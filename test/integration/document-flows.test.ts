@@ -37,32 +37,32 @@ if (mode !== undefined) {
       await installation.start('api-2');
       for (const [name, risk_level] of Object.entries(RISKS)) {
         const transport = { type: 'http', endpoint: `${installation.world.url}/${name}` };
-        await at('api', 'POST', '/v1/tools', { name, description: 'A tool.', risk_level, transport });
+        await at('api', ['POST', '/v1/tools'], { name, description: 'A tool.', risk_level, transport });
       }
-      agent = (await at('api', 'POST', '/v1/agents', { name: 'copilot', tools: Object.keys(RISKS) })).json.id;
+      agent = (await at('api', ['POST', '/v1/agents'], { name: 'copilot', tools: Object.keys(RISKS) })).json.id;
     });
     after(() => installation.close());
     afterEach(() => {
       for (const { socket } of watchers.splice(0)) socket.terminate();
     });
 
-    const at = (api: Api, method: string, path: string, body?: unknown) =>
+    const at = (api: Api, [method, path]: readonly [method: string, path: string], body?: unknown) =>
       request(`${installation.url(api)}${path}`, method, {
         key: installation.key,
         ...(body !== undefined && { body }),
       });
-    const post = async (api: Api, path: string, body: object, expected = 200) => {
-      const answer = await at(api, 'POST', path, body);
+    const post = async (api: Api, path: string, { expected = 200, ...body }: Record<string, unknown>) => {
+      const answer = await at(api, ['POST', path], body);
       assert.equal(answer.status, expected, answer.text);
       return answer.json;
     };
     const begin = (message: string) => {
       const body = { message, session_id: null, character_id: CHARACTER, agent_id: agent };
-      return post('api', '/agent/chat', body, 202);
+      return post('api', '/agent/chat', { ...body, expected: 202 });
     };
     const say = (api: Api, session_id: string, message: string) =>
-      post(api, '/agent/chat', { message, session_id, character_id: CHARACTER }, 202);
-    const read = async (api: Api, session: string) => (await at(api, 'GET', `/agent/session/${session}`)).json;
+      post(api, '/agent/chat', { message, session_id, character_id: CHARACTER, expected: 202 });
+    const read = async (api: Api, session: string) => (await at(api, ['GET', `/agent/session/${session}`])).json;
     /** One client at each API, from the session's beginning. */
     const watch = async (session: string) => {
       const headers = { authorization: `Bearer ${installation.key}` };
@@ -134,14 +134,17 @@ if (mode !== undefined) {
       assert.equal(waiting.status, 'waiting_approval');
       const { plan_id: refused, steps, max_risk_level } = waiting.pending_plan;
       assert.deepEqual([max_risk_level, steps.length], ['WRITE_LOW_RISK', 4]);
-      await post('api-2', '/agent/refine', { session_id, plan_id: refused, feedback: 'Fewer of them.' }, 202);
+      await post('api-2', '/agent/refine', { session_id, plan_id: refused, feedback: 'Fewer of them.', expected: 202 });
       await watched.upTo('another plan waits', asks(2));
-      await post('api', '/agent/execute', { session_id, plan_id: refused }, 409);
+      await post('api', '/agent/execute', { session_id, plan_id: refused, expected: 409 });
       const { plan_id } = (await read('api', session_id)).pending_plan;
       assert.notEqual(plan_id, refused);
       const body = { session_id, plan_id };
-      const answers = await Promise.all(APIS.map((api) => at(api, 'POST', '/agent/execute', body)));
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409]);
+      const answers = await Promise.all(APIS.map((api) => at(api, ['POST', '/agent/execute'], body)));
+      assert.deepEqual(
+        answers.map(({ status }) => status).toSorted((left, right) => left - right),
+        [200, 409],
+      );
       const frames = await watched.upTo('the end', last('completed'));
       const about = ['plan_proposed', 'plan_refined', 'plan_approved', 'answer_ready', 'execution_started'];
       assert.deepEqual(
@@ -205,11 +208,11 @@ if (mode !== undefined) {
         'it is idle at the other API, too',
         async () => (await read('api', session_id)).status === 'idle',
       );
-      const gone = await at('api-2', 'DELETE', `/agent/session/${session_id}`);
+      const gone = await at('api-2', ['DELETE', `/agent/session/${session_id}`]);
       assert.deepEqual([gone.status, gone.json], [200, { message: 'Session deleted', archived: true }]);
       assert.deepEqual(await Promise.all(watchers.map(({ closed }) => closed)), [4010, 4010]);
       assert.equal(
-        (await at('api', 'POST', '/agent/chat', { message: 'say x', session_id, character_id: CHARACTER })).status,
+        (await at('api', ['POST', '/agent/chat'], { message: 'say x', session_id, character_id: CHARACTER })).status,
         409,
       );
     });

@@ -136,8 +136,7 @@ function textOf({ parts }: Message): string {
 
 const LAST_TURNS = 50;
 
-/** `historyLength` counts messages, a turn's input and answer; 0 is none. Throws 404. */
-/** A task that the caller may see. Throws 404. */
+/** A task that the caller may see. `historyLength` counts messages, a turn's input and answer; 0 is none. Throws 404. */
 async function readTask({ context, caller, agent }: A2aRequest, run: string, historyLength?: number): Promise<Task> {
   const path = { run, id: agent.id };
   const task = await context.db.withTenant(caller.tenantId, async (tx) => {

@@ -1,20 +1,43 @@
-/** Which worked examples a model is shown where an agent has many: those whose words a question has. */
+/** Which worked examples a model is shown where an agent has many: those that a question is like. */
 import { wordsOf } from './memory/words.ts';
 
 /** BM25's usual saturation of a word's count, and how much a long text counts for less. */
 const K1 = 1.2;
 const B = 0.75;
+/** What meaning and words count for where both are known, as in the choice of tools (document 000). */
+const OF_MEANING = 0.5;
+const OF_WORDS = 0.2;
+
+export interface AskedExamples {
+  question: string;
+  /** How many are taken. */
+  most: number;
+  /** How like the question each example is in its meaning, from -1 to 1; absent: words alone decide. */
+  likeness?: readonly number[] | undefined;
+}
 
 /**
- * The `most` examples that fit a question best, in their own order; all of them where there are no more. Of those that fit
- * alike the first ones are taken. The same question gives the same examples: a turn's requests begin alike.
+ * The places of the examples that fit a question best, in their own order; all of them where there are no more. Of those that
+ * fit alike the first ones are taken.
  */
-export function chooseExamples(examples: readonly string[], question: string, most: number): string[] {
-  if (examples.length <= most) return [...examples];
+export function chooseExamples(examples: readonly string[], { question, most, likeness }: AskedExamples): number[] {
+  const places = examples.map((_, place) => place);
+  if (examples.length <= most) return places;
+  const byWords = fitByWords(examples, question);
+  const best = Math.max(...byWords);
+  const scores = likeness
+    ? byWords.map((fit, place) => OF_MEANING * (likeness[place] ?? 0) + OF_WORDS * (best > 0 ? fit / best : 0))
+    : byWords;
+  const sorted = places.toSorted((left, right) => (scores[right] ?? 0) - (scores[left] ?? 0) || left - right);
+  return sorted.slice(0, most).toSorted((left, right) => left - right);
+}
+
+/** By BM25. */
+function fitByWords(examples: readonly string[], question: string): number[] {
   const asked = new Set(wordsOf(question));
   const texts = examples.map((text) => countWords(text));
   const length = texts.reduce((sum, { total }) => sum + total, 0) / texts.length;
-  const scores = texts.map(({ counts, total }) => {
+  return texts.map(({ counts, total }) => {
     const norm = K1 * (1 - B + (B * total) / Math.max(1, length));
     const parts = [...asked].map((word) => {
       const count = counts.get(word) ?? 0;
@@ -22,10 +45,6 @@ export function chooseExamples(examples: readonly string[], question: string, mo
     });
     return parts.reduce((sum, part) => sum + part, 0);
   });
-  const places = examples.map((_, place) => place);
-  const best = places.toSorted((left, right) => (scores[right] ?? 0) - (scores[left] ?? 0) || left - right);
-  const chosen = new Set(best.slice(0, most));
-  return examples.filter((_, place) => chosen.has(place));
 }
 
 interface Words {

@@ -180,7 +180,7 @@ export const LIMITS = {
   /** WebSockets that one key has open at a process; what a client may send on one at once, in bytes. */
   socketsPerKey: 1000,
   socketMessageBytes: 4096,
-  /** Worked examples of an agent that its model is shown; of more, those that fit what was said. */
+  /** Worked examples of an agent that its model is shown; of more, those that fit the turn's message. */
   examplesShown: 10,
   /** Sessions that are at work on one connection of ACP, and bytes of a message of its client. */
   acpSessions: 100,
@@ -254,7 +254,7 @@ export const LIMITS = {
   /** Vectors that a process keeps in mind; one request for vectors, in ms. */
   cachedEmbeddings: 2000,
   embeddingTimeoutMs: 30_000,
-  /** How long a recall waits for the vector of its question, in ms; without it words alone decide. */
+  /** How long a recall, or the choice of worked examples, waits for the vector of its question, in ms; without it words alone decide. */
   recallEmbeddingMs: 1500,
   /** Memories that one query answers at most, and where it does not say. */
   recallEntries: 100,

@@ -38,7 +38,8 @@ export function sessionStatus(facts: SessionFacts): SessionStatus {
 
 /** Between its model calls a turn is executing; one that waits for a webhook or for the time is, too. */
 function statusOfOpenTurn({ run_status, waits_for, is_calling, has_queued }: SessionFacts): SessionStatus {
-  if (run_status === 'awaiting_human' && (waits_for === 'approval' || waits_for === 'user')) return 'waiting_approval';
+  // What needs no approval may still be called meanwhile.
+  if (waits_for === 'approval' || (run_status === 'awaiting_human' && waits_for === 'user')) return 'waiting_approval';
   if (has_queued) return 'executing_queued';
   const waits = waits_for !== null || run_status === 'awaiting_tool';
   return waits || is_calling ? 'executing' : 'planning';

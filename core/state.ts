@@ -42,6 +42,8 @@ export interface TurnState {
   lastOrdinal: number | null;
   /** The event with what the turn was given of its agent's memory. */
   memory?: { seq: number };
+  /** Places of the worked examples that the turn's model calls show, where the agent has more of them. */
+  examples?: number[];
   /** Events that brought the model content which nobody vouches for. */
   untrusted?: number[];
   /** No budget is left: the turn stops with what it has. */
@@ -306,7 +308,7 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
   const { tool_choice: toolChoice } = payload;
   if (typeof toolChoice === 'object') return {};
   return {
-    ...onTurn(state, { begun: true }),
+    ...onTurn(state, { begun: true, ...(payload.examples && { examples: payload.examples }) }),
     ...(state.unread && { unread: [] }),
     length: payload.length,
     modelCall: { step: event.step ?? 0, toolChoice, failures: 0, retries: 0, ...estimateOf(payload) },

@@ -81,7 +81,7 @@ export async function listRecordedCalls(
 /** What a model answered at a step, and what it had been asked: its messages are those before `ordinal`. */
 export interface RecordedAnswerRow {
   step: number;
-  asked: { provider: string; model: string; tool_choice: 'auto' | 'none' } | null;
+  asked: { provider: string; model: string; tool_choice: 'auto' | 'none'; examples?: number[] } | null;
   responded: {
     provider: string;
     model: string;

@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import { LIMITS } from '../core/limits.ts';
 import { sha256 } from '../core/ids.ts';
 import { modelUnder, OFFLINE_EMBEDDINGS, type EmbeddingSettings } from './embedding-settings.ts';
+import { createComparer, type CompareTexts } from './compare-texts.ts';
 import type { EmbedOptions, EmbedTexts } from './embed-texts.ts';
 import { openOfflineEmbeddings } from './offline-embeddings.ts';
 import { embedOverHttp } from './openai-embeddings.ts';
@@ -24,6 +25,8 @@ export interface Embeddings {
   modelFor: (wanted: string | undefined) => string | undefined;
   /** Vectors of texts, in their order. Throws where the model gives none, or when the signal fires. */
   embed: (model: string, texts: readonly string[], options: EmbedOptions) => Promise<number[][]>;
+  /** How like a question texts are whose vectors this process has made before. Throws as `embed` does. */
+  compare: CompareTexts;
   close: () => Promise<void>;
 }
 
@@ -41,25 +44,29 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
     if (!openai || name === undefined) throw new Error(`There is no key for the embedding model "${model}".`);
     return (texts, { signal }) => embedOverHttp(openai, { model: name, texts, signal });
   };
+  const embed: Embeddings['embed'] = async (model, texts, options) => {
+    const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);
+    const known = new Map(keys.map((key) => [key, cache.get(key)] as const));
+    const missing = new Map(keys.flatMap((key, at) => (known.get(key) ? [] : [[key, cut(texts[at] ?? '')] as const])));
+    const made = missing.size === 0 ? [] : await find(model)([...missing.values()], options);
+    [...missing.keys()].forEach((key, at) => known.set(key, made[at]));
+    return keys.map((key) => {
+      const vector = known.get(key);
+      if (vector === undefined) throw new Error(`The embedding model "${model}" has left a text out.`);
+      cache.set(key, vector);
+      return vector;
+    });
+  };
+  const { compare, close } = createComparer(embed);
   return {
     settings,
     modelFor: (wanted) => modelUnder(settings, wanted),
-    embed: async (model, texts, options) => {
-      const keys = texts.map((text) => `${model} ${sha256(text).toString('base64')}`);
-      const known = new Map(keys.map((key) => [key, cache.get(key)] as const));
-      const missing = new Map(
-        keys.flatMap((key, at) => (known.get(key) ? [] : [[key, cut(texts[at] ?? '')] as const])),
-      );
-      const made = missing.size === 0 ? [] : await find(model)([...missing.values()], options);
-      [...missing.keys()].forEach((key, at) => known.set(key, made[at]));
-      return keys.map((key) => {
-        const vector = known.get(key);
-        if (vector === undefined) throw new Error(`The embedding model "${model}" has left a text out.`);
-        cache.set(key, vector);
-        return vector;
-      });
+    embed,
+    compare,
+    close: async () => {
+      close();
+      await offline.close();
     },
-    close: () => offline.close(),
   };
 }
 

@@ -64,6 +64,10 @@ const sendMessage = defineRoute({
 
 function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
   const given = user_id ?? character_id;
+  if (character_id !== undefined && String(character_id) !== String(given)) {
+    const message = 'is another name of user_id, and names another user';
+    throw badRequest(`body.character_id ${message}.`, [{ path: 'body.character_id', message }]);
+  }
   if (given === undefined)
     throw badRequest('body.user_id is required.', [{ path: 'body.user_id', message: 'is required' }]);
   return String(given);

@@ -1,5 +1,4 @@
-/** What the WebSocket of a session sends. */
-
+/** A message of a session's WebSocket (docs/sessions.md, Watching). */
 export interface SessionFrame {
   type: SessionFrameType;
   session_id: string;

@@ -48,7 +48,7 @@ export interface TurnView {
   startedAt: Date | null;
   hasPlanned: boolean;
   /** Where a call stands in its batch, or else in the answer that asked for it, and what for. */
-  calls: Map<string, { index: number; callBatchId?: string; tool: string; arguments: unknown }>;
+  calls: Map<string, { index: number; callBatchId?: string; tool: string; arguments: unknown; startedAt?: Date }>;
   /** Calls without a result of their tool. */
   failed: Set<string>;
   batchHasFailed: boolean;
@@ -143,6 +143,11 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
         arguments: event.call?.arguments ?? {},
       });
       return;
+    case 'tool.started': {
+      const call = turn.calls.get(id);
+      if (call) turn.calls.set(id, { ...call, startedAt: event.occurred_at });
+      return;
+    }
     case 'plan.proposed':
       stepsOf(payload).forEach(({ tool_call_id }, index) => {
         const call = turn.calls.get(tool_call_id);
@@ -272,10 +277,14 @@ function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown |
       const result = { duration_ms: payload['latency_ms'], result_preview: previewOf(event.call?.output) };
       return { type: 'tool_call_completed', ...plan, payload: { ...told, ...result } };
     }
-    case 'tool.resolved':
+    case 'tool.resolved': {
+      // Until somebody has found out.
+      const duration_ms = call?.startedAt ? event.occurred_at.getTime() - call.startedAt.getTime() : 0;
+      const result = { duration_ms, result_preview: previewOf(event.call?.output) };
       return payload['outcome'] === 'succeeded'
-        ? { type: 'tool_call_completed', ...plan, payload: { ...told, result_preview: previewOf(event.call?.output) } }
+        ? { type: 'tool_call_completed', ...plan, payload: { ...told, ...result } }
         : { type: 'tool_call_failed', ...plan, payload: { ...told, error, retry_count: 0 } };
+    }
     default:
       return null;
   }

@@ -199,7 +199,8 @@ function end(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
     message,
   };
   view.asks.clear();
-  return [...withdrawCalls(view), ...closeText(view, { isVoid: false }), { kind: 'ended' }];
+  // The log has nothing of an answer that broke off: whoever comes later does not see it.
+  return [...withdrawCalls(view), ...closeText(view, { isVoid: status === 'failed' }), { kind: 'ended' }];
 }
 
 function textIn(payload: Payload, field: string): string {

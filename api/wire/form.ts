@@ -85,7 +85,7 @@ export function shownOf<Frame>(
 
 export function changesOf(view: TurnView, item: StreamItem): Change[] {
   if (item.kind === 'logged') return foldEvent(view, item.event);
-  return item.kind === 'delta' ? foldDelta(view, item) : [];
+  return item.kind === 'delta' || item.kind === 'call_piece' ? foldDelta(view, item) : [];
 }
 
 /** The turn as it stood at this place of its run. */

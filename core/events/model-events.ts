@@ -32,7 +32,7 @@ const budgetStanding = {
 };
 
 export const MODEL_EVENTS = {
-  'model.called': defineEvent(2, {
+  'model.called': defineEvent(3, {
     provider: z.string(),
     model: z.string(),
     length: count,
@@ -41,6 +41,8 @@ export const MODEL_EVENTS = {
     fixed_tokens: count.optional(),
     /** A tool is forced where Drover asks for itself: such a call is no step of the run. */
     tool_choice: z.union([z.enum(['auto', 'none']), z.object({ tool: z.string() })]),
+    /** Places of the worked examples that the model is shown, where its agent has more of them. */
+    examples: z.array(count).optional(),
   }),
   'model.responded': defineEvent(2, {
     provider: z.string(),

@@ -90,6 +90,7 @@ export async function decideIn(context: Context, tx: Tx, { run, ref, decided }: 
   const made = await make(context, tx, { open: { run, approval: now, calls: callsOf(now) }, decided, ref });
   if (!made.refusal) {
     await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
+    if (decided.decision === 'approve') await auditExecution(tx, ref, { run, approval: now });
     await ref.also?.(tx);
   }
   return made;
@@ -219,6 +220,24 @@ async function auditDecision(
   const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...said };
   const by = ref.by ?? { tenantId: ref.tenantId };
   await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
+}
+
+/** A call batch of a session is carried out, however it was approved; those that run by themselves are audited with their proposal. */
+async function auditExecution(
+  tx: Tx,
+  ref: ApprovalRef,
+  { run, approval }: { run: RunRow; approval: ApprovalRow },
+): Promise<void> {
+  if (run.config.session === undefined || !approval.plan_id) return;
+  const { autonomy_level } = run.config;
+  const details = {
+    session_id: run.thread_id,
+    autonomy_level,
+    automatic: false,
+    tools: approval.arguments.steps.length,
+  };
+  const by = ref.by ?? { tenantId: ref.tenantId };
+  await recordAudit(tx, by, { action: 'plan.executed', target: ['plan', approval.plan_id], details });
 }
 
 async function readApproval(context: Context, ref: ApprovalRef): Promise<ApprovalRow> {

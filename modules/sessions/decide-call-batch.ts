@@ -9,7 +9,6 @@ import { findSessionCallBatch, touchSession, type SessionCallBatch, type Session
 import { findTurn } from '../../db/turns.ts';
 import { decideApproval } from '../approvals/decide-approval.ts';
 import { refuseCallBatch } from '../approvals/refuse-call-batch.ts';
-import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
@@ -33,20 +32,30 @@ export interface ExecutedCallBatch {
  * too. One that has been carried out answers what came of it.
  */
 export async function executeCallBatch(context: Context, ref: CallBatchRef): Promise<ExecutedCallBatch> {
-  const { caller, callBatchId } = ref;
+  const { caller } = ref;
   const found = await readCallBatch(context, ref);
-  const { batch, state } = found;
-  if (batch.status === 'completed' || batch.status === 'completed_with_errors') return readResult(context, ref, found);
+  if (isCarriedOut(found)) return readResult(context, ref, found);
   const approvalId = mustWait(found);
-  const { autonomy_level } = state.session;
-  const details = { session_id: ref.sessionId, autonomy_level, automatic: false, tools: batch.steps.length };
+  let isStarted = false;
   const also = async (tx: Tx) => {
     await touchSession(tx, ref.sessionId);
-    await recordAudit(tx, caller, { action: 'plan.executed', target: ['plan', callBatchId], details });
+    isStarted = true;
   };
   const { tenantId, workspaceId } = caller;
   await decideApproval(context, { tenantId, workspaceId, id: approvalId, by: caller, also }, { decision: 'approve' });
-  return { status: 'executing', message: 'Plan execution started' };
+  if (isStarted) return { status: 'executing', message: 'Plan execution started' };
+  // Somebody else has approved it at the same moment.
+  const now = await readCallBatch(context, ref);
+  if (isCarriedOut(now)) return readResult(context, ref, now);
+  throw isUnderWay(now);
+}
+
+function isCarriedOut({ batch }: FoundCallBatch): boolean {
+  return batch.status === 'completed' || batch.status === 'completed_with_errors';
+}
+
+function isUnderWay({ batch }: FoundCallBatch) {
+  return conflict('The plan is being executed already.', { status_of_plan: batch.status });
 }
 
 /** Refuses the call batch and ends the turn; a message that has waited begins the next one. Throws 409 if it does not wait. */
@@ -102,12 +111,11 @@ async function readCallBatch(
 }
 
 /** The approval that waits. Throws 409. */
-function mustWait({ batch, state }: FoundCallBatch): string {
+function mustWait(found: FoundCallBatch): string {
+  const { batch, state } = found;
   const { pending } = state;
   if (pending?.plan_id === batch.plan_id && pending.approval_id !== null) return pending.approval_id;
-  if (batch.status === 'executing' || batch.status === 'approved') {
-    throw conflict('The plan is being executed already.', { status_of_plan: batch.status });
-  }
+  if (batch.status === 'executing' || batch.status === 'approved') throw isUnderWay(found);
   throw dead(batch.plan_id, batch.status);
 }
 

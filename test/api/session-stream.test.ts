@@ -16,29 +16,7 @@ import type { FakeServer } from '../support/fake-http.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
-
-interface Frame {
-  type: string;
-  session_id: string;
-  plan_id?: string;
-  auto_executing?: boolean;
-  // oxlint-disable-next-line typescript/no-explicit-any -- a test says itself what it expects of a payload
-  payload: any;
-  timestamp: string;
-  seq?: number;
-}
-
-interface Watcher {
-  socket: WebSocket;
-  /** What came so far; pieces of answers are in `deltas`. */
-  frames: Frame[];
-  deltas: Frame[];
-  closed: Promise<number>;
-  until(what: string, holds: (frames: Frame[]) => boolean): Promise<void>;
-}
-
-const last = (type: string) => (frames: Frame[]) => frames.at(-1)?.type === type;
-const typesOf = (frames: Frame[]) => frames.map(({ type }) => type);
+import { last, listen, typesOf, watchSession, type Frame } from '../support/watch-session.ts';
 
 describe('the stream of a session', function () {
   this.timeout(120_000);
@@ -73,38 +51,11 @@ describe('the stream of a session', function () {
     session: string,
     { url, after, id }: { url?: string | undefined; after?: number; id?: string } = {},
   ) => {
-    const socket = open(session, url, id);
-    const watcher = listen(socket);
-    await new Promise<void>((resolve, reject) => {
-      socket.once('open', resolve);
-      socket.once('error', reject);
-    });
-    if (after !== undefined) socket.send(JSON.stringify({ type: 'resume', after }));
+    const watcher = await watchSession({ url: url ?? platform.url ?? '', session, headers: headersOf(id), after });
+    sockets.push(watcher.socket);
     return watcher;
   };
-  const open = (session: string, url = platform.url, id = newId()) => {
-    const headers = { authorization: `Bearer ${platform.apiKey}`, 'x-request-id': id };
-    const socket = new WebSocket(`${url}/agent/stream/${session}`, { headers });
-    sockets.push(socket);
-    return socket;
-  };
-  const listen = (socket: WebSocket): Watcher => {
-    const frames: Frame[] = [];
-    const deltas: Frame[] = [];
-    socket.on('message', (data) => {
-      const frame: Frame = JSON.parse((data as Buffer).toString());
-      (frame.seq === undefined && frame.type === 'message_delta' ? deltas : frames).push(frame);
-    });
-    const closed = new Promise<number>((resolve) => {
-      socket.once('close', resolve);
-    });
-    const until: Watcher['until'] = async (what, holds) => {
-      const cut = closed.then((code) => Promise.reject(new Error(`closed with ${code} before: ${what}`)));
-      cut.catch(() => undefined);
-      await Promise.race([cut, waitUntil(`${what}; there is ${typesOf(frames).join(', ')}`, () => holds(frames))]);
-    };
-    return { socket, frames, deltas, closed, until };
-  };
+  const headersOf = (id = newId()) => ({ authorization: `Bearer ${platform.apiKey}`, 'x-request-id': id });
   /** All of a session's frames. */
   const readAll = async (session: string, ends: string): Promise<Frame[]> => {
     const watcher = await watch(session, { after: 0 });

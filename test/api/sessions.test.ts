@@ -134,11 +134,13 @@ describe('a session', function () {
     assert.equal((await call('GET', `/agent/session/${newId()}`)).status, 404);
   });
 
-  it('refuses a message that is too long or has no user', async () => {
+  it('refuses a message that is too long, or has no user, or two', async () => {
     assert.equal((await chat('')).status, 400);
     assert.equal((await chat('x'.repeat(5001))).status, 400);
     assert.equal((await chat(`<b>{${'x'.repeat(4990)}`)).status, 202);
     assert.equal((await call('POST', '/agent/chat', { message: 'hi', agent_id: agent })).status, 400);
+    assert.equal((await chat('hi', { character_id: 5 })).status, 400, 'two users');
+    await until(await begin('hi', { user_id: '5', character_id: 5 }), 'completed');
   });
 
   it('begins once for an Idempotency-Key', async () => {
@@ -176,6 +178,15 @@ describe('a session', function () {
     const decide = (what: string, [session, plan_id]: [string, string], more = {}) =>
       call('POST', `/agent/${what}`, { session_id: session, plan_id, ...more });
 
+    /** What the audit log says of a plan's executions. */
+    const executionsOf = async (plan: string) => {
+      const { json } = await call('GET', '/v1/audit?limit=50');
+      const rows: { action: string; target: { id: string }; details: unknown }[] = json.audit;
+      const executed = rows.filter(({ action, target }) => action === 'plan.executed' && target.id === plan);
+      return executed.map(({ details }) => details);
+    };
+    const byPerson = { autonomy_level: 1, automatic: false, tools: 1 };
+
     it('waits with the one call that needs approval, and carries it out once', async () => {
       const { session, plan } = await propose();
       assert.deepEqual(
@@ -186,21 +197,22 @@ describe('a session', function () {
       assert.deepEqual(called, ['/look'], 'what only reads does not wait');
       assert.equal((await decide('execute', [session, newId()])).status, 409);
       const executed = await decide('execute', [session, plan.plan_id]);
-      assert.deepEqual(
-        [executed.status, executed.json],
-        [200, { status: 'executing', message: 'Plan execution started' }],
-      );
+      assert.equal(executed.status, 200);
+      assert.deepEqual(executed.json, { status: 'executing', message: 'Plan execution started' });
       await until(session, 'completed');
       assert.deepEqual(called, ['/look', '/buy']);
       const again = await decide('execute', [session, plan.plan_id]);
       assert.deepEqual([again.status, again.json.status, again.json.result], [200, 'completed', 'bought']);
       assert.deepEqual(called, ['/look', '/buy']);
-      const { json: audit } = await call('GET', '/v1/audit?limit=50');
-      const [entry] = audit.audit.filter(
-        ({ action, target }: { action: string; target: { id: string } }) =>
-          action === 'plan.executed' && target.id === plan.plan_id,
-      );
-      assert.deepEqual(entry.details, { session_id: session, autonomy_level: 1, automatic: false, tools: 1 });
+      assert.deepEqual(await executionsOf(plan.plan_id), [{ session_id: session, ...byPerson }]);
+    });
+
+    it('is audited as executed however it was approved', async () => {
+      const { session, plan } = await propose();
+      const { run_id } = await read(session);
+      const { status, text } = await call('POST', `/v1/runs/${run_id}/resume`, { decision: { decision: 'approve' } });
+      assert.equal(status, 200, text);
+      assert.deepEqual(await executionsOf(plan.plan_id), [{ session_id: session, ...byPerson }]);
     });
 
     it('refuses a second execution while the first one is under way', async () => {

@@ -94,6 +94,27 @@ describe('the UI message stream of the AI SDK', () => {
     assert.equal((await api.call('GET', `/v1/runs/${run_id}/turns/${turn_id}`)).status, 200);
   });
 
+  it('shows a call while its arguments are written, before the log has it', async () => {
+    const message = 'wait 300 hang call calculator {"expression":"6*7"}';
+    const begun = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message } } });
+    const { run_id, thread_id } = begun.json;
+    const cut = new AbortController();
+    const headers = { authorization: `Bearer ${api.key}` };
+    const stream = await fetch(`${api.url}/v1/threads/${thread_id}/ui-stream`, { headers, signal: cut.signal });
+    let told = '';
+    const read = (async () => {
+      for await (const bytes of stream.body ?? []) told += Buffer.from(bytes).toString();
+    })().catch(() => undefined);
+    const written = () => told.includes(JSON.stringify(JSON.stringify({ expression: '6*7' })));
+    await waitUntil('its arguments are shown', written);
+    const { json } = await api.call('GET', `/v1/runs/${run_id}/events?types=tool.requested`);
+    assert.deepEqual(json.events, []);
+    await api.call('POST', `/v1/runs/${run_id}/cancel`);
+    await read;
+    assert.match(told, /"tool-input-error"/);
+    cut.abort();
+  });
+
   it('goes on with a thread by the name that the client has for it, and by its id', async () => {
     const { id, chat, text } = open({ id: `chat of ${randomUUID()}` });
     await chat.sendMessage({ text: 'say one' });
@@ -310,6 +331,21 @@ describe('the UI message stream of the AI SDK', () => {
     assert.deepEqual([chat.status, errors.length], ['error', 1]);
     const failure = parts().find(({ type }) => type === 'data-turn_error');
     assert.equal(failure.data.message, errors[0]);
+  });
+
+  it('marks what a failed turn has left unfinished as void, which nobody is shown who comes later', async () => {
+    const { json } = await api.call('POST', '/v1/agents', {
+      body: { name: 'broken off', execution_config: { timeout_seconds: 2 } },
+    });
+    const { id, chat, parts } = open({ agentId: json.id });
+    await chat.sendMessage({ text: 'hang say never said whole' });
+    assert.equal(chat.status, 'error');
+    const [unfinished] = parts().filter(({ type }) => type === 'text');
+    assert.deepEqual(unfinished?.providerMetadata, { drover: { void: true } });
+    assert.match('never said whole', new RegExp(`^${unfinished.text}`));
+    const again = open({ id, agentId: json.id, messages: chat.messages.slice(0, 1) });
+    await again.chat.resumeStream();
+    assert.deepEqual([again.text(), again.chat.status], ['', 'error']);
   });
 
   it('names its version, and its place in the log as ids', async () => {

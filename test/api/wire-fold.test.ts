@@ -151,6 +151,28 @@ describe('A turn of which the pieces overtake the log', () => {
     assert.deepEqual(kinds(written(CALL, '{}', {})), ['text_closed', 'call_begun', 'call_grew']);
   });
 
+  it('voids the answer that was being written when its turn failed, and keeps what its user has stopped', () => {
+    for (const [type, isVoid] of [
+      ['turn.failed', true],
+      ['turn.interrupted', false],
+    ] as const) {
+      view = beforeTurn(TURN);
+      seq = 0;
+      fold('model.called', 1);
+      answered(1, 'whole');
+      piece(2, 0, 'unfin');
+      assert.deepEqual(kinds(fold(type, 2)), ['text_closed', 'ended'], type);
+      assert.deepEqual(
+        view.parts.map((part) => part.kind !== 'call' && [part.text, part.isVoid]),
+        [
+          ['whole', false],
+          ['unfin', isVoid],
+        ],
+        type,
+      );
+    }
+  });
+
   it('begins no step anew for a client of the AI SDK, which would lose the text that is open', () => {
     const show = (changes: ReturnType<typeof fold>) =>
       changes.flatMap((change) => UI_STREAM.show(change, view)).map(({ type }) => type);

@@ -9,32 +9,42 @@ const EXAMPLES = [
   'Question: What skills do I need for drones?\n1. get_skills_for_item',
 ];
 
+const choose = (question: string, most: number, likeness?: number[]) =>
+  chooseExamples(EXAMPLES, { question, most, likeness });
+
 describe('chooseExamples', () => {
   it('takes those whose words the question has, rare words first, in their own order', () => {
-    assert.deepEqual(chooseExamples(EXAMPLES, 'Make me a shopping list, please', 1), [EXAMPLES[2]]);
-    assert.deepEqual(chooseExamples(EXAMPLES, 'Which drones and battles are in Jita?', 3), [
-      EXAMPLES[0],
-      EXAMPLES[1],
-      EXAMPLES[3],
-    ]);
+    assert.deepEqual(choose('Make me a shopping list, please', 1), [2]);
+    assert.deepEqual(choose('Which drones and battles are in Jita?', 3), [0, 1, 3]);
   });
 
   it('takes the first ones where nothing fits, and all where there are few', () => {
-    assert.deepEqual(chooseExamples(EXAMPLES, 'xyz', 2), EXAMPLES.slice(0, 2));
-    assert.deepEqual(chooseExamples(EXAMPLES, '', 2), EXAMPLES.slice(0, 2));
-    assert.deepEqual(chooseExamples(EXAMPLES, 'drones', 4), EXAMPLES);
+    assert.deepEqual(choose('xyz', 2), [0, 1]);
+    assert.deepEqual(choose('', 2), [0, 1]);
+    assert.deepEqual(choose('drones', 4), [0, 1, 2, 3]);
   });
 
-  it('takes so many, each once, whatever is asked', () => {
-    const property = fc.property(fc.array(fc.string()), fc.string(), fc.nat(5), (examples, question, most) => {
-      const chosen = chooseExamples(examples, question, most);
-      assert.equal(chosen.length, Math.min(most, examples.length));
-      let place = -1;
-      for (const each of chosen) {
-        place = examples.indexOf(each, place + 1);
-        assert.ok(place >= 0, 'in their own order');
-      }
-    });
+  it('goes by meaning before words where both are known', () => {
+    assert.deepEqual(choose('Where do people fight?', 1, [0.1, 0.6, 0, 0.1]), [1]);
+    assert.deepEqual(choose('battles in drones', 1, [0, 0, 0.5, 0.05]), [2]);
+    assert.deepEqual(choose('drones', 1, [0.4, 0.4, 0.4, 0.4]), [3], 'words decide where meaning does not');
+    assert.deepEqual(choose('xyz', 2, [0.1, 0.2, 0.3, 0.1]), [1, 2]);
+  });
+
+  it('takes so many, each once, in their own order, whatever is asked', () => {
+    const likeness = fc.option(fc.array(fc.double({ min: -1, max: 1, noNaN: true })), { nil: undefined });
+    const property = fc.property(
+      fc.record({ examples: fc.array(fc.string()), question: fc.string(), most: fc.nat(5), likeness }),
+      ({ examples, ...asked }) => {
+        const chosen = chooseExamples(examples, asked);
+        assert.equal(new Set(chosen).size, Math.min(asked.most, examples.length));
+        assert.deepEqual(
+          chosen,
+          chosen.toSorted((left, right) => left - right),
+        );
+        assert.ok(chosen.every((place) => place in examples));
+      },
+    );
     fc.assert(property);
   });
 });

@@ -14,8 +14,11 @@ import { newStep, type DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** Says in the log that the model is called next, in the commit before the call: a new step begins. */
-export function announce(session: DriveSession, call: CallModel): void {
+/**
+ * Says in the log that the model is called next, in the commit before the call: a new step begins. `examples` are the worked
+ * examples that it is shown: the turn's, once they have been chosen.
+ */
+export function announce(session: DriveSession, call: CallModel, examples = session.log.state.turn?.examples): void {
   const { log, limits } = session;
   // Results that others have written, workers or clients, are in no checkpoint yet.
   if (log.state.calls.length > 0 && !log.pending.checkpoint) saveCheckpointIfDue(session);
@@ -28,7 +31,8 @@ export function announce(session: DriveSession, call: CallModel): void {
   const length = lengthOf(log);
   const { tokens: estimated_tokens } = recordCut(session, first);
   const fixed_tokens = besideTokens(sourceOf(session));
-  appendEvent(log, announceModelCall(log.state, call, { provider, model, length, estimated_tokens, fixed_tokens }));
+  const asked = { provider, model, length, estimated_tokens, fixed_tokens, ...(examples && { examples }) };
+  appendEvent(log, announceModelCall(log.state, call, asked));
 }
 
 /** A call that is never made, for what went wrong on the way to it: the log counts what it would have read, and cuts nothing. */

@@ -57,6 +57,8 @@ export interface RequestSource {
   compaction?: Compaction | undefined;
   /** What the turn was given of its agent's memory: it stands before the words of the message at that place. */
   memory?: GivenText | null | undefined;
+  /** Places of the worked examples that are shown; absent: those whose words were said last. */
+  examples?: readonly number[] | undefined;
   /** Absent in runs that an older build has created. */
   limits: PinnedLimits | undefined;
   /** The container that the provider's code ran in last. */
@@ -90,7 +92,8 @@ export function sourceOf(driven: Driven): RequestSource {
   const prompt = promptOf(driven);
   const { messages, before, state } = log;
   const { compaction, containerId, calibration, steered } = state;
-  const about = { compaction, containerId, calibration, steered, limits: run.pinned.limits };
+  const examples = state.turn?.examples;
+  const about = { compaction, containerId, calibration, steered, examples, limits: run.pinned.limits };
   const source = { definition, tools, prompt, messages, ...about, ...(before && { before }) };
   return memory && memory.turnId === state.turn?.id ? { ...source, memory } : source;
 }
@@ -210,10 +213,12 @@ function systemOf(
   return parts.filter(Boolean).join('\n\n');
 }
 
-/** The agent's worked examples, of many those that fit what was said last. */
-function chosenFor({ definition, messages }: RequestSource): string[] {
+/** The agent's worked examples, of many those that were chosen for the turn, or else whose words were said last. */
+function chosenFor({ definition, messages, examples }: RequestSource): string[] {
+  const all = examplesOf(definition);
   const said = messages.findLast(({ role, content }) => role === 'user' && content.some(({ type }) => type === 'text'));
-  return chooseExamples(examplesOf(definition), said ? textOf(said.content) : '', LIMITS.examplesShown);
+  const asked = { question: said ? textOf(said.content) : '', most: LIMITS.examplesShown };
+  return (examples ?? chooseExamples(all, asked)).flatMap((place) => all[place] ?? []);
 }
 
 /** As many as are shown at most, and the longest: there is room for any of them. */
@@ -222,9 +227,16 @@ function longestOf(definition: AgentDefinition): string[] {
   return byLength.slice(0, LIMITS.examplesShown);
 }
 
-function examplesOf({ system_prompt: prompt }: AgentDefinition): string[] {
+/** The worked examples of a definition as texts. */
+export function examplesOf({ system_prompt: prompt }: AgentDefinition): string[] {
   if (typeof prompt === 'string') return [];
   return (prompt?.examples ?? []).map((example) => (typeof example === 'string' ? example : exampleText(example)));
+}
+
+/** What the worked examples of a definition are about, in the same order: their questions, where they are data. */
+export function questionsOf({ system_prompt: prompt }: AgentDefinition): string[] {
+  if (typeof prompt === 'string') return [];
+  return (prompt?.examples ?? []).map((example) => (typeof example === 'string' ? example : example.question));
 }
 
 /** The system prompt of a definition: role, instructions, worked examples. */

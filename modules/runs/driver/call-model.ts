@@ -3,6 +3,7 @@ import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit, type Park } from './commit.ts';
 import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
+import { chooseTurnExamples } from './turn-examples.ts';
 import { loadMemory } from './load-memory.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
@@ -26,9 +27,10 @@ export async function makeModelCall(
       await commit(session);
       if (session.log.state.queued) return undefined;
     }
+    const examples = await chooseTurnExamples(session, call);
     const later = await orLater(session, () => compact(session, call));
     if (later) return later;
-    announce(session, call);
+    announce(session, call, examples);
   }
   await findBudgets(session);
   reserveCall(session, call);

@@ -114,11 +114,26 @@ export function recordedMemories(
   source: { log: { state: RunState }; replaySource: ReplaySource | null },
   step: number,
 ): GivenMemory[] | undefined {
-  const { replay } = source.log.state;
-  const { original } = source.replaySource ?? {};
-  if (!original || !replay || replay.mode !== 'recorded' || replay.diverged) return undefined;
-  const row = original.answers.find((each) => each.step - replay.steps === step - replay.iteration);
+  const row = recordedRow(source, step);
   return row && (row.memory?.entries ?? []);
+}
+
+/** The worked examples that the record's model call of a step showed, by their places; undefined where nothing is to be taken from it. */
+export function recordedExamples(
+  source: { log: { state: RunState }; replaySource: ReplaySource | null },
+  step: number,
+): { places: number[] | undefined } | undefined {
+  const row = recordedRow(source, step);
+  return row?.asked ? { places: row.asked.examples } : undefined;
+}
+
+function recordedRow(
+  { log, replaySource }: { log: { state: RunState }; replaySource: ReplaySource | null },
+  step: number,
+): RecordedAnswerRow | undefined {
+  const { replay } = log.state;
+  if (!replay || replay.mode !== 'recorded' || replay.diverged) return undefined;
+  return replaySource?.original?.answers.find((each) => each.step - replay.steps === step - replay.iteration);
 }
 
 /** What the record says to the model call of a step; undefined if nothing is to be taken from it. */
@@ -184,6 +199,7 @@ function originalRequest(
     tools,
     messages: original.messages.slice(0, row.responded.ordinal),
     limits: run.pinned.limits,
+    examples: row.asked.examples,
     compaction: original.compactions.findLast(({ step }) => step <= row.step)?.payload ?? original.context,
     containerId: containerBefore(original, row),
     // Those of this run: as long as it takes its answers from the record, they are the record's.

@@ -1,0 +1,75 @@
+/** How like a question texts are that come again and again, as an agent's worked examples do. */
+import { LRUCache } from 'lru-cache';
+import { sha256 } from '../core/ids.ts';
+import type { EmbedOptions } from './embed-texts.ts';
+
+export interface Comparison {
+  texts: readonly string[];
+  question: string;
+  signal: AbortSignal;
+}
+
+/** Cosines from -1 to 1 in the order of the texts; undefined while their vectors are still to come. */
+export type CompareTexts = (model: string, comparison: Comparison) => Promise<number[] | undefined>;
+
+type Embed = (model: string, texts: readonly string[], options: EmbedOptions) => Promise<number[][]>;
+
+/** Numbers that a process keeps: of some 80 lists of a hundred texts by the model that comes with Drover. */
+const MOST_NUMBERS = 3_000_000;
+
+/**
+ * The vectors of a list are made beside the work, one list after the other, and kept by what the list says: nobody waits for
+ * them. Where there are none, the next who asks has them made again.
+ */
+export function createComparer(embed: Embed): { compare: CompareTexts; close: () => void } {
+  const closing = new AbortController();
+  const vectors = new LRUCache<string, Float32Array[]>({
+    maxSize: MOST_NUMBERS,
+    sizeCalculation: (list) => Math.max(1, list.length * (list[0]?.length ?? 0)),
+  });
+  const underWay = new Set<string>();
+  let last = Promise.resolve();
+
+  const make = async (key: string, model: string, texts: readonly string[]) => {
+    try {
+      const made = await embed(model, texts, { signal: closing.signal });
+      vectors.set(key, made.map(toUnit));
+    } finally {
+      underWay.delete(key);
+    }
+  };
+  const begin = (key: string, model: string, texts: readonly string[]) => {
+    if (underWay.has(key)) return;
+    underWay.add(key);
+    // Who asks next finds out by itself that there are none.
+    last = last.then(() => make(key, model, texts)).catch(() => undefined);
+  };
+
+  return {
+    compare: async (model, { texts, question, signal }) => {
+      const key = keyOf(model, texts);
+      const list = vectors.get(key);
+      if (!list) {
+        begin(key, model, texts);
+        return undefined;
+      }
+      const [asked = []] = await embed(model, [question], { signal, isWaitedFor: true });
+      const unit = toUnit(asked);
+      return list.map((each) => dot(each, unit));
+    },
+    close: () => closing.abort(),
+  };
+}
+
+function keyOf(model: string, texts: readonly string[]): string {
+  return sha256(JSON.stringify([model, ...texts])).toString('base64');
+}
+
+function toUnit(vector: readonly number[]): Float32Array {
+  const length = Math.hypot(...vector);
+  return Float32Array.from(vector, (value) => (length > 0 ? value / length : 0));
+}
+
+function dot(left: Float32Array, right: Float32Array): number {
+  return left.reduce((sum, value, at) => sum + value * (right[at] ?? 0), 0);
+}

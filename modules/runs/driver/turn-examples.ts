@@ -1,0 +1,46 @@
+/** The worked examples of a turn: chosen before its first model call, and kept in the log, so that whoever goes on with it shows the same. */
+import { chooseExamples } from '../../../core/choose-examples.ts';
+import { memorySettings } from '../../../core/definition.ts';
+import type { Decision } from '../../../core/decide.ts';
+import { LIMITS } from '../../../core/limits.ts';
+import { startDeadline } from '../../../lib/deadline.ts';
+import { examplesOf, questionsOf } from './build-request.ts';
+import { recordedExamples } from './replay-source.ts';
+import type { DriveSession } from './session.ts';
+
+type CallModel = Extract<Decision, { kind: 'call_model' }>;
+
+/** Their places among the agent's; undefined where all of them are shown. */
+export async function chooseTurnExamples(
+  session: DriveSession,
+  { step }: Pick<CallModel, 'step'>,
+): Promise<number[] | undefined> {
+  const { log, definition } = session;
+  const { turn } = log.state;
+  if (!turn || turn.examples) return turn?.examples;
+  const examples = examplesOf(definition);
+  if (examples.length <= LIMITS.examplesShown) return undefined;
+  const recorded = recordedExamples(session, step);
+  if (recorded) return recorded.places;
+  const question = turn.input.message;
+  const likeness = await likenessOf(session, question);
+  return chooseExamples(examples, { question, likeness, most: LIMITS.examplesShown });
+}
+
+/** By vectors, where those of the examples are there already and the question's comes in time: a turn never fails for them. */
+async function likenessOf(
+  { definition, context: { embeddings, log }, signal }: DriveSession,
+  question: string,
+): Promise<number[] | undefined> {
+  const model = embeddings.modelFor(memorySettings(definition).embeddingModel);
+  if (model === undefined || question === '') return undefined;
+  const deadline = startDeadline(LIMITS.recallEmbeddingMs, signal);
+  try {
+    return await embeddings.compare(model, { texts: questionsOf(definition), question, signal: deadline.signal });
+  } catch (error) {
+    if (!signal.aborted) log.warn({ err: error, model }, 'worked examples have no vectors: words choose among them');
+    return undefined;
+  } finally {
+    deadline.clear();
+  }
+}

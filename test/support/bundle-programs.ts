@@ -50,7 +50,7 @@ export const UNBUNDLED = '.unbundled.js';
 const COMMONJS = `import { createRequire as bundleRequire } from 'node:module';
 const require = bundleRequire(import.meta.url), __dirname = import.meta.dirname, __filename = import.meta.filename;`;
 
-/** Bundles the programs of the repository for `folder`, which has all sources compiled: in the place of each a line leads to its bundle, and it stays beside it. */
+/** Bundles the programs of the repository for `folder`, which has all sources compiled: in the place of each two lines lead to its bundle, and it stays beside it. */
 export async function bundlePrograms(folder: string): Promise<void> {
   const bundled = join(folder, 'bundled');
   await build({
@@ -69,8 +69,9 @@ export async function bundlePrograms(folder: string): Promise<void> {
   });
   for (const program of PROGRAMS) {
     await rename(join(folder, `${program}.js`), join(folder, `${program}${UNBUNDLED}`));
-    const bundle = relative(dirname(program), join('bundled', `${nameOf(program)}.js`));
-    await writeFile(join(folder, `${program}.js`), `import '${bundle}';\n`);
+    const parts = ['test/support/sparing-wasm.js', join('bundled', `${nameOf(program)}.js`)];
+    const lines = parts.map((part) => `import './${relative(dirname(program), part)}';\n`);
+    await writeFile(join(folder, `${program}.js`), lines.join(''));
   }
 }
 

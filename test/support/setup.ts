@@ -1,3 +1,4 @@
+import './sparing-wasm.ts';
 import { DOMAIN_MODE, MODES, describeModes } from './modes.ts';
 import { unrunFiles, type RanSuite } from './named-suites.ts';
 

@@ -5,6 +5,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
+import { OPTIMIZE_LATER } from './optimize-later.ts';
 
 const PROGRAMS = [
   'api/main',
@@ -67,10 +68,13 @@ export async function bundlePrograms(folder: string): Promise<void> {
     plugins: [keepAddresses(folder, bundled)],
     logLevel: 'error',
   });
+  const flags = `import { setFlagsFromString } from 'node:v8';\nsetFlagsFromString('${OPTIMIZE_LATER}');\n`;
+  await writeFile(join(bundled, 'optimize-later.js'), flags);
   for (const program of PROGRAMS) {
     await rename(join(folder, `${program}.js`), join(folder, `${program}${UNBUNDLED}`));
-    const parts = ['test/support/sparing-wasm.js', join('bundled', `${nameOf(program)}.js`)];
-    const lines = parts.map((part) => `import './${relative(dirname(program), part)}';\n`);
+    const lines = ['optimize-later', nameOf(program)].map(
+      (name) => `import './${relative(dirname(program), join('bundled', `${name}.js`))}';\n`,
+    );
     await writeFile(join(folder, `${program}.js`), lines.join(''));
   }
 }

@@ -15,7 +15,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     let database: Database;
 
     before(async () => {
-      testDatabase = await openTestDatabase(mode, { DROVER_POOL_SIZE: '3' }, { checkoutTimeoutMs: 400 });
+      testDatabase = await openTestDatabase(mode, { DROVER_POOL_SIZE: '3' }, { checkoutTimeoutMs: 2000 });
       database = testDatabase.database;
       await database.asOwner(async (client) => {
         await client.query(`create table notes (id int primary key, tenant_id uuid not null);
@@ -304,7 +304,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         (error: unknown) => error,
       );
       assert.ok(nested instanceof Error);
-      assert.match(nested.message, mode === 'embedded' ? /busy for 400 ms.*one session/ : /timeout exceeded/);
+      assert.match(nested.message, mode === 'embedded' ? /busy for 2000 ms.*one session/ : /timeout exceeded/);
       assert.ok(isDatabaseAway(nested));
       freeAll();
       await Promise.all(held);

@@ -5,6 +5,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
+import { OPTIMIZE_LATER } from './optimize-later.ts';
 
 const PROGRAMS = [
   'api/main',
@@ -50,7 +51,7 @@ export const UNBUNDLED = '.unbundled.js';
 const COMMONJS = `import { createRequire as bundleRequire } from 'node:module';
 const require = bundleRequire(import.meta.url), __dirname = import.meta.dirname, __filename = import.meta.filename;`;
 
-/** Bundles the programs of the repository for `folder`, which has all sources compiled: in the place of each a line leads to its bundle, and it stays beside it. */
+/** Bundles the programs of the repository for `folder`, which has all sources compiled: in the place of each two lines lead to its bundle, and it stays beside it. */
 export async function bundlePrograms(folder: string): Promise<void> {
   const bundled = join(folder, 'bundled');
   await build({
@@ -67,10 +68,14 @@ export async function bundlePrograms(folder: string): Promise<void> {
     plugins: [keepAddresses(folder, bundled)],
     logLevel: 'error',
   });
+  const flags = `import { setFlagsFromString } from 'node:v8';\nsetFlagsFromString('${OPTIMIZE_LATER}');\n`;
+  await writeFile(join(bundled, 'optimize-later.js'), flags);
   for (const program of PROGRAMS) {
     await rename(join(folder, `${program}.js`), join(folder, `${program}${UNBUNDLED}`));
-    const bundle = relative(dirname(program), join('bundled', `${nameOf(program)}.js`));
-    await writeFile(join(folder, `${program}.js`), `import '${bundle}';\n`);
+    const lines = ['optimize-later', nameOf(program)].map(
+      (name) => `import './${relative(dirname(program), join('bundled', `${name}.js`))}';\n`,
+    );
+    await writeFile(join(folder, `${program}.js`), lines.join(''));
   }
 }
 

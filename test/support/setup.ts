@@ -1,7 +1,11 @@
+import { setFlagsFromString } from 'node:v8';
 import { DOMAIN_MODE, MODES, describeModes } from './modes.ts';
 import { unrunFiles, type RanSuite } from './named-suites.ts';
+import { OPTIMIZE_LATER } from './optimize-later.ts';
 
 const END_MS = 30_000;
+
+setFlagsFromString(OPTIMIZE_LATER);
 
 /** Mocha calls it once, before everything else (.mocharc.json, `require`). */
 export function mochaGlobalSetup(): void {

@@ -4,7 +4,7 @@ import { wordsOf } from './memory/words.ts';
 /** BM25's usual saturation of a word's count, and how much a long text counts for less. */
 const K1 = 1.2;
 const B = 0.75;
-/** What meaning and words count for where both are known, as in the choice of tools (document 000). */
+/** What meaning and words count for where both are known, as in the choice of tools. */
 const OF_MEANING = 0.5;
 const OF_WORDS = 0.2;
 

@@ -59,7 +59,7 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   if (mayHaveHappened(outcome) && rules.effect === 'unknown' && !rules.acceptsDuplicates)
     return { status: 'unknown', code, message };
   const isUnsent = outcome.kind === 'unreached' && outcome.unsent === true;
-  const mostRetries = Math.max(rules.retry.max_retries, isUnsent ? LIMITS.toolRetries : 0);
+  const mostRetries = Math.max(rules.retry.max_retries, isUnsent ? LIMITS.unsentRetries : 0);
   if (rules.attempt > mostRetries) return { status: 'failed', code, message };
   const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;

@@ -126,6 +126,8 @@ export const LIMITS = {
   /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */
   toolRetries: 3,
   toolBackoffMs: 1000,
+  /** Further attempts of a tool call whose process had no time left to send it, which says nothing of the tool. */
+  unsentRetries: 10,
   /** Attempts of one model call before the fallback model is asked, and before the run waits for its provider. */
   modelAttempts: 3,
   /** Time in seconds that a run waits for a provider that is away where the agent does not say. */

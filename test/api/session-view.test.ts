@@ -7,7 +7,7 @@ const TURN = '01a00000-0000-7000-8000-000000000001';
 const CALL = '01a00000-0000-7000-8000-000000000002';
 const PLAN = '01a00000-0000-7000-8000-000000000003';
 
-/** Payloads of document 001, section 6.2. */
+/** Payloads of the frames of a session (docs/sessions.md, Watching). */
 const DOCUMENTED: Record<string, string[]> = {
   plan_proposed: ['purpose', 'steps', 'max_risk_level', 'tool_count'],
   tool_call_started: ['step_index', 'tool', 'arguments'],

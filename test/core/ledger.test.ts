@@ -72,7 +72,10 @@ describe('Settling an attempt', () => {
 
   it('makes an attempt again that was not begun, also where the tool allows no retries, and not without end', () => {
     const retry = { max_retries: 0, backoff_ms: 10 };
-    const ends = [1, 2, 3, 4].map((attempt) => settleAttempt(TOO_LATE, { effect: 'unknown', attempt, retry }).status);
+    const most = LIMITS.unsentRetries;
+    const ends = [1, 2, most, most + 1].map(
+      (attempt) => settleAttempt(TOO_LATE, { effect: 'unknown', attempt, retry }).status,
+    );
     assert.deepEqual(ends, ['retry', 'retry', 'retry', 'failed']);
   });
 

@@ -1,5 +1,5 @@
 /**
- * The data flows of document 001 (section 2) and its appendix B, over real WebSockets, with two APIs and a worker in processes of
+ * The ways of a session from its first message to its end, over real WebSockets, with two APIs and a worker in processes of
  * their own: what is asked of one API is seen at the other.
  */
 import assert from 'node:assert/strict';
@@ -27,7 +27,7 @@ type Api = (typeof APIS)[number];
 const [mode] = MODES.filter((each) => each !== 'embedded').slice(-1);
 
 if (mode !== undefined) {
-  describe(`the flows of document 001 with two APIs (${mode})`, function () {
+  describe(`the flows of a session with two APIs (${mode})`, function () {
     this.timeout(120_000);
     let installation: Installation;
     let agent: string;
@@ -82,7 +82,7 @@ if (mode !== undefined) {
     };
     const fieldsOf = ({ payload }: Frame) => Object.keys(payload).toSorted();
 
-    it('appendix B: a plan that only reads is carried out at once, and seen step by step', async () => {
+    it('a plan that only reads is carried out at once, and seen step by step', async () => {
       const calls = [
         `get_war_summary {"label":"${randomUUID()}"}`,
         'get_combat_losses {"region_id":10000002}',

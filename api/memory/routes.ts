@@ -52,7 +52,10 @@ const add = defineRoute({
       const { tenantId, workspaceId } = caller;
       const entry = { id, content: given.content };
       await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, entry });
-      return { status: 201, body: presentMemory((await requireMemory(tx, caller, { agentId, id, evenEnded: true })).entry) };
+      return {
+        status: 201,
+        body: presentMemory((await requireMemory(tx, caller, { agentId, id, evenEnded: true })).entry),
+      };
     });
     embedSoon(context, from);
     return { ...answer, headers: { location: `/v1/agents/${agentId}/memory/${answer.body.id}` } };
@@ -119,7 +122,13 @@ const query = defineRoute({
     const { memory_types: types, thread_id: threadId } = body;
     const hits = await recall(
       context,
-      { tenantId: caller.tenantId, agentId, operation: 'query', memoryTypes: types ?? undefined, threadId: threadId ?? undefined },
+      {
+        tenantId: caller.tenantId,
+        agentId,
+        operation: 'query',
+        memoryTypes: types ?? undefined,
+        threadId: threadId ?? undefined,
+      },
       {
         text: body.query,
         at: body.at ?? context.clock(),

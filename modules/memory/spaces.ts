@@ -80,7 +80,8 @@ export async function requireFragment(
 
 /** Takes a fragment away for good. Throws 404. */
 export async function removeFragment(tx: Tx, caller: Caller, id: string): Promise<void> {
-  if (!(await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' }))) throw notFound('This fragment');
+  if (!(await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' })))
+    throw notFound('This fragment');
   await deleteFragment(tx, id);
   await forgetConflicts(tx, [id]);
   await forgetInRuns(tx, [id]);

@@ -19,7 +19,7 @@ export interface Hold {
   close: () => void;
 }
 
-/** Renews the lease by a timer of its own, once there is a run, and listens for a cancel. */
+/** Renews the lease by a timer of its own, once there is a run and until that is lost, and listens for a cancel. */
 export function holdRun(context: Context, { sinceMs, ...of }: Held, isCreated: () => boolean): Hold {
   const lost = new AbortController();
   const heard = { governance: false };
@@ -38,6 +38,8 @@ export function holdRun(context: Context, { sinceMs, ...of }: Held, isCreated: (
       () => holdsLease() || lost.abort(new LostRunError('lease')),
     );
   }, leaseMs / 3);
+  // Who has given the run up keeps nobody from taking it, whatever it still waits for.
+  lost.signal.addEventListener('abort', () => clearInterval(timer));
   const unsubscribe = context.bus.subscribe(of.runId, (message) => {
     if (message.kind === 'abort' && of.fence < (message.below ?? Infinity))
       lost.abort(new LostRunError(message.reason));

@@ -278,6 +278,47 @@ describe('A result that comes later than the lease of the driver that makes the 
     await engine.finish(run);
     assert.equal(engine.tools.seen.length, 1);
   });
+
+  it('is waited for by a driver that was cut off for longer, and holds the run no more once it is back', async () => {
+    const { context } = engine;
+    let isAway = false;
+    let refused = 0;
+    const call: Context['db']['call'] = async (statement) => {
+      if (statement.name !== 'renew_run_lease' || !isAway) return context.db.call(statement);
+      refused++;
+      throw Object.assign(new Error('gone'), { code: 'ECONNREFUSED' });
+    };
+    const agent = await engine.agent({}, [{ name: 'charge', execution: { inline: true } }]);
+    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('so be it')));
+    const working = door();
+    engine.toolsAnswer(async () => {
+      await working.pass();
+      return { status: 200, body: { charged: true } };
+    });
+    const leaseMs = 600;
+    const { run } = await engine.start(agent, 'charge it');
+    const driving = engine.drive(run, {
+      ...context,
+      db: { ...context.db, call },
+      config: { ...context.config, leaseMs },
+    });
+    await working.reached;
+    isAway = true;
+    const twoLeases = (why: string) => {
+      const endsAtMs = performance.now() + 2 * leaseMs;
+      return waitUntil(why, () => performance.now() > endsAtMs);
+    };
+    await twoLeases('it has been cut off for longer than a lease');
+    assert.ok(refused > 2);
+    isAway = false;
+    await twoLeases('it could have renewed its lease again');
+    working.open();
+    await waitUntil('another driver may take the run', async () => (await engine.drive(run)) !== 'held');
+    assert.equal(await driving, 'lost');
+    assert.deepEqual(await callOf(run), { status: 'succeeded', attempt: 1 });
+    await engine.finish(run);
+    assert.equal(await statusOfRun(engine, run), 'completed');
+  });
 });
 
 describe('A worker that has claimed a call and sent nothing', () => {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
-import { NO_TOKENS, type AnswerPiece, type ModelResponse, type StreamModel } from '../core/model.ts';
+import { NO_TOKENS, type ModelResponse, type StreamModel } from '../core/model.ts';
 import { openDrover } from './drover.ts';
 import type { Figure } from './figures.ts';
 import { measurePlans } from './plans.ts';
@@ -24,12 +24,7 @@ const figure = (what: string, value: number, unit: string): Figure => ({ part: '
 
 /** API, workers and clients share this process: their work is in the figures, too. */
 export async function measureLive(services: Services): Promise<Figure[]> {
-  return [
-    ...(await measurePieces(services, TEXTS)),
-    ...(await measurePieces(services, CALLS)),
-    ...(await measureSessions(services)),
-    ...(await measurePlans(services)),
-  ];
+  return [...(await measurePieces(services)), ...(await measureSessions(services)), ...(await measurePlans(services))];
 }
 
 const said = (text: string): ModelResponse => ({
@@ -40,61 +35,28 @@ const said = (text: string): ModelResponse => ({
   stopReason: 'end_turn',
 });
 
-/** What models write, and where clients see it. */
-interface Watched {
-  name: string;
-  toPiece: (text: string) => AnswerPiece;
-  /** Of the stream of a run, or of its thread. */
-  path: (run: string, thread: string) => string;
-  /** What of a stream's bytes the model has written. */
-  written: RegExp;
-}
-
-const TEXTS: Watched = {
-  name: 'pieces',
-  toPiece: (text) => ({ type: 'text', text }),
-  path: (run) => `/v1/runs/${run}/stream`,
-  written: /"content":"([^"]*)","done":false/g,
+/** Says the time, again and again. */
+const talkative: StreamModel = async (_request, { onDelta, signal }) => {
+  await delay(Math.random() * CHUNK_MS, undefined, { signal });
+  let text = '';
+  for (let chunk = 0; chunk < CHUNKS; chunk++) {
+    await delay(CHUNK_MS, undefined, { signal });
+    const piece = ` ${performance.now().toFixed(1)}`;
+    text += piece;
+    onDelta({ type: 'text', text: piece });
+  }
+  return said(text);
 };
 
-/** The native stream has no pieces of calls: they are watched as a client of the AI SDK does. */
-const CALLS: Watched = {
-  name: 'pieces of calls',
-  toPiece: (text) => ({ type: 'arguments', tool: 'calculator', place: 0, text }),
-  path: (_run, thread) => `/v1/threads/${thread}/ui-stream`,
-  written: /"inputTextDelta":"([^"]*)"/g,
-};
-
-/** Says the time, again and again. Of a call that is written only, the answer knows nothing. */
-function talkative(toPiece: Watched['toPiece'], isWatched: Promise<void>): StreamModel {
-  return async (_request, { onDelta, signal }) => {
-    await isWatched;
-    await delay(Math.random() * CHUNK_MS, undefined, { signal });
-    let text = '';
-    for (let chunk = 0; chunk < CHUNKS; chunk++) {
-      await delay(CHUNK_MS, undefined, { signal });
-      const piece = ` ${performance.now().toFixed(1)}`;
-      text += piece;
-      onDelta(toPiece(piece));
-    }
-    return said(text);
-  };
-}
-
-async function measurePieces(services: Services, watched: Watched): Promise<Figure[]> {
-  // A call is shown while it is written to whoever has seen its beginning.
-  let begin = () => {};
-  const isWatched = new Promise<void>((resolve) => (begin = resolve));
-  const drover = await openDrover('pure', services, { stream: talkative(watched.toPiece, isWatched) });
+async function measurePieces(services: Services): Promise<Figure[]> {
+  const drover = await openDrover('pure', services, { stream: talkative });
   const api = await serve(drover.context, ROUTES, { host: '127.0.0.1', port: 0 });
   try {
     await drover.serve(STREAMS + 50);
     const runs = await Promise.all(Array.from({ length: STREAMS }, () => drover.start()));
-    const opened = await Promise.all(runs.map((run) => openStream(api.url, run, watched)));
-    begin();
-    const streams = await Promise.all(opened.map((body) => readStream(body, watched)));
+    const streams = await Promise.all(runs.map((run) => readStream(`${api.url}/v1/runs/${run}/stream`)));
     const delays = whileAllFlow(streams);
-    const what = `of ${STREAMS} streams, ${1000 / CHUNK_MS} ${watched.name} a second: from the provider to the client, `;
+    const what = `of ${STREAMS} streams, ${1000 / CHUNK_MS} pieces a second: from the provider to the client, `;
     return [
       figure(`${what}p50`, quantile(delays, 0.5), 'ms'),
       { ...figure(`${what}p95`, quantile(delays, 0.95), 'ms'), goal: '< 25 ms' },
@@ -110,17 +72,14 @@ interface Arrival {
   arrivedMs: number;
 }
 
-async function openStream(url: string, run: string, { path }: Watched): Promise<Response['body']> {
-  const about = await fetch(`${url}/v1/runs/${run}`, { headers: HEADERS });
-  const { thread_id: thread } = (await about.json()) as { thread_id: string };
-  return (await fetch(`${url}${path(run, thread)}`, { headers: HEADERS })).body;
-}
-
-async function readStream(body: Response['body'], { written }: Watched): Promise<Arrival[]> {
+async function readStream(url: string): Promise<Arrival[]> {
+  const { body } = await fetch(url, { headers: HEADERS });
   const arrivals: Arrival[] = [];
   for await (const bytes of body ?? []) {
     const arrivedMs = performance.now();
-    for (const [, content = ''] of Buffer.from(bytes).toString().matchAll(written)) {
+    for (const [, content = ''] of Buffer.from(bytes)
+      .toString()
+      .matchAll(/"content":"([^"]*)","done":false/g)) {
       for (const time of content.trim().split(' ')) arrivals.push({ saidMs: Number(time), arrivedMs });
     }
   }

@@ -24,5 +24,7 @@ export function figureTable(figures: readonly Figure[]): string {
 }
 
 function digits(value: number): string {
+  // What was not seen is NaN, and null once it has come from another process.
+  if (value === null || !Number.isFinite(value)) return 'none';
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }

@@ -5,13 +5,13 @@ import { cleanText, isProviderBlock, textOf, type Message } from '../../../core/
 import { recordCompaction } from '../../../core/decision-events/model-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { estimateMessages } from '../../../llm/estimate-tokens.ts';
-import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import { askForTool, type OwnTool, type ToolFault } from '../../model-calls/ask-for-tool.ts';
 import { messagesFor, partsOf, summaryMessage } from '../../run-log/conversation.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { modelsFor, notWithin, TurnFailure } from './ask-model.ts';
 import { askedOf, roomFor, sourceOf } from './build-request.ts';
 import { commit } from './commit.ts';
+import { ownAskOf } from './own-ask.ts';
 import { defer, outageGuardOf, resume, type AwayModel, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
 import { recordedCompaction } from './replay-source.ts';
@@ -107,21 +107,15 @@ const SUMMARY_TOKENS = 1000;
  * ParkedError, ThrottledError, SummaryFailure: a provider that is away is waited for, or the conversation would forget for that.
  */
 async function summarize(session: DriveSession, planned: Planned, step: number): Promise<string | undefined> {
-  const { context, run, log, definition, tenantId, signal } = session;
+  const { context, run, log } = session;
   const heard: Heard = { away: [] };
   const answer = await askForTool(context, {
-    tenantId,
-    workspaceId: run.workspace_id,
-    agentId: run.agent_id,
-    threadId: run.thread_id,
-    run: { id: run.id, rootId: run.root_run_id, budget: run.config.budget },
+    ...ownAskOf(session),
     purpose: 'summary',
-    models: [primaryModelOf(definition, run.config.model_override), ...fallbackModelsOf(definition)],
     tool: SUBMIT_SUMMARY,
     system: SYSTEM,
     messages: [{ role: 'user', content: [{ type: 'text', text: transcript(session, planned) }] }],
     maxTokens: SUMMARY_TOKENS,
-    signal,
     record: { step, state: () => log.state, append: (event) => appendEvent(log, event), commit: () => commit(session) },
     guard: outageGuardOf(session, heard),
   });

@@ -7,11 +7,11 @@ import type { Decision } from '../../../core/decide.ts';
 import { workflowExamplesOf } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { originOf } from '../../../core/origin.ts';
-import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import { askForTool, type OwnTool, type ToolFault } from '../../model-calls/ask-for-tool.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
 import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
 import { commit } from './commit.ts';
+import { ownAskOf } from './own-ask.ts';
 import { defer, outageGuardOf, resume, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
 import { recordedReflection } from './replay-source.ts';
@@ -64,28 +64,22 @@ const UNKNOWN: Found = { meets_criteria: null, gaps: [] };
 
 /** Asks the models of the run. The answer is committed before: it was paid for. */
 async function look(session: DriveSession, { ordinal, step }: { ordinal: number; step: number }): Promise<Found> {
-  const { context, run, log, definition, tenantId, signal } = session;
-  const models = [primaryModelOf(definition, run.config.model_override), ...fallbackModelsOf(definition)];
+  const { context, run, log, definition } = session;
+  const own = ownAskOf(session);
   const examples = workflowExamplesOf(definition);
   const isShown = examples.some(({ steps }) => steps.some(({ tool }) => tool === SUBMIT_VERDICT.name));
   // The offline model judges nothing, unless a worked example shows it how.
-  const isOffline = (models[0] ?? context.models.defaultName()).split('/')[0] === 'offline';
+  const isOffline = (own.models[0] ?? context.models.defaultName()).split('/')[0] === 'offline';
   if (isOffline && !isShown) return UNKNOWN;
   if (log.pending.events.length > 0) await commit(session);
   const heard: Heard = { away: [] };
   const answer = await askForTool(context, {
-    tenantId,
-    workspaceId: run.workspace_id,
-    agentId: run.agent_id,
-    threadId: run.thread_id,
-    run: { id: run.id, rootId: run.root_run_id, budget: run.config.budget },
+    ...own,
     purpose: 'verdict',
-    models,
     examples,
     tool: SUBMIT_VERDICT,
     system: SYSTEM,
     messages: [{ role: 'user', content: [{ type: 'text', text: materialOf(session, ordinal) }] }],
-    signal,
     record: {
       step,
       state: () => log.state,

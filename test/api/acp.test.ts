@@ -19,7 +19,6 @@ import { openAcp, type AcpClient, type AcpOptions } from '../support/wire/acp.ts
 const NO_SERVERS = { cwd: '/', mcpServers: [] };
 
 describe('an agent over ACP', function () {
-  this.timeout(30_000);
   let api: ScriptedService;
   let agent: string;
   const clients: AcpClient[] = [];

@@ -21,7 +21,6 @@ const PDF = Buffer.from('%PDF-1.7 a document');
 const MARKED = PNG.toString('base64');
 
 describe('attachments', function () {
-  this.timeout(120_000);
   let folder: string;
   let claude: FakeServer;
   let gpt: FakeServer;

@@ -13,7 +13,6 @@ import { addUnwrittenContent, unstoredContents } from '../support/queries/files.
 
 for (const [name, open] of Object.entries(PLACES)) {
   describe(`files on ${name}`, function () {
-    this.timeout(120_000);
     let place: Place;
     let api: TestApi;
 
@@ -152,7 +151,6 @@ for (const [name, open] of Object.entries(PLACES)) {
 }
 
 describe('files', function () {
-  this.timeout(120_000);
   let place: Place;
   let api: TestApi;
 

@@ -24,7 +24,6 @@ interface Stream {
 const OF_EACH = 10;
 
 describe('Streams in which nothing happens', function () {
-  this.timeout(30_000);
   let platform: TestPlatform;
   let api: RunningApi;
   let bus: Bus;

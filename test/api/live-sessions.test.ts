@@ -10,7 +10,6 @@ import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('A session that is read again and again', function () {
-  this.timeout(30_000);
   let platform: TestPlatform;
   let api: RunningApi;
   let session: string;

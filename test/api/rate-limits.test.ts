@@ -43,7 +43,6 @@ function assertRefused(answer: Answer, policy: string, windowSeconds: number): v
 
 for (const mode of MODES) {
   describe(`rate limits (${mode})`, function () {
-    this.timeout(60_000);
     let api: TestApi;
     /** Another process on the same stores; embedded mode has none. */
     let platform: Platform | undefined;

@@ -19,7 +19,6 @@ import { waitUntil } from '../support/wait-until.ts';
 import { last, listen, typesOf, watchSession, type Frame } from '../support/watch-session.ts';
 
 describe('the stream of a session', function () {
-  this.timeout(120_000);
   let platform: TestPlatform;
   let model: FakeServer;
   let tools: LocalServer;

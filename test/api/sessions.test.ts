@@ -16,7 +16,6 @@ function gate(): { opened: Promise<void>; open: () => void } {
 }
 
 describe('a session', function () {
-  this.timeout(60_000);
   let platform: TestPlatform;
   let model: FakeServer;
   let tools: LocalServer;

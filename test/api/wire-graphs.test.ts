@@ -26,7 +26,6 @@ const sum = { name: 'sum', type: 'tool', config: { tool: 'calculator', input: { 
 const human = (more = {}) => ({ name: 'review', type: 'human', config: { prompt: 'Good enough?', ...more } });
 
 describe('over wire forms', function () {
-  this.timeout(60_000);
   let api: ScriptedService;
   const talks: Talk[] = [];
 

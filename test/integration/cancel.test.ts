@@ -26,7 +26,7 @@ for (const mode of DOMAIN_MODES) {
       const { run, turn } = await startRun(drover, agent, message);
       await deltaOf(run);
       assert.equal((await drover.call('POST', `/v1/runs/${run}/cancel`, { body: {} })).status, 202);
-      await waitUntil('its text is kept', async () => (await turnOf(run, turn)).output !== null, 15_000);
+      await waitUntil('its text is kept', async () => (await turnOf(run, turn)).output !== null);
       const { status, output } = await turnOf(run, turn);
       assert.deepEqual([status, output.message], ['cancelled', `half of an answer ${mode}`]);
       const log = await readLog(drover, run);
@@ -40,7 +40,7 @@ for (const mode of DOMAIN_MODES) {
       const { run, turn } = await startRun(drover, agent, message);
       await waitUntil('the call is under way', () => drover.world.deliveries(label).length === 1);
       await drover.call('POST', `/v1/runs/${run}/cancel`, { body: {} });
-      await waitUntil('the call is broken off', () => drover.world.deliveries(label)[0]?.broken === true, 15_000);
+      await waitUntil('the call is broken off', () => drover.world.deliveries(label)[0]?.broken === true);
       const callsOf = async () => (await turnOf(run, turn)).tool_calls.map(({ status }: { status: string }) => status);
       await waitUntil('the call is settled', async () => !(await callsOf()).includes('running'));
       assert.deepEqual(await callsOf(), ['succeeded', 'unknown']);

@@ -11,7 +11,6 @@ const CLOCK_AHEAD = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURICo
 
 for (const mode of DOMAIN_MODES) {
   describe(`A thread whose runs come from processes with clocks ${MINUTES} minutes apart, in ${mode} mode,`, function () {
-    this.timeout(120_000);
     let drover: Installation;
     let agent: string;
     /** Runs of a process whose clock is ahead; the others come from one whose clock is not. */

@@ -46,7 +46,7 @@ for (const mode of FAULT_MODES) {
       await api.context.outbox.close();
       const seconds = (Date.now() - from) / 1000;
       workers = await startWorkers(api.context);
-      await waitUntil('the five have begun', async () => (await startedOf(few)).length === 5, 120_000);
+      await waitUntil('the five have begun', async () => (await startedOf(few)).length === 5);
       const last = (await startedOf(few)).at(-1)?.at ?? new Date(0);
       const before = (await startedOf(flooding)).filter(({ at }) => at <= last).length;
       // One for each second in which the flood had no rival, and its turns between the others'.
@@ -62,7 +62,7 @@ for (const mode of FAULT_MODES) {
         await queue.add(TURNS.name, { ...data, version: 2 }, { jobId: `b-${newId()}` }),
       ];
       for (const job of odd) {
-        await waitUntil('it is put back', async () => (await job.getState()) === 'delayed', 60_000);
+        await waitUntil('it is put back', async () => (await job.getState()) === 'delayed');
         assert.equal((await queue.getJob(job.id ?? ''))?.attemptsMade, 0);
       }
     });

@@ -19,7 +19,6 @@ const TYPES: Record<string, string> = { '.html': 'text/html', '.js': 'text/javas
 
 if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
   describe('a front end of the examples, in a browser', function () {
-    this.timeout(120_000);
     let files: Server;
     let origin: string;
     let api: ScriptedService;

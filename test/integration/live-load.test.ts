@@ -83,7 +83,7 @@ if (MODES.includes('full')) {
       }
       await Promise.all(posted);
       const isTold = ({ session, answers, faults }: Watcher) => answers === said[session] || faults.length > 0;
-      await waitUntil('every answer has been shown', () => watchers.every(isTold), 120_000);
+      await waitUntil('every answer has been shown', () => watchers.every(isTold));
       print(
         `${posted.length} messages, shown ${watchers.reduce((sum, { answers }) => sum + answers, 0)} times`,
         await used(),

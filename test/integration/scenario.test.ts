@@ -203,7 +203,7 @@ for (const mode of MODES) {
         await assertSound(drover, run, 'cancelled');
         assert.equal((await turn(run, 'say no')).status, 409);
       }
-      await waitUntil('the tool is hung up on', () => drover.world.deliveries(label)[0]?.broken === true, 15_000);
+      await waitUntil('the tool is hung up on', () => drover.world.deliveries(label)[0]?.broken === true);
       const ends = (await Promise.all(streams)).map((events) => events.at(-1));
       assert.deepEqual(
         ends.map((end) => end?.event),

@@ -28,7 +28,6 @@ const [mode] = MODES.filter((each) => each !== 'embedded').slice(-1);
 
 if (mode !== undefined) {
   describe(`the flows of a session with two APIs (${mode})`, function () {
-    this.timeout(120_000);
     let installation: Installation;
     let agent: string;
     const watchers: Watcher[] = [];

@@ -11,7 +11,6 @@ const HOOKS_EACH = 45;
 
 for (const mode of DOMAIN_MODES) {
   describe(`With tenants whose webhooks never answer, in ${mode} mode`, function () {
-    this.timeout(90_000);
     let platform: TestPlatform;
     let tarpit: LocalServer;
     let receiver: LocalServer;
@@ -52,7 +51,7 @@ for (const mode of DOMAIN_MODES) {
       const allowed = slow.length * LIMITS.webhooksAtOnce;
       await waitUntil('as many are asked as may be', () => tarpit.seen.length >= allowed);
       await other.start();
-      await waitUntil('the other one hears', () => receiver.seen.length > 0, 30_000);
+      await waitUntil('the other one hears', () => receiver.seen.length > 0);
       // One that was given up may be seen to close only after the next one was asked.
       assert.ok(asked.most < 2 * allowed, `${asked.most} were asked at a time`);
     });

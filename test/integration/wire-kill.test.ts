@@ -20,7 +20,6 @@ const [mode] = MODES.filter((each) => each !== 'embedded').slice(-1);
 
 if (mode !== undefined) {
   describe(`streams that are cut while a worker is killed (${mode})`, function () {
-    this.timeout(120_000);
     let installation: Installation;
     before(async () => {
       const env = { DROVER_LEASE_MS: String(LEASE_MS), DROVER_CONCURRENCY: 'turns=30' };

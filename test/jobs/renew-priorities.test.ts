@@ -9,7 +9,6 @@ const ROUND_END = 850 * ROUND_MS;
 
 for (const mode of MODES) {
   describe(`jobs that wait while priorities begin again, in ${mode} mode`, function () {
-    this.timeout(60_000);
     let testDatabase: TestDatabase;
     let backend: QueueBackend;
 

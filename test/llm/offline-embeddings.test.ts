@@ -3,7 +3,6 @@ import { createEmbeddings } from '../../llm/embeddings.ts';
 import { openOfflineEmbeddings } from '../../llm/offline-embeddings.ts';
 
 describe('the embeddings that come with Drover', function () {
-  this.timeout(60_000);
   const { signal } = new AbortController();
   const long = (n: number) => `Entry ${n}: ${'what was said about trains and budgets, '.repeat(30)}`;
 

@@ -27,7 +27,6 @@ const TEXTS = [
 ];
 
 describe('the sentence encoder', function () {
-  this.timeout(60_000);
   const files = readModelFiles();
   let reference: Reference;
 

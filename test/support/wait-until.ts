@@ -11,7 +11,7 @@ const SELDOM_MS = 100;
 export async function waitUntil(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  timeoutMs = 60_000,
+  timeoutMs = 120_000,
 ): Promise<void> {
   const beganMs = Date.now();
   for (;;) {

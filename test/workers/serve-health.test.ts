@@ -58,7 +58,6 @@ describe('A worker with a port', () => {
 
 for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
   describe(`A worker process with DROVER_WORKER_PORT (${mode})`, function suite() {
-    this.timeout(60_000);
     let installation: Installation;
     before(async () => {
       installation = await startInstallation(mode, { env: { DROVER_WORKER_PORT: '0' }, workers: ['one'] });

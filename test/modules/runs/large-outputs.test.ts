@@ -27,7 +27,6 @@ const CALLS = sized({ usual: 30, nightly: 60 });
 const QUICK_READERS = sized({ usual: 2, nightly: 4 });
 
 describe('A run with large outputs', function () {
-  this.timeout(120_000);
   let engine: Engine;
   before(async () => {
     // A model that takes all of it.

@@ -203,7 +203,6 @@ describe('What a stream shows of a run', () => {
   });
 
   it('is the same later as it was then, whatever a run waits for and however that ends', async function () {
-    this.timeout(120_000);
     const scenes = fc.array(fc.constantFrom(...Object.values(SCENES)), { minLength: 2, maxLength: 4 });
     await fc.assert(
       fc.asyncProperty(scenes, fc.boolean(), async (chosen, isCancelled) => {

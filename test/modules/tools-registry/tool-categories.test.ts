@@ -7,7 +7,6 @@ import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 
 describe('categories of tools', function () {
-  this.timeout(60_000);
   let platform: TestPlatform;
   let model: ScriptedModel;
   before(async () => {

@@ -21,9 +21,10 @@ describe('the modes of the tests', () => {
     assert.doesNotMatch(describeModes(all), /Left out/);
   });
 
-  it('are one for the domain: Postgres if it is available', () => {
+  it('are one for the domain: the fullest that is available', () => {
     assert.equal(chooseModes(undefined, none).domain, 'embedded');
-    assert.equal(chooseModes(undefined, both).domain, 'postgres');
+    assert.equal(chooseModes(undefined, postgres).domain, 'postgres');
+    assert.equal(chooseModes(undefined, both).domain, 'full');
   });
 
   it('are a single one for all suites where it is named', () => {

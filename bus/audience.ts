@@ -1,6 +1,7 @@
-/** Which runs somebody watches live, in whatever process: what only watchers want to know is sent for those alone. */
+/** Which runs somebody watches live, and in which processes: what only watchers want to know is sent to those alone. */
 import type { BusMessage, LiveSignal } from './bus.ts';
 import { holdMessages } from './held-messages.ts';
+import { ALL, type Addressed } from './payloads.ts';
 
 /** How often a process says again which runs it watches, and for how long that is believed. */
 const RENEW_MS = 15_000;
@@ -9,7 +10,7 @@ const BELIEVED_MS = 40_000;
 const RUNS_AT_ONCE = 100;
 
 export interface Audience {
-  /** Sends a message, or holds it back where it is for watchers and nobody watches the run. */
+  /** Sends a message to all, or, where it is for watchers, to their processes; holds it back where nobody watches the run. */
   publish: (message: BusMessage) => void;
   /** The run is watched by this process from now on, until the function that it gives is called. */
   watch: (runId: string) => () => void;
@@ -24,19 +25,24 @@ export interface Audience {
  * at its start and after a gap. What is believed too long costs a message, what is not known yet costs pieces of an answer
  * that comes whole in the end. Who comes later is told how far the run is, and gets the answer that is being written from its beginning.
  */
-export function createAudience(send: (message: BusMessage | LiveSignal) => void): Audience {
+export function createAudience(address: string, send: (addressed: Addressed) => void): Audience {
   const held = holdMessages();
   const here = new Map<string, number>();
-  const elsewhereUntilMs = new Map<string, number>();
+  const elsewhere = rememberWatchers();
+  const tellAll = (message: BusMessage | LiveSignal) => send({ message, to: [ALL] });
   const tell = (runs: readonly string[]) => {
     for (let at = 0; at < runs.length; at += RUNS_AT_ONCE) {
-      send({ runId: '', kind: 'watched', runs: runs.slice(at, at + RUNS_AT_ONCE) });
+      tellAll({ runId: '', kind: 'watched', runs: runs.slice(at, at + RUNS_AT_ONCE), by: address });
     }
   };
-  const isWatched = (runId: string) => here.has(runId) || (elsewhereUntilMs.get(runId) ?? 0) > performance.now();
+  /** The addresses of the processes where the run is watched. */
+  const watchersOf = (runId: string): readonly string[] => {
+    const others = elsewhere.of(runId);
+    if (others.includes(ALL)) return [ALL];
+    return here.has(runId) ? [...others, address] : others;
+  };
   const renewing = setInterval(() => {
-    const nowMs = performance.now();
-    for (const [runId, untilMs] of elsewhereUntilMs) if (untilMs < nowMs) elsewhereUntilMs.delete(runId);
+    elsewhere.forgetOld();
     tell([...here.keys()]);
   }, RENEW_MS);
   renewing.unref();
@@ -47,7 +53,9 @@ export function createAudience(send: (message: BusMessage | LiveSignal) => void)
       if (kind === 'advanced') held.forget(runId);
       const isPiece = kind === 'delta' || kind === 'call_piece';
       const isForWatchers = isPiece || kind === 'progress' || (kind === 'advanced' && message.isWorking);
-      if (!isForWatchers || isWatched(runId)) send(message);
+      if (!isForWatchers) return tellAll(message);
+      const to = watchersOf(runId);
+      if (to.length > 0) send({ message, to });
       else if (kind === 'advanced') held.advance(message);
       else if (isPiece) held.push(message);
     },
@@ -55,7 +63,7 @@ export function createAudience(send: (message: BusMessage | LiveSignal) => void)
       const watchers = here.get(runId) ?? 0;
       here.set(runId, watchers + 1);
       if (watchers === 0) tell([runId]);
-      held.take(runId).forEach(send);
+      for (const message of held.take(runId)) send({ message, to: [address] });
       return () => {
         const left = (here.get(runId) ?? 0) - 1;
         if (left > 0) here.set(runId, left);
@@ -64,16 +72,36 @@ export function createAudience(send: (message: BusMessage | LiveSignal) => void)
     },
     hear(heard) {
       if (heard.kind === 'who_watches') return tell([...here.keys()]);
-      const untilMs = performance.now() + BELIEVED_MS;
-      for (const runId of heard.runs) {
-        elsewhereUntilMs.set(runId, untilMs);
-        held.take(runId).forEach(send);
+      const { runs, by = ALL } = heard;
+      if (by === address) return;
+      for (const runId of runs) {
+        elsewhere.add(runId, by);
+        for (const message of held.take(runId)) send({ message, to: [by] });
       }
     },
     catchUp() {
-      send({ runId: '', kind: 'who_watches' });
+      tellAll({ runId: '', kind: 'who_watches' });
       tell([...here.keys()]);
     },
     close: () => clearInterval(renewing),
+  };
+}
+
+/** Which other processes have said that they watch a run, for as long as that is believed. */
+function rememberWatchers() {
+  const runs = new Map<string, Map<string, number>>();
+  const of = (runId: string): readonly string[] => {
+    const nowMs = performance.now();
+    return [...(runs.get(runId) ?? [])].flatMap(([by, untilMs]) => (untilMs > nowMs ? [by] : []));
+  };
+  return {
+    of,
+    add(runId: string, by: string): void {
+      const watchers = runs.get(runId) ?? new Map<string, number>();
+      runs.set(runId, watchers.set(by, performance.now() + BELIEVED_MS));
+    },
+    forgetOld(): void {
+      for (const runId of runs.keys()) if (of(runId).length === 0) runs.delete(runId);
+    },
   };
 }

@@ -1,18 +1,21 @@
+import { randomBytes } from 'node:crypto';
 import { withDeadline } from '../lib/deadline.ts';
 import { createAudience, type Audience } from './audience.ts';
 import type { Bus, BusMessage } from './bus.ts';
-import { type Carried, decodePayload, encodePayloads } from './payloads.ts';
+import { decodePayload, encodeParcels, type Addressed, type Parcel } from './payloads.ts';
 
 /** What carries payloads between processes. */
 export interface BusTransport {
   /** Of one payload. */
   readonly maxBytes: number;
-  /** Sends them all in one go, in order. */
-  send(payloads: readonly string[]): Promise<void>;
+  /** Sends them all in one go; each process receives what is for it in this order. */
+  send(parcels: readonly Parcel[]): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface BusReceiver {
+  /** Of this process: it receives what is sent there, and what is sent to all. */
+  readonly address: string;
   onPayload: (payload: string) => void;
   onGap: () => void;
   onError: (error: Error) => void;
@@ -30,7 +33,7 @@ export async function createBus(
   open: (receiver: BusReceiver) => Promise<BusTransport>,
   onError: (error: Error) => void,
 ): Promise<Bus> {
-  let waiting: Carried[] = [];
+  let waiting: Addressed[] = [];
   let sending: Promise<void> | undefined;
   let closed = false;
 
@@ -41,20 +44,21 @@ export async function createBus(
     while (waiting.length > 0) {
       const batch = waiting;
       waiting = [];
-      const send = (transport: BusTransport) => transport.send(encodePayloads(batch, transport.maxBytes));
+      const send = (transport: BusTransport) => transport.send(encodeParcels(batch, transport.maxBytes));
       await opened.then(send).catch(receiver.onError);
     }
     sending = undefined;
   };
-  const enqueue = (message: Carried) => {
+  const enqueue = (addressed: Addressed) => {
     if (closed) return;
     if (waiting.length >= MAX_WAITING) waiting.shift();
-    waiting.push(message);
+    waiting.push(addressed);
     sending ??= sendAll();
   };
 
-  const audience = createAudience(enqueue);
-  const { receiver, ...listening } = createReceiver(audience, onError);
+  const address = randomBytes(8).toString('hex');
+  const audience = createAudience(address, enqueue);
+  const { receiver, ...listening } = createReceiver({ address, audience }, onError);
   const opened = open(receiver);
   const transport = await opened.catch((error: unknown) => {
     audience.close();
@@ -87,7 +91,10 @@ export async function createBus(
   };
 }
 
-function createReceiver(audience: Audience, report: (error: Error) => void) {
+function createReceiver(
+  { address, audience }: { address: string; audience: Audience },
+  report: (error: Error) => void,
+) {
   const subscribers = new Map<string, Set<(message: BusMessage) => void>>();
   const gapListeners = new Set<() => void>();
   const onError = (error: unknown) => report(error instanceof Error ? error : new Error(String(error)));
@@ -100,6 +107,7 @@ function createReceiver(audience: Audience, report: (error: Error) => void) {
     }
   };
   const receiver: BusReceiver = {
+    address,
     onPayload(payload) {
       for (const message of decodePayload(payload)) {
         if (message.kind === 'watched' || message.kind === 'who_watches') {

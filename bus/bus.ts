@@ -44,17 +44,19 @@ export type BusMessage =
   | { runId: string; kind: 'abort'; reason: 'cancel' | 'interrupt'; below?: number };
 
 /** What processes tell each other about who watches. It is about many runs; an earlier release leaves it out. */
-export type LiveSignal = { runId: ''; kind: 'watched'; runs: readonly string[] } | { runId: ''; kind: 'who_watches' };
+export type LiveSignal =
+  /** By the process at this address. Some releases have none, and receive what is sent to all. */
+  { runId: ''; kind: 'watched'; runs: readonly string[]; by?: string } | { runId: ''; kind: 'who_watches' };
 
 export interface Bus {
   /**
    * Sends soon, together with what else is sent at that moment; never throws. A long delta arrives in pieces. Deltas, pieces of calls,
-   * progress and steps in the middle of a turn are sent only where somebody watches the run.
+   * progress and steps in the middle of a turn are sent only to the processes where somebody watches the run.
    */
   publish(message: BusMessage): void;
   /** As `subscribe`, for who also shows steps, deltas and progress: they are published for as long as somebody does. */
   watch(runId: string, onMessage: (message: BusMessage) => void): () => void;
-  /** Messages of one run, of all processes, this one too, in the order in which a process sent them. Gives the end of it. */
+  /** Messages of one run, of all processes, this one too, in the order in which a process sent them, but for those that only watchers are sent. Gives the end of it. */
   subscribe(runId: string, onMessage: (message: BusMessage) => void): () => void;
   /** Called when messages may have been lost and come again from now on: look into the log. Gives the end of it. */
   onGap(listener: () => void): () => void;

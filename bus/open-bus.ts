@@ -27,7 +27,7 @@ function openTransport(settings: BusSettings, database: Database, receiver: BusR
   if (settings.databaseUrl !== undefined) return openPostgresTransport(database, receiver);
   return Promise.resolve({
     maxBytes: Number.POSITIVE_INFINITY,
-    send: async (payloads) => payloads.forEach((payload) => receiver.onPayload(payload)),
+    send: async (parcels) => parcels.forEach(({ payload }) => receiver.onPayload(payload)),
     close: async () => undefined,
   });
 }

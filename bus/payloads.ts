@@ -3,8 +3,46 @@ import type { BusMessage, LiveSignal } from './bus.ts';
 /** All that goes from process to process. */
 export type Carried = BusMessage | LiveSignal;
 
+/** In the place of an address: every process, those of earlier releases too. */
+export const ALL = '';
+
+export interface Addressed {
+  message: Carried;
+  /** Addresses of processes, or `ALL` by itself. */
+  to: readonly string[];
+}
+
+/** A payload, and the address of the process that is to have it, or `ALL`. */
+export interface Parcel {
+  to: string;
+  payload: string;
+}
+
 /** A number that makes each payload of a process differ: Postgres sends equal notifications of one statement only once. */
 let counter = 0;
+
+/** Packs messages into few parcels, in such an order that each process receives what is for it in the order of the messages. */
+export function encodeParcels(batch: readonly Addressed[], maxBytes: number): Parcel[] {
+  const parcels: Parcel[] = [];
+  let together = new Map<string, Carried[]>();
+  const flush = () => {
+    for (const [to, messages] of together) {
+      parcels.push(...encodePayloads(messages, maxBytes).map((payload) => ({ to, payload })));
+    }
+    together = new Map();
+  };
+  for (const { message, to } of batch) {
+    // What all receive stays between what single ones receive before and after it.
+    if (together.size > 0 && together.has(ALL) !== to.includes(ALL)) flush();
+    for (const address of to) {
+      const messages = together.get(address) ?? [];
+      together.set(address, messages);
+      messages.push(message);
+    }
+  }
+  flush();
+  return parcels;
+}
 
 /**
  * Packs messages, in order, into as few payloads as fit `maxBytes` each (UTF-8). A delta that does not fit is cut into

@@ -1,6 +1,7 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { withDeadline } from '../lib/deadline.ts';
 import type { BusReceiver, BusTransport } from './batching-bus.ts';
+import { ALL } from './payloads.ts';
 
 const MAX_PAYLOAD_BYTES = 256 * 1024;
 const FIRST_CONNECTION_MS = 2000;
@@ -15,11 +16,12 @@ const COMMON = {
   retryStrategy: (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 6), 2000),
 } satisfies RedisOptions;
 
-/** Redis pub/sub, one channel for all runs: a connection to send on, and one to receive on. Starts without Redis too. */
+/** Redis pub/sub, a channel for all processes and one for each: a connection to send on, and one to receive on. Starts without Redis too. */
 export async function openRedisTransport(
   place: { url: string; channel: string },
   receiver: BusReceiver,
 ): Promise<BusTransport> {
+  const channelOf = (address: string) => (address === ALL ? place.channel : `${place.channel}:${address}`);
   const sender = new Redis(place.url, COMMON);
   const subscriber = new Redis(place.url, { ...COMMON, autoResubscribe: false });
   for (const client of [sender, subscriber]) client.on('error', (error: Error) => receiver.onError(error));
@@ -31,7 +33,7 @@ export async function openRedisTransport(
     subscriber.on('ready', () => {
       connections += 1;
       const isFirst = connections === 1;
-      subscriber.subscribe(place.channel).then(() => {
+      subscriber.subscribe(channelOf(ALL), channelOf(receiver.address)).then(() => {
         resolve();
         if (!isFirst) receiver.onGap();
       }, receiver.onError);
@@ -45,8 +47,8 @@ export async function openRedisTransport(
 
   return {
     maxBytes: MAX_PAYLOAD_BYTES,
-    async send(payloads) {
-      await Promise.all(payloads.map((payload) => sender.publish(place.channel, payload)));
+    async send(parcels) {
+      await Promise.all(parcels.map(({ to, payload }) => sender.publish(channelOf(to), payload)));
     },
     async close() {
       for (const client of [sender, subscriber]) {

@@ -3,6 +3,7 @@ import { WebSocket } from 'ws';
 import { serve, type RunningApi } from '../../api/serve.ts';
 import { ROUTES } from '../../api/routes.ts';
 import { createBus, type BusReceiver } from '../../bus/batching-bus.ts';
+import type { Parcel } from '../../bus/payloads.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Database, Tx } from '../../db/database.ts';
@@ -89,8 +90,8 @@ describe('Streams in which nothing happens', function () {
     bus = await createBus(
       async (given) => {
         receiver = given;
-        const send = async (payloads: readonly string[]) => {
-          if (isCarried) payloads.forEach((payload) => given.onPayload(payload));
+        const send = async (parcels: readonly Parcel[]) => {
+          if (isCarried) parcels.forEach(({ payload }) => given.onPayload(payload));
         };
         return { maxBytes: Number.POSITIVE_INFINITY, send, close: async () => undefined };
       },

@@ -92,6 +92,32 @@ for (const mode of MODES) {
       stop();
     });
 
+    if (mode !== 'embedded') {
+      it('sends pieces of an answer to no process where nobody watches, and keeps their order among all others', async () => {
+        const run = newId();
+        const third = await openBus(testDatabase.config, other, report);
+        const unseen: BusMessage[] = [];
+        const seen: BusMessage[] = [];
+        third.subscribe(run, (message) => unseen.push(message));
+        const stop = await watchThere(run, () => undefined);
+        await waitUntil('what told that it is watched', () => unseen.length === 1);
+        there.subscribe(run, (message) => seen.push(message));
+        const sent = Array.from({ length: 60 }, (_, n): BusMessage =>
+          n % 4 === 3 ? { runId: run, kind: 'advanced', seq: n } : delta(run, String(n)),
+        );
+        for (const message of sent) here.publish(message);
+        here.publish({ runId: run, kind: 'governed' });
+        await waitUntil('the last one', () => seen.length === 61 && unseen.at(-1)?.kind === 'governed');
+        assert.deepEqual(seen.slice(0, 60), sent);
+        assert.deepEqual(
+          unseen.slice(1, -1),
+          sent.filter(({ kind }) => kind === 'advanced'),
+        );
+        stop();
+        await third.close();
+      });
+    }
+
     it('tells steps in the middle of a turn to watchers alone, and who comes later how far it is', async () => {
       const run = newId();
       const unseen: BusMessage[] = [];

@@ -47,17 +47,17 @@ export function createApp(
   return app;
 }
 
-/** A router for each section of the paths: a single one would try the paths of all routes, some two hundred, at each request. */
+/** A router for each form of paths: a single one would try the paths of all routes, some two hundred, at each request. */
 function routeRequests(context: Context, parts: AppParts): Middleware {
   const routers = new Map<string, Router<ApiState>>();
   for (const route of parts.routes) {
-    const section = sectionOf(route.path);
-    const router = routers.get(section) ?? new Router<ApiState>({ sensitive: true });
-    routers.set(section, router);
+    const form = formOf(route.path);
+    const router = routers.get(form) ?? new Router<ApiState>({ sensitive: true });
+    routers.set(form, router);
     addRoute(router, route, { context, parts });
   }
-  const answers = new Map([...routers].map(([section, router]) => [section, answerBy(router)]));
-  return (ctx, next) => (answers.get(sectionOf(ctx.path)) ?? next)(ctx, next);
+  const answers = new Map([...routers].map(([form, router]) => [form, answerBy(router)]));
+  return (ctx, next) => (answers.get(formOf(ctx.path)) ?? next)(ctx, next);
 }
 
 function answerBy(router: Router<ApiState>): Middleware {
@@ -68,9 +68,12 @@ function answerBy(router: Router<ApiState>): Middleware {
   };
 }
 
-/** The beginning of a path, in which no route has a parameter: `/v1/runs` of `/v1/runs/:run`, `/a2a` of `/a2a/:agent`. */
-function sectionOf(path: string): string {
-  return /^(?:\/v1)?\/[^/]*/.exec(path)?.[0] ?? '';
+/** The beginning of a path, in which no route has a parameter (`/v1/runs` of `/v1/runs/:run`), and how many parts it has. */
+function formOf(path: string): string {
+  const section = /^(?:\/v1)?\/[^/]*/.exec(path)?.[0] ?? '';
+  let parts = path.endsWith('/') ? -1 : 0;
+  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) parts += 1;
+  return `${section} ${parts}`;
 }
 
 function addRoute(

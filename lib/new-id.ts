@@ -6,17 +6,22 @@ import { v7 } from 'uuid';
 const chance = Buffer.alloc(256 * 16);
 let used = chance.length;
 
+/** The next bytes of chance, as a view: read them at once. */
+function takeChance(bytes: number): Buffer {
+  if (used + bytes > chance.length) {
+    randomFillSync(chance);
+    used = 0;
+  }
+  return chance.subarray(used, (used += bytes));
+}
+
 /** Of the last id: ids of one millisecond count on. */
 let msecs = 0;
 let seq = 0;
 
 /** A new id: UUIDv7 (RFC 9562), so that ids sort by the time they were made; those of one process in the order of their making. */
 export function newId(): string {
-  if (used === chance.length) {
-    randomFillSync(chance);
-    used = 0;
-  }
-  const random = chance.subarray(used, (used += 16));
+  const random = takeChance(16);
   const now = Date.now();
   if (now > msecs) {
     msecs = now;
@@ -27,6 +32,11 @@ export function newId(): string {
     if (seq === 0) msecs++;
   }
   return v7({ random, msecs, seq });
+}
+
+/** An id that says nothing, not even when it was made: so many bytes of chance in hex, 16 for a trace and 8 for a span (W3C Trace Context). */
+export function newRandomId(bytes: 8 | 16): string {
+  return takeChance(bytes).toString('hex');
 }
 
 /** A secret of 256 random bits, URL-safe. */

@@ -1,5 +1,4 @@
-import { randomBytes } from 'node:crypto';
-import { newId } from '../../lib/new-id.ts';
+import { newId, newRandomId } from '../../lib/new-id.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Middleware } from './state.ts';
 
@@ -51,6 +50,6 @@ export function continueTrace(given: string): string {
     /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(given) ?? [];
   const valid = trace !== undefined && version !== 'ff' && !(version === '00' && rest !== undefined);
   const usable = valid && !/^0+$/.test(trace) && !/^0+$/.test(span ?? '');
-  const newSpan = randomBytes(8).toString('hex');
-  return usable ? `00-${trace}-${newSpan}-${flags ?? '01'}` : `00-${randomBytes(16).toString('hex')}-${newSpan}-01`;
+  const newSpan = newRandomId(8);
+  return usable ? `00-${trace}-${newSpan}-${flags ?? '01'}` : `00-${newRandomId(16)}-${newSpan}-01`;
 }

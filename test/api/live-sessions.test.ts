@@ -7,6 +7,7 @@ import { createLiveSessions } from '../../modules/sessions/live-state.ts';
 import { openLiveStore } from '../../modules/sessions/live-store.ts';
 import { request } from '../support/api.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { overDatabase } from '../support/over-database.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('A session that is read again and again', function () {
@@ -40,7 +41,7 @@ describe('A session that is read again and again', function () {
       },
     });
     const noted: typeof db = { ...db, withTenant: (id, work) => db.withTenant(id, (tx) => work(noting(tx))) };
-    api = await serve({ ...platform.context, db: noted }, ROUTES, { host: '127.0.0.1', port: 0 });
+    api = await serve(overDatabase(platform.context, noted), ROUTES, { host: '127.0.0.1', port: 0 });
     const { id: agent_id } = await call('POST', '/v1/agents', { name: 'quiet' });
     session = (await call('POST', '/agent/chat', { message: 'hello', user_id: 'ada', agent_id })).session_id;
     await waitUntil('it is answered', async () => (await read()).status === 'completed');

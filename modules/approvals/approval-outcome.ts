@@ -113,7 +113,12 @@ export function refusedCall(id: string, error: { code: string; message: string }
 
 function settledCall(id: string, settling: Settling): CallChange[] {
   if (settling.decision === 'happened') {
-    const set = { status: 'succeeded', ...outputColumns(settling.result ?? null), is_error: false, error: null };
+    const set = {
+      status: 'succeeded' as const,
+      ...outputColumns(settling.result ?? null),
+      is_error: false,
+      error: null,
+    };
     return [{ id, from: ['unknown'], set }];
   }
   return settling.decision === 'rerun' ? [{ id, from: ['unknown'], set: { status: 'pending' } }] : [];

@@ -136,7 +136,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     governance,
     isBudgeted: false,
     step: newStep(),
-    outputBytes: run.output_bytes ?? 0,
+    outputBytes: run.output_bytes,
     uncommitted: newUncommitted(options.initialCommit),
     attached: null,
     replaySource: await loadReplaySource(context, run, position.state),

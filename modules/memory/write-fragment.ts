@@ -8,6 +8,7 @@ import {
   findFragment,
   lockSpace,
   type FragmentContent,
+  type FragmentProvenance,
   type FragmentRow,
   type SpaceRow,
   type Visibility,
@@ -37,7 +38,7 @@ export interface FragmentWrite {
   base_version?: number | undefined;
   /** `semantic_conflict`: both contents are kept until somebody resolves it. */
   conflict_type?: 'concurrent_write' | 'version_mismatch' | 'semantic_conflict' | undefined;
-  provenance?: Record<string, unknown> | undefined;
+  provenance?: FragmentProvenance | undefined;
   retention_policy?: string | undefined;
   expires_at?: Date | undefined;
 }

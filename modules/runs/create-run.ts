@@ -25,7 +25,7 @@ import type { Governance } from '../governance/governance.ts';
 import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
-import type { TurnJob } from '../../jobs/turns.ts';
+import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -248,7 +248,7 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
     child,
     sentTo: child
       ? { queue: SUBTASKS.name, job_id: SUBTASKS.id(child) }
-      : { queue: kind === 'workflow' ? SUBTASKS.name : 'turns', at_position: true },
+      : { queue: kind === 'workflow' ? SUBTASKS.name : TURNS.name, at_position: true },
     body: input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
   };
 }

@@ -106,6 +106,21 @@ describe('A session that is read again and again', function () {
     }
   });
 
+  it('is read anew where the store holds something else, whatever has written it', async () => {
+    const { context, tenantId, workspaceId } = platform;
+    const store = await openLiveStore({ ...context.config, redisUrl: undefined, onError: () => undefined });
+    const live = createLiveSessions(context, store);
+    const ref = { caller: { tenantId, workspaceId }, sessionId: session };
+    const name = `${tenantId}:${workspaceId}:${session}`;
+    const status = () => live.read(ref, (view) => ({ status: view.status }));
+    await status();
+    const kept: { version: string } = JSON.parse((await store.get(name)) ?? '');
+    for (const odd of ['no JSON', 'null', '[]', JSON.stringify({ version: kept.version, isAtRest: true, body: 'x' })]) {
+      await store.set(name, odd);
+      assert.deepEqual(await status(), { status: 'completed' }, odd);
+    }
+  });
+
   it('leaves nothing in the store when its thread is erased, nor when its run is', async () => {
     const { config, tenantId, workspaceId } = { ...platform, ...platform.context };
     const name = `${tenantId}:${workspaceId}`;

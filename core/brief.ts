@@ -7,6 +7,15 @@ function briefHash(brief: string): string {
   return sha256(words.replaceAll(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '')).toString('hex');
 }
 
+/** What an agent asks of another one, as the tool `delegate` takes it. */
+export interface DelegatedWork {
+  description: string;
+  agent?: string;
+  capability?: string;
+  context?: unknown;
+  max_cost_tokens?: number;
+}
+
 /** A run, and what it was asked to do. */
 export interface BriefedRun {
   run_id: string;

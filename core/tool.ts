@@ -122,7 +122,7 @@ export function isPure(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolea
 }
 
 /** One attempt of one call, as a transport gets it. */
-export interface ToolAttempt {
+export interface ToolAttempt<A extends object = Record<string, unknown>> {
   tenantId: string;
   /** Empty for a direct execution (`POST /v1/tools/{id}/execute`). */
   runId: string;
@@ -130,7 +130,7 @@ export interface ToolAttempt {
   /** The same over every attempt of a call. */
   idempotencyKey: string;
   attempt: number;
-  arguments: Record<string, unknown>;
+  arguments: A;
   timeoutMs: number;
   traceparent?: string | undefined;
   /** Told how far the tool is, as far as it says. */

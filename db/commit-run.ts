@@ -3,6 +3,7 @@ import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { RemoteWork, ToolEffect } from '../core/tool.ts';
+import type { OutputColumns } from '../core/tool-output.ts';
 import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { RowChange } from '../core/projections/projection.ts';
 import type { AuditAction } from '../core/audit.ts';
@@ -37,7 +38,7 @@ export interface CallChange {
   id: string;
   from: CallStatus[];
   attempt?: number;
-  set: Columns;
+  set: CallColumns;
   /** Lease from now, in ms. */
   lease_ms?: number;
   /** Tells the claim that takes the lease from any other of the same attempt. */
@@ -47,6 +48,15 @@ export interface CallChange {
   /** Makes the change only if no pause is left, and answers the row. */
   claim_call?: true;
 }
+
+/** Columns of a call's row; how it ended and what it gave, as far as they are among them. */
+export type CallColumns = Columns &
+  Partial<OutputColumns> & {
+    status?: CallStatus;
+    is_error?: boolean | null;
+    error?: { code: string; message: string } | null;
+    remote?: RemoteWork | null;
+  };
 
 /** A job to send once the change is committed. */
 export type OutboxRow = {
@@ -88,6 +98,12 @@ export interface ClaimedCallRow {
   pins: { agent_id: string; agent_version: string; tools: RunRow['pinned']['tools'] };
 }
 
+/** What an attempt needs of a row of the ledger. The idempotency key and the arguments are read from there alone. */
+export type LedgerCall = Omit<ClaimedCallRow, 'pins' | 'attempt'>;
+
+/** A row that is added to the ledger. */
+export type NewCall = LedgerCall & CallColumns;
+
 /** Something from outside that a call waits for, until then or for so long. */
 export interface NewWait extends Wait {
   /** Id of the call that waits. */
@@ -127,7 +143,7 @@ export interface RunChange {
   runs: Required<Pick<RowChange, 'set' | 'add'>>;
   /** Row changes of the other projections, by table. */
   rows?: Record<string, RowChange[]>;
-  new_calls?: Columns[];
+  new_calls?: NewCall[];
   calls?: CallChange[];
   /** What Drover did by itself, for the audit log. */
   audit?: { id: string; action: AuditAction; target_type: string; target_id: string; details: Columns }[];
@@ -218,7 +234,7 @@ function toRequest({ then_claim, ...change }: RunChange): Columns {
 /** Bytes of the outputs that a change stores. */
 export function outputBytesOf({ calls = [], new_calls = [] }: Pick<RunChange, 'calls' | 'new_calls'>): number {
   const rows = [...calls.map(({ set }) => set), ...new_calls];
-  return rows.reduce((sum, { output_bytes }) => sum + Number(output_bytes ?? 0), 0);
+  return rows.reduce((sum, { output_bytes }) => sum + (output_bytes ?? 0), 0);
 }
 
 function withClaim(result: CommitResult): CommitResult {

@@ -1,7 +1,7 @@
 /** What runs have delegated: each is an open wait of type `child`, whose id is that of the call and of the child's task. */
 import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
-import type { BriefedRun } from '../core/brief.ts';
+import type { BriefedRun, DelegatedWork } from '../core/brief.ts';
 import type { Trust } from '../core/origin.ts';
 import type { Tx } from './database.ts';
 import type { TaskStatus } from './tasks.ts';
@@ -16,7 +16,8 @@ export interface Delegation {
   /** The call's. */
   id: string;
   turn_id: string;
-  arguments: Record<string, unknown>;
+  /** As they fitted the tool's schema when the call was asked for. */
+  arguments: DelegatedWork;
   /** Of the task; null where nobody was looked for yet. */
   task_status: TaskStatus | null;
   child: {

@@ -30,6 +30,9 @@ export interface FragmentContent {
   embedding?: number[] | undefined;
 }
 
+/** Who has written a version, and from what, as far as the writer said it. */
+export type FragmentProvenance = Record<string, unknown> & { created_by_agent?: string | null | undefined };
+
 export interface FragmentRow {
   id: string;
   space_id: string;
@@ -39,7 +42,7 @@ export interface FragmentRow {
   allowed_agents: string[];
   denied_agents: string[];
   created_by_agent: string | null;
-  provenance: Record<string, unknown>;
+  provenance: FragmentProvenance;
   requires_resolution: boolean;
   retention_policy: string | null;
   expires_at: Date | null;
@@ -173,8 +176,8 @@ export async function readFragments(tx: Tx, ids: readonly string[]): Promise<Fra
 export async function findVersion(
   tx: Tx,
   of: { id: string; version: number },
-): Promise<{ content: FragmentContent; provenance: Record<string, unknown> } | undefined> {
-  const [row] = await tx.query<{ content: FragmentContent; provenance: Record<string, unknown> }>(
+): Promise<{ content: FragmentContent; provenance: FragmentProvenance } | undefined> {
+  const [row] = await tx.query<{ content: FragmentContent; provenance: FragmentProvenance }>(
     'select content, provenance from memory_fragment_versions where fragment_id = $1 and version = $2',
     [of.id, of.version],
   );
@@ -185,7 +188,7 @@ export async function findVersion(
 export async function listFragmentVersions(
   tx: Tx,
   id: string,
-): Promise<{ version: number; content: FragmentContent; provenance: Record<string, unknown>; created_at: Date }[]> {
+): Promise<{ version: number; content: FragmentContent; provenance: FragmentProvenance; created_at: Date }[]> {
   return tx.query(
     `select version, content, provenance, created_at from memory_fragment_versions where fragment_id = $1
       order by version desc limit 100`,

@@ -218,7 +218,7 @@ const write = defineRoute({
       expires_at: body.expires_at ?? lifecycle.expires_at ?? undefined,
       retention_policy: body.retention_policy ?? lifecycle.retention_policy ?? undefined,
     };
-    return inLine(context.db, { tenantId: caller.tenantId, fragmentId: asked.fragment_id }, () =>
+    return inLine(context.fragmentWriters, { tenantId: caller.tenantId, fragmentId: asked.fragment_id }, () =>
       idempotently(context, idempotency, async (tx) => {
         const { fragment: row, merged, conflicts } = await writeToSpace(tx, caller, asked);
         return { status: 201, body: { ...presentFragment(row), merged, conflicts } };

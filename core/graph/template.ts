@@ -1,5 +1,6 @@
 /** Expressions in a graph: conditions of edges, and `{{…}}` in texts and inputs. CEL over the same variables. */
-import { celCompiler, celExpressions, type CelOutcome, type Expression, type TwoReadings } from '../cel.ts';
+import { celCompiler, celExpressions, type CelOutcome, type Expression } from '../cel.ts';
+import type { TwoReadings } from '../cel-shape.ts';
 import { LIMITS } from '../limits.ts';
 
 /** What expressions see. */

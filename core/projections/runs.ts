@@ -146,13 +146,14 @@ function waitForProvider({ payload }: Extract<NewEvent, { type: 'model.deferred'
   return { type: 'provider', since, next_at, until, error };
 }
 
-function newRun({ at, ...place }: Place, { payload }: Extract<NewEvent, { type: 'run.created' }>): Columns {
+/** The row that a run begins with. */
+export function newRun({ at, ...place }: Omit<Place, 'seq'>, { payload }: Extract<NewEvent, { type: 'run.created' }>) {
   return {
     ...payload,
     id: place.runId,
     tenant_id: place.tenantId,
     workspace_id: place.workspaceId,
-    status: 'created',
+    status: 'created' as const,
     turn_count: 0,
     length: payload.base_length,
     steps: 0,

@@ -15,6 +15,7 @@ import type { PolicyRef } from '../../core/policy.ts';
 import type { ApprovalRow } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange, OutboxRow } from '../../db/commit-run.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 
 /** An approval with the calls that wait for it: one, all steps of a call batch, or none. */
@@ -88,7 +89,7 @@ export function isWithoutCall(approval: ApprovalRow): boolean {
 /** The job that lets a waiting run go on; a run that is being driven sees by itself what was appended. */
 export function continuation(run: RunRow): { outbox: OutboxRow[] } {
   const payload = { tenantId: run.tenant_id, runId: run.id, turnId: run.open_turn_id ?? undefined };
-  return { outbox: [{ id: newId(), queue: 'turns', at_position: true, payload }] };
+  return { outbox: [{ id: newId(), queue: TURNS.name, at_position: true, payload }] };
 }
 
 function decided({ approval, calls }: OpenApproval): DecidedApproval {
@@ -113,7 +114,12 @@ export function refusedCall(id: string, error: { code: string; message: string }
 
 function settledCall(id: string, settling: Settling): CallChange[] {
   if (settling.decision === 'happened') {
-    const set = { status: 'succeeded', ...outputColumns(settling.result ?? null), is_error: false, error: null };
+    const set = {
+      status: 'succeeded' as const,
+      ...outputColumns(settling.result ?? null),
+      is_error: false,
+      error: null,
+    };
     return [{ id, from: ['unknown'], set }];
   }
   return settling.decision === 'rerun' ? [{ id, from: ['unknown'], set: { status: 'pending' } }] : [];

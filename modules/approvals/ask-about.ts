@@ -30,7 +30,7 @@ export function denyCalls(log: RunLog, events: readonly NewEvent[]): void {
   for (const event of events) {
     if (event.type !== 'tool.denied') continue;
     const { tool_call_id: id, error } = event.payload;
-    const set = { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' };
+    const set = { status: 'denied' as const, output: error.message, is_error: true, error, finished_at: 'now' };
     changeCall(log, { id, from: ['awaiting_approval'], set });
   }
 }

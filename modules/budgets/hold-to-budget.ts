@@ -2,14 +2,7 @@
  * Holds model calls to their budgets: what a call may use at most is set aside in the commit before it and settled in the
  * commit of its answer. Runs that no budget applies to pay nothing for this.
  */
-import {
-  findUsedUp,
-  passedSoftLimits,
-  shareSpent,
-  withCall,
-  type BudgetStanding,
-  type RunBudget,
-} from '../../core/budget.ts';
+import { findUsedUp, passedSoftLimits, shareSpent, withCall, type BudgetStanding } from '../../core/budget.ts';
 import { asksToGoOn, exceedBudget, standingOf, warnOfBudget } from '../../core/decision-events/budgets.ts';
 import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
 import { digestOf } from '../../core/ids.ts';
@@ -52,12 +45,9 @@ export type BudgetAnswer = 'go' | 'later' | 'decide';
 
 /** Looks up whether a budget applies to the run: from memory, which is refreshed every few seconds. */
 export async function findBudgets(drive: BudgetedDrive): Promise<void> {
-  const isBudgeted = runBudgetOf(drive) ?? drive.run.config.ancestors?.find(({ budget }) => budget);
-  drive.isBudgeted = isBudgeted !== undefined || (await drive.context.budgets.applyTo(drive.run));
-}
-
-function runBudgetOf({ run }: BudgetedDrive): RunBudget | undefined {
-  return (run.config as { budget?: RunBudget }).budget;
+  const { budget, ancestors = [] } = drive.run.config;
+  const isBudgeted = budget !== undefined || ancestors.some((above) => above.budget !== undefined);
+  drive.isBudgeted = isBudgeted || (await drive.context.budgets.applyTo(drive.run));
 }
 
 /** Sets aside, with what is committed next, what the model call of a step may use. */
@@ -72,7 +62,7 @@ export function reserve(
   if (reservation && (reservation.call || !drive.isBudgeted)) return;
   drive.step.reservation = { step, call: null };
   if (!drive.isBudgeted) return;
-  const budget = runBudgetOf(drive);
+  const budget = drive.run.config.budget;
   const request = asked.request();
   const input = estimateRequest(request);
   const output = request.maxTokens;

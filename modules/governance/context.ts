@@ -1,4 +1,6 @@
+import type { OneByOne } from '../../lib/one-by-one.ts';
 import type { DefinitionCache } from '../agents/definitions.ts';
+import type { StartCache } from '../agents/start-cache.ts';
 import type { BudgetCache } from '../budgets/budget-cache.ts';
 import type { RunLogContext } from '../run-log/context.ts';
 import type { PolicyCache } from './policy-cache.ts';
@@ -9,4 +11,8 @@ export interface Context extends RunLogContext {
   budgets: BudgetCache;
   /** Agent and tool versions that runs have pinned. */
   definitions: DefinitionCache;
+  /** What new runs start with. */
+  starts: StartCache;
+  /** The writers of each fragment of shared memory. */
+  fragmentWriters: OneByOne;
 }

@@ -1,5 +1,5 @@
 /** The built-in tools `remember` and `recall`. */
-import { isTrusted, type MemoryType } from '../../core/memory/entry.ts';
+import { isTrusted } from '../../core/memory/entry.ts';
 import { junkRuleOf, type JunkRule } from '../../core/memory/junk.ts';
 import { memorySettings, type AgentDefinition } from '../../core/definition.ts';
 import { timeOf } from '../../core/memory/candidate.ts';
@@ -10,6 +10,7 @@ import { findSameText } from '../../db/memory-entries.ts';
 import { findCallPlace } from '../../db/memory-extractions.ts';
 import { findCandidates } from '../../db/memory-search.ts';
 import { findRunRow } from '../../db/runs.ts';
+import type { DomainArguments } from '../../tools/builtin/builtin-type.ts';
 import { addMemory, embedSoon, hashOf, toMemoryRow, type NewMemory, type Provenance } from './add-memory.ts';
 import type { MemoryContext } from './context.ts';
 import { checkContradictions } from './contradictions.ts';
@@ -29,16 +30,11 @@ const REFUSALS: Readonly<Partial<Record<JunkRule, string>>> = {
 };
 
 /** `{content, memory_type?, subject?} → {id, added}`. The same text again is the memory that is there. */
-export async function rememberCall(context: MemoryContext, attempt: ToolAttempt): Promise<ToolOutcome> {
-  const {
-    content,
-    memory_type: type = 'SEMANTIC',
-    subject,
-  } = attempt.arguments as {
-    content: string;
-    memory_type?: MemoryType;
-    subject?: string;
-  };
+export async function rememberCall(
+  context: MemoryContext,
+  attempt: ToolAttempt<DomainArguments['remember']>,
+): Promise<ToolOutcome> {
+  const { content, memory_type: type = 'SEMANTIC', subject } = attempt.arguments;
   const { tenantId, runId } = attempt;
   const done = await context.db.withTenant(tenantId, async (tx) => {
     const run = runId === '' ? undefined : await findRunRow(tx, runId);
@@ -98,8 +94,11 @@ export function promptOf({ system_prompt: prompt }: AgentDefinition): string {
 }
 
 /** `{query, top_k?} → {entries}`, as data with its provenance; of the user and the thread alone where the agent keeps those apart. */
-export async function recallCall(context: MemoryContext, attempt: ToolAttempt): Promise<ToolOutcome> {
-  const { query, top_k: topK = 5 } = attempt.arguments as { query: string; top_k?: number };
+export async function recallCall(
+  context: MemoryContext,
+  attempt: ToolAttempt<DomainArguments['recall']>,
+): Promise<ToolOutcome> {
+  const { query, top_k: topK = 5 } = attempt.arguments;
   const { tenantId, runId } = attempt;
   const asking = runId === '' ? undefined : await context.db.withTenant(tenantId, (tx) => findAsking(tx, runId));
   if (!asking) return NO_RUN;

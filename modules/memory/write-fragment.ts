@@ -3,17 +3,18 @@ import type { Caller } from '../../core/caller.ts';
 import { conflict, notFound, unavailable, type DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { retainedUntil } from '../../core/memory/retention.ts';
-import type { Database, Tx } from '../../db/database.ts';
+import type { Tx } from '../../db/database.ts';
 import {
   findFragment,
   lockSpace,
   type FragmentContent,
+  type FragmentProvenance,
   type FragmentRow,
   type SpaceRow,
   type Visibility,
 } from '../../db/memory-spaces.ts';
 import { newId } from '../../lib/new-id.ts';
-import { createOneByOne, type OneByOne } from '../../lib/one-by-one.ts';
+import type { OneByOne } from '../../lib/one-by-one.ts';
 import { openConflict, settleConflicts } from './conflicts.ts';
 import { requireAccess } from './space/access.ts';
 import { findContradicted, checkLater } from './space/find-contradicted.ts';
@@ -37,7 +38,7 @@ export interface FragmentWrite {
   base_version?: number | undefined;
   /** `semantic_conflict`: both contents are kept until somebody resolves it. */
   conflict_type?: 'concurrent_write' | 'version_mismatch' | 'semantic_conflict' | undefined;
-  provenance?: Record<string, unknown> | undefined;
+  provenance?: FragmentProvenance | undefined;
   retention_policy?: string | undefined;
   expires_at?: Date | undefined;
 }
@@ -50,25 +51,20 @@ export interface WrittenResult {
   conflicts: string[];
 }
 
-/** The writers of each fragment, for each database of a process. */
-const writers = new WeakMap<Database, OneByOne>();
-
 /**
  * Lets the writers of a fragment follow each other before each of them takes a connection: waiting for its row they would take
  * all that the process has. Throws 503 where too many wait already.
  */
 export async function inLine<T>(
-  db: Database,
+  writers: OneByOne,
   { tenantId, fragmentId }: { tenantId: string; fragmentId: string | undefined },
   work: () => Promise<T>,
 ): Promise<T> {
   if (fragmentId === undefined) return work();
-  const line = writers.get(db) ?? createOneByOne();
-  writers.set(db, line);
   const key = `${tenantId} ${fragmentId}`;
-  if (line.countOf(key) >= LIMITS.fragmentWriters)
+  if (writers.countOf(key) >= LIMITS.fragmentWriters)
     throw unavailable(`${LIMITS.fragmentWriters} writes to this fragment wait already.`);
-  return line.run(key, work);
+  return writers.run(key, work);
 }
 
 /** Writes a fragment. Throws 404, 403 for an agent that is not let in, 409 for a stale version and for a space that is full. */

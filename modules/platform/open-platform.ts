@@ -15,9 +15,12 @@ import { openDatabase } from '../../db/open-database.ts';
 import { voidLeases } from '../../db/maintenance.ts';
 import type { Context } from '../governance/context.ts';
 import { createDefinitionCache } from '../agents/definitions.ts';
+import { createStartCache } from '../agents/start-cache.ts';
 import { createPolicyCache } from '../governance/policy-cache.ts';
 import { createGroupCommit } from '../run-log/group-commit.ts';
 import { createRunCache } from '../run-log/run-cache.ts';
+import { createSharedReads } from '../run-log/shared-reads.ts';
+import { createPositionWatch } from '../run-log/watch-positions.ts';
 import { createBudgetCache } from '../budgets/budget-cache.ts';
 import { createMetrics } from '../metrics.ts';
 import { limitRate, openQueueBackend } from '../../jobs/backend.ts';
@@ -28,6 +31,7 @@ import { createModels } from '../../llm/models.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools, type Tools, type UnboundSecret } from '../../tools/execute-tool.ts';
 import type { FileStore } from '../../lib/file-store.ts';
+import { createOneByOne } from '../../lib/one-by-one.ts';
 import { openFileStore } from '../../lib/open-file-store.ts';
 import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
@@ -136,6 +140,10 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
     governance,
     budgets: createBudgetCache(db),
     definitions: createDefinitionCache(db),
+    starts: createStartCache(),
+    reads: createSharedReads(db),
+    positions: createPositionWatch({ db, bus, log }),
+    fragmentWriters: createOneByOne(),
     metrics: createMetrics(),
   };
   const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };

@@ -1,9 +1,8 @@
 /** A run's log in the hands of the one that writes it: what is committed, and what the next commit adds to it. */
 import { atSeq, checkEvent, type NewEvent } from '../../core/events.ts';
 import { fold, type RunState } from '../../core/state.ts';
-import type { OutputColumns } from '../../core/tool-output.ts';
-import type { CallOutcome, MessageRow, UnreadMessages } from '../../db/claim-run.ts';
-import type { CallChange, NewWait, ReservationChange } from '../../db/commit-run.ts';
+import type { MessageRow, UnreadMessages } from '../../db/claim-run.ts';
+import type { CallChange, NewCall, NewWait, ReservationChange } from '../../db/commit-run.ts';
 import { chainOf } from './checkpoint.ts';
 import type { CachedRun } from './run-cache.ts';
 
@@ -11,7 +10,7 @@ import type { CachedRun } from './run-cache.ts';
 export interface Pending {
   events: NewEvent[];
   messages: MessageRow[];
-  newCalls: Record<string, unknown>[];
+  newCalls: NewCall[];
   calls: CallChange[];
   waits: NewWait[];
   closedWaits: string[];
@@ -100,7 +99,7 @@ export function dropUncounted(log: RunLog): void {
 }
 
 /** Adds a row to the ledger with the next commit. */
-export function insertCall(log: RunLog, row: Record<string, unknown>): void {
+export function insertCall(log: RunLog, row: NewCall): void {
   log.pending.newCalls.push(row);
 }
 
@@ -113,17 +112,15 @@ export function changeCall(log: RunLog, change: CallChange): void {
 }
 
 /** The row of a call that the next commit is to insert; undefined if the ledger has it already. */
-export function findInserted({ pending }: RunLog, id: string): Record<string, unknown> | undefined {
-  return pending.newCalls.find((row) => row['id'] === id);
+export function findInserted({ pending }: RunLog, id: string): NewCall | undefined {
+  return pending.newCalls.find((row) => row.id === id);
 }
-
-type SettledRow = CallOutcome & Pick<OutputColumns, 'model_output'>;
 
 /** Shows a change of the ledger in the conversation. */
 function showOutcome(log: RunLog, change: CallChange): void {
   const row = log.messages.findLast((message) => message.outcomes && change.id in message.outcomes);
   if (!row?.outcomes) return;
-  const { status, output = null, is_error = null, model_output: content } = change.set as Partial<SettledRow>;
+  const { status, output = null, is_error = null, model_output: content } = change.set;
   // A whole output is not kept in mind where the model sees something else.
   if (status)
     row.outcomes[change.id] = content ? { status, output: null, content, is_error } : { status, output, is_error };

@@ -45,7 +45,7 @@ export function withinOutputLimit<S extends Settlement>(
 
 /** Of a call of a run that is erased: how it has ended, not what it said. */
 export function withoutContent({ set, ...change }: CallChange): CallChange {
-  const { error, remote } = set as { error?: { code: string } | null; remote?: object | null };
+  const { error, remote } = set;
   const left: CallChange['set'] = {
     ...set,
     ...('output' in set && { output: null, model_output: null }),

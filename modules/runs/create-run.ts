@@ -19,14 +19,15 @@ import { findRunRow, lastUnerasedRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { mustCommitRun, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { Carried } from '../../core/carried.ts';
+import type { Start } from '../agents/start-cache.ts';
 import type { Context } from '../governance/context.ts';
 import type { Governance } from '../governance/governance.ts';
 import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
-import type { TurnJob } from '../../jobs/turns.ts';
+import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
-import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder, type Start } from './creation/agent-for-run.ts';
+import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
@@ -147,13 +148,13 @@ export interface ReadyRun {
   write: (tx: Tx) => Promise<Announcement>;
 }
 
-/** A run on a thread of its own. Throws as `createRun` does; `governance` is what the transaction has read. */
+/** A run on a thread of its own. Throws as `createRun` does; `under.governance` is what the transaction has read. */
 export async function prepareRun(
-  context: Pick<Context, 'models'>,
-  { tx, governance }: { tx: Tx; governance: Governance },
+  context: Pick<Context, 'models' | 'starts'>,
+  under: { tx: Tx; governance: Governance },
   request: PrepareRun,
 ): Promise<ReadyRun> {
-  const start = await startUnder(tx, governance, request);
+  const start = await startUnder(context, under, request);
   return prepare(context, { ...request, start }, NEW_THREAD);
 }
 
@@ -247,7 +248,7 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
     child,
     sentTo: child
       ? { queue: SUBTASKS.name, job_id: SUBTASKS.id(child) }
-      : { queue: kind === 'workflow' ? SUBTASKS.name : 'turns', at_position: true },
+      : { queue: kind === 'workflow' ? SUBTASKS.name : TURNS.name, at_position: true },
     body: input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
   };
 }

@@ -4,16 +4,7 @@
  */
 import { decide, type Decision } from '../../core/decide.ts';
 import { completeCallBatch } from '../../core/decision-events/call-batches.ts';
-import {
-  awaitPeople,
-  beginRun,
-  beginTurn,
-  changeStatus,
-  completeTurn,
-  failTurn,
-  takeQueued,
-  takeSteering,
-} from '../../core/decision-events/turns.ts';
+import { awaitPeople, changeStatus } from '../../core/decision-events/turns.ts';
 import { isTerminal, UnknownEventError } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -25,25 +16,25 @@ import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { runCalls } from './driver/act.ts';
 import { TurnFailure } from './driver/ask-model.ts';
-import { askAbout, denyCalls } from '../approvals/ask-about.ts';
+import { askAbout } from '../approvals/ask-about.ts';
 import { makeModelCall, orLater } from './driver/call-model.ts';
 import { reflect } from './driver/reflect.ts';
 import { commit, isPark } from './driver/commit.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
-import { appendEvent, appendMessage, dropUncounted, lengthOf, mark, rewind, toCachedRun } from '../run-log/run-log.ts';
+import { appendEvent, toCachedRun } from '../run-log/run-log.ts';
 import { releaseReservation } from '../budgets/hold-to-budget.ts';
 import { positionOf } from '../run-log/run-cache.ts';
 import { complete as completeNode, enter, waitingIn } from './driver/follow-graph.ts';
-import { appendQuestion, findLastSaid, userMessage } from './driver/messages.ts';
+import { findLastSaid } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun, type Held } from './driver/hold-run.ts';
 import { openSession } from './driver/load.ts';
 import { leaveDispatched } from './driver/dispatch-calls.ts';
 import { sendCalls } from './driver/send-calls.ts';
-import { saveCheckpoint } from './driver/save-checkpoint.ts';
 import type { DriveSession } from './driver/session.ts';
 import { mustPause } from './driver/suspension.ts';
+import { completeOpenTurn, failOpenTurn, startTurn, takeMessages, takeNext } from './driver/turn.ts';
 import { answerWith, openWaits } from '../waits/open-waits.ts';
 
 /** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
@@ -194,7 +185,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
     case 'dormant':
       return (await commit(session, 'dormant')) ? 'dormant' : undefined;
     case 'begin_turn':
-      await begin(session);
+      await startTurn(session);
       return undefined;
     case 'take_queued':
       await takeNext(session);
@@ -230,10 +221,10 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       appendEvent(log, ...changeStatus(log.state, 'executing'));
       return undefined;
     case 'complete_turn':
-      complete(session, decision);
+      completeOpenTurn(session, decision);
       return endTurn(session);
     case 'fail_turn':
-      fail(session, decision.error, findLastSaid(session));
+      failOpenTurn(session, decision.error, findLastSaid(session));
       return endTurn(session);
   }
 }
@@ -247,52 +238,6 @@ async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
   return undefined;
 }
 
-/** Commits that the message which waits begins the next turn: the newest one, where another has come meanwhile. */
-async function takeNext(session: DriveSession): Promise<void> {
-  const { log } = session;
-  const point = mark(log);
-  const take = () => appendEvent(log, ...takeQueued(log.state, newId()));
-  session.uncommitted.reconsider = () => {
-    rewind(log, point);
-    take();
-  };
-  take();
-  await commit(session);
-}
-
-/**
- * Puts what the model reads next into the conversation: the turn's own message where whoever began it could not have it counted,
- * and one that came for the open turn. That goes into a call that is announced, too, since what has waited for a budget, a provider
- * or another driver may have been announced long ago.
- */
-function takeMessages(session: DriveSession): void {
-  const { log, step } = session;
-  appendQuestion(log);
-  const { queued } = log.state;
-  if (queued?.mode !== 'steer') return;
-  const point = mark(log);
-  const { reservation } = step;
-  session.uncommitted.reconsider = () => {
-    // A newer one has taken its place before it was taken.
-    if (!log.state.queued) return;
-    rewind(log, point);
-    session.step = Object.assign(step, { reservation });
-  };
-  appendMessage(log, userMessage(queued.input));
-  appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
-}
-
-async function begin(session: DriveSession): Promise<void> {
-  const { log, limits } = session;
-  if (limits.graph && log.state.status === 'created') {
-    appendEvent(log, ...beginRun(log.state));
-    // It is the first; without one the turn may begin at once.
-    if (saveCheckpoint(session, 'tool_result') !== undefined) return void (await commit(session));
-  }
-  appendEvent(log, ...beginTurn(log.state));
-  appendQuestion(log);
-}
-
 /** A node that cannot be entered or completed fails the turn. */
 async function inGraph(session: DriveSession, act: () => Promise<void>): Promise<DriveEnd | undefined> {
   try {
@@ -300,7 +245,7 @@ async function inGraph(session: DriveSession, act: () => Promise<void>): Promise
     return undefined;
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
-    fail(session, { code: error.code, message: error.message }, findLastSaid(session));
+    failOpenTurn(session, { code: error.code, message: error.message }, findLastSaid(session));
     return endTurn(session);
   }
 }
@@ -318,27 +263,9 @@ async function askModel(
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
     releaseReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
-    fail(session, { code: error.code, message: error.message });
+    failOpenTurn(session, { code: error.code, message: error.message });
     return endTurn(session);
   }
-}
-
-function complete(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
-  const { log } = session;
-  appendEvent(log, ...completeCallBatch(log.state));
-  const checkpointId = saveCheckpoint(session, 'turn_complete');
-  appendEvent(log, ...completeTurn(log.state, end, checkpointId));
-  session.turnEnd = 'completed';
-}
-
-/** Fails the turn; `ordinal` is the message to show with it. Calls that wait for approval are not made. */
-function fail(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
-  const { log } = session;
-  const events = failTurn(log.state, error, ordinal);
-  appendEvent(log, ...events);
-  session.turnEnd = 'failed';
-  denyCalls(log, events);
-  dropUncounted(log);
 }
 
 /** Before a turn or a model call, and never between the user's message and the event that counts it. */

@@ -8,6 +8,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { listUnfinishedChildren } from '../../db/runs.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../governance/context.ts';
 import type { Appended, AppendedChange } from '../run-log/append-to-run.ts';
 import { lookAtChildren } from '../run-log/join-parent.ts';
@@ -66,6 +67,6 @@ function nextTurn(run: RunRow): { events: NewEvent[]; outbox: OutboxRow[] } {
   const payload = { tenantId: run.tenant_id, runId: run.id, turnId };
   return {
     events: takeQueued({ queued: toQueued(waiting), turnCount: run.turn_count }, turnId),
-    outbox: [{ id: newId(), queue: 'turns', at_position: true, payload }],
+    outbox: [{ id: newId(), queue: TURNS.name, at_position: true, payload }],
   };
 }

@@ -5,6 +5,7 @@ import { newId } from '../../lib/new-id.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { answerQuestionIn } from '../waits/answer-question.ts';
@@ -55,7 +56,7 @@ export async function postTurnIn(
     turnId,
     ...(request.traceparent && { traceparent: request.traceparent }),
   };
-  const outbox: OutboxRow[] = [{ id: newId(), queue: 'turns', at_position: true, payload }];
+  const outbox: OutboxRow[] = [{ id: newId(), queue: TURNS.name, at_position: true, payload }];
   const appended = await appendIn(tx, { tenantId, runId }, (run) => {
     if (run.agent_id !== request.agentId) throw notFound('The run');
     mustWait(run);

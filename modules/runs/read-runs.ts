@@ -15,7 +15,6 @@ import {
   countRuns,
   findRun,
   findRunRow,
-  findRuns,
   listBelow,
   listRuns,
   type AwaitedApproval,
@@ -37,7 +36,7 @@ import {
   type ToolCallRow,
   type TurnRow,
 } from '../../db/turns.ts';
-import { readTogether, type ReadsTogether } from '../../lib/read-together.ts';
+import type { RunLogContext } from '../run-log/context.ts';
 import { messagesFor } from '../run-log/conversation.ts';
 import { readMessagesAt } from '../run-log/messages-at.ts';
 
@@ -81,25 +80,14 @@ function theirRun(run: RunView | undefined, caller: Caller, path: RunPath): RunV
   return run;
 }
 
-/** Reads under way of the tenants of a database; nothing is kept of one that nobody reads. */
-const reading = new WeakMap<Database, Map<string, ReadsTogether<RunView>>>();
-
 /** The same without a transaction of the caller's, together with other runs of the tenant that are asked for at the time. */
-export async function readRun({ db }: { db: Database }, caller: Caller, path: RunPath): Promise<RunView> {
-  const { tenantId } = caller;
-  const tenants = reading.get(db) ?? new Map<string, ReadsTogether<RunView>>();
-  reading.set(db, tenants);
-  const reads =
-    tenants.get(tenantId) ?? readTogether((ids) => db.withTenantOnce(tenantId, (tx) => findRuns(tx, ids)), TOGETHER);
-  tenants.set(tenantId, reads);
-  try {
-    return theirRun(await reads.read(path.run), caller, path);
-  } finally {
-    if (reads.isIdle()) tenants.delete(tenantId);
-  }
+export async function readRun(
+  { reads }: Pick<RunLogContext, 'reads'>,
+  caller: Caller,
+  path: RunPath,
+): Promise<RunView> {
+  return theirRun(await reads.run(caller.tenantId, path.run), caller, path);
 }
-
-const TOGETHER = { lanes: 2, most: 50 };
 
 /**
  * A run and all that stands below it, at whatever depth, oldest first, `LIMITS.treeRuns` at most. Whether there are more says

@@ -1,23 +1,14 @@
 /** A run as it happens: the log after a position, then live. The bus only says when to look. */
-import { isTerminal, type EventType } from '../../core/events.ts';
+import type { EventType } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { listEvents, type LoggedEvent } from '../../db/events.ts';
-import type { Database } from '../../db/database.ts';
-import { findRun } from '../../db/runs.ts';
-import { coalesced } from '../../lib/coalesce.ts';
+import type { LoggedEvent } from '../../db/events.ts';
 import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
+import type { LogPageRequest } from '../run-log/shared-reads.ts';
 import { listenToRun, type Delta, type Piece, type RunNotices } from './streams/run-notices.ts';
 
-export interface StreamRequest {
-  tenantId: string;
-  runId: string;
-  /** Sequence number after which to begin. */
-  after: number;
-  /** Only this turn's events, up to its end. */
-  turnId?: string | undefined;
-  /** Which events; the others are passed. */
-  types: readonly EventType[];
+/** Where it begins, and what it shows; of a turn it ends with the turn. */
+export interface StreamRequest extends LogPageRequest {
   /** Shows reasoning and calls while they are written, too. */
   withAllPieces?: boolean;
   signal: AbortSignal;
@@ -33,8 +24,6 @@ const ENDS_STREAM: readonly string[] = [
   'turn.interrupted',
   'client_tools.requested',
 ] satisfies EventType[];
-
-const PAGE = 500;
 
 /**
  * Yields durable events in order, each once, and deltas of the answer that is being written. Ends with the turn, or with
@@ -59,29 +48,31 @@ export function whileOpen<T>({ signal }: Pick<StreamRequest, 'signal'>, read: ()
 /** The first items of a stream from a position on, and whether nothing could follow them. */
 export function lookAhead(
   context: Context,
-  request: Omit<StreamRequest, 'signal'>,
+  request: LogPageRequest,
 ): Promise<{ events: LoggedEvent[]; isOver: boolean }> {
-  return readPage(context, request);
+  return context.reads.logPage(request);
 }
 
 async function* follow(context: Context, request: StreamRequest, notices: RunNotices): AsyncGenerator<StreamItem> {
   const { withAllPieces = false } = request;
   const at = { seq: request.after, finishedStep: 0, quietSinceMs: performance.now() };
   for (;;) {
-    const page = await whileOpen(request, () => readPage(context, { ...request, after: at.seq }));
+    const page = await whileOpen(request, () => context.reads.logPage({ ...request, after: at.seq }));
     for (const event of page.events) {
       // What came while the page was read was said before it.
       if (isStep(event)) yield* piecesOf(notices, { after: at.finishedStep, step: event.step ?? 0, withAllPieces });
       yield { kind: 'logged', event };
       if (isStep(event)) at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
     }
-    if (page.isOver || page.endsTurn) return;
+    if (page.isOver || (request.turnId !== undefined && page.events.some(endsStream))) return;
     at.seq = page.lastSeq;
     if (page.events.length > 0) at.quietSinceMs = performance.now();
     if (!page.hasMore) yield* live(notices, at, withAllPieces);
     if (request.signal.aborted) return;
   }
 }
+
+const endsStream = ({ type }: LoggedEvent) => ENDS_STREAM.includes(type);
 
 /** A model's answer in the conversation, not one that Drover asked for itself. */
 function isStep({ type, payload }: LoggedEvent): boolean {
@@ -116,50 +107,4 @@ async function* live(
     else if (notice.kind === 'progress' || (isShown(notice, withAllPieces) && notice.step > at.finishedStep))
       yield notice;
   }
-}
-
-interface Page {
-  events: LoggedEvent[];
-  /** Where to go on: events that are not shown are passed, too. */
-  lastSeq: number;
-  /** Whether there is more to read at once. */
-  hasMore: boolean;
-  isOver: boolean;
-  endsTurn: boolean;
-}
-
-/** Reads under way, for each database of a context; nothing is kept of one that has ended. */
-const shared = new WeakMap<Database, ReturnType<typeof sharedReads>>();
-
-/** Whoever asks for the same page while it is being read gets the one that is read after it: what was there when it asked. */
-const sharedReads = () => coalesced(([read]: readonly [ReadPage, ...ReadPage[]]) => read());
-type ReadPage = () => Promise<Page>;
-
-/** Read once for all streams of this process that stand at the same place: an event costs a read, however many watch. */
-function readPage(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
-  const reads = shared.get(context.db) ?? sharedReads();
-  shared.set(context.db, reads);
-  const { tenantId, runId, after, turnId = '', types } = request;
-  return reads([tenantId, runId, after, turnId, types].join('/'), () => readPageAlone(context, request));
-}
-
-async function readPageAlone(context: Context, request: Omit<StreamRequest, 'signal'>): Promise<Page> {
-  const { tenantId, runId, after, turnId, types } = request;
-  return context.db.withTenant(tenantId, async (tx) => {
-    // The status first: what it says is over has all its events in the log already.
-    const row = await findRun(tx, runId);
-    const page = { limit: PAGE, maxBytes: LIMITS.streamPageBytes };
-    const { events, hasMore: isFull } = await listEvents(tx, { runId, after, ...page, types: [...types], turnId });
-    const lastShown = events.at(-1)?.seq ?? after;
-    // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has
-    // told of it already and will not do so again. A position that nothing has reached yet says nothing of the kind.
-    const isAhead = row !== undefined && events.length > 0 && lastShown > row.last_seq;
-    return {
-      events,
-      hasMore: isFull || isAhead,
-      lastSeq: isFull ? lastShown : Math.max(lastShown, row?.last_seq ?? 0),
-      isOver: !isFull && (!row || isTerminal(row.status)),
-      endsTurn: turnId !== undefined && events.some((event) => ENDS_STREAM.includes(event.type)),
-    };
-  });
 }

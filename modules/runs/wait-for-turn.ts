@@ -4,7 +4,6 @@ import type { Tx } from '../../db/database.ts';
 import { findTurn, type TurnRow } from '../../db/turns.ts';
 import { isAsking } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
-import { watchPosition } from './streams/watch-positions.ts';
 
 export interface WaitedTurn {
   tenantId: string;
@@ -36,7 +35,7 @@ export function listenForTurn(context: Context, { tenantId, runId }: Omit<Waited
   const unsubscribe = context.bus.subscribe(runId, (message) => {
     if (message.kind === 'advanced' && message.isWorking !== true) hear(message.seq);
   });
-  const unwatch = watchPosition(context, { kind: 'run', id: runId }, hear);
+  const unwatch = context.positions.watch({ kind: 'run', id: runId }, hear);
   return {
     async ended(turnId, { timeoutMs, signal, since }) {
       const deadlineMs = performance.now() + timeoutMs;

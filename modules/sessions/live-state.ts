@@ -4,6 +4,7 @@
  * newer was heard.
  */
 import { LRUCache } from 'lru-cache';
+import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -14,7 +15,7 @@ import { readSession, type SessionView } from './session.ts';
 
 export interface LiveSessions {
   /** What `render` makes of the session as it stands now, or stood within the last second. Throws 404. */
-  read<T extends object>(ref: SessionRef, render: (view: SessionView) => T): Promise<T>;
+  read(ref: SessionRef, render: (view: SessionView) => object): Promise<object>;
   /** Asks the database the next time: who has changed a session here reads its own writing. */
   forget(ref: SessionRef): void;
   /** Takes what the store has of a session whose content is gone. */
@@ -32,13 +33,14 @@ interface Known {
   stopHearing: () => void;
 }
 
-interface Stored<T> {
-  version: string;
+const storedState = z.object({
+  version: z.string(),
   /** No turn is open: nothing but a user's act changes it. */
-  isAtRest: boolean;
+  isAtRest: z.boolean(),
   /** What was rendered, through JSON: what is answered is JSON. */
-  body: T;
-}
+  body: z.custom<object>((value) => typeof value === 'object' && value !== null),
+});
+type Stored = z.output<typeof storedState>;
 
 const MOST_KNOWN = 5000;
 
@@ -64,11 +66,11 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
   };
 
   return {
-    async read<T extends object>({ caller, sessionId }: SessionRef, render: (view: SessionView) => T) {
+    async read({ caller, sessionId }, render) {
       const { tenantId, workspaceId } = caller;
       const name = nameOf({ caller, sessionId });
       const isKnown = known.get(name);
-      const stored = parse<T>(await store.get(name));
+      const stored = parse(await store.get(name));
       // What was heard while the store answered has made it unknown.
       if (isKnown && stored?.version === isKnown.version && known.peek(name) === isKnown) return stored.body;
       const askedAtMs = performance.now();
@@ -84,7 +86,7 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
       const { body, isAtRest } = found;
       // While a turn is open its version is asked for each time: whoever has seen more of it on a stream is never shown less here.
       if (isAtRest) remember(name, version, { ids, ageMs: performance.now() - askedAtMs });
-      if (body !== stored?.body) await store.set(name, JSON.stringify({ version, isAtRest, body } satisfies Stored<T>));
+      if (body !== stored?.body) await store.set(name, JSON.stringify({ version, isAtRest, body } satisfies Stored));
       return body;
     },
     forget: (ref) => void known.delete(nameOf(ref)),
@@ -100,10 +102,10 @@ function nameOf({ caller, sessionId }: SessionRef): string {
   return `${caller.tenantId}:${caller.workspaceId}:${sessionId}`;
 }
 
-function parse<T>(text: string | undefined): Stored<T> | undefined {
+function parse(text: string | undefined): Stored | undefined {
   if (text === undefined) return undefined;
   try {
-    return JSON.parse(text) as Stored<T>;
+    return storedState.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;
   }

@@ -5,7 +5,7 @@
 import { INTERRUPTED, settleAttempt, type AttemptRules, type Settlement } from '../../core/ledger.ts';
 import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { ClaimedCallRow } from '../../db/commit-run.ts';
+import type { LedgerCall } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { keepResultFiles, type FileFact } from '../files/result-files.ts';
 import type { PinnedDefinitions } from '../agents/definitions.ts';
@@ -14,9 +14,6 @@ import type { GateDecision } from '../governance/gate.ts';
 import { suspendedBy, type Governance } from '../governance/governance.ts';
 import { reauthorizeCall } from '../governance/reauthorize-call.ts';
 import { reportProgress } from './report-progress.ts';
-
-/** What an attempt needs of a row of the ledger. The idempotency key and the arguments are read from there alone. */
-export type LedgerCall = Omit<ClaimedCallRow, 'pins' | 'attempt'>;
 
 /** A call with an attempt that may be sent; `attempt` counts this one. */
 export interface ClaimedCall {

@@ -5,7 +5,7 @@ import { INTERRUPTED, abandoning, settleForGood } from '../../core/ledger.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import { hasMovedOn } from '../../db/database.ts';
-import type { ClaimedCallRow, RunChange } from '../../db/commit-run.ts';
+import type { ClaimedCallRow, LedgerCall, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';
@@ -13,7 +13,7 @@ import type { PinnedDefinitions } from '../agents/definitions.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
-import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall, type LedgerCall } from './attempt.ts';
+import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall } from './attempt.ts';
 import { applyLateResult, type LateResult } from './late-result.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
@@ -154,7 +154,7 @@ function claimChange(
   { leaseMs, claimId, from = 'pending' }: { leaseMs: number; claimId: string; from?: CallStatus },
 ): AppendedChange {
   const attempt = call.attempt + 1;
-  const set = { status: 'running', attempt, started_at: 'now', retry_at: null };
+  const set = { status: 'running' as const, attempt, started_at: 'now', retry_at: null };
   // A look at what goes on elsewhere is nothing that the log tells.
   return {
     events: call.remote ? [] : [callEvent(call, { type: 'tool.started', payload: { tool_call_id: call.id, attempt } })],

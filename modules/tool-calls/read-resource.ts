@@ -2,6 +2,7 @@
 import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import { findLinkingCall } from '../../db/outputs.ts';
 import { loadToolVersions } from '../../db/tools.ts';
+import type { DomainArguments } from '../../tools/builtin/builtin-type.ts';
 import type { Tools } from '../../tools/execute-tool.ts';
 import type { Context } from '../governance/context.ts';
 import { toolSuspension } from '../governance/governance.ts';
@@ -9,8 +10,11 @@ import { toolSuspension } from '../governance/governance.ts';
 export type ResourceContext = Pick<Context, 'db' | 'governance'> & Pick<Tools, 'readResource'>;
 
 /** `{tool_use_id, uri} → what the resource holds`, for links of the run's own conversation alone. */
-export async function readResource(context: ResourceContext, attempt: ToolAttempt): Promise<ToolOutcome> {
-  const { tool_use_id: toolUseId, uri } = attempt.arguments as { tool_use_id: string; uri: string };
+export async function readResource(
+  context: ResourceContext,
+  attempt: ToolAttempt<DomainArguments['read_resource']>,
+): Promise<ToolOutcome> {
+  const { tool_use_id: toolUseId, uri } = attempt.arguments;
   if (attempt.runId === '') return { kind: 'error', code: 'no-run', message: 'Resources are read within a run alone.' };
   const found = await context.db.withTenant(attempt.tenantId, async (tx): Promise<ToolDefinition | ToolOutcome> => {
     const call = await findLinkingCall(tx, { runId: attempt.runId, toolUseId, uri });

@@ -3,16 +3,14 @@ import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import type { Database } from '../../db/database.ts';
 import { readOutputOfUse } from '../../db/outputs.ts';
-
-interface Wanted {
-  tool_use_id: string;
-  offset?: number;
-  limit?: number;
-}
+import type { DomainArguments } from '../../tools/builtin/builtin-type.ts';
 
 /** `{tool_use_id, offset?, limit?} → {text, next_offset?}`, in characters, of calls in the run's own conversation alone. */
-export async function readToolOutput(db: Database, attempt: ToolAttempt): Promise<ToolOutcome> {
-  const { tool_use_id, offset = 0, limit = LIMITS.outputPieceChars } = attempt.arguments as unknown as Wanted;
+export async function readToolOutput(
+  db: Database,
+  attempt: ToolAttempt<DomainArguments['read_tool_output']>,
+): Promise<ToolOutcome> {
+  const { tool_use_id, offset = 0, limit = LIMITS.outputPieceChars } = attempt.arguments;
   if (attempt.runId === '') return { kind: 'error', code: 'no-run', message: 'Outputs are read within a run alone.' };
   const piece = await db.withTenant(attempt.tenantId, (tx) =>
     // One character more tells whether there is another part.

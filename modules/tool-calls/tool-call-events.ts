@@ -4,6 +4,7 @@ import type { RemoteWork } from '../../core/tool.ts';
 import { newId } from '../../lib/new-id.ts';
 import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
+import { TURNS } from '../../jobs/turns.ts';
 
 type ToolFact = {
   [T in NewEvent['type']]: { type: T; payload: Extract<NewEvent, { type: T }>['payload'] };
@@ -27,7 +28,7 @@ export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChan
 
 /** The job that drives the run on, sent by whatever ends the last call that it waits for. */
 export function continuationOf({ tenantId, runId, turnId, traceparent }: ToolCallJob): OutboxRow {
-  return { id: newId(), queue: 'turns', at_position: true, payload: { tenantId, runId, turnId, traceparent } };
+  return { id: newId(), queue: TURNS.name, at_position: true, payload: { tenantId, runId, turnId, traceparent } };
 }
 
 /** An attempt that was claimed and surely had no effect, or whose work goes on elsewhere: the call may be claimed again, after a pause. */

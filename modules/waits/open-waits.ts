@@ -53,7 +53,7 @@ async function checked(
   { id, name }: CallState,
 ): Promise<{ args: Record<string, unknown>; obstacle?: string | undefined }> {
   const inserted = findInserted(waiting.log, id);
-  if (inserted) return { args: inserted['arguments'] as Record<string, unknown> };
+  if (inserted) return { args: inserted.arguments };
   const { context, log } = waiting;
   const run = { ...waiting.run, turn_count: log.state.turnCount };
   return context.db.withTenant(waiting.tenantId, async (tx) => {

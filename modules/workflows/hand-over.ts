@@ -1,7 +1,7 @@
 /** The built-in tools `handoff` and `reject_handoff`: an agent passes its work to another one, or does not take what was passed to it. */
 import { DroverError } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
-import type { HandoffContext, Urgency } from '../../core/handoff.ts';
+import type { HandoffContext } from '../../core/handoff.ts';
 import { matchAgents } from '../../core/matching.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { findAgent, findAgentIds, type AgentRow } from '../../db/agents.ts';
@@ -18,6 +18,7 @@ import {
 import { findRunRow } from '../../db/runs.ts';
 import { findTask } from '../../db/tasks.ts';
 import { listWorkers } from '../../db/workers.ts';
+import type { DomainArguments } from '../../tools/builtin/builtin-type.ts';
 import { namesOf, toCandidate } from '../agents/find-workers.ts';
 import { HASTY, learnSkills, readSimilarSkills } from '../agents/similar-skills.ts';
 import { recordAudit } from '../audit/record-audit.ts';
@@ -27,18 +28,7 @@ import { initiated } from './create-handoff.ts';
 import { summarizeHistory } from './handoffs/summarize-history.ts';
 import { handoffTokens, writeHandoff } from './handoffs/write-handoff.ts';
 
-interface Wish {
-  to_agent?: string;
-  capabilities?: string[];
-  reason: string;
-  expected_action?: string;
-  urgency?: Urgency;
-  key_findings?: string[];
-  decisions?: string[];
-  uncertainties?: string[];
-  recommendations?: string[];
-  progress?: string;
-}
+type Wish = DomainArguments['handoff'];
 
 type Outcome = Extract<ToolOutcome, { kind: 'succeeded' | 'error' }>;
 
@@ -46,10 +36,10 @@ type Outcome = Extract<ToolOutcome, { kind: 'succeeded' | 'error' }>;
  * `{to_agent | capabilities, reason, …} → {handoff_id, to_agent, status}`. The target goes on once the run that hands over has
  * ended its turn: with the task, where it works on one; else with the conversation. A call that is made again finds what it has done.
  */
-export async function handOver(context: Context, attempt: ToolAttempt): Promise<ToolOutcome> {
-  const wish = attempt.arguments as unknown as Wish;
+export async function handOver(context: Context, attempt: ToolAttempt<Wish>): Promise<ToolOutcome> {
+  const wish = attempt.arguments;
   if (wish.capabilities) await learnSkills(context, { tenantId: attempt.tenantId, names: wish.capabilities }, HASTY);
-  const told = await tell(context, attempt, wish);
+  const told = await tell(context, attempt);
   return inRun(context, attempt, async (tx, run) => {
     const made = await findHandoffOfCall(tx, attempt.toolCallId);
     if (made) return { outcome: answer(made) };
@@ -92,8 +82,8 @@ export async function handOver(context: Context, attempt: ToolAttempt): Promise<
 }
 
 /** Asks a model before the run is locked; a call that is made again, and one with the thread itself to go on with, need none. */
-async function tell(context: Context, attempt: ToolAttempt, wish: Wish): Promise<string | undefined> {
-  const { tenantId, runId, toolCallId, signal } = attempt;
+async function tell(context: Context, attempt: ToolAttempt<Wish>): Promise<string | undefined> {
+  const { tenantId, runId, toolCallId, signal, arguments: wish } = attempt;
   if (runId === '') return undefined;
   const handing = await context.db.withTenant(tenantId, async (tx) => {
     const run = await findRunRow(tx, runId);
@@ -109,8 +99,11 @@ async function tell(context: Context, attempt: ToolAttempt, wish: Wish): Promise
 }
 
 /** `{reason} → {handoff_id, status}`: once the run has ended its turn, the work goes back to where it came from. */
-export async function rejectHandoff(context: Context, attempt: ToolAttempt): Promise<ToolOutcome> {
-  const { reason } = attempt.arguments as { reason: string };
+export async function rejectHandoff(
+  context: Context,
+  attempt: ToolAttempt<DomainArguments['reject_handoff']>,
+): Promise<ToolOutcome> {
+  const { reason } = attempt.arguments;
   return inRun(context, attempt, async (tx, run) => {
     const row = await lockHandoffTo(tx, run.id);
     if (!row) return { outcome: refused('no-handoff', 'Nothing was handed over to you in this run.') };
@@ -140,7 +133,7 @@ interface Done {
 /** Under the lock of the run, so that the outcome and the event are one. What an agent does wrong is data. */
 async function inRun(
   context: Context,
-  { tenantId, runId }: ToolAttempt,
+  { tenantId, runId }: Pick<ToolAttempt, 'tenantId' | 'runId'>,
   act: (tx: Tx, run: RunRow) => Promise<Done>,
 ): Promise<ToolOutcome> {
   if (runId === '') return refused('no-run', 'Work is handed over within a run alone.');

@@ -10,6 +10,7 @@ import type { Database, Tx } from '../../db/database.ts';
 import { request } from '../support/api.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { overDatabase } from '../support/over-database.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { expireKey } from '../support/queries/tenants.ts';
 
@@ -100,7 +101,7 @@ describe('Streams in which nothing happens', function () {
       },
     );
     const db = noting(platform.context.db, statements);
-    api = await serve({ ...platform.context, db, bus }, ROUTES, { host: '127.0.0.1', port: 0 });
+    api = await serve(overDatabase({ ...platform.context, bus }, db), ROUTES, { host: '127.0.0.1', port: 0 });
     const { id: agent_id } = await call('POST', '/v1/agents', { name: 'quiet' });
     const chat = { message: 'hello', user_id: 'ada', agent_id };
     sessions = [];

@@ -7,6 +7,7 @@ import { createLiveSessions } from '../../modules/sessions/live-state.ts';
 import { openLiveStore } from '../../modules/sessions/live-store.ts';
 import { request } from '../support/api.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { overDatabase } from '../support/over-database.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('A session that is read again and again', function () {
@@ -40,7 +41,7 @@ describe('A session that is read again and again', function () {
       },
     });
     const noted: typeof db = { ...db, withTenant: (id, work) => db.withTenant(id, (tx) => work(noting(tx))) };
-    api = await serve({ ...platform.context, db: noted }, ROUTES, { host: '127.0.0.1', port: 0 });
+    api = await serve(overDatabase(platform.context, noted), ROUTES, { host: '127.0.0.1', port: 0 });
     const { id: agent_id } = await call('POST', '/v1/agents', { name: 'quiet' });
     session = (await call('POST', '/agent/chat', { message: 'hello', user_id: 'ada', agent_id })).session_id;
     await waitUntil('it is answered', async () => (await read()).status === 'completed');
@@ -102,6 +103,21 @@ describe('A session that is read again and again', function () {
       assert.ok(failures.length > 0);
     } finally {
       await store.close();
+    }
+  });
+
+  it('is read anew where the store holds something else, whatever has written it', async () => {
+    const { context, tenantId, workspaceId } = platform;
+    const store = await openLiveStore({ ...context.config, redisUrl: undefined, onError: () => undefined });
+    const live = createLiveSessions(context, store);
+    const ref = { caller: { tenantId, workspaceId }, sessionId: session };
+    const name = `${tenantId}:${workspaceId}:${session}`;
+    const status = () => live.read(ref, (view) => ({ status: view.status }));
+    await status();
+    const kept: { version: string } = JSON.parse((await store.get(name)) ?? '');
+    for (const odd of ['no JSON', 'null', '[]', JSON.stringify({ version: kept.version, isAtRest: true, body: 'x' })]) {
+      await store.set(name, odd);
+      assert.deepEqual(await status(), { status: 'completed' }, odd);
     }
   });
 

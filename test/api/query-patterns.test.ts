@@ -1,4 +1,4 @@
-/** Document 004's two tables and its five query patterns, as they are asked over HTTP. */
+/** The two tables and the five query patterns of docs/threads.md (conversations and the run log), as they are asked over HTTP. */
 import assert from 'node:assert/strict';
 import { request } from '../support/api.ts';
 import { text, use } from '../support/engine.ts';

@@ -1,4 +1,4 @@
-/** Document 004's taxonomy over HTTP: each action that happens is in the log of its run under its name, with the fields of its table. */
+/** The taxonomy of docs/threads.md over HTTP: each action that happens is in the log of its run under its name, with the fields of its table. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

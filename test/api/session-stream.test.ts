@@ -155,8 +155,8 @@ describe('the stream of a session', function () {
     );
     for (const { type, plan_id, payload } of frames.filter((frame) => calls.includes(frame.type))) {
       assert.equal(plan_id, proposed.plan_id);
-      assert.equal(payload.tool, steps[payload.step_index].tool);
-      if (type === 'tool_call_started') assert.deepEqual(payload.arguments, steps[payload.step_index].arguments);
+      assert.equal(payload.tool, steps[payload.step_index]?.tool);
+      if (type === 'tool_call_started') assert.deepEqual(payload.arguments, steps[payload.step_index]?.arguments);
       if (type === 'tool_call_completed') assert.deepEqual(payload.result_preview, '{"price":4.2}');
       if (type === 'tool_call_completed') assert.equal(typeof payload.duration_ms, 'number');
       if (type === 'tool_call_failed') assert.deepEqual([/400/.test(payload.error), payload.retry_count], [true, 0]);
@@ -183,7 +183,7 @@ describe('the stream of a session', function () {
     const planned = watcher.frames.filter(({ plan_id }) => plan_id !== undefined);
     assert.deepEqual(typesOf(planned), ['plan_proposed', 'waiting_for_approval']);
     assert.equal(planned[0]?.auto_executing, false);
-    assert.match(planned[1]?.payload.message, /approval/);
+    assert.match(planned[1]?.payload.message ?? '', /approval/);
     await chat('And in Dodixie?', { session_id: session });
     await watcher.until('the message that waits', last('message_queued'));
     assert.equal(watcher.frames.at(-1)?.payload.queued_message_preview, 'And in Dodixie?');
@@ -217,7 +217,7 @@ describe('the stream of a session', function () {
     };
     await call('POST', '/agent/reject', { session_id: session, plan_id: await propose(), reason: 'too dear' });
     await watcher.until('the refusal', (frames) => typesOf(frames).includes('plan_rejected'));
-    assert.match(watcher.frames.find(({ type }) => type === 'plan_rejected')?.payload.reason, /too dear/);
+    assert.match(watcher.frames.find(({ type }) => type === 'plan_rejected')?.payload.reason ?? '', /too dear/);
     await propose();
     await call('POST', '/agent/interrupt', { session_id: session });
     await watcher.until('the interruption', last('interrupted'));

@@ -202,7 +202,7 @@ if (mode !== undefined) {
       const rejected = await post('api-2', '/agent/reject', { session_id, plan_id, reason: 'Too expensive' });
       assert.equal(rejected.status, 'idle');
       const frames = await watched.upTo('the refusal', (seen) => typesOf(seen).includes('plan_rejected'));
-      assert.match(frames.find(({ type }) => type === 'plan_rejected')?.payload.reason, /Too expensive/);
+      assert.match(frames.find(({ type }) => type === 'plan_rejected')?.payload.reason ?? '', /Too expensive/);
       await waitUntil(
         'it is idle at the other API, too',
         async () => (await read('api', session_id)).status === 'idle',

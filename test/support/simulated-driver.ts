@@ -231,7 +231,7 @@ function peopleAct(simulation: Simulation, calls: readonly CallState[]): void {
 function somebodyActs(simulation: Simulation): void {
   const { state, pick } = simulation;
   assert.equal(state.turn, null, 'a run is dormant with a turn to do');
-  assert.ok(state.status === 'created' || state.status === 'awaiting_human', `a run rests while ${state.status}`);
+  assert.ok(state.status === 'created' || state.status === 'awaiting_human', `a run is dormant while ${state.status}`);
   if (state.turnCount < 3 && pick(3) > 0) return startTurn(simulation);
   emit(simulation, ...endAsCompleted(state, 'user', 'completed'));
 }

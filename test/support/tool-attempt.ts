@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../../core/tool.ts';
 
 /** One attempt with fresh ids; `more` changes what matters to a test. */
-export function attemptOf(args: Record<string, unknown>, more: Partial<ToolAttempt> = {}): ToolAttempt {
+export function attemptOf<A extends object>(args: A, more: Partial<ToolAttempt<A>> = {}): ToolAttempt<A> {
   return {
     tenantId: 'tenant-1',
     runId: 'run-1',

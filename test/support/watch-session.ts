@@ -1,17 +1,26 @@
 /** A client of a session's WebSocket, which keeps what came. */
 import { WebSocket } from 'ws';
+import type { SessionFrame } from '../../api/sessions/session-frame.ts';
 import { waitUntil } from './wait-until.ts';
 
-export interface Frame {
-  type: string;
-  session_id: string;
-  plan_id?: string;
-  auto_executing?: boolean;
-  // oxlint-disable-next-line typescript/no-explicit-any -- a test says itself what it expects of a payload
-  payload: any;
-  timestamp: string;
-  seq?: number;
+export interface Frame extends SessionFrame {
+  payload: FramePayload;
 }
+
+/** What tests look at of payloads of all types: each field is there where the type of the frame has it. */
+type FramePayload = Record<string, unknown> & {
+  content: string;
+  answer: string;
+  message: string;
+  reason: string;
+  error: string;
+  kind: string;
+  approval_id: string;
+  tool: string;
+  tool_call_id: string;
+  step_index: number;
+  steps: { tool: string; arguments: unknown }[];
+};
 
 export interface Watcher {
   socket: WebSocket;

@@ -1,3 +1,5 @@
+import type { Urgency } from '../../core/handoff.ts';
+import type { MemoryType } from '../../core/memory/entry.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import type { Egress } from '../egress.ts';
 import type { ArgumentValidator } from '../validate-arguments.ts';
@@ -8,13 +10,37 @@ export type Builtin = Required<
 > &
   Partial<Pick<ToolDefinition, 'risk_level' | 'annotations'>>;
 
-/** One attempt of a built-in tool, with arguments that fit its schema. */
-export type BuiltinFunction = (attempt: ToolAttempt, runtime: BuiltinRuntime) => Promise<ToolOutcome>;
+/**
+ * One attempt of a built-in tool, with arguments that fit its schema: they have been checked. Typed as a method is, so that
+ * tools with other arguments stand in one list.
+ */
+export type BuiltinFunction<A extends object = Record<string, unknown>> = {
+  run(attempt: ToolAttempt<A>, runtime: BuiltinRuntime): Promise<ToolOutcome>;
+}['run'];
 
 /** What the tools of `domain-tools.ts` do. */
-export type DomainFunctions = Readonly<
-  Record<'read_tool_output' | 'read_resource' | 'remember' | 'recall' | 'handoff' | 'reject_handoff', BuiltinFunction>
->;
+export type DomainFunctions = { readonly [Name in keyof DomainArguments]: BuiltinFunction<DomainArguments[Name]> };
+
+/** The arguments of those tools, as their schemas let them through. */
+export interface DomainArguments {
+  read_tool_output: { tool_use_id: string; offset?: number; limit?: number };
+  read_resource: { tool_use_id: string; uri: string };
+  remember: { content: string; memory_type?: MemoryType; subject?: string };
+  recall: { query: string; top_k?: number };
+  handoff: {
+    to_agent?: string;
+    capabilities?: string[];
+    reason: string;
+    expected_action?: string;
+    urgency?: Urgency;
+    key_findings?: string[];
+    decisions?: string[];
+    uncertainties?: string[];
+    recommendations?: string[];
+    progress?: string;
+  };
+  reject_handoff: { reason: string };
+}
 
 export interface BuiltinRuntime {
   egress: Egress;

@@ -39,8 +39,8 @@ export const CALCULATOR: Builtin = {
 };
 
 /** `{expression} -> {result}`, by mathjs. Only named functions and plain syntax are let through. */
-export async function calculate(attempt: ToolAttempt): Promise<ToolOutcome> {
-  const { expression } = attempt.arguments as { expression: string };
+export async function calculate(attempt: ToolAttempt<{ expression: string }>): Promise<ToolOutcome> {
+  const { expression } = attempt.arguments;
   const math = loadMath();
   try {
     if (PLAIN.test(expression)) return evaluate(math, expression);

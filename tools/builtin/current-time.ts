@@ -32,8 +32,11 @@ export const CURRENT_TIME: Builtin = {
 };
 
 /** `{timezone?} -> {iso, timezone, local, unix_ms}`. */
-export async function tellTime(attempt: ToolAttempt, runtime: BuiltinRuntime): Promise<ToolOutcome> {
-  const { timezone = 'UTC' } = attempt.arguments as { timezone?: string };
+export async function tellTime(
+  attempt: ToolAttempt<{ timezone?: string }>,
+  runtime: BuiltinRuntime,
+): Promise<ToolOutcome> {
+  const { timezone = 'UTC' } = attempt.arguments;
   const now = runtime.now?.() ?? new Date();
   const local = localTime(now, timezone);
   if (local === undefined) {

@@ -41,13 +41,11 @@ export const HTTP_GET: Builtin = {
   },
 };
 
+type Wanted = { url: string; headers?: Record<string, string>; max_bytes?: number };
+
 /** `{url, headers?, max_bytes?} -> {status, content_type, body}`, through the egress guard. */
-export async function httpGet(attempt: ToolAttempt, runtime: BuiltinRuntime): Promise<ToolOutcome> {
-  const { url, headers, max_bytes } = attempt.arguments as {
-    url: string;
-    headers?: Record<string, string>;
-    max_bytes?: number;
-  };
+export async function httpGet(attempt: ToolAttempt<Wanted>, runtime: BuiltinRuntime): Promise<ToolOutcome> {
+  const { url, headers, max_bytes } = attempt.arguments;
   try {
     const response = await runtime.egress.fetch(url, {
       headers: { ...headers, ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }) },

@@ -27,8 +27,8 @@ export const JSON_QUERY: Builtin = {
 };
 
 /** `{data, query} -> {result}`, by JSONata 2. Stops after a second. */
-export async function queryJson(attempt: ToolAttempt): Promise<ToolOutcome> {
-  const { data, query } = attempt.arguments as { data: unknown; query: string };
+export async function queryJson(attempt: ToolAttempt<{ data: unknown; query: string }>): Promise<ToolOutcome> {
+  const { data, query } = attempt.arguments;
   const evaluated = await evaluateJsonata(query, data, attempt.timeoutMs);
   if ('result' in evaluated) return { kind: 'succeeded', output: evaluated };
   if (evaluated.fault === 'failed') return toolError('query-failed', `The query failed: ${evaluated.message}`);

@@ -7,6 +7,7 @@ import {
   noteAccesses,
   writeFragment,
   type FragmentContent,
+  type FragmentProvenance,
   type FragmentRow,
 } from '../../../db/memory-spaces.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -21,7 +22,7 @@ export async function storeFragment(
   ]
 ): Promise<void> {
   await writeRow(tx, caller.tenantId, row);
-  const agentId = (row.provenance['created_by_agent'] as string | null | undefined) ?? null;
+  const agentId = row.provenance.created_by_agent ?? null;
   const fragments = [{ access: newId(), id: row.id }];
   await noteAccesses(tx, { tenantId: caller.tenantId, agentId, operation, fragments });
 }
@@ -47,12 +48,12 @@ export function provenanceOf({
   provenance = {},
   agent_id: agent,
 }: {
-  provenance?: Record<string, unknown> | undefined;
+  provenance?: FragmentProvenance | undefined;
   agent_id?: string | undefined;
 }) {
   return {
     ...provenance,
-    created_by_agent: agent ?? provenance['created_by_agent'] ?? null,
+    created_by_agent: agent ?? provenance.created_by_agent ?? null,
     created_at: new Date().toISOString(),
   };
 }

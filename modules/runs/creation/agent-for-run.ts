@@ -1,21 +1,14 @@
 /** What a new run of an agent starts with: which version, and which tools it pins. */
-import { LRUCache } from 'lru-cache';
 import { DEFAULT_AUTONOMY, type AgentDefinition } from '../../../core/definition.ts';
 import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
-import type { PinnedLimits, PinnedTool } from '../../../core/events.ts';
+import type { PinnedLimits } from '../../../core/events.ts';
 import { findAgent, loadAgentVersion } from '../../../db/agents.ts';
 import type { Tx } from '../../../db/database.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Governance } from '../../governance/governance.ts';
+import type { Start } from '../../agents/start-cache.ts';
 import { effectiveLimits, primaryModelOf } from '../../agents/effective-limits.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
-
-/** A version of an agent, and the tools it names at their current versions. */
-export interface Start {
-  version: string;
-  definition: AgentDefinition;
-  tools: PinnedTool[];
-}
 
 export interface WantedStart {
   agentId: string;
@@ -54,13 +47,6 @@ export async function agentForRun(
 }
 
 /**
- * What was read under each entry of the context's policy cache, and lives as long as that entry: whoever changes an agent or
- * a tool raises the policy epoch, which replaces the entry and drops what was read under it.
- */
-const starts = new WeakMap<Governance, LRUCache<string, Start>>();
-const MOST_STARTS = 1000;
-
-/**
  * The same from memory, with the tenant's policy epoch under which it was read: a run that starts so is
  * committed at that version or not at all. Throws as `readStart` does.
  */
@@ -70,23 +56,26 @@ export async function cachedStart(
 ): Promise<{ start: Start; policyEpoch: number }> {
   const { tenantId } = wanted;
   const last = context.governance.last(tenantId);
-  const cached = last && starts.get(last)?.get(keyOf(wanted));
+  const cached = last && context.starts.find(last, keyOf(wanted));
   if (cached) return { start: cached, policyEpoch: last.epoch };
   return context.db.withTenant(tenantId, async (tx) => {
     // The epoch is read first: a change that comes after it is seen at the commit.
     const governance = await context.governance.current(tx, tenantId);
-    return { start: await startUnder(tx, governance, wanted), policyEpoch: governance.epoch };
+    return { start: await startUnder(context, { tx, governance }, wanted), policyEpoch: governance.epoch };
   });
 }
 
 /** The same in a transaction that has read what governs its tenant. */
-export async function startUnder(tx: Tx, governance: Governance, wanted: WantedStart): Promise<Start> {
+export async function startUnder(
+  { starts }: Pick<Context, 'starts'>,
+  { tx, governance }: { tx: Tx; governance: Governance },
+  wanted: WantedStart,
+): Promise<Start> {
   const key = keyOf(wanted);
-  const cached = starts.get(governance)?.get(key);
+  const cached = starts.find(governance, key);
   if (cached) return cached;
   const start = await readStart(tx, wanted);
-  const kept = starts.get(governance) ?? new LRUCache<string, Start>({ max: MOST_STARTS });
-  starts.set(governance, kept.set(key, start));
+  starts.keep(governance, key, start);
   return start;
 }
 

@@ -12,6 +12,7 @@ import type { Tx } from '../../../db/database.ts';
 import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import { commitRunIn, type OutboxRow, type RunChange } from '../../../db/commit-run.ts';
+import { TURNS } from '../../../jobs/turns.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import { messagesFor } from '../../run-log/conversation.ts';
 import { hadEffect } from '../driver/replay-source.ts';
@@ -82,7 +83,7 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const owner = { tenant_id: original.tenant_id, workspace_id: original.workspace_id };
   const { traceparent } = fork;
   const payload = { tenantId: original.tenant_id, runId, ...(traceparent && { traceparent }) };
-  const outbox: OutboxRow[] = turnId ? [{ id: newId(), queue: 'turns', at_position: true, payload }] : [];
+  const outbox: OutboxRow[] = turnId ? [{ id: newId(), queue: TURNS.name, at_position: true, payload }] : [];
   const thread = { ...owner, id: threadId, agent_id: original.agent_id, created_at: 'now' };
   const change: RunChange = {
     ...toRunChange({ ...owner, id: runId, last_seq: 0 }, events.map(checkEvent)),

@@ -2,7 +2,7 @@
 import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
-import { outputBytesOf } from '../../../db/commit-run.ts';
+import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
 import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';
@@ -15,7 +15,6 @@ import {
   type Authorization,
   type ClaimedCall,
   type Committer,
-  type LedgerCall,
   type MadeAttempt,
 } from '../../tool-calls/attempt.ts';
 import { keepLost, outliveLease } from './lost-attempts.ts';

@@ -9,7 +9,6 @@ import type { NewEvent } from '../../../core/events.ts';
 import type { CallState } from '../../../core/state.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { appendEvent, changeCall, findInserted } from '../../run-log/run-log.ts';
-import type { LedgerCall } from '../../tool-calls/attempt.ts';
 import { giveBackClaim } from '../../tool-calls/claim-tool-call.ts';
 import { runClaimedCall } from '../../tool-calls/run-tool-call.ts';
 import type { DriveSession } from './session.ts';
@@ -38,14 +37,13 @@ function leaveReplaced({ log, step }: DriveSession): void {
 
 function claim(session: DriveSession, call: CallState): boolean {
   const { log, step, tenantId, run, context, traceparent } = session;
-  const inserted = findInserted(log, call.id);
-  if (!inserted || step.gatedAt.get(call.id) !== session.governance.epoch) return false;
+  const row = findInserted(log, call.id);
+  if (!row || step.gatedAt.get(call.id) !== session.governance.epoch) return false;
   const slot = context.outbox.reserveCallSlot(tenantId);
   if (!slot) return false;
-  const row = inserted as unknown as LedgerCall;
   const claimId = newId();
   appendEvent(log, { ...beginAttempt(log.state, call.id, FIRST_ATTEMPT), step: row.step });
-  const set = { status: 'running', attempt: FIRST_ATTEMPT, started_at: 'now' };
+  const set = { status: 'running' as const, attempt: FIRST_ATTEMPT, started_at: 'now' };
   const lease = { lease_ms: context.config.leaseMs, claim_id: claimId };
   changeCall(log, { id: call.id, from: ['pending'], set: { ...set, ...lease } });
   const ids = { tenantId, runId: run.id, turnId: row.turn_id, callId: call.id, step: row.step, attempt: 0, claimId };

@@ -1,20 +1,39 @@
 /** A run that its first driver creates (`InitialCommit`). */
-import { toLogged } from '../../../core/events.ts';
-import type { ClaimedRun, EventRow, RunRow } from '../../../db/claim-run.ts';
+import { toLogged, type NewEvent } from '../../../core/events.ts';
+import { newRun } from '../../../core/projections/runs.ts';
+import type { ClaimedRun, RunRow } from '../../../db/claim-run.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
-import { toRunChange } from '../../run-log/run-change.ts';
 
 /** The ids of a run that is to be created. */
 export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
 
 /** What the driver begins with: the run as a claim would read it, if it were there. */
 export function toClaim(run: NewRun, { events, policyEpoch }: InitialCommit): ClaimedRun {
-  const { create } = toRunChange({ ...run, last_seq: 0 }, events);
-  const row = { ...create, fence: 1 } as unknown as RunRow;
-  const logged = events.map((event, index) => ({ ...toLogged(event), seq: index + 1, occurred_at: '' }) as EventRow);
+  const logged = events.map((event, index) => {
+    const { turn_id = null, step = null, ...rest } = toLogged(event);
+    return { ...rest, turn_id, step, seq: index + 1, occurred_at: '' };
+  });
   const nothing = { checkpoint: null, messages: [], outcomes: {}, from: null };
-  return { ok: true, run: row, policy_epoch: policyEpoch, events: logged, ...nothing };
+  return { ok: true, run: toRow(run, events), policy_epoch: policyEpoch, events: logged, ...nothing };
+}
+
+function toRow({ id, tenant_id: tenantId, workspace_id: workspaceId }: NewRun, events: readonly NewEvent[]): RunRow {
+  const [created, started] = events;
+  if (created?.type !== 'run.created') throw new Error(`the log of run ${id} does not begin with its creation`);
+  const turn = started?.type === 'turn.started' ? started : undefined;
+  const row = newRun({ runId: id, tenantId, workspaceId, at: 'now' }, created);
+  return {
+    ...row,
+    thread_place: row.thread_place ?? null,
+    open_turn_id: turn?.turn_id ?? null,
+    turn_count: turn?.payload.number ?? 0,
+    queued: null,
+    dequeued_id: null,
+    output_bytes: 0,
+    last_seq: events.length,
+    fence: 1,
+  };
 }
 
 /** What makes a driver's change the one that creates its run. */

@@ -2,7 +2,8 @@
 import { recordMemories } from '../../../core/decision-events/memory.ts';
 import { memorySettings } from '../../../core/definition.ts';
 import type { Decision } from '../../../core/decide.ts';
-import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts';
+import { readEvent } from '../../../core/events.ts';
+import { renderMemories } from '../../../core/memory/prompt.ts';
 import type { RunState } from '../../../core/state.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { readEvents } from '../../../db/events.ts';
@@ -54,9 +55,8 @@ export async function readMemory(
 ): Promise<TurnMemory | undefined> {
   if (!turn?.memory) return undefined;
   const { seq } = turn.memory;
-  const [event] = await db.withTenant(run.tenant_id, (tx) =>
-    readEvents(tx, { runId: run.id, after: seq - 1, limit: 1 }),
-  );
-  const { entries = [], ordinal = 0 } = (event?.payload ?? {}) as { entries?: GivenMemory[]; ordinal?: number };
+  const [row] = await db.withTenant(run.tenant_id, (tx) => readEvents(tx, { runId: run.id, after: seq - 1, limit: 1 }));
+  const event = row && readEvent(row);
+  const { entries, ordinal } = event?.type === 'memory.retrieved' ? event.payload : { entries: [], ordinal: 0 };
   return { turnId: turn.id, ordinal, text: renderMemories(entries) };
 }

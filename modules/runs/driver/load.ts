@@ -136,7 +136,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     governance,
     isBudgeted: false,
     step: newStep(),
-    outputBytes: run.output_bytes ?? 0,
+    outputBytes: run.output_bytes,
     uncommitted: newUncommitted(options.initialCommit),
     attached: null,
     replaySource: await loadReplaySource(context, run, position.state),
@@ -239,8 +239,9 @@ export async function reload(session: DriveSession): Promise<void> {
 function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): CorruptCheckpoint[] {
   const reported = new Set(
     loaded.events
-      .filter((event) => event.type === 'checkpoint.corrupt')
-      .map((event) => (event.payload as { checkpoint_id: string }).checkpoint_id),
+      .filter(({ type }) => type === 'checkpoint.corrupt')
+      .map(readEvent)
+      .flatMap((event) => (event.type === 'checkpoint.corrupt' ? [event.payload.checkpoint_id] : [])),
   );
   return corrupt.filter(({ id }) => !reported.has(id));
 }

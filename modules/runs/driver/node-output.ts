@@ -1,5 +1,5 @@
 /** What a node of a graph has given: read from the conversation, or from the ledger where it is too large for that. */
-import type { TwoReadings } from '../../../core/cel.ts';
+import type { TwoReadings } from '../../../core/cel-shape.ts';
 import { textOf, type Json } from '../../../core/content.ts';
 import type { TurnInput } from '../../../core/events.ts';
 import type { NodeOutcome } from '../../../core/graph/position.ts';

@@ -8,7 +8,7 @@ import type { CallState } from '../../../core/state.ts';
 import type { Trust } from '../../../core/origin.ts';
 import { effectOf, isPure, isWait, trustOf, type ToolDefinition } from '../../../core/tool.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
-import type { LedgerCall } from '../../tool-calls/attempt.ts';
+import type { LedgerCall } from '../../../db/commit-run.ts';
 import type { GateDecision } from '../../governance/gate.ts';
 import { suspendedBy } from '../../governance/governance.ts';
 import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts';

@@ -4,13 +4,14 @@ import type { AgentDefinition } from '../../../core/definition.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { Reservation } from '../../budgets/hold-to-budget.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
+import type { LedgerCall } from '../../../db/commit-run.ts';
 import type { CallSlot, InitialCommit } from '../../../jobs/slot-reservation.ts';
 import type { ToolCallJob } from '../../../jobs/tool-calls.ts';
 import type { Context } from '../../governance/context.ts';
 import type { GatedRun } from '../../governance/gate-call.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { RunLog } from '../../run-log/run-log.ts';
-import type { LedgerCall, MadeAttempt } from '../../tool-calls/attempt.ts';
+import type { MadeAttempt } from '../../tool-calls/attempt.ts';
 import type { ReplaySource } from './replay-source.ts';
 
 /** What a drive has from its start to its end. */

@@ -2,7 +2,7 @@
 import type { BusMessage } from '../../../bus/bus.ts';
 import type { Context } from '../../governance/context.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { watchPosition, type WatchedThing } from './watch-positions.ts';
+import type { WatchedThing } from '../../run-log/watch-positions.ts';
 
 /** What is shown live and stored nowhere: a piece of an answer, or how far a call is. */
 export type Delta = Extract<BusMessage, { kind: 'delta' | 'call_piece' | 'progress' }>;
@@ -48,7 +48,7 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
       if (isDelta(message) && (turnId === undefined || message.turnId === turnId)) deltas.push(message);
       notify();
     }),
-    watchPosition(context, about, (position) => {
+    context.positions.watch(about, (position) => {
       if (position > advancedTo) advance(position);
     }),
     () => signal.removeEventListener('abort', onAbort),

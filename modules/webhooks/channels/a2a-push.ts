@@ -1,17 +1,17 @@
 /** Push notifications of A2A 1.0: a client is told of the states of its task, and asks for what was said with its key. */
+import { z } from 'zod';
 import type { Channel, Notice } from './channel.ts';
 
 /** Of the log: what a task's state follows from. */
 export const PUSH_EVENTS = ['run.status_changed', 'run.completed', 'run.failed', 'run.cancelled'] as const;
 
-/** What each message carries. */
-export interface PushToken {
-  contextId: string;
-  /** For `X-A2A-Notification-Token`. */
-  token?: string | undefined;
-  /** For `Authorization`. */
-  authentication?: { scheme: string; credentials: string } | undefined;
-}
+/** What each message carries: `token` for `X-A2A-Notification-Token`, `authentication` for `Authorization`. */
+const pushToken = z.object({
+  contextId: z.string(),
+  token: z.string().optional(),
+  authentication: z.object({ scheme: z.string(), credentials: z.string() }).optional(),
+});
+export type PushToken = z.output<typeof pushToken>;
 
 const ENDS: Readonly<Record<string, string>> = {
   'run.completed': 'TASK_STATE_COMPLETED',
@@ -27,7 +27,7 @@ export function pushedState({ type, data }: Pick<Notice, 'type' | 'data'>): stri
   if (end !== undefined) return end;
   const { from, to, waiting_for: waiting } = data.payload;
   if (to === 'awaiting_human') {
-    const { type: kind } = (waiting ?? {}) as { type?: unknown };
+    const kind = typeof waiting === 'object' && waiting !== null && 'type' in waiting ? waiting.type : undefined;
     // Between two turns nothing is named: the next message is waited for.
     return kind === undefined || ASKING.includes(kind) ? 'TASK_STATE_INPUT_REQUIRED' : undefined;
   }
@@ -37,7 +37,7 @@ export function pushedState({ type, data }: Pick<Notice, 'type' | 'data'>): stri
 export const A2A_PUSH: Channel = {
   protocols: ['http', 'https'],
   async send(notice, { url, secret, limits }, egress) {
-    const { contextId, token, authentication } = JSON.parse(secret) as PushToken;
+    const { contextId, token, authentication } = pushToken.parse(JSON.parse(secret));
     const { run_id: taskId, seq } = notice.data;
     const status = { state: pushedState(notice), timestamp: notice.timestamp };
     const body = JSON.stringify({ statusUpdate: { taskId, contextId, status, metadata: { seq, event: notice.type } } });

@@ -1,6 +1,6 @@
 /** Begins what an agent has delegated: chooses who does it, and creates its task and the child with the event that says so. */
 import { DEFAULT_AUTONOMY } from '../../../core/definition.ts';
-import { unchangedBrief } from '../../../core/brief.ts';
+import { unchangedBrief, type DelegatedWork } from '../../../core/brief.ts';
 import { DroverError } from '../../../core/errors.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { canonicalJson } from '../../../core/ids.ts';
@@ -19,14 +19,6 @@ import type { Announcement } from '../../run-log/append-to-run.ts';
 import { writeRun } from '../../runs/create-run.ts';
 import { isFree, takePlace } from '../advance/choose-worker.ts';
 import type { Delay } from '../advance/later-look.ts';
-
-interface Asked {
-  description: string;
-  agent?: string;
-  capability?: string;
-  context?: unknown;
-  max_cost_tokens?: number;
-}
 
 /** What a look at a run that delegates knows, and what is left to it. */
 export interface DelegationLook {
@@ -48,7 +40,7 @@ interface Begun {
 export async function beginDelegation(look: DelegationLook, delegation: Delegation): Promise<Begun | Delay> {
   const { context, tx, run } = look;
   const { id, task_status } = delegation;
-  const asked = delegation.arguments as unknown as Asked;
+  const asked = delegation.arguments;
   await mustBeNew(tx, run, asked.description);
   const worker = await chooseDelegate(look, asked);
   if (task_status === null) await insertTasks(tx, [taskOf(run, id, asked)]);
@@ -84,7 +76,11 @@ export async function beginDelegation(look: DelegationLook, delegation: Delegati
   return { written, event: { type: 'task.assigned', payload } };
 }
 
-function taskOf(run: RunRow, id: string, { description, capability, context, max_cost_tokens }: Asked): NewTask {
+function taskOf(
+  run: RunRow,
+  id: string,
+  { description, capability, context, max_cost_tokens }: DelegatedWork,
+): NewTask {
   return {
     id,
     tenantId: run.tenant_id,
@@ -124,7 +120,7 @@ interface Delegate {
 /** A member of the team in whose workflow the run works, else any agent of the workspace; never the one that asks. */
 async function chooseDelegate(
   look: DelegationLook,
-  { agent, capability, max_cost_tokens }: Asked,
+  { agent, capability, max_cost_tokens }: DelegatedWork,
 ): Promise<Delegate | Delay> {
   if (agent !== undefined) return namedDelegate(look, agent);
   const asked = { required_capabilities: capability === undefined ? [] : [capability], max_cost_tokens };
@@ -191,7 +187,7 @@ function nobody(message: string, others: readonly WorkerRow[]): DroverError {
   return new DroverError('InsufficientAgents', 422, `${message}${there}`);
 }
 
-function messageFor({ description, context }: Asked): string {
+function messageFor({ description, context }: DelegatedWork): string {
   if (context === undefined || context === null || context === '') return description;
   return `${description}\n\ncontext:\n${typeof context === 'string' ? context : canonicalJson(context)}`;
 }

@@ -1,15 +1,25 @@
 import assert from 'node:assert/strict';
 import { DroverError } from '../../../core/errors.ts';
+import { readEvent } from '../../../core/events.ts';
+import { loadRun } from '../../../db/claim-run.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { createGroupCommit } from '../../../modules/run-log/group-commit.ts';
 import { createPolicyCache } from '../../../modules/governance/policy-cache.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { createRun } from '../../../modules/runs/create-run.ts';
+import { toClaim } from '../../../modules/runs/driver/initial-commit.ts';
 import { retireAgent, updateAgent } from '../../../modules/agents/update-agent.ts';
 import { updateTool } from '../../../modules/tools-registry/update-tool.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
 import { toolNamed } from '../../support/queries/agents.ts';
 import { countRunsOf, statusOfRun, storedRun } from '../../support/queries/runs.ts';
+
+/** What the commit says: times, and who holds it. */
+const AT_COMMIT = new Set(['created_at', 'updated_at', 'idle_since', 'cost_usd', 'fence']);
+
+const timeless = <T extends object>(event: T) => ({ ...event, occurred_at: '' });
+const only = (columns: readonly string[], row: object) =>
+  Object.fromEntries(Object.entries(row).filter(([column]) => columns.includes(column)));
 
 describe('Creating a run', () => {
   let engine: Engine;
@@ -97,6 +107,19 @@ describe('Creating a run', () => {
     await engine.context.db.withTenant(engine.tenantId, (tx) => retireAgent(tx, engine.caller, agent));
     await assert.rejects(create(agent), (error) => error instanceof DroverError && error.status === 409);
     assert.equal(await countRunsOf(engine, agent), 1);
+  });
+
+  it('begins in the process that drives it as a claim would read it', async () => {
+    const run = await create(await engine.agent());
+    const { db } = engine.context;
+    const read = await loadRun(db, { tenant_id: engine.tenantId, run_id: run });
+    assert.ok(read.ok);
+    const events = await engine.log(run);
+    const begun = toClaim(read.run, { events, policyEpoch: 0, thread: undefined, written: () => undefined });
+    assert.deepEqual(begun.events.map(readEvent), events.map(timeless));
+    const columns = Object.keys(read.run).filter((column) => column in begun.run && !AT_COMMIT.has(column));
+    assert.ok(columns.length > 25, columns.join(' '));
+    assert.deepEqual(only(columns, begun.run), only(columns, read.run));
   });
 
   it('remembers its answer under a key', async () => {

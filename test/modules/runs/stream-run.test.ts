@@ -9,6 +9,7 @@ import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
 import { streamRun } from '../../../modules/runs/stream-run.ts';
 import { streamSession } from '../../../modules/sessions/stream-session.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
+import { overDatabase } from '../../support/over-database.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { firstTurnOf, statusOfRun } from '../../support/queries/runs.ts';
 
@@ -22,22 +23,19 @@ describe('the stream of a run', () => {
   /** The context, with somebody who sees each look at the run and may change what it finds. */
   const reading = (onRun: (rows: object[]) => object[]): Context => {
     const { db } = engine.context;
-    return {
-      ...engine.context,
-      db: {
-        ...db,
-        withTenant: (tenant, work) =>
-          db.withTenant(tenant, (tx) =>
-            work({
-              last: (sql, values) => tx.last(sql, values),
-              async query<R extends object>(sql: string, values?: readonly unknown[]) {
-                const rows = await tx.query<R>(sql, values);
-                return /from runs r/.test(sql) ? (onRun(rows) as R[]) : rows;
-              },
-            }),
-          ),
-      },
-    };
+    return overDatabase(engine.context, {
+      ...db,
+      withTenant: (tenant, work) =>
+        db.withTenant(tenant, (tx) =>
+          work({
+            last: (sql, values) => tx.last(sql, values),
+            async query<R extends object>(sql: string, values?: readonly unknown[]) {
+              const rows = await tx.query<R>(sql, values);
+              return /from runs r/.test(sql) ? (onRun(rows) as R[]) : rows;
+            },
+          }),
+        ),
+    });
   };
 
   it('looks at the log once from a position that the run has not reached, and again when the run has ended', async () => {
@@ -78,13 +76,10 @@ describe('the stream of a run', () => {
     const { db } = engine.context;
     let looks = 0;
     // Every look fails once.
-    const flaky: Context = {
-      ...engine.context,
-      db: {
-        ...db,
-        withTenant: (tenant, work) => (looks++ % 2 === 0 ? Promise.reject(away) : db.withTenant(tenant, work)),
-      },
-    };
+    const flaky = overDatabase(engine.context, {
+      ...db,
+      withTenant: (tenant, work) => (looks++ % 2 === 0 ? Promise.reject(away) : db.withTenant(tenant, work)),
+    });
     const leave = new AbortController();
     const about = { tenantId: engine.tenantId, types: EVENT_TYPES, signal: leave.signal };
     const types = (await engine.log(run)).map(({ type }) => type);
@@ -154,7 +149,7 @@ describe('the stream of a run', () => {
     let looks = 0;
     const seen = reading((rows) => (looks++ === 0 && stale ? stale : rows));
     // The looks for all open streams tell nothing: it does not end with the next of them.
-    const late: Context = { ...seen, db: { ...seen.db, asMaintenance: () => new Promise(() => undefined) } };
+    const late = overDatabase(seen, { ...seen.db, asMaintenance: () => new Promise(() => undefined) });
     const { signal } = new AbortController();
     const events = await collect(
       streamRun(late, { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal }),
@@ -188,7 +183,7 @@ describe('the stream of a run', () => {
       if (looks++ === 0) for (const step of [1, 2]) publish(step);
       return result;
     };
-    for await (const item of streamRun({ ...engine.context, db: { ...db, withTenant } }, request)) {
+    for await (const item of streamRun(overDatabase(engine.context, { ...db, withTenant }), request)) {
       if (item.kind === 'delta') steps.push(item.step);
       if (item.kind === 'delta' && item.step === 2) stop.abort();
     }
@@ -239,7 +234,7 @@ describe('the stream of a run', () => {
       return db.withTenant(tenant, work);
     };
     const kinds: string[] = [];
-    for await (const item of streamRun({ ...engine.context, db: { ...db, withTenant } }, request)) {
+    for await (const item of streamRun(overDatabase(engine.context, { ...db, withTenant }), request)) {
       if (item.kind === 'delta') kinds.push('piece');
       if (item.kind === 'logged' && item.event.type === 'model.responded') stop.abort();
       if (item.kind === 'logged') kinds.push(item.event.type);

@@ -6,10 +6,14 @@ import {
   type RequestPermissionResponse,
   type SessionUpdate,
 } from '@agentclientprotocol/sdk';
-import { lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
-import { WebSocket } from 'ws';
+import {
+  isStaticToolUIPart,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+} from 'ai';
 import type { TestApi } from '../api.ts';
 import { waitUntil } from '../wait-until.ts';
+import { watchSession, type Frame, type Watcher } from '../watch-session.ts';
 import { openAcp } from './acp.ts';
 import { openAgUi } from './ag-ui.ts';
 import { openAiChat } from './ai-chat.ts';
@@ -89,9 +93,8 @@ export async function talkOverAiSdk({ api, agent }: TalkOf): Promise<Talk> {
     sendAutomaticallyWhen: (chats) =>
       lastAssistantMessageIsCompleteWithApprovalResponses(chats) || lastAssistantMessageIsCompleteWithToolCalls(chats),
   });
-  // oxlint-disable-next-line typescript/no-explicit-any -- parts of all tools
-  const parts = (): any[] => chat.messages.flatMap((message) => (message.role === 'assistant' ? message.parts : []));
-  const tools = () => parts().filter(({ type }) => type.startsWith('tool-'));
+  const parts = () => chat.messages.flatMap((message) => (message.role === 'assistant' ? message.parts : []));
+  const tools = () => parts().flatMap((part) => (isStaticToolUIPart(part) ? [part] : []));
   const open = () =>
     tools().filter(
       ({ state, providerExecuted }) =>
@@ -118,9 +121,12 @@ export async function talkOverAiSdk({ api, agent }: TalkOf): Promise<Talk> {
       check();
     },
     shown: () => ({
-      texts: parts().flatMap(({ type, text }) => (type === 'text' ? [text] : [])),
+      texts: parts().flatMap((part) => (part.type === 'text' ? [part.text] : [])),
       calls: tools().map(({ type, state }) => told(type.slice('tool-'.length), state.startsWith('output-'))),
-      asked: open().map(({ approval, input }) => approval?.descriptor.message ?? input.question),
+      asked: open().map(({ approval, input }) => {
+        const { message, question = '' } = (approval?.descriptor ?? input) as { message?: string; question?: string };
+        return message ?? question;
+      }),
     }),
     async thread() {
       const { thread_id: id = '' } = (chat.messages.at(-1)?.metadata ?? {}) as { thread_id?: string };
@@ -210,39 +216,26 @@ function textIn(content: unknown): string {
   return first?.content.text ?? '';
 }
 
-interface Frame {
-  type: string;
-  // oxlint-disable-next-line typescript/no-explicit-any -- of all types
-  payload: any;
-  seq?: number;
-}
-
 /** Over the WebSocket of a session; what is said goes to its chat. */
 export async function talkOverSession({ api, agent }: TalkOf): Promise<Talk> {
-  const frames: Frame[] = [];
-  let socket: WebSocket | undefined;
+  let watcher: Watcher | undefined;
   let id: string | undefined;
   const post = async (path: string, body: object) => {
     const { status, json, text } = await api.call('POST', path, { body });
     if (status >= 300) throw new Error(text);
     return json;
   };
-  const watch = async (session: string) => {
-    const headers = { authorization: `Bearer ${api.key}` };
-    const opened = new WebSocket(`${api.url.replace('http', 'ws')}/agent/stream/${session}`, { headers });
-    opened.on('message', (data: Buffer) => void frames.push(JSON.parse(data.toString())));
-    await new Promise((resolve) => opened.once('open', resolve));
-    opened.send(JSON.stringify({ type: 'resume', after: 0 }));
-    return opened;
-  };
+  const url = api.url.replace('http', 'ws');
+  const headers = { authorization: `Bearer ${api.key}` };
+  const frames = () => watcher?.frames ?? [];
   const STOPS = ['completed', 'completed_with_errors', 'error', 'interrupted', 'waiting_for_approval'];
-  const stops = () => frames.filter(({ type, seq }) => seq !== undefined && STOPS.includes(type));
+  const stops = () => frames().filter(({ type, seq }) => seq !== undefined && STOPS.includes(type));
   const untilStop = (before: number) => waitUntil('the turn stops', () => stops().length > before);
   const talk = async (message: string) => {
     const before = stops().length;
     const of = id === undefined ? { agent_id: agent, autonomy_level: 2 } : { session_id: id };
     id = (await post('/agent/chat', { message, user_id: 'ada', ...of })).session_id as string;
-    socket ??= await watch(id);
+    watcher ??= await watchSession({ url, headers, session: id, after: 0 });
     await untilStop(before);
   };
   const open = () =>
@@ -260,15 +253,15 @@ export async function talkOverSession({ api, agent }: TalkOf): Promise<Talk> {
     },
     look: async () => undefined,
     shown: () => ({
-      texts: frames.flatMap(({ type, payload, seq }) => {
+      texts: frames().flatMap(({ type, payload, seq }) => {
         if (seq === undefined) return [];
         return type === 'thinking' ? [payload.content] : type === 'answer_ready' ? [payload.answer] : [];
       }),
-      calls: callsIn(frames),
+      calls: callsIn(frames()),
       asked: open().map(({ payload }) => payload.message),
     }),
     thread: async () => id ?? '',
-    leave: () => socket?.terminate(),
+    leave: () => watcher?.socket.terminate(),
   };
 }
 

@@ -283,7 +283,7 @@ describe('callMcpTool', () => {
     const patient = createMcpPool({ egress, backoffMs: 200 });
     const target = { tenantId: 't', server: { type: 'mcp_stdio' as const, command: 'no-such-command-anywhere' } };
     const attempt = () => callMcpTool({ target, name: 'x' }, attemptOf({}), patient);
-    /** How long it rests yet; undefined if it was started, in vain. */
+    /** How long it is not started yet; undefined if it was started, in vain. */
     const restOf = async () => {
       const outcome = await attempt();
       assert.equal(briefly(outcome), 'unreached server-start');

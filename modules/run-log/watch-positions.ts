@@ -2,10 +2,10 @@
  * Looks into the database for all that waits in this process, streams above all: one statement every few seconds, however
  * many there are. It is what finds what the bus has not told.
  */
-import type { Database } from '../../../db/database.ts';
-import { readPositions, type Position } from '../../../db/open-streams.ts';
-import { LIMITS } from '../../../core/limits.ts';
-import type { Context } from '../../governance/context.ts';
+import type { Bus } from '../../bus/bus.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { readPositions, type Position } from '../../db/open-streams.ts';
+import type { ProcessContext } from '../context.ts';
 
 /** What can be watched: `db/open-streams.ts` says how far each is. */
 export interface WatchedThing {
@@ -13,26 +13,16 @@ export interface WatchedThing {
   id: string;
 }
 
-type Watcher = Pick<Context, 'db' | 'bus' | 'log'>;
-
 /** Told at every look how far it is: `Infinity` if it is over. */
 type Listener = (position: number) => void;
 
-interface Watch {
-  add(thing: WatchedThing, listener: Listener): () => void;
+export interface PositionWatch {
+  /** Tells how far a thing is every few seconds, and after a gap of the bus. Gives the end of it. */
+  watch: (thing: WatchedThing, listener: Listener) => () => void;
 }
 
-/** A watch for each database of a context; one of which nothing is watched has neither timer nor listener. */
-const watches = new WeakMap<Database, Watch>();
-
-/** Tells how far it is every few seconds, and after a gap of the bus. Gives the end of it. */
-export function watchPosition(context: Watcher, thing: WatchedThing, listener: Listener): () => void {
-  const watch = watches.get(context.db) ?? createWatch(context);
-  watches.set(context.db, watch);
-  return watch.add(thing, listener);
-}
-
-function createWatch({ db, bus, log }: Watcher): Watch {
+/** Has neither timer nor listener while nothing is watched. */
+export function createPositionWatch({ db, bus, log }: Pick<ProcessContext, 'db' | 'bus' | 'log'>): PositionWatch {
   const listeners = new Map<string, Set<Listener>>();
   let stop: (() => void) | undefined;
 
@@ -51,7 +41,7 @@ function createWatch({ db, bus, log }: Watcher): Watch {
   };
 
   return {
-    add({ kind, id }, listener) {
+    watch({ kind, id }, listener) {
       const key = `${kind} ${id}`;
       const own: Listener = (position) => listener(position);
       listeners.set(key, (listeners.get(key) ?? new Set()).add(own));
@@ -69,7 +59,7 @@ function createWatch({ db, bus, log }: Watcher): Watch {
 }
 
 /** Never two looks at once; what asks for one while it is under way gets another one after it. Gives the end of it. */
-function lookAgainAndAgain(look: () => Promise<void>, bus: Watcher['bus']): () => void {
+function lookAgainAndAgain(look: () => Promise<void>, bus: Bus): () => void {
   let isLooking = false;
   let isAsked = false;
   const now = async () => {

@@ -1,0 +1,84 @@
+/** How a turn begins in a drive, what it takes of messages that wait, and how it ends: as events that the next commit writes. */
+import type { Decision } from '../../../core/decide.ts';
+import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
+import {
+  beginRun,
+  beginTurn,
+  completeTurn,
+  failTurn,
+  takeQueued,
+  takeSteering,
+} from '../../../core/decision-events/turns.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { denyCalls } from '../../approvals/ask-about.ts';
+import { appendEvent, appendMessage, dropUncounted, lengthOf, mark, rewind } from '../../run-log/run-log.ts';
+import { commit } from './commit.ts';
+import { appendQuestion, userMessage } from './messages.ts';
+import { saveCheckpoint } from './save-checkpoint.ts';
+import type { DriveSession } from './session.ts';
+
+/** Begins the turn that waits; the first one of a run with a graph after a checkpoint. */
+export async function startTurn(session: DriveSession): Promise<void> {
+  const { log, limits } = session;
+  if (limits.graph && log.state.status === 'created') {
+    appendEvent(log, ...beginRun(log.state));
+    // It is the first; without one the turn may begin at once.
+    if (saveCheckpoint(session, 'tool_result') !== undefined) return void (await commit(session));
+  }
+  appendEvent(log, ...beginTurn(log.state));
+  appendQuestion(log);
+}
+
+/** Commits that the message which waits begins the next turn: the newest one, where another has come meanwhile. */
+export async function takeNext(session: DriveSession): Promise<void> {
+  const { log } = session;
+  const point = mark(log);
+  const take = () => appendEvent(log, ...takeQueued(log.state, newId()));
+  session.uncommitted.reconsider = () => {
+    rewind(log, point);
+    take();
+  };
+  take();
+  await commit(session);
+}
+
+/**
+ * Puts what the model reads next into the conversation: the turn's own message where whoever began it could not have it counted,
+ * and one that came for the open turn. That goes into a call that is announced, too, since what has waited for a budget, a provider
+ * or another driver may have been announced long ago.
+ */
+export function takeMessages(session: DriveSession): void {
+  const { log, step } = session;
+  appendQuestion(log);
+  const { queued } = log.state;
+  if (queued?.mode !== 'steer') return;
+  const point = mark(log);
+  const { reservation } = step;
+  session.uncommitted.reconsider = () => {
+    // A newer one has taken its place before it was taken.
+    if (!log.state.queued) return;
+    rewind(log, point);
+    session.step = Object.assign(step, { reservation });
+  };
+  appendMessage(log, userMessage(queued.input));
+  appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
+}
+
+/** Completes the turn with the answer that the decision names. */
+export function completeOpenTurn(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
+  const { log } = session;
+  appendEvent(log, ...completeCallBatch(log.state));
+  const checkpointId = saveCheckpoint(session, 'turn_complete');
+  appendEvent(log, ...completeTurn(log.state, end, checkpointId));
+  session.turnEnd = 'completed';
+}
+
+/** Fails the turn; `ordinal` is the message to show with it. Calls that wait for approval are not made. */
+export function failOpenTurn(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
+  const { log } = session;
+  const events = failTurn(log.state, error, ordinal);
+  appendEvent(log, ...events);
+  session.turnEnd = 'failed';
+  denyCalls(log, events);
+  dropUncounted(log);
+}

@@ -313,15 +313,6 @@ export async function readTaskResults(tx: Tx, ids: readonly string[]): Promise<M
   return new Map(rows.map(({ id, content }) => [id, content]));
 }
 
-/** What these tasks are called. */
-export async function readTaskNames(tx: Tx, ids: readonly string[]): Promise<Map<string, string>> {
-  if (ids.length === 0) return new Map();
-  const rows = await tx.query<{ id: string; name: string }>('select id, name from tasks where id = any($1::uuid[])', [
-    ids,
-  ]);
-  return new Map(rows.map(({ id, name }) => [id, name]));
-}
-
 /** How many tasks a workflow has. */
 export async function countTasks(tx: Tx, workflowId: string): Promise<number> {
   const [row] = await tx.query<{ tasks: number }>('select count(*)::int as tasks from tasks where workflow_id = $1', [

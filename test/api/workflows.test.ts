@@ -219,6 +219,22 @@ describe('workflows', () => {
     assert.equal((await ended(id)).status, 'completed');
   });
 
+  it('keeps what nobody but a suspended agent can do, and has it done when that is lifted', async () => {
+    const suspend = async (suspended: boolean) => {
+      const { status } = await api.call('PATCH', `/v1/agents/${other}`, { key, body: { suspended } });
+      assert.equal(status, 200);
+    };
+    await suspend(true);
+    const { id } = await start([subtask('a'), subtask('b', ['a'], { required_capabilities: ['law'] })]);
+    const named = await start([subtask('c', [], { agent: other })]);
+    await waitUntil('a is done', async () => statuses(await read(`/v1/workflows/${id}`))['a'] === 'completed');
+    await waitUntil('both are looked at', async () => (await read(`/v1/workflows/${named.id}`)).status !== 'created');
+    assert.deepEqual(statuses(await read(`/v1/workflows/${id}`)), { a: 'completed', b: 'pending' });
+    assert.deepEqual(statuses(await read(`/v1/workflows/${named.id}`)), { c: 'pending' });
+    await suspend(false);
+    assert.deepEqual([(await ended(id)).status, (await ended(named.id)).status], ['completed', 'completed']);
+  });
+
   it('goes by levels where it is asked to', async () => {
     const { id } = await start([subtask('a'), subtask('b', ['a']), subtask('c', ['b'])], { execution: 'levels' });
     assert.equal((await ended(id)).status, 'completed');

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../core/limits.ts';
 import type { TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
@@ -190,6 +191,16 @@ describe('workflows', () => {
     const body = { name: 'x', input: { user_query: 'x' }, definition: { subtasks: [...many, ...dense] } };
     const { status, json } = await api.call('POST', '/v1/workflows', { key, body });
     assert.deepEqual([status, json.errors[0].path], [422, 'body.definition.subtasks']);
+  });
+
+  it('takes no further task where it has as many as a plan may', async () => {
+    answer = () => undefined;
+    const length = LIMITS.subtasksPerPlan - 1;
+    const { id } = await start(Array.from({ length }, (_, at) => subtask(`n${at}`, at ? [`n${at - 1}`] : [])));
+    await make('/v1/tasks', { workflow_id: id, description: 'Do the last.' });
+    assert.match((await make('/v1/tasks', { workflow_id: id, description: 'Do more.' }, 422)).detail, /1000 tasks/);
+    assert.equal((await read(`/v1/workflows/${id}`)).tasks.length, LIMITS.subtasksPerPlan);
+    await make(`/v1/runs/${id}/cancel`, {});
   });
 
   it('gives work to whoever has the skills, or is named', async () => {

@@ -90,8 +90,10 @@ export async function listReadyTasks(tx: Tx, workflowId: string, limit: number):
   );
 }
 
+export type Progress = 'nothing' | 'under way' | 'done';
+
 /** Whether a workflow has tasks, and whether one of them is not completed. */
-export async function howFar(tx: Tx, workflowId: string): Promise<'nothing' | 'under way' | 'done'> {
+export async function howFar(tx: Tx, workflowId: string): Promise<Progress> {
   const [row] = await tx.query<{ some: boolean; open: boolean }>(
     `select exists (select from tasks where workflow_id = $1 and not (is_early and status = 'cancelled')) as some,
        exists (select from tasks where workflow_id = $1 and status <> 'completed' and not (is_early and status = 'cancelled')) as open`,

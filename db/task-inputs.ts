@@ -5,13 +5,14 @@ import type { Tx } from './database.ts';
 /** Of tasks that are new: what they wait for, and who waits for them. */
 export async function countInputs(tx: Tx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
-  await tx.query(
+  const dependents = tx.query(
     `update tasks d set dependents = d.dependents || x.ids from (
        select i.input, array_agg(t.id) as ids from tasks t, unnest(t.dependencies) as i (input) where t.id = any($1::uuid[]) group by 1) x
      where d.id = x.input`,
     [ids],
   );
-  await tx.query(`update tasks t set open_inputs = ${OPEN_INPUTS} where t.id = any($1::uuid[])`, [ids]);
+  const inputs = tx.query(`update tasks t set open_inputs = ${OPEN_INPUTS} where t.id = any($1::uuid[])`, [ids]);
+  await Promise.all([dependents, inputs]);
 }
 
 const OPEN_INPUTS = `(select count(*) from tasks d where d.id = any(t.dependencies) and d.status <> 'completed')`;

@@ -217,14 +217,16 @@ async function writeWorkflow(
     traceparent,
   });
   const id = created.body.run_id;
-  await insertWorkflow(tx, { ...made, id, tenantId, workspaceId, isListed });
-  const rows = await tasks({ tenantId, workspaceId, workflowId: id });
+  const inserted = insertWorkflow(tx, { ...made, id, tenantId, workspaceId, isListed });
+  const [, rows] = await Promise.all([inserted, tasks({ tenantId, workspaceId, workflowId: id })]);
   // Without a plan the planner is asked for one.
   if (rows.length === 0) return { id, written: created.written };
-  await rememberPlan(tx, id, { criteria: '', gaps: [] });
-  const planned = await appendIn(tx, { tenantId, runId: id }, async (run) => ({
-    events: [{ ...(await writeTasks(tx, rows, 0)), actor: 'user', turn_id: run.open_turn_id ?? undefined }],
-  }));
+  const [planned] = await Promise.all([
+    appendIn(tx, { tenantId, runId: id }, async (run) => ({
+      events: [{ ...(await writeTasks(tx, rows, 0)), actor: 'user', turn_id: run.open_turn_id ?? undefined }],
+    })),
+    rememberPlan(tx, id, { criteria: '', gaps: [] }),
+  ]);
   if (!planned) throw new Error('a plan was written nowhere');
   return { id, written: { ...created.written, seq: planned.seq } };
 }

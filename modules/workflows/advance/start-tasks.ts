@@ -4,7 +4,7 @@ import { DroverError } from '../../../core/errors.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
-import { listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { howFar, listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { isPlanUntrusted, readInputs, readReadyInputs, recountInputs, type InputRow } from '../../../db/task-inputs.ts';
 import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
@@ -75,20 +75,22 @@ const tasksOf = (starts: readonly Start[]) => starts.map(({ task }) => task);
 const TOGETHER = 16;
 
 /**
- * What can start once that is written which is on its way to the database, read along with it and with its inputs; undefined
+ * What can start once that is written which is on its way to the database, read along with it and with its inputs; nothing
  * where more has to be known. Whoever does most of it is looked up, too.
  */
-export async function foresee(step: WorkflowStep): Promise<WorkflowStep['ready']> {
+export async function foresee(step: WorkflowStep): Promise<Pick<WorkflowStep, 'ready' | 'progress'>> {
   const { tx, run, workflow } = step;
   const slots = LIMITS.subtasksAtOnce - step.tasks.filter((task) => stateOf(task) === 'running').length;
-  if (workflow.settings.execution === 'levels' || slots <= 0) return undefined;
+  if (workflow.settings.execution === 'levels' || slots <= 0) return {};
   const few = Math.min(slots, TOGETHER);
-  const [tasks, inputs] = await Promise.all([
+  const isIdle = step.tasks.every(({ status }) => status === 'completed');
+  const [tasks, inputs, progress] = await Promise.all([
     listReadyTasks(tx, run.id, slots),
     readReadyInputs(tx, run.id, few),
+    isIdle ? howFar(tx, run.id) : undefined,
     lookUpOwn(step),
   ]);
-  return { tasks, inputs: tasks.length <= few ? inputs : undefined };
+  return { ready: { tasks, inputs: tasks.length <= few ? inputs : undefined }, progress };
 }
 
 async function nextTasks(step: WorkflowStep): Promise<ScheduledTask[]> {
@@ -114,7 +116,7 @@ async function readyTasks(
 ): Promise<ScheduledTask[]> {
   const { tx, run } = step;
   const ready = step.ready?.tasks ?? (await listReadyTasks(tx, run.id, slots));
-  if (ready.length > 0 || !isIdle || !(await recountInputs(tx, run.id))) return ready;
+  if (ready.length > 0 || !isIdle || step.progress === 'done' || !(await recountInputs(tx, run.id))) return ready;
   step.ready = undefined;
   return listReadyTasks(tx, run.id, slots);
 }

@@ -9,7 +9,7 @@ import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
-import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
+import { advanceParent, askFor, lookAtParent } from '../../../modules/workflows/advance-parent.ts';
 import { submitTask, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
 import { retryWorkflow } from '../../../modules/workflows/restart-workflow.ts';
 import type { TaskRow } from '../../../modules/workflows/read-workflows.ts';
@@ -150,6 +150,23 @@ describe('The scheduler of a workflow', () => {
     assert.equal((await read(id)).tasks.filter(({ status }) => status === 'in_progress').length, 2);
     assert.equal(waits(), 3);
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+  });
+
+  it('waits for the database a few times to be created, and to see that all is done', async () => {
+    const { context, waits } = waiting(engine.context);
+    const id = await startWorkflow({ ...engine, context }, [subtask('a'), subtask('b')], { agentId: agent });
+    const created = waits();
+    await advance(id);
+    const children = (await read(id)).tasks.flatMap(({ run_id }) => run_id ?? []);
+    for (const child of children) await engine.finish(child);
+    const look = { tenantId: engine.tenantId, runId: id, childIds: children };
+    const before = waits();
+    const looked = await lookAtParent(context, look);
+    assert.deepEqual([looked.outcome, looked.need], ['advanced', 'answer']);
+    const seen = waits() - before;
+    await askFor(context, { ...look, stop: new AbortController().signal }, 'answer');
+    assert.equal((await read(id)).workflow.status, 'completed');
+    assert.deepEqual([created, seen, waits() - before - seen], [7, 4, 6]);
   });
 
   it('looks again soon where another workflow is just about to give the agent a task, and later where it has as many as it takes', async () => {

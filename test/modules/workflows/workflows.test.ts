@@ -157,9 +157,9 @@ describe('The scheduler of a workflow', () => {
     const id = await startWorkflow({ ...engine, context }, [subtask('a'), subtask('b')], { agentId: agent });
     const created = waits();
     await advance(id);
-    const children = (await read(id)).tasks.flatMap(({ run_id }) => run_id ?? []);
-    for (const child of children) await engine.finish(child);
-    const look = { tenantId: engine.tenantId, runId: id, childIds: children };
+    const childIds = (await read(id)).tasks.flatMap(({ run_id }) => run_id ?? []);
+    for (const childId of childIds) await engine.finish(childId);
+    const look = { tenantId: engine.tenantId, runId: id, childIds };
     const before = waits();
     const looked = await lookAtParent(context, look);
     assert.deepEqual([looked.outcome, looked.need], ['advanced', 'answer']);

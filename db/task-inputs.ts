@@ -59,7 +59,7 @@ export async function readInputs(tx: Tx, ids: readonly string[]): Promise<InputR
 /** The inputs of those tasks that `listReadyTasks` lists under the same limit. */
 export async function readReadyInputs(tx: Tx, workflowId: string, limit: number): Promise<InputRow[]> {
   return tx.query<InputRow>(
-    `${INPUTS} where t.id = any(array(select unnest(d.dependencies) from (select dependencies ${READY}) d))`,
+    `${INPUTS} join (select distinct unnest(d.dependencies) as id from (select dependencies ${READY}) d) i on i.id = t.id`,
     [workflowId, limit],
   );
 }

@@ -7,7 +7,7 @@ import { endApiKey, readApiKeys, type ApiKeyRow } from '../modules/tenants/read-
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
-import { idParam } from './kit/validate.ts';
+import { idParam, timeTextParam } from './kit/validate.ts';
 
 const fields = {
   id: z.uuid(),
@@ -35,7 +35,7 @@ const create = defineRoute({
       .max(SCOPES.length)
       .transform((scopes) => [...new Set(scopes)]),
     workspace_id: idParam.optional(),
-    expires_at: z.iso.datetime({ offset: true }).optional(),
+    expires_at: timeTextParam.optional(),
   }),
   responses: {
     201: z.strictObject({

@@ -6,7 +6,7 @@ import { readAudit, type AuditRow } from '../modules/audit/read-audit.ts';
 import { verifyAudit } from '../modules/audit/verify-audit.ts';
 import { integerParam, pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
-import { idParam } from './kit/validate.ts';
+import { idParam, timeTextParam } from './kit/validate.ts';
 
 const entry = z
   .strictObject({
@@ -32,8 +32,6 @@ function present(row: AuditRow): z.input<typeof entry> {
   return { ...rest, actor, target: { type: target_type, id: target_id } };
 }
 
-const time = z.iso.datetime({ offset: true });
-
 const list = defineRoute({
   method: 'get',
   path: '/v1/audit',
@@ -46,8 +44,8 @@ const list = defineRoute({
       .optional()
       .describe("A key's id, or a kind of actor."),
     target: z.string().max(200).optional().describe('The id or name of what it was done to.'),
-    created_after: time.optional(),
-    created_before: time.optional(),
+    created_after: timeTextParam.optional(),
+    created_before: timeTextParam.optional(),
   }),
   responses: { 200: pageFields('audit', entry) },
   async handle({ caller, query, context }) {

@@ -73,18 +73,24 @@ function bestFor(
   pool: readonly Candidate[],
   { used, remaining, weights, similar }: Choice,
 ): { id: string; cost: number } | undefined {
-  const { quality_weight, cost_weight, diversity_weight } = weights;
   const [best] = matchAgents(role.requirements ?? {}, pool, similar)
-    .filter(({ id }) => diversity_weight <= 0 || !used.has(id))
+    .filter(({ id }) => weights.diversity_weight <= 0 || !used.has(id))
     .map(({ id, score }) => ({ id, score, cost: expectedCost(pool, id, role) }))
     .filter(({ cost }) => cost <= remaining)
-    .map(({ id, score, cost }) => {
-      const costScore = remaining > 0 ? 1 - cost / remaining : 1;
-      const diversity = used.has(id) ? 0.5 : 1;
-      return { id, cost, total: quality_weight * score + cost_weight * costScore + diversity_weight * diversity };
+    .map(({ id, score: match, cost }) => {
+      return { id, cost, total: memberScore({ match, cost, remaining, hasRole: used.has(id) }, weights) };
     })
     .toSorted((a, b) => b.total - a.total);
   return best;
+}
+
+/** How well an agent fits into a team for a role that costs no more than what remains of the budget. */
+export function memberScore(
+  { match, cost, remaining, hasRole }: { match: number; cost: number; remaining: number; hasRole: boolean },
+  { quality_weight, cost_weight, diversity_weight }: CompositionWeights,
+): number {
+  const costScore = remaining > 0 ? 1 - cost / remaining : 1;
+  return quality_weight * match + cost_weight * costScore + diversity_weight * (hasRole ? 0.5 : 1);
 }
 
 function expectedCost(pool: readonly Candidate[], id: string, { complexity_multiplier = 1 }: Role): number {

@@ -1,6 +1,7 @@
 /** Tasks as the scheduler of workflows reads them: all of one, or, for a join, no more than what has changed or can start. */
 import type { RunStatus } from '../core/events.ts';
 import type { Tx } from './database.ts';
+import { READY } from './task-inputs.ts';
 import type { Problem, TaskInput, TaskRequirements, TaskStatus } from './tasks.ts';
 
 /** A task as the scheduler needs it, with how its child stands, and what a person has said. */
@@ -84,15 +85,15 @@ export async function listTasksUnderWay(tx: Tx, workflowId: string): Promise<Sch
 /** Of these, the tasks whose inputs are all there: those first that start first, `limit` at most. */
 export async function listReadyTasks(tx: Tx, workflowId: string, limit: number): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
-    `select ${SCHEDULED} from (
-       select ${COLUMNS} from tasks where workflow_id = $1 and open_inputs = 0 and status in ('pending', 'awaiting_handoff')
-       order by deadline, path desc, place limit $2) t ${JOINED} order by t.deadline, t.path desc, t.place`,
+    `select ${SCHEDULED} from (select ${COLUMNS} ${READY}) t ${JOINED} order by t.deadline, t.path desc, t.place`,
     [workflowId, limit],
   );
 }
 
+export type Progress = 'nothing' | 'under way' | 'done';
+
 /** Whether a workflow has tasks, and whether one of them is not completed. */
-export async function howFar(tx: Tx, workflowId: string): Promise<'nothing' | 'under way' | 'done'> {
+export async function howFar(tx: Tx, workflowId: string): Promise<Progress> {
   const [row] = await tx.query<{ some: boolean; open: boolean }>(
     `select exists (select from tasks where workflow_id = $1 and not (is_early and status = 'cancelled')) as some,
        exists (select from tasks where workflow_id = $1 and status <> 'completed' and not (is_early and status = 'cancelled')) as open`,

@@ -1,16 +1,18 @@
 /** What the tasks of a workflow wait for, kept in their rows: so what can start next is found without reading all of them. */
+import type { StoredBlock } from '../core/content.ts';
 import type { Tx } from './database.ts';
 
 /** Of tasks that are new: what they wait for, and who waits for them. */
 export async function countInputs(tx: Tx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
-  await tx.query(
+  const dependents = tx.query(
     `update tasks d set dependents = d.dependents || x.ids from (
        select i.input, array_agg(t.id) as ids from tasks t, unnest(t.dependencies) as i (input) where t.id = any($1::uuid[]) group by 1) x
      where d.id = x.input`,
     [ids],
   );
-  await tx.query(`update tasks t set open_inputs = ${OPEN_INPUTS} where t.id = any($1::uuid[])`, [ids]);
+  const inputs = tx.query(`update tasks t set open_inputs = ${OPEN_INPUTS} where t.id = any($1::uuid[])`, [ids]);
+  await Promise.all([dependents, inputs]);
 }
 
 const OPEN_INPUTS = `(select count(*) from tasks d where d.id = any(t.dependencies) and d.status <> 'completed')`;
@@ -35,16 +37,36 @@ export async function isPlanUntrusted(tx: Tx, workflowId: string): Promise<boole
   return rows.length > 0;
 }
 
-/** Which of these tasks have come to something for which nobody vouches. */
-export async function listUntrusted(tx: Tx, ids: readonly string[]): Promise<Set<string>> {
-  if (ids.length === 0) return new Set();
-  const rows = await tx.query<{ id: string }>(
-    `select t.id from tasks t join runs r on r.id = t.run_id
-     where t.id = any($1::uuid[]) and t.status = 'completed' and r.trust = 'untrusted'`,
-    [ids],
-  );
-  return new Set(rows.map(({ id }) => id));
+/** What a task has come to, as those read it that depend on it. */
+export interface InputRow {
+  id: string;
+  name: string;
+  /** Null where there is no answer, or none that is kept. */
+  content: StoredBlock[] | null;
+  /** Nobody vouches for it. */
+  is_untrusted: boolean;
 }
+
+const INPUTS = `select t.id, t.name, m.content, coalesce(t.status = 'completed' and r.trust = 'untrusted', false) as is_untrusted
+  from tasks t left join runs r on r.id = t.run_id
+    left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal and r.erased_at is null`;
+
+/** These tasks as others depend on them. */
+export async function readInputs(tx: Tx, ids: readonly string[]): Promise<InputRow[]> {
+  return ids.length === 0 ? [] : tx.query<InputRow>(`${INPUTS} where t.id = any($1::uuid[])`, [ids]);
+}
+
+/** The inputs of those tasks that `listReadyTasks` lists under the same limit. */
+export async function readReadyInputs(tx: Tx, workflowId: string, limit: number): Promise<InputRow[]> {
+  return tx.query<InputRow>(
+    `${INPUTS} join (select distinct unnest(d.dependencies) as id from (select dependencies ${READY}) d) i on i.id = t.id`,
+    [workflowId, limit],
+  );
+}
+
+/** Tasks of a workflow ($1) whose inputs are all there, those first that start first, so many at most ($2). */
+export const READY = `from tasks where workflow_id = $1 and open_inputs = 0 and status in ('pending', 'awaiting_handoff')
+  order by deadline, path desc, place limit $2`;
 
 /** Changes how long the chains are that wait for tasks. */
 export async function changePaths(tx: Tx, paths: readonly { id: string; path: number }[]): Promise<void> {

@@ -115,17 +115,16 @@ export async function insertTasks(tx: Tx, tasks: readonly NewTask[]): Promise<vo
     deadline: task.deadline,
     is_early: task.isEarly ?? false,
   }));
-  await tx.query(
+  // Sent together, as all that is written for a plan: it goes to the database in the order in which it is sent.
+  const inserted = tx.query(
     `insert into tasks (id, tenant_id, workspace_id, workflow_id, parent_run_id, parent_task_id, name, place, description, input,
        requirements, agent_id, dependencies, deadline, is_early, status)
      select id, tenant_id, workspace_id, workflow_id, parent_run_id, parent_task_id, name, place, description, input, requirements, agent_id, dependencies,
        deadline, is_early, 'pending' from jsonb_populate_recordset(null::tasks, $1::jsonb)`,
     [JSON.stringify(rows)],
   );
-  await countInputs(
-    tx,
-    rows.filter(({ workflow_id }) => workflow_id !== null).map(({ id }) => id),
-  );
+  const counted = rows.filter(({ workflow_id }) => workflow_id !== null).map(({ id }) => id);
+  await Promise.all([inserted, countInputs(tx, counted)]);
 }
 
 export async function findTask(tx: Tx, id: string): Promise<TaskRow | undefined> {
@@ -303,23 +302,22 @@ export async function copyTasks(tx: Tx, workflowId: string, taken: readonly Take
 
 /** The answers of the children that completed these tasks, by task. */
 export async function readTaskResults(tx: Tx, ids: readonly string[]): Promise<Map<string, StoredBlock[]>> {
-  if (ids.length === 0) return new Map();
+  return ids.length === 0 ? new Map() : results(tx, 't.id = any($1::uuid[])', ids);
+}
+
+/** The same for all tasks of a workflow. */
+export async function readResultsOf(tx: Tx, workflowId: string): Promise<Map<string, StoredBlock[]>> {
+  return results(tx, 't.workflow_id = $1', workflowId);
+}
+
+async function results(tx: Tx, which: string, value: unknown): Promise<Map<string, StoredBlock[]>> {
   const rows = await tx.query<{ id: string; content: StoredBlock[] }>(
     `select t.id, m.content from tasks t join runs r on r.id = t.run_id
        join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal
-     where t.id = any($1::uuid[]) and r.erased_at is null`,
-    [ids],
+     where ${which} and r.erased_at is null`,
+    [value],
   );
   return new Map(rows.map(({ id, content }) => [id, content]));
-}
-
-/** What these tasks are called. */
-export async function readTaskNames(tx: Tx, ids: readonly string[]): Promise<Map<string, string>> {
-  if (ids.length === 0) return new Map();
-  const rows = await tx.query<{ id: string; name: string }>('select id, name from tasks where id = any($1::uuid[])', [
-    ids,
-  ]);
-  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 /** How many tasks a workflow has. */

@@ -99,6 +99,12 @@ export async function findTeam(tx: Tx, id: string): Promise<TeamRow | undefined>
   return row;
 }
 
+/** The agents that are members of a team; none of one that is gone. */
+export async function memberIds(tx: Tx, id: string): Promise<string[]> {
+  const rows = await tx.query<{ agent_id: string }>('select agent_id from team_members where team_id = $1', [id]);
+  return rows.map(({ agent_id }) => agent_id);
+}
+
 /** A page of a workspace's teams, newest first. */
 export async function listTeams(
   tx: Tx,

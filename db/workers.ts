@@ -31,6 +31,8 @@ export interface WorkerFilter {
   ids?: readonly string[] | undefined;
   /** Those that may be given a task where nobody says: a busy one may have room for another. */
   statuses?: readonly AgentStatus[] | undefined;
+  /** In place of these, those that get no task now, and may later: they are offline or suspended. */
+  isAway?: true | undefined;
   /** Nobody is compared: what their runs have shown is dear to sum up, and left out. */
   isHealthless?: true;
 }
@@ -52,10 +54,13 @@ const HEALTH = `
 
 const NO_HEALTH = `select null::uuid as agent_id, 0::numeric as runs, 0::numeric as done, 0::numeric as ms, 0::numeric as tokens where false`;
 
+const PRESENT = `(${AGENT_STATUS}) = any($2) and a.suspended_at is null`;
+const AWAY = `((${AGENT_STATUS}) = 'offline' or (${AGENT_STATUS}) = any($2) and a.suspended_at is not null)`;
+
 /** Agents of a workspace that take tasks, oldest first; `LIMITS.candidateAgents` at most. */
 export async function listWorkers(
   tx: Tx,
-  { workspaceId, skills, ids, statuses = ['active', 'idle', 'busy'], isHealthless }: WorkerFilter,
+  { workspaceId, skills, ids, statuses = ['active', 'idle', 'busy'], isAway, isHealthless }: WorkerFilter,
 ): Promise<WorkerRow[]> {
   const conditions = skills.map(
     (_, index) => `a.id in (select k.agent_id from agent_skills k where k.name = any($${index + 4}))`,
@@ -69,7 +74,7 @@ export async function listWorkers(
          'autonomy_level', v.definition->'autonomy_level', 'capabilities', v.definition->'capabilities', 'constraints', v.definition->'constraints',
          'health', v.definition->'health')) as definition
      from ${AGENT_TABLES} left join h on h.agent_id = a.id left join t on t.agent_id = a.id
-     where a.workspace_id = $1 and (${AGENT_STATUS}) = any($2) and a.suspended_at is null
+     where a.workspace_id = $1 and ${isAway ? AWAY : PRESENT}
        and v.definition->'is_active' is distinct from 'false'::jsonb and ($3::uuid[] is null or a.id = any($3))
        ${conditions.map((condition) => `and ${condition}`).join(' ')}
      order by a.id limit ${LIMITS.candidateAgents}`,

@@ -5,6 +5,7 @@ import { badRequest, forbidden } from '../../core/errors.ts';
 import { RUN_STATUSES, isTerminal, type RunStatus } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { countRunsOf, readRuns, readTurns } from '../../modules/runs/read-runs.ts';
+import { timeTextParam } from '../kit/validate.ts';
 import type { A2aRequest } from './request.ts';
 import { taskOf } from './task.ts';
 
@@ -50,7 +51,6 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
 }
 
 const uuid = z.uuid().toLowerCase();
-const instant = z.iso.datetime({ offset: true });
 
 function pageOf({ pageToken, pageSize = PAGE, contextId, statusTimestampAfter }: ListTasksRequest) {
   if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > LARGEST_PAGE) {
@@ -60,7 +60,7 @@ function pageOf({ pageToken, pageSize = PAGE, contextId, statusTimestampAfter }:
   if (pageToken !== '' && before === undefined) throw badRequest('A pageToken is one that a page has ended with.');
   const threadId = contextId === '' ? undefined : uuid.safeParse(contextId).data;
   if (contextId !== '' && threadId === undefined) throw badRequest('A contextId is one that a task has had.');
-  const since = statusTimestampAfter ? instant.safeParse(statusTimestampAfter).data : undefined;
+  const since = statusTimestampAfter ? timeTextParam.safeParse(statusTimestampAfter).data : undefined;
   if (statusTimestampAfter && since === undefined) throw badRequest('statusTimestampAfter is a time as of RFC 3339.');
   return { before, limit: pageSize, threadId, since };
 }

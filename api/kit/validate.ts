@@ -14,6 +14,9 @@ export const timeParam = z.iso
     message: 'must be in a year from 1 to 9999 (UTC)',
   });
 
+/** The same as text, in UTC: Postgres reads no zone that is further from it than 16 hours. */
+export const timeTextParam = timeParam.transform((at) => at.toISOString());
+
 const MAX_ERRORS = 50;
 
 /** What the schema makes of the parameters in the path; those that it refuses name nothing that exists. Throws 404. */

@@ -4,9 +4,8 @@ import { RUN_STATUSES } from '../../core/events.ts';
 import { cancelRuns } from '../../modules/runs/cancel-runs.ts';
 import { retryRuns } from '../../modules/runs/retry-runs.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
+import { idParam, timeTextParam } from '../kit/validate.ts';
 
-const time = z.iso.datetime({ offset: true });
 const more = z.boolean().describe('Others fit too: ask again.');
 const dryRun = z.boolean().optional().describe('Only says which runs fit.');
 const matching = z.strictObject({ matching: z.int(), run_ids: z.array(z.uuid()), more });
@@ -14,8 +13,8 @@ const matching = z.strictObject({ matching: z.int(), run_ids: z.array(z.uuid()),
 const fields = {
   agent_id: idParam.optional(),
   thread_id: idParam.optional(),
-  created_after: time.optional(),
-  created_before: time.optional(),
+  created_after: timeTextParam.optional(),
+  created_before: timeTextParam.optional(),
 };
 const oneOrMore = <T extends z.ZodType>(value: T) => z.union([value, z.array(value).min(1)]).optional();
 

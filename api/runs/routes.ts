@@ -8,7 +8,7 @@ import { readRuns, readTree, readRun, type RunView } from '../../modules/runs/re
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
+import { idParam, timeTextParam } from '../kit/validate.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 import { createRunBody } from './request-schemas.ts';
 import { createdRun, presentRun, run } from './schemas.ts';
@@ -47,8 +47,8 @@ const filters = pageQuery().extend({
   status: listParam(z.enum(RUN_STATUSES)).optional(),
   thread: idParam.optional(),
   thread_id: idParam.optional(),
-  created_after: z.iso.datetime({ offset: true }).optional(),
-  created_before: z.iso.datetime({ offset: true }).optional(),
+  created_after: timeTextParam.optional(),
+  created_before: timeTextParam.optional(),
 });
 
 const list = defineRoute({

@@ -7,7 +7,7 @@ import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/wor
 import type { RunView } from '../../modules/runs/read-runs.ts';
 import type { Waiting } from '../../modules/workflows/read-workflows.ts';
 import { presentWaiting, waitingFor } from '../runs/waiting.ts';
-import { idParam } from '../kit/validate.ts';
+import { idParam, timeTextParam } from '../kit/validate.ts';
 
 const name = z.string().min(1).max(200);
 const text = z.string().min(1).max(100_000);
@@ -53,7 +53,7 @@ export const createTaskBody = z.strictObject({
       preferred_agents: z.array(idParam).max(100).optional(),
       excluded_agents: z.array(idParam).max(100).optional(),
       max_cost_tokens: z.int().min(1).max(1_000_000_000).optional(),
-      deadline: z.iso.datetime({ offset: true }).optional(),
+      deadline: timeTextParam.optional(),
     })
     .optional(),
 });

@@ -106,14 +106,14 @@ function beginning({ status, open_turn_id }: RunRow): NewEvent[] {
 
 async function look(step: WorkflowStep): Promise<AppendedChange | null> {
   const { governance, tx, run } = step;
-  const [isSimple, ready] = await Promise.all([settleTasks(step), foresee(step)]);
-  if (isSimple) step.ready = ready;
+  const [isSimple, foreseen] = await Promise.all([settleTasks(step), foresee(step)]);
+  if (isSimple) Object.assign(step, foreseen);
   else step.workers.clear();
   const lost = step.tasks.find((task) => isLost(step, task));
   if (lost) return fail(step, lost);
   // What is suspended begins nothing; whoever lifts the suspension looks again.
   if (suspendedBy(governance, run.agent_id)) return stand(step);
-  if (step.tasks.length === 0 && (await howFar(tx, run.id)) === 'nothing') return ask(step, 'plan');
+  if (step.tasks.length === 0 && (step.progress ?? (await howFar(tx, run.id))) === 'nothing') return ask(step, 'plan');
   const { delay } = await startTasks(step);
   await askAboutFailed(step);
   const failed = step.tasks.find((task) => isLost(step, task));
@@ -124,8 +124,8 @@ async function look(step: WorkflowStep): Promise<AppendedChange | null> {
 }
 
 /** What runs, or has failed, says already that it is not. */
-async function isDone({ tasks, tx, run }: WorkflowStep): Promise<boolean> {
-  return tasks.every(({ status }) => status === 'completed') && (await howFar(tx, run.id)) === 'done';
+async function isDone({ tasks, tx, run, progress }: WorkflowStep): Promise<boolean> {
+  return tasks.every(({ status }) => status === 'completed') && (progress ?? (await howFar(tx, run.id))) === 'done';
 }
 
 /** What was planned so far is under way; where nobody writes the rest of the plan any more, somebody asks for it anew. */
@@ -138,7 +138,8 @@ async function goOnPlanning(step: WorkflowStep, delay: Delay | undefined): Promi
 /** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
 async function answer(step: WorkflowStep): Promise<AppendedChange | null> {
   const { context, tx, run, workflow } = step;
-  const tasks = (step.tasks = await listScheduledTasks(tx, run.id));
+  const [tasks, isAsked] = await Promise.all([listScheduledTasks(tx, run.id), isDriven(tx, run.id)]);
+  step.tasks = tasks;
   const recorded = await recordedConclusion(step);
   if (recorded) {
     settleStatus(step, 'executing');
@@ -149,15 +150,15 @@ async function answer(step: WorkflowStep): Promise<AppendedChange | null> {
     settleStatus(step, 'executing');
     return concluded(step, await plainConclusion(step));
   }
-  return ask(step, 'answer');
+  return ask(step, 'answer', isAsked);
 }
 
 /** The run is held for the model call after this commit; where that does not come to pass, it is found like any lost run. */
-async function ask(step: WorkflowStep, need: Need): Promise<AppendedChange | null> {
+async function ask(step: WorkflowStep, need: Need, isAsked?: boolean): Promise<AppendedChange | null> {
   const { events } = step;
   if (need === 'answer') settleStatus(step, 'executing');
   // Somebody asks already.
-  if (await isDriven(step.tx, step.run.id)) return events.length > 0 ? { events } : null;
+  if (isAsked ?? (await isDriven(step.tx, step.run.id))) return events.length > 0 ? { events } : null;
   step.need = need;
   // An outbox, even an empty one: the run is not dormant, whatever it was before.
   return { events, outbox: [] };

@@ -1,7 +1,8 @@
 /** Starts workflows, and tasks that stand alone. Each is a run of kind `workflow`, whose log tells what becomes of its tasks. */
 import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
-import { conflict, notFound } from '../../core/errors.ts';
+import { conflict, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { planOfTeam } from '../../core/team.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
@@ -101,7 +102,7 @@ export interface TaskRequest extends Requested {
   requirements: TaskRequirements & { deadline?: string | undefined };
 }
 
-/** Submits a task; answers it as `present` shows it. Throws 404 for a workflow or a parent that there is not, 409 for one that has ended. */
+/** Submits a task; answers it as `present` shows it. Throws 404 for a workflow or a parent that there is not, 409 for one that has ended, 422 for one that has as many tasks as it may. */
 export async function submitTask<T>(
   context: Context,
   request: TaskRequest,
@@ -160,6 +161,8 @@ async function addTo(
   const appended = await appendIn(tx, { tenantId, runId: workflowId }, async (run) => {
     if (isTerminal(run.status)) throw conflict(`The workflow is ${run.status} already.`);
     const place = await countTasks(tx, workflowId);
+    const most = LIMITS.subtasksPerPlan;
+    if (place >= most) throw impossible(`The workflow has ${most} tasks already, which is as many as it may.`);
     const planned = await writeTasks(tx, [newTask(request, { tenantId, workspaceId, workflowId, id, place })], 0);
     const payload = { tenantId, runId: workflowId };
     return {
@@ -214,14 +217,16 @@ async function writeWorkflow(
     traceparent,
   });
   const id = created.body.run_id;
-  await insertWorkflow(tx, { ...made, id, tenantId, workspaceId, isListed });
-  const rows = await tasks({ tenantId, workspaceId, workflowId: id });
+  const inserted = insertWorkflow(tx, { ...made, id, tenantId, workspaceId, isListed });
+  const [, rows] = await Promise.all([inserted, tasks({ tenantId, workspaceId, workflowId: id })]);
   // Without a plan the planner is asked for one.
   if (rows.length === 0) return { id, written: created.written };
-  await rememberPlan(tx, id, { criteria: '', gaps: [] });
-  const planned = await appendIn(tx, { tenantId, runId: id }, async (run) => ({
-    events: [{ ...(await writeTasks(tx, rows, 0)), actor: 'user', turn_id: run.open_turn_id ?? undefined }],
-  }));
+  const [planned] = await Promise.all([
+    appendIn(tx, { tenantId, runId: id }, async (run) => ({
+      events: [{ ...(await writeTasks(tx, rows, 0)), actor: 'user', turn_id: run.open_turn_id ?? undefined }],
+    })),
+    rememberPlan(tx, id, { criteria: '', gaps: [] }),
+  ]);
   if (!planned) throw new Error('a plan was written nowhere');
   return { id, written: { ...created.written, seq: planned.seq } };
 }

@@ -97,10 +97,8 @@ export async function renewPaths(tx: Tx, workflowId: string): Promise<void> {
 
 /** Stores tasks; answers the event that tells of them. */
 export async function writeTasks(tx: Tx, tasks: readonly NewTask[], replan: number) {
-  await insertTasks(tx, tasks);
-  for (const workflowId of new Set(tasks.map((task) => task.workflowId))) {
-    if (workflowId !== null) await renewPaths(tx, workflowId);
-  }
+  const workflows = [...new Set(tasks.flatMap(({ workflowId }) => workflowId ?? []))];
+  await Promise.all([insertTasks(tx, tasks), ...workflows.map((id) => renewPaths(tx, id))]);
   const planned = tasks.map(({ id, dependencies }) => ({ task_id: id, dependencies }));
   return { type: 'workflow.planned' as const, payload: { replan, tasks: planned } };
 }

@@ -202,6 +202,39 @@ describe('a bad request', () => {
         assertProblem(await api.call('GET', `/v1/agents${query}`), 400, { path, message });
       }
     });
+
+    it('with a time that is in no year from 1 to 9999 is 400, and one in any zone is taken', async () => {
+      const beyond = ['0000-12-31T23:59:59Z', '0001-01-01T00:00:00+14:00', '9999-12-31T23:59:59-12:00'];
+      const far = '2020-01-02T00:00:00+23:59';
+      const task = (deadline: string) => ({ description: 'x', requirements: { deadline } });
+      const made = await api.call('POST', '/v1/tasks', { body: task(far) });
+      assert.deepEqual([made.status, made.json.deadline], [202, '2020-01-01T00:01:00.000Z'], made.text);
+      const key = await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['admin'], expires_at: far } });
+      assert.ok(key.status < 500, key.text);
+      for (const time of beyond) {
+        const path = 'body.requirements.deadline';
+        assertProblem(await api.call('POST', '/v1/tasks', { body: task(time) }), 400, { path, message: /year/ });
+        const body = { name: 'k', scopes: ['admin'], expires_at: time };
+        assertProblem(await api.call('POST', '/v1/api-keys', { body }), 400);
+      }
+      for (const list of [
+        'runs?created_after=',
+        'runs?created_before=',
+        'audit?created_after=',
+        'audit?created_before=',
+      ]) {
+        const status = async (time: string) => {
+          return (await api.call('GET', `/v1/${list}${encodeURIComponent(time)}`)).status;
+        };
+        for (const time of beyond) assert.equal(await status(time), 400, list);
+        assert.equal(await status(far), 200, list);
+      }
+      for (const time of [...beyond, far]) {
+        const filter = { created_before: time };
+        const answer = await api.call('POST', '/v1/runs/cancel', { body: { filter, dry_run: true } });
+        assert.equal(answer.status, time === far ? 200 : 400, answer.text);
+      }
+    });
   });
 
   describe('in its credentials', () => {

@@ -10,6 +10,8 @@ describe('teams', () => {
   let model: FakeServer;
   let key: string;
   const agents: Record<string, string> = {};
+  /** Lets the model go on that thinks about the word THINK. */
+  let thinking: (() => void) | undefined;
 
   const make = async (path: string, body: unknown, expected = 201) => {
     const { status, json, text } = await api.call('POST', path, { key, body });
@@ -19,8 +21,9 @@ describe('teams', () => {
   const read = async (path: string) => (await api.call('GET', path, { key })).json;
 
   before(async () => {
-    model = await startFakeAnthropic((request: AnthropicRequest) => {
+    model = await startFakeAnthropic(async (request: AnthropicRequest) => {
       const asked = JSON.stringify(request.messages);
+      if (/THINK/.test(asked) && !thinking) await new Promise<void>((resolve) => (thinking = resolve));
       const answer = /merge|Make one answer/.test(asked)
         ? 'merged'
         : (/role (\w+)/.exec(JSON.stringify(request.system))?.[1] ?? '?');
@@ -138,5 +141,22 @@ describe('teams', () => {
       (await work({ orchestration_pattern: 'hierarchical', supervisor_agent_id: agents['lead'] })).result,
       'lead',
     );
+  });
+
+  it('that are gone have no members: what is left of their work goes to nobody else', async () => {
+    const members = [{ agent_id: agents['north'], role: 'north', priority: 1 }];
+    const { id: team_id } = await make('/v1/teams', { name: 'gone', orchestration_pattern: 'parallel', members });
+    // Nobody of the team can lead, as `lead` of the workspace could.
+    const later = { id: 'b', description: 'Lead.', dependencies: ['a'], required_capabilities: ['leading'] };
+    const subtasks = [{ id: 'a', description: 'THINK', dependencies: [], agent: 'north' }, later];
+    const request = { name: 'x', team_id, input: { user_query: 'Why?' }, definition: { subtasks } };
+    const { id } = await make('/v1/workflows', request, 202);
+    await waitUntil('somebody thinks', () => Promise.resolve(thinking !== undefined));
+    assert.equal((await api.call('DELETE', `/v1/teams/${team_id}`, { key })).status, 204);
+    thinking?.();
+    const ends = ['completed', 'failed'];
+    await waitUntil('the workflow ends', async () => ends.includes((await read(`/v1/workflows/${id}`)).status));
+    const { tasks } = await read(`/v1/workflows/${id}`);
+    assert.deepEqual([tasks[0].status, tasks[1].error?.code], ['completed', 'InsufficientAgents']);
   });
 });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../core/limits.ts';
 import type { TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
@@ -192,6 +193,16 @@ describe('workflows', () => {
     assert.deepEqual([status, json.errors[0].path], [422, 'body.definition.subtasks']);
   });
 
+  it('takes no further task where it has as many as a plan may', async () => {
+    answer = () => undefined;
+    const length = LIMITS.subtasksPerPlan - 1;
+    const { id } = await start(Array.from({ length }, (_, at) => subtask(`n${at}`, at ? [`n${at - 1}`] : [])));
+    await make('/v1/tasks', { workflow_id: id, description: 'Do the last.' });
+    assert.match((await make('/v1/tasks', { workflow_id: id, description: 'Do more.' }, 422)).detail, /1000 tasks/);
+    assert.equal((await read(`/v1/workflows/${id}`)).tasks.length, LIMITS.subtasksPerPlan);
+    await make(`/v1/runs/${id}/cancel`, {});
+  });
+
   it('gives work to whoever has the skills, or is named', async () => {
     const skilled = { required_capabilities: ['law'] };
     const { id } = await start([subtask('a', [], skilled), subtask('b', [], { agent: 'lawyer' }), subtask('c')]);
@@ -217,6 +228,22 @@ describe('workflows', () => {
     await waitUntil('it stands', async () => (await status(id)) === 'planning');
     await suspend(false);
     assert.equal((await ended(id)).status, 'completed');
+  });
+
+  it('keeps what nobody but a suspended agent can do, and has it done when that is lifted', async () => {
+    const suspend = async (suspended: boolean) => {
+      const { status } = await api.call('PATCH', `/v1/agents/${other}`, { key, body: { suspended } });
+      assert.equal(status, 200);
+    };
+    await suspend(true);
+    const { id } = await start([subtask('a'), subtask('b', ['a'], { required_capabilities: ['law'] })]);
+    const named = await start([subtask('c', [], { agent: other })]);
+    await waitUntil('a is done', async () => statuses(await read(`/v1/workflows/${id}`))['a'] === 'completed');
+    await waitUntil('both are looked at', async () => (await read(`/v1/workflows/${named.id}`)).status !== 'created');
+    assert.deepEqual(statuses(await read(`/v1/workflows/${id}`)), { a: 'completed', b: 'pending' });
+    assert.deepEqual(statuses(await read(`/v1/workflows/${named.id}`)), { c: 'pending' });
+    await suspend(false);
+    assert.deepEqual([(await ended(id)).status, (await ended(named.id)).status], ['completed', 'completed']);
   });
 
   it('goes by levels where it is asked to', async () => {

@@ -1,9 +1,8 @@
 /** Who works on a task: the agent that it names, else the one that fits it best (002, "Algorithm 1"). */
 import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
-import type { AgentStatus } from '../../../core/agent-lifecycle.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
-import { findTeam } from '../../../db/teams.ts';
+import { memberIds } from '../../../db/teams.ts';
 import { listWorkers, type WorkerFilter, type WorkerRow } from '../../../db/workers.ts';
 import { namesOf, toCandidate } from '../../agents/find-workers.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
@@ -74,10 +73,10 @@ async function fitting(
   return { found, matches };
 }
 
-/** Whether somebody who is offline could do it: agents come back, or are deprecated at last. */
+/** Whether somebody who is offline or suspended could do it: agents come back, or are deprecated at last. */
 async function isAwaited(step: WorkflowStep, wanted: Wanted): Promise<boolean> {
   const { excluded_agents: excluded = [] } = wanted.task.requirements;
-  const away = await candidates(step, wanted, { similar: new Map(), statuses: ['offline'] });
+  const away = await candidates(step, wanted, { isAway: true });
   return away.some(({ id }) => !excluded.includes(id));
 }
 
@@ -85,17 +84,16 @@ async function isAwaited(step: WorkflowStep, wanted: Wanted): Promise<boolean> {
 async function candidates(
   step: WorkflowStep,
   { skills, preferred, isOpen }: Omit<Wanted, 'task'>,
-  { similar = new Map(), statuses }: { similar?: SimilarSkills; statuses?: readonly AgentStatus[] } = {},
+  { similar = new Map(), isAway }: { similar?: SimilarSkills; isAway?: true } = {},
 ): Promise<WorkerRow[]> {
   const { tx, workflow } = step;
   const named = preferred
-    ? await lookUp(step, { skills: [], ids: [preferred], statuses, ...(!isOpen && { isHealthless: true }) })
+    ? await lookUp(step, { skills: [], ids: [preferred], isAway, ...(!isOpen && { isHealthless: true }) })
     : [];
-  // A team's work is done by its members.
-  const team = isOpen && workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
-  const ids = team?.members.map(({ agent_id }) => agent_id);
+  // A team's work is done by its members; one that is gone has none.
+  const ids = isOpen && workflow.team_id ? await memberIds(tx, workflow.team_id) : undefined;
   const names = namesOf(skills, similar);
-  const others = isOpen ? await lookUp(step, { skills: names, ids, statuses }) : [];
+  const others = isOpen ? await lookUp(step, { skills: names, ids, isAway }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
 }
 

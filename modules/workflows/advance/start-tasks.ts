@@ -1,12 +1,12 @@
 /** Starts the subtasks whose inputs are there: each is a child of the workflow's run, created with the event that says so. */
-import { textOf, type StoredBlock } from '../../../core/content.ts';
+import { textOf } from '../../../core/content.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
-import { listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
-import { isPlanUntrusted, listUntrusted, recountInputs } from '../../../db/task-inputs.ts';
-import { changeTask, readTaskNames, readTaskResults, type TaskStatus } from '../../../db/tasks.ts';
+import { howFar, listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { isPlanUntrusted, readInputs, readReadyInputs, recountInputs, type InputRow } from '../../../db/task-inputs.ts';
+import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';
 import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
@@ -38,12 +38,12 @@ export async function startTasks(step: WorkflowStep): Promise<{ delay: Delay | u
   // Few of them have their inputs read while it is found out who works on them.
   const [{ starts, delay }, inputs] = await Promise.all([
     chooseWorkers(step, next),
-    next.length > 0 && next.length <= TOGETHER ? readInputs(step, next) : undefined,
+    next.length > 0 && next.length <= TOGETHER ? inputsOf(step, next) : undefined,
   ]);
   for (let at = 0; at < starts.length; at += TOGETHER) {
     const together = starts.slice(at, at + TOGETHER);
     await step.writing;
-    await startAll(step, together, inputs ?? (await readInputs(step, tasksOf(together))));
+    await startAll(step, together, inputs ?? (await inputsOf(step, tasksOf(together))));
   }
   const isPending = next.some(({ id }) => step.tasks.find((task) => task.id === id)?.status === 'pending');
   return { delay: delay ?? (isPending ? 'busy' : undefined) };
@@ -75,15 +75,22 @@ const tasksOf = (starts: readonly Start[]) => starts.map(({ task }) => task);
 const TOGETHER = 16;
 
 /**
- * What can start once that is written which is on its way to the database, read along with it; undefined where more has to be
- * known. Whoever does most of it is looked up, too.
+ * What can start once that is written which is on its way to the database, read along with it and with its inputs; nothing
+ * where more has to be known. Whoever does most of it is looked up, too.
  */
-export async function foresee(step: WorkflowStep): Promise<ScheduledTask[] | undefined> {
+export async function foresee(step: WorkflowStep): Promise<Pick<WorkflowStep, 'ready' | 'progress'>> {
   const { tx, run, workflow } = step;
   const slots = LIMITS.subtasksAtOnce - step.tasks.filter((task) => stateOf(task) === 'running').length;
-  if (workflow.settings.execution === 'levels' || slots <= 0) return undefined;
-  const [ready] = await Promise.all([listReadyTasks(tx, run.id, slots), lookUpOwn(step)]);
-  return ready;
+  if (workflow.settings.execution === 'levels' || slots <= 0) return {};
+  const few = Math.min(slots, TOGETHER);
+  const isIdle = step.tasks.every(({ status }) => status === 'completed');
+  const [tasks, inputs, progress] = await Promise.all([
+    listReadyTasks(tx, run.id, slots),
+    readReadyInputs(tx, run.id, few),
+    isIdle ? howFar(tx, run.id) : undefined,
+    lookUpOwn(step),
+  ]);
+  return { ready: { tasks, inputs: tasks.length <= few ? inputs : undefined }, progress };
 }
 
 async function nextTasks(step: WorkflowStep): Promise<ScheduledTask[]> {
@@ -104,11 +111,13 @@ async function nextTasks(step: WorkflowStep): Promise<ScheduledTask[]> {
 
 /** Where nothing runs and nothing can start, what the rows say of open inputs is looked at once more: a join trusts the tasks themselves. */
 async function readyTasks(
-  { tx, run, ready: foreseen }: WorkflowStep,
+  step: WorkflowStep,
   { slots, isIdle }: { slots: number; isIdle: boolean },
 ): Promise<ScheduledTask[]> {
-  const ready = foreseen ?? (await listReadyTasks(tx, run.id, slots));
-  if (ready.length > 0 || !isIdle || !(await recountInputs(tx, run.id))) return ready;
+  const { tx, run } = step;
+  const ready = step.ready?.tasks ?? (await listReadyTasks(tx, run.id, slots));
+  if (ready.length > 0 || !isIdle || step.progress === 'done' || !(await recountInputs(tx, run.id))) return ready;
+  step.ready = undefined;
   return listReadyTasks(tx, run.id, slots);
 }
 
@@ -164,7 +173,7 @@ async function prepare(step: WorkflowStep, { task, worker }: Start, inputs: Inpu
   const isReplanned = workflow.plans > 1 || task.is_early;
   const untrusted =
     (isReplanned && inputs.isPlanUntrusted) ||
-    task.dependencies.some((id) => inputs.untrusted.has(id)) ||
+    task.dependencies.some((id) => inputs.byTask.get(id)?.is_untrusted) ||
     (await isHandedByStrangers(step, task));
   return prepareRun(context, step, {
     tenantId: run.tenant_id,
@@ -214,34 +223,31 @@ async function rowsOf({ tx }: WorkflowStep, begun: readonly Begun[]): Promise<An
 
 /** What those that begin together, and maybe others, read of what they depend on. */
 interface Inputs {
-  names: Map<string, string>;
-  results: Map<string, StoredBlock[]>;
-  untrusted: Set<string>;
+  byTask: Map<string, InputRow>;
   /** They are in the words of a planner that had read results for which nobody vouches. */
   isPlanUntrusted: boolean;
 }
 
-async function readInputs({ tx, workflow }: WorkflowStep, tasks: readonly ScheduledTask[]): Promise<Inputs> {
+async function inputsOf({ tx, workflow, ready }: WorkflowStep, tasks: readonly ScheduledTask[]): Promise<Inputs> {
   const ids = [...new Set(tasks.flatMap(({ dependencies }) => dependencies))];
   const isReplanned = workflow.plans > 1 || tasks.some(({ is_early }) => is_early);
-  const [names, results, untrusted, isUntrusted] = await Promise.all([
-    readTaskNames(tx, ids),
-    readTaskResults(tx, ids),
-    listUntrusted(tx, ids),
+  const [rows, isUntrusted] = await Promise.all([
+    ready?.inputs ?? readInputs(tx, ids),
     isReplanned && isPlanUntrusted(tx, workflow.id),
   ]);
-  return { names, results, untrusted, isPlanUntrusted: isUntrusted };
+  return { byTask: new Map(rows.map((row) => [row.id, row])), isPlanUntrusted: isUntrusted };
 }
 
 /** What a worker reads: its own description, what was given with it, and the results of what it depends on. Nothing else. */
-function messageFor(task: ScheduledTask, { names, results }: Inputs): string[] {
+function messageFor(task: ScheduledTask, { byTask }: Inputs): string[] {
   const given = Object.entries(task.input ?? {}).flatMap(([name, value]) =>
     value === undefined || value === null
       ? []
       : [`${name}:\n${typeof value === 'string' ? value : canonicalJson(value)}`],
   );
   const inherited = task.dependencies.map((id) => {
-    return `Result of ${names.get(id) ?? id}:\n${shortened(textOf(results.get(id) ?? []), id)}`;
+    const from = byTask.get(id);
+    return `Result of ${from?.name ?? id}:\n${shortened(textOf(from?.content ?? []), id)}`;
   });
   return [task.description, ...given, ...inherited];
 }

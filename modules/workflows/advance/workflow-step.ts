@@ -3,7 +3,8 @@ import type { NewEvent } from '../../../core/events.ts';
 import type { WorkerRow } from '../../../db/workers.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
-import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import type { Progress, ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import type { InputRow } from '../../../db/task-inputs.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Governance } from '../../governance/governance.ts';
@@ -18,8 +19,10 @@ export interface WorkflowStep {
   /** Those that this look has to do with, in their present state, what it has changed included: all of them, or none that only wait or are done. */
   tasks: ScheduledTask[];
   governance: Governance;
-  /** Tasks whose inputs are there, where that was read already. */
-  ready?: ScheduledTask[] | undefined;
+  /** Tasks whose inputs are there, where that was read already; and these, of no more than a few. */
+  ready?: { tasks: ScheduledTask[]; inputs: InputRow[] | undefined } | undefined;
+  /** Whether the workflow has tasks that are not completed, where nothing that it knows says so and that was read already. */
+  progress?: Progress | undefined;
   /** Agents that were looked up, by what they were looked up for; each start counts among its running tasks. */
   workers: Map<string, WorkerRow[]>;
   /** Tasks that agents work on which take so many at a time, the starts of this look included: nobody else gives them any meanwhile. */

@@ -8,7 +8,7 @@ import { matchAgents, type Match, type SimilarSkills } from '../../../core/match
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTeamOfRun, listBriefs, type Delegation } from '../../../db/delegations.ts';
-import { findTeam } from '../../../db/teams.ts';
+import { memberIds } from '../../../db/teams.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { changeTask, insertTasks, type NewTask } from '../../../db/tasks.ts';
 import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
@@ -169,8 +169,7 @@ async function fitting(
 
 async function listOthers({ tx, run }: DelegationLook, skills: readonly (readonly string[])[]): Promise<WorkerRow[]> {
   const teamId = await findTeamOfRun(tx, run.id);
-  const team = teamId === undefined ? undefined : await findTeam(tx, teamId);
-  const ids = team?.members.map(({ agent_id }) => agent_id);
+  const ids = teamId === undefined ? undefined : await memberIds(tx, teamId);
   const found = await listWorkers(tx, { workspaceId: run.workspace_id, skills, ...(ids && { ids }) });
   return found.filter(({ id }) => id !== run.agent_id);
 }

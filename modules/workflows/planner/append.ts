@@ -2,7 +2,7 @@
 import { isTerminal } from '../../../core/events.ts';
 import { listScheduledTasks } from '../../../db/scheduled-tasks.ts';
 import { findWorkflow } from '../../../db/workflows.ts';
-import { appendToRun, type AppendedChange } from '../../run-log/append-to-run.ts';
+import { appendRead, type AppendedChange } from '../../run-log/append-to-run.ts';
 import { announceCancelled, type CancelledRun } from '../../runs/cancel-children.ts';
 import type { WorkflowStep } from '../advance/workflow-step.ts';
 import type { Planning } from './ask-planner.ts';
@@ -16,11 +16,16 @@ export async function append(
   act: (step: PlannedStep) => Promise<AppendedChange | null>,
 ): Promise<void> {
   const cancelled: CancelledRun[] = [];
-  await appendToRun(context, { tenantId: run.tenant_id, runId: run.id }, async (now, tx) => {
-    if (isTerminal(now.status) || now.fence !== run.fence) return null;
-    const [workflow, tasks] = await Promise.all([findWorkflow(tx, now.id), listScheduledTasks(tx, now.id)]);
-    if (!workflow) return null;
-    return act({ tx, run: now, workflow, tasks, events: [], cancelled });
-  });
+  await appendRead(
+    context,
+    { tenantId: run.tenant_id, runId: run.id },
+    {
+      read: (tx) => Promise.all([findWorkflow(tx, run.id), listScheduledTasks(tx, run.id)]),
+      async act(now, tx, [workflow, tasks]) {
+        if (isTerminal(now.status) || now.fence !== run.fence || !workflow) return null;
+        return act({ tx, run: now, workflow, tasks, events: [], cancelled });
+      },
+    },
+  );
   announceCancelled(context, cancelled);
 }

@@ -2,7 +2,7 @@
 import { textOf } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/ids.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
-import { readTaskResults } from '../../../db/tasks.ts';
+import { readResultsOf } from '../../../db/tasks.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import { findWorkflow, rememberPlan, rememberVerdict } from '../../../db/workflows.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
@@ -32,15 +32,12 @@ const AWAY_MS = 5000;
 export async function planOrAnswer(context: Context, ref: Ref, need: Need): Promise<void> {
   await holdWorkflow(context, ref, async (held) => {
     const found = await context.db.withTenant(ref.tenantId, async (tx) => {
-      const [workflow, tasks, skills] = await Promise.all([
+      const [workflow, tasks, skills, results] = await Promise.all([
         findWorkflow(tx, ref.runId),
         listScheduledTasks(tx, ref.runId),
-        skillsOf(tx, held.run.workspace_id),
+        need === 'plan' ? skillsOf(tx, held.run.workspace_id) : undefined,
+        readResultsOf(tx, ref.runId),
       ]);
-      const results = await readTaskResults(
-        tx,
-        tasks.map(({ id }) => id),
-      );
       const done = tasks
         .filter(({ is_early }) => !is_early)
         .map(({ id, name, description }) => ({ name, description, result: textOf(results.get(id) ?? []) }));
@@ -74,7 +71,8 @@ async function skillsOf(tx: Parameters<typeof listWorkers>[0], workspaceId: stri
 
 interface Known {
   done: FinishedTask[];
-  skills: string[];
+  /** Those that workers have, where that was read already. */
+  skills: string[] | undefined;
   /** Subtasks that were begun of a plan that was never whole. */
   begun: string[];
   /** Those of them that have failed for good. */
@@ -84,7 +82,9 @@ interface Known {
 async function plan(planning: Planning, known: Known & { gaps: string[] }): Promise<void> {
   const isEager = planning.workflow.settings.execution === 'eager';
   const early = listenToPlan(planning, { known: known.done.map(({ name }) => name), gaps: known.gaps });
-  const asked = await askForPlan(planning, { ...known, onArguments: isEager ? early.hear : undefined });
+  const { context, run } = planning;
+  const skills = known.skills ?? (await context.db.withTenant(run.tenant_id, (tx) => skillsOf(tx, run.workspace_id)));
+  const asked = await askForPlan(planning, { ...known, skills, onArguments: isEager ? early.hear : undefined });
   await early.written();
   if ('arguments' in asked) {
     const { subtasks, success_criteria } = asked.arguments;
@@ -158,8 +158,8 @@ function conclude(
 ): Promise<void> {
   return append(planning, async (step) => {
     const { meets_criteria = null, gaps = [] } = found;
-    await rememberVerdict(step.tx, step.run.id, { meets_criteria, gaps });
-    const plain = found.result === undefined ? await plainConclusion(step) : undefined;
+    const remembered = rememberVerdict(step.tx, step.run.id, { meets_criteria, gaps });
+    const [plain] = await Promise.all([found.result === undefined ? plainConclusion(step) : undefined, remembered]);
     const conclusion: Conclusion = {
       result: found.result ?? plain?.result ?? '',
       meetsCriteria: meets_criteria,

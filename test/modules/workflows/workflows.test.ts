@@ -9,7 +9,7 @@ import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
-import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
+import { advanceParent, askFor, lookAtParent } from '../../../modules/workflows/advance-parent.ts';
 import { submitTask, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
 import { retryWorkflow } from '../../../modules/workflows/restart-workflow.ts';
 import type { TaskRow } from '../../../modules/workflows/read-workflows.ts';
@@ -138,7 +138,7 @@ describe('The scheduler of a workflow', () => {
     assert.ok(large <= 2 * small, `${small} rows of 140 tasks, ${large} of 800`);
   });
 
-  it('waits for the database four times to join a child and start what it lets begin', async () => {
+  it('waits for the database three times to join a child and start what it lets begin', async () => {
     const id = await start([subtask('a'), subtask('b', 'a'), subtask('c', 'a')]);
     await advance(id);
     const [first] = (await read(id)).tasks.flatMap(({ run_id }) => run_id ?? []);
@@ -148,8 +148,27 @@ describe('The scheduler of a workflow', () => {
     const look = { tenantId: engine.tenantId, runId: id, childIds: [first] };
     assert.equal(await advanceParent(context, look), 'advanced');
     assert.equal((await read(id)).tasks.filter(({ status }) => status === 'in_progress').length, 2);
-    assert.equal(waits(), 4);
+    assert.equal(waits(), 3);
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+  });
+
+  it('waits for the database a few times to be created, and to see that all is done', async () => {
+    const { context, waits } = waiting(engine.context);
+    const id = await startWorkflow({ ...engine, context }, [subtask('a'), subtask('b')], { agentId: agent });
+    const created = waits();
+    await advance(id);
+    const childIds = (await read(id)).tasks.flatMap(({ run_id }) => run_id ?? []);
+    for (const childId of childIds) await engine.finish(childId);
+    const look = { tenantId: engine.tenantId, runId: id, childIds };
+    const before = waits();
+    const looked = await lookAtParent(context, look);
+    assert.deepEqual([looked.outcome, looked.need], ['advanced', 'answer']);
+    const seen = waits() - before;
+    await askFor(context, { ...look, stop: new AbortController().signal }, 'answer');
+    assert.equal((await read(id)).workflow.status, 'completed');
+    // One more where a cache was just dropped.
+    const asked = waits() - before - seen;
+    assert.ok(created <= 8 && seen <= 5 && asked <= 7, `${created}, ${seen}, ${asked}`);
   });
 
   it('looks again soon where another workflow is just about to give the agent a task, and later where it has as many as it takes', async () => {

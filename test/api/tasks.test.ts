@@ -1,0 +1,108 @@
+/** What becomes of tasks by their deadlines and their tokens, over HTTP. */
+import assert from 'node:assert/strict';
+import type { TestApi } from '../support/api.ts';
+import { startTestService } from '../support/service.ts';
+import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+describe('tasks', () => {
+  let api: TestApi;
+  let key: string;
+  /** What the model answers to a brief, at its n-th step from 0. */
+  let answer: (brief: string, step: number) => AnthropicReply | Promise<AnthropicReply>;
+
+  const text = (said: string, more: Partial<AnthropicReply> = {}): AnthropicReply => ({
+    content: [{ type: 'text', text: said }],
+    ...more,
+  });
+  const make = async (path: string, body: unknown, expected = 202) => {
+    const { status, json, text: said } = await api.call('POST', path, { key, body });
+    assert.equal(status, expected, said);
+    return json;
+  };
+  const read = async (path: string) => (await api.call('GET', path, { key })).json;
+  const ended = async (id: string) => {
+    await waitUntil('the task ends', async () => ENDED.includes((await read(`/v1/tasks/${id}`)).status));
+    return read(`/v1/tasks/${id}`);
+  };
+
+  before(async () => {
+    const model = await startFakeAnthropic(({ messages }) => {
+      const steps = messages.filter(({ role }) => role === 'assistant').length;
+      return answer(JSON.stringify(messages[0]?.content), steps);
+    });
+    api = await startTestService({ model });
+    ({ key } = await api.newTenant());
+    await make('/v1/agents', { name: 'lawyer', tools: ['calculator'], capabilities: [{ skill_name: 'law' }] }, 201);
+    const slow = { capabilities: [{ skill_name: 'tax' }], health: { avg_latency_ms: 7000 } };
+    await make('/v1/agents', { name: 'slow', ...slow }, 201);
+    const one = { max_concurrent_tasks: 1 };
+    await make('/v1/agents', { name: 'clerk', capabilities: [{ skill_name: 'filing' }], constraints: one }, 201);
+  });
+  after(() => api.close());
+
+  const sum = { type: 'tool_use', id: 'toolu_sum', name: 'calculator', input: { expression: '1 + 1' } };
+  const LAW = { required_capabilities: ['law'] };
+
+  it('that use up their tokens have failed, and what was said by then is their output', async () => {
+    answer = (_, step) => {
+      const usage = { input_tokens: 1500, output_tokens: 100 };
+      const said = { type: 'text', text: `Part ${step + 1}.` };
+      return { content: [said, { ...sum, id: `toolu_${step}` }], usage };
+    };
+    const { id } = await make('/v1/tasks', { description: 'Do it.', requirements: { ...LAW, max_cost_tokens: 6000 } });
+    const task = await ended(id);
+    assert.deepEqual([task.status, task.error.code, task.last_error.code], ['failed', 'budget', 'budget']);
+    assert.match(task.output.result, /Part \d+\./);
+    assert.ok(task.output.tokens_used > 0);
+    assert.equal(task.retry_count, 0);
+  });
+
+  it('that are late have failed, whatever they were at, and are not tried again', async () => {
+    answer = (_, step) =>
+      step === 0 ? { content: [{ type: 'text', text: 'Half.' }, sum] } : { content: [], hang: true };
+    const deadline = new Date(Date.now() + 1500).toISOString();
+    const { id } = await make('/v1/tasks', { description: 'Do it.', requirements: { ...LAW, deadline } });
+    const task = await ended(id);
+    assert.deepEqual([task.status, task.error.code, task.retry_count], ['failed', 'deadline', 0]);
+    assert.ok(Date.parse(task.completed_at) >= Date.parse(deadline));
+    assert.equal((await read(`/v1/runs/${task.run_id}`)).status, 'cancelled');
+    assert.equal((await read(`/v1/workflows/${task.workflow_id}`)).status, 'failed');
+  });
+
+  it('say when they may be done, by whoever fits best, and no later than they have to', async () => {
+    answer = () => ({ content: [], hang: true });
+    const requirements = { required_capabilities: ['tax'] };
+    const free = await make('/v1/tasks', { description: 'Do it.', requirements });
+    assert.equal(Date.parse(free.estimated_completion) - Date.parse(free.created_at), 7000);
+    const deadline = new Date(Date.parse(free.created_at) + 3000).toISOString();
+    const bound = await make('/v1/tasks', { description: 'Do it.', requirements: { ...requirements, deadline } });
+    assert.equal(bound.estimated_completion, deadline);
+    for (const { id } of [free, bound]) await make(`/v1/tasks/${id}/cancel`, {});
+  });
+
+  it('begin in the order of their deadlines where an agent takes one at a time', async () => {
+    const begun: string[] = [];
+    let goOn = () => {};
+    answer = async (brief) => {
+      const name = /Do (\w+)/.exec(brief)?.[1] ?? '';
+      begun.push(name);
+      if (name === 'first') await new Promise<void>((resolve) => (goOn = resolve));
+      return text('done');
+    };
+    const file = (description: string, minutes?: number) => {
+      const deadline = minutes && new Date(Date.now() + minutes * 60_000).toISOString();
+      return { description, requirements: { required_capabilities: ['filing'], ...(deadline && { deadline }) } };
+    };
+    const { id, workflow_id } = await make('/v1/tasks', file('Do first.'));
+    await waitUntil('the first begins', () => Promise.resolve(begun.length === 1));
+    const later = [file('Do whenever.'), file('Do late.', 30), file('Do soon.', 10), file('Do next.', 20)];
+    const ids = [id];
+    for (const task of later) ids.push((await make('/v1/tasks', { ...task, workflow_id })).id);
+    goOn();
+    for (const each of ids) assert.equal((await ended(each)).status, 'completed');
+    assert.deepEqual(begun, ['first', 'soon', 'next', 'late', 'whenever']);
+  });
+});

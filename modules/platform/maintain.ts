@@ -20,6 +20,7 @@ import { lapseAgents } from '../workflows/lapse-agents.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { titleThreads } from '../conversations/title-threads.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
+import { dropPassedParents } from '../run-log/drop-passed-parents.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { dropExpired } from '../memory/drop-expired.ts';
@@ -36,8 +37,11 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
   switch (act) {
     case 'sweep-outbox':
       return { sent: await context.outbox.sweep(SWEEP_AFTER_MS) };
-    case 'reconcile':
-      return reconcile(context, Math.min(SWEEP_AFTER_MS, context.config.leaseMs));
+    case 'reconcile': {
+      const quietMs = Math.min(SWEEP_AFTER_MS, context.config.leaseMs);
+      const sent = await reconcile(context, quietMs);
+      return { ...sent, dropped: await dropPassedParents(context, quietMs) };
+    }
     case 'expire-approvals':
       return { expired: await expireApprovals(context) };
     case 'send-webhooks':

@@ -19,6 +19,7 @@ import { endDueTasks } from '../workflows/end-due-tasks.ts';
 import { lapseAgents } from '../workflows/lapse-agents.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { titleThreads } from '../conversations/title-threads.ts';
+import { indexErrors } from '../dashboard/index-errors.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
 import { dropPassedParents } from '../run-log/drop-passed-parents.ts';
 import { reconcile } from '../run-log/reconcile.ts';
@@ -80,6 +81,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { expired: await dropExpired(context), sent: await dispatchConsolidations(context) };
     case 'split-outputs':
       return { split: await splitOutputs(context) };
+    case 'index-errors':
+      return { named: await indexErrors(context) };
     case 'sweep-files':
       return { swept: await sweepFiles(context) };
     case 'make-partitions': {

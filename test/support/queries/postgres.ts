@@ -1,6 +1,7 @@
 /** What the database server says of itself: sessions, locks and plans. */
 import type { ClientBase } from 'pg';
 import type { Database, Tx } from '../../../db/database.ts';
+import { hasErrorsIndex, listUnnamedFailures } from '../../../db/errors-index.ts';
 import { query } from '../template.ts';
 import { rowsAsOwner } from './access.ts';
 
@@ -126,4 +127,27 @@ export async function readRows(tx: Tx, table: string): Promise<number> {
     [table],
   );
   return row?.rows ?? 0;
+}
+
+/** As it was before the migration 0110, with all the turns that there are. */
+export async function undoErrorsIndex(db: Pick<Database, 'asOwner'>): Promise<void> {
+  await db.asOwner((client) =>
+    client.query(`drop trigger name_failed_agent on turns; drop function name_failed_agent();
+      alter table turns drop column failed_agent_id;
+      delete from schema_migrations where name = '0110-errors-of-an-agent'`),
+  );
+}
+
+/** How many failed turns do not say whose they were, and whether an index finds those that do. */
+export async function stateOfErrors(db: Database): Promise<{ unnamed: number; indexed: boolean }> {
+  const unnamed = await listUnnamedFailures(db, 1000);
+  return { unnamed: unnamed.length, indexed: await db.asMaintenance(hasErrorsIndex) };
+}
+
+/** As if a process that made the index of errors had been killed. */
+export function breakErrorsIndex(db: Pick<Database, 'asOwner'>): Promise<unknown> {
+  return db.asOwner((client) =>
+    client.query(`create index turns_failed_of_agent on turns (failed_agent_id, completed_at desc, id desc) where status = 'failed';
+      update pg_index set indisvalid = false where indexrelid = 'turns_failed_of_agent'::regclass`),
+  );
 }

@@ -3,6 +3,7 @@ import type { Caller } from './caller.ts';
 import { DEFAULT_AUTONOMY, type AgentDefinition } from './definition.ts';
 import { DroverError } from './errors.ts';
 import { digestOf } from './ids.ts';
+import { loosenedNodes } from './graph/loosened-nodes.ts';
 import { hasScope } from './scopes.ts';
 import { loosenedBindings } from './tool-bindings.ts';
 import { DEFAULT_RISK, RISK_LEVELS, trustOf, type RiskLevel, type ToolDefinition } from './tool.ts';
@@ -60,6 +61,8 @@ export function looseningOfAgent(after: AgentDefinition, before: AgentDefinition
   if (bindings.length > 0) {
     loosened['tool_bindings'] = { from: bindings.map(({ from }) => from), to: bindings.map(({ to }) => to) };
   }
+  const nodes = loosenedNodes(after.workflow_graph, before?.workflow_graph);
+  if (nodes.from.length > 0) loosened['workflow_graph'] = nodes;
   return loosened;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Erasure: every table with content of runs has its eraser here, or says in its projection what is left of it. A table with texts
  * that are no content of runs says so in its comment, which its migration makes (`NO_CONTENT`). A test fails for a table that is
- * none of these. What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
+ * none of these, and for a column of the others that is left without a reason (`KEPT_COLUMNS`). What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
  */
 import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
@@ -64,6 +64,50 @@ export const ERASERS: Readonly<Record<string, string>> = {
       or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid)`,
   // The last: the events say what the rows were.
   run_events: 'select erase_run_events($1, $2::jsonb)',
+};
+
+/**
+ * The columns with texts that these erasers leave, by why: nothing in them was said in a run. A test fails for a column that is
+ * neither erased nor named here.
+ */
+export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  'kinds, states and codes of this build': {
+    approvals: ['kind', 'status', 'decision', 'subject_type'],
+    handoffs: ['carried_by', 'status', 'urgency', 'schema_version'],
+    idempotency_keys: ['route'],
+    plans: ['max_risk_level', 'status'],
+    policy_decisions: ['decision', 'stage'],
+    run_events: ['type', 'actor'],
+    runs: ['stop_reason', 'structured'],
+    tasks: ['status'],
+    turns: ['stop_reason', 'structured'],
+    waits: ['type'],
+    webhook_deliveries: ['type', 'status'],
+  },
+  'names and settings of what a tenant has set up': {
+    approvals: ['tool', 'policy'],
+    checkpoints: ['node', 'channel_versions'],
+    runs: ['agent_version', 'config', 'pinned'],
+    tool_calls: ['tool_version'],
+    workflows: ['settings'],
+  },
+  'ids, and positions in logs': {
+    idempotency_keys: ['key'],
+    runs: ['lineage_base', 'traceparent'],
+    sessions: ['user_id'],
+    tool_calls: ['tool_use_id', 'idempotency_key', 'traceparent'],
+  },
+  digests: {
+    approvals: ['digest'],
+    checkpoints: ['hash'],
+    handoffs: ['checksum'],
+    idempotency_keys: ['body_digest'],
+    messages: ['chain'],
+    waits: ['token_hash'],
+  },
+  'what a run waits for is empty in one that has ended, as an erased one has': { runs: ['waiting_for'] },
+  'what clients keep with a thread goes with it (`eraseThreadRow`)': { threads: ['extras'] },
+  'what webhooks are told is listed field by field': { webhook_deliveries: ['notice'] },
 };
 
 /** Of the tables whose projections say what is left of their texts. */

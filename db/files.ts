@@ -18,11 +18,13 @@ export interface FileRow {
   mime_type: string;
   origin: FileOrigin;
   trust: Trust;
+  /** Whether its bytes are UTF-8; null where nobody has looked. */
+  is_utf8: boolean | null;
   created_at: Date;
 }
 
 const FILE = `id, tenant_id, workspace_id, thread_id, run_id, content_id, sha256, size, filename, mime_type, origin, trust,
-  created_at`;
+  is_utf8, created_at`;
 
 export interface FileLimits {
   /** Bytes of one file, and of all contents of the tenant. */
@@ -145,12 +147,13 @@ export interface NewFileRow {
   mimeType: string;
   origin: FileOrigin;
   trust: Trust;
+  isUtf8: boolean;
 }
 
 export async function insertFile(tx: Tx, file: NewFileRow): Promise<FileRow> {
   const [row] = await tx.query<FileRow>(
     `insert into files (id, tenant_id, workspace_id, thread_id, run_id, content_id, sha256, size, filename, mime_type, origin,
-       trust) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) returning ${FILE}`,
+       trust, is_utf8) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) returning ${FILE}`,
     [
       file.id,
       file.tenantId,
@@ -164,6 +167,7 @@ export async function insertFile(tx: Tx, file: NewFileRow): Promise<FileRow> {
       file.mimeType,
       file.origin,
       file.trust,
+      file.isUtf8,
     ],
   );
   if (!row) throw new Error('An inserted file did not come back.');

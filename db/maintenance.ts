@@ -128,6 +128,25 @@ export async function listLostCalls(db: Database, filter: LostFilter): Promise<L
   );
 }
 
+/**
+ * Of these runs those whose turn may go on when queued calls have ended: unfinished, with such calls still to end, or changed
+ * within `quietMs`.
+ */
+export async function listRunsAwaitingJobs(
+  db: Database,
+  { runIds, quietMs }: { runIds: readonly string[]; quietMs: number },
+): Promise<string[]> {
+  const rows = await db.asMaintenance((tx) =>
+    tx.query<{ id: string }>(
+      `select r.id from runs r where r.id = any($1::uuid[]) and (r.updated_at > clock_timestamp() - $2 * interval '1 ms'
+         or r.status not in ('completed', 'failed', 'cancelled') and exists (
+           select from tool_calls k where k.run_id = r.id and k.mode = 'queued' and k.status in ('pending', 'running')))`,
+      [runIds, quietMs],
+    ),
+  );
+  return rows.map(({ id }) => id);
+}
+
 /** Runs that are kept open and have had nothing to do for `idleSeconds`. */
 export async function listIdleRuns(
   db: Database,

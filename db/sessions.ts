@@ -69,6 +69,12 @@ export async function touchSession(tx: Tx, id: string, context?: Record<string, 
   );
 }
 
+/** Whether the thread is that of a session that was deleted. Asked under the thread's lock, under which sessions are deleted. */
+export async function isSessionDeleted(tx: Tx, threadId: string): Promise<boolean> {
+  const rows = await tx.query('select from sessions where id = $1 and archived_at is not null', [threadId]);
+  return rows.length > 0;
+}
+
 /** Archives it; answers false if it was already. */
 export async function archiveSession(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(

@@ -49,3 +49,9 @@ export interface Position {
 export function positionJobId({ runId, seq, fence }: Position): string {
   return `${runId}-${seq}-${fence}`;
 }
+
+/** The position that the id of a job names; undefined where it names none. */
+export function readPosition(jobId: string): Position | undefined {
+  const [, runId, seq, fence] = /^([0-9a-f-]{36})-(\d+)-(\d+)$/.exec(jobId) ?? [];
+  return runId === undefined ? undefined : { runId, seq: Number(seq), fence: Number(fence) };
+}

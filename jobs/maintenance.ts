@@ -22,6 +22,7 @@ export const MAINTENANCE_ACTS = [
   'title-threads',
   'renew-priorities',
   'split-outputs',
+  'index-errors',
   'consolidate-memory',
   'sweep-files',
 ] as const;
@@ -63,6 +64,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'expire-idle':
     case 'renew-priorities':
     case 'split-outputs':
+    case 'index-errors':
     case 'sweep-files':
       return 60_000;
     case 'consolidate-memory':

@@ -14,6 +14,7 @@ import {
   type UsageFilter,
   type UsageRow,
 } from '../../db/dashboard.ts';
+import { hasErrorsIndex } from '../../db/errors-index.ts';
 import type { Tx } from '../../db/database.ts';
 
 export type { FailedTurnRow, OwnUsageRow, QueueState, UsageRow };
@@ -86,7 +87,8 @@ export async function readErrors(
   caller: Caller,
   page: Partial<DashboardRange> & { before: string | undefined; limit: number },
 ): Promise<FailedTurnRow[]> {
-  return listFailedTurns(tx, { ...ownerOf(caller), ...page });
+  const withoutIndex = page.agentId !== undefined && !(await hasErrorsIndex(tx));
+  return listFailedTurns(tx, { ...ownerOf(caller), ...page, withoutIndex });
 }
 
 /** What waits for people now. */

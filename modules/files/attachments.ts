@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import type { Attachment, FileBlock } from '../../core/content.ts';
 import { DroverError, impossible } from '../../core/errors.ts';
-import { faultOfFile } from '../../core/file-types.ts';
+import { faultOfFile, isTextType } from '../../core/file-types.ts';
 import { UPLOAD_TRUST } from '../../core/origin.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
@@ -36,7 +36,7 @@ export interface AttachTo {
 /**
  * Does `work` with attachments that hold ids in place of contents. Where it fails for a reason of its own, or was done by an
  * earlier request, nothing is left of the files; where that is not known, maintenance finds what no run has. Throws 422 for
- * a file that there is not, one of a type that the model does not take, and one that is too large for it; else as
+ * a file that there is not, one of a type that the model does not take, text that is not UTF-8, and one that is too large for it; else as
  * `writeContent` does.
  */
 export async function withAttachments<T extends { replayed: boolean }>(
@@ -132,7 +132,8 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents }: Given): Promise
     }
     if (content) made.push(row.id);
     bytes += row.size;
-    const fault = faultOfFile(row, to.taken) ?? (bytes > LIMITS.attachedBytes ? TOO_MUCH : undefined);
+    const fault =
+      faultOfFile(row, to.taken) ?? faultOfText(row) ?? (bytes > LIMITS.attachedBytes ? TOO_MUCH : undefined);
     if (fault !== undefined) throw refuse(index, fault);
     used.push(row.id);
     const { id: file_id, mime_type: media_type, filename, size } = row;
@@ -144,6 +145,11 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents }: Given): Promise
 }
 
 const TOO_MUCH = `is too much: the files of a message may have ${LIMITS.attachedBytes} bytes together`;
+
+/** What models are shown of a text is UTF-8: they would not see what another one says. */
+function faultOfText({ mime_type: type, is_utf8: isUtf8 }: FileRow): string | undefined {
+  return isUtf8 === false && isTextType(type) ? `is of the type ${type}, and its text is not UTF-8` : undefined;
+}
 
 function keep(
   tx: Tx,

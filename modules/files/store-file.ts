@@ -31,6 +31,8 @@ export interface StoredContent {
   size: number;
   /** Its first bytes. */
   head: Uint8Array;
+  /** Whether it is text in UTF-8, as far as a model would be shown it. */
+  isUtf8: boolean;
   /** Of all contents of the tenant together, in bytes. */
   tenantBytes: number;
 }
@@ -81,13 +83,14 @@ export interface NewFile {
 
 /** Makes a file of a written content, in the transaction of what it is for. Throws 413 where the tenant has no room for it any more. */
 export async function keepFile(tx: Tx, content: StoredContent, file: NewFile): Promise<FileRow> {
-  const { tenantId, sha256, size, head } = content;
+  const { tenantId, sha256, size, head, isUtf8 } = content;
   const kept = await keepContent(tx, content, content.tenantBytes);
   if (kept === 'full') throw tenantFull(content.tenantBytes);
   if (kept === 'swept') throw unavailable('The upload took too long; it may be sent again.');
   const filename = cleanFilename(file.filename, LIMITS.filenameChars);
   const mimeType = typeOfFile({ head, declared: file.mimeType, filename });
-  return insertFile(tx, { ...file, id: newId(), tenantId, contentId: kept.id, sha256, size, filename, mimeType });
+  const of = { tenantId, contentId: kept.id, sha256, size, isUtf8 };
+  return insertFile(tx, { ...file, ...of, id: newId(), filename, mimeType });
 }
 
 /** Removes a content that no file has after all, since another had it already or none was made; where that fails, maintenance does it. */
@@ -106,14 +109,15 @@ function tenantFull(bytes: number): DroverError {
 
 interface Meter {
   stream: Transform;
-  result: () => Pick<StoredContent, 'sha256' | 'size' | 'head'>;
+  result: () => Pick<StoredContent, 'sha256' | 'size' | 'head' | 'isUtf8'>;
   /** Why it has stopped the content, or what the content broke off with. */
   fault: () => Error | undefined;
 }
 
-/** Lets a content through, counted and digested, up to `maxBytes`. */
+/** Lets a content through, counted, digested and looked at, up to `maxBytes`. */
 function measure(maxBytes: number): Meter {
   const hash = createHash('sha256');
+  const text = readUtf8();
   let head = Buffer.alloc(0);
   let size = 0;
   let fault: Error | undefined;
@@ -126,11 +130,40 @@ function measure(maxBytes: number): Meter {
       }
       if (head.length < SIGNATURE_BYTES) head = Buffer.concat([head, chunk]).subarray(0, SIGNATURE_BYTES);
       hash.update(chunk);
+      if (size <= LIMITS.attachedTextBytes) text.read(chunk);
       done(null, chunk);
     },
   });
   stream.once('error', (error) => {
     fault = error;
   });
-  return { stream, result: () => ({ sha256: hash.digest('hex'), size, head }), fault: () => fault };
+  const result = () => ({
+    sha256: hash.digest('hex'),
+    size,
+    head,
+    isUtf8: text.isUtf8({ isWhole: size <= LIMITS.attachedTextBytes }),
+  });
+  return { stream, result, fault: () => fault };
+}
+
+/** Finds out, a chunk at a time, whether bytes are UTF-8. */
+function readUtf8() {
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  let isUtf8 = true;
+  const decode = (chunk: Uint8Array | undefined) => {
+    if (!isUtf8) return;
+    try {
+      decoder.decode(chunk, { stream: chunk !== undefined });
+    } catch {
+      isUtf8 = false;
+    }
+  };
+  return {
+    read: decode,
+    /** Of a whole text the last character must have ended, too. */
+    isUtf8: ({ isWhole }: { isWhole: boolean }) => {
+      if (isWhole) decode(undefined);
+      return isUtf8;
+    },
+  };
 }

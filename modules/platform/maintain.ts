@@ -19,7 +19,9 @@ import { endDueTasks } from '../workflows/end-due-tasks.ts';
 import { lapseAgents } from '../workflows/lapse-agents.ts';
 import { forgetOldRows } from './forget-old.ts';
 import { titleThreads } from '../conversations/title-threads.ts';
+import { indexErrors } from '../dashboard/index-errors.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
+import { dropPassedParents } from '../run-log/drop-passed-parents.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { dropExpired } from '../memory/drop-expired.ts';
@@ -36,8 +38,11 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
   switch (act) {
     case 'sweep-outbox':
       return { sent: await context.outbox.sweep(SWEEP_AFTER_MS) };
-    case 'reconcile':
-      return reconcile(context, Math.min(SWEEP_AFTER_MS, context.config.leaseMs));
+    case 'reconcile': {
+      const quietMs = Math.min(SWEEP_AFTER_MS, context.config.leaseMs);
+      const sent = await reconcile(context, quietMs);
+      return { ...sent, dropped: await dropPassedParents(context, quietMs) };
+    }
     case 'expire-approvals':
       return { expired: await expireApprovals(context) };
     case 'send-webhooks':
@@ -76,6 +81,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { expired: await dropExpired(context), sent: await dispatchConsolidations(context) };
     case 'split-outputs':
       return { split: await splitOutputs(context) };
+    case 'index-errors':
+      return { named: await indexErrors(context) };
     case 'sweep-files':
       return { swept: await sweepFiles(context) };
     case 'make-partitions': {

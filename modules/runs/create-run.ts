@@ -26,6 +26,7 @@ import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
+import { requireOpenThread } from './creation/open-thread.ts';
 import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -66,8 +67,8 @@ export interface CreatedRun {
 }
 
 /**
- * Creates the run and its first turn. Throws 404 for an unknown agent or thread, 409 for a deprecated agent or a thread
- * with an unfinished run, 422 for a model or version that there is not.
+ * Creates the run and its first turn. Throws 404 for an unknown agent or thread, 409 for a deprecated agent, a thread with
+ * an unfinished run or one of a deleted session, 422 for a model or version that there is not.
  */
 export async function createRun(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   context.models.resolve(request.config.model_override ?? undefined);
@@ -276,6 +277,7 @@ async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise
   if (!thread && request.beginsThread) return NEW_THREAD;
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
   if (thread.erased_at) throw erased('The thread');
+  await requireOpenThread(tx, thread.id);
   const last = thread.head_run_id === null ? undefined : await findRunRow(tx, thread.head_run_id);
   if (last && !isTerminal(last.status)) {
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });

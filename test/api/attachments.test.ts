@@ -218,6 +218,19 @@ describe('attachments', function () {
       await refused({ file_id: long }),
       new RegExp(`^${at} has 1048577 bytes, and this model takes at most 1048576`),
     );
+    // "é" in Latin-1; a character of UTF-8 that is cut off; one that the end of a chunk cuts in two is whole.
+    for (const bytes of [Buffer.from('caf\xe9 au lait', 'latin1'), Buffer.from('café').subarray(0, 4)]) {
+      const message = 'is of the type text/plain, and its text is not UTF-8';
+      assert.equal(await refused({ file_id: await upload(bytes, 'a.txt') }), `${at} ${message}.`);
+      const source = { type: 'base64', media_type: 'text/plain', data: bytes.toString('base64') };
+      const { turn } = await ask(agent, [{ type: 'file', filename: 'b.txt', source }]);
+      assert.equal(turn.status, 422, turn.text);
+      const path = 'body.input.attachments.0';
+      assert.deepEqual(turn.json.errors, [{ path, message }]);
+    }
+    const accents = await upload(Buffer.from(`x${'é'.repeat(200_000)}`), 'c.txt');
+    const { turn: taken } = await ask(agent, [{ file_id: accents }]);
+    assert.equal(taken.json.output.message, 'seen', taken.text);
     assert.equal(await refused({ file_id: randomUUID() }), `${at} names no file.`);
     const { key } = await api.newTenant();
     const other = await api.call('GET', `/v1/files/${zip}`, { key });

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import type { Tx } from '../../db/database.ts';
 import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
+import { migrate } from '../../db/migrate.ts';
+import { indexErrors } from '../../modules/dashboard/index-errors.ts';
 import { rollUpRuns } from '../../modules/dashboard/roll-up-usage.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { text, use } from '../support/engine.ts';
+import { maintain } from '../../modules/platform/maintain.ts';
 import { driveRun } from '../../modules/runs/drive.ts';
-import { plansOf } from '../support/queries/postgres.ts';
+import { breakErrorsIndex, plansOf, stateOfErrors, undoErrorsIndex } from '../support/queries/postgres.ts';
 import { allTenants } from '../support/queries/tenants.ts';
 
 const USAGE = { input_tokens: 1000, output_tokens: 100 };
@@ -132,6 +135,34 @@ describe('the dashboard', () => {
     await api.call('DELETE', `/v1/runs/${failed}`);
     const erased = { error: { code: 'provider_rejected', message: '' } };
     assert.deepEqual((await get('/v1/dashboard/errors')).errors[0].action_data, erased);
+  });
+
+  it('finds the errors of an agent that are older than their index, while it is made and after', async () => {
+    const { db, config } = api.context;
+    const agent = await agentOf('has failed long ago');
+    const fail = () => {
+      replies = [{ error: { status: 401, type: 'authentication_error' } }];
+      return run(agent);
+    };
+    const old = [await fail(), await fail(), await fail()];
+    const found = async () =>
+      (await get(`/v1/dashboard/errors?agent_id=${agent}`)).errors.map(({ run_id }: { run_id: string }) => run_id);
+    await undoErrorsIndex(db);
+    await migrate(config, db);
+    const { unnamed, indexed } = await stateOfErrors(db);
+    assert.ok(unnamed >= 3, 'the migration leaves them to maintenance');
+    assert.equal(indexed, false);
+    const all = [await fail(), ...old.toReversed()];
+    assert.equal((await stateOfErrors(db)).unnamed, unnamed, 'a new one is named as it is written');
+    assert.deepEqual(await found(), all);
+    if (db.kind === 'postgres') {
+      await breakErrorsIndex(db);
+      assert.deepEqual(await found(), all, 'an index that is not whole is none');
+    }
+    assert.equal(await indexErrors(api.context, 2), unnamed, 'in batches');
+    assert.deepEqual(await stateOfErrors(db), { unnamed: 0, indexed: true });
+    assert.deepEqual(await found(), all);
+    assert.deepEqual(await maintain(api.context, 'index-errors'), { named: 0 });
   });
 
   it('shows what waits in the queues', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { TestApi } from '../support/api.ts';
+import { startServer } from '../support/echo-server.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
@@ -98,5 +99,33 @@ describe('What fails', () => {
     await untilShown(/^drover_waiting_runs\{reason="provider"\} 1$/m);
     await waitUntil('the job is logged', () => linesOf(run_id).some(({ msg }) => msg === 'job'));
     assert.equal(linesOf(run_id).find(({ msg }) => msg === 'job')?.['outcome'], 'waiting');
+  });
+
+  it('is such a line for a run that ends with it, and for a webhook that was not told', async () => {
+    const deaf = await startServer((_request, response) => {
+      response.writeHead(500);
+      response.end();
+    });
+    try {
+      const hook = await post('/v1/webhooks', { url: deaf.url, events: ['run.failed'] });
+      say(() => REJECTED);
+      const agent = await agentWith({});
+      const { run_id } = await post(`/v1/agents/${agent}/runs`, { input: { message: 'hello' } });
+      const lineOf = (msg: string) => linesOf(run_id).find((line) => line.msg === msg);
+      await waitUntil('nobody was told', () => lineOf('delivery failed') !== undefined);
+      const [run, delivery] = [lineOf('run failed'), lineOf('delivery failed')];
+      assert.deepEqual([run?.['level'], run?.['code'], run?.['agent']], [WARN, 'provider_rejected', agent]);
+      assert.match(String(run?.['cause']), /invalid x-api-key/);
+      assert.deepEqual(
+        [delivery?.['level'], delivery?.['code'], delivery?.['webhook'], delivery?.['type'], delivery?.['outcome']],
+        [WARN, 'status_500', hook.id, 'run.failed', 'retried'],
+      );
+      await untilShown(
+        /^drover_runs_total\{outcome="failed",code="provider_rejected"\} [1-9]/m,
+        /^drover_webhook_deliveries_total\{outcome="retried"\} [1-9]/m,
+      );
+    } finally {
+      await deaf.close();
+    }
   });
 });

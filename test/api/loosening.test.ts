@@ -6,6 +6,18 @@ const HTTP = { type: 'http', endpoint: 'https://tools.example/search' };
 const SEARCH = { type: 'web_search_20250305', name: 'web_search' };
 type Body = Record<string, unknown>;
 
+const graphOf = (workflow_graph: Body | null): Body => ({ workflow_graph });
+
+const SEND = { name: 'send', type: 'tool', config: { tool: 'calculator', input: { expression: '1' } } };
+const REVIEWED = {
+  entry_point: 'review',
+  nodes: [
+    { name: 'review', type: 'human', config: { prompt: 'Shall it be sent?', signal: 'approval' } },
+    SEND,
+  ] as const,
+  edges: [{ from: 'review', to: 'send', condition: 'output.approved' }] as const,
+};
+
 describe('a key that may write tools and agents, but not approve', () => {
   let api: TestApi;
   let writer: string;
@@ -154,6 +166,7 @@ describe('a key that may write tools and agents, but not approve', () => {
       { allowed_tools: { from: ['calculator'], to: ['calculator', 'http_get'] } },
     ],
     ...bindingChanges(),
+    ...graphChanges(),
   ];
   for (const [what, kind, before_, change, loosened] of CHANGES) {
     it(`may not ${what}; one that may approve may, and the audit log has the difference`, async () => {
@@ -220,6 +233,19 @@ describe('a key that may write tools and agents, but not approve', () => {
       assert.equal(answer.status, 200, answer.text);
     }
     assert.equal((await lastDetails(agent)).loosened, undefined);
+    const asking = await make('agents', graphOf(REVIEWED));
+    const [ask, ...others] = REVIEWED.nodes;
+    const nodes = [{ ...ask, config: { ...ask.config, prompt: 'Shall it really be sent?' } }, ...others];
+    const end = { name: 'end', type: 'human', config: { prompt: 'Well?' } };
+    const graphs = [
+      { ...REVIEWED, nodes },
+      { entry_point: 'end', nodes: [...nodes, end], edges: [{ from: 'end', to: 'review' }, ...REVIEWED.edges] },
+    ];
+    for (const graph of graphs) {
+      const answer = await api.call('PATCH', `/v1/agents/${asking}`, { key: writer, body: graphOf(graph) });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    assert.equal((await lastDetails(asking)).loosened, undefined);
   });
 
   it('may not lower a risk by deleting the tool and registering it again', async () => {
@@ -280,5 +306,54 @@ function bindingChanges(): Change[] {
   return [
     ...changes,
     ['put a binding in front of a stricter one', 'agents', bind(strict), bind(loose, strict), behind],
+  ];
+}
+
+/** What takes a person out of the way of a graph, or lets it go another way after they have answered. */
+function graphChanges(): Change[] {
+  const [ask] = REVIEWED.nodes;
+  const [way] = REVIEWED.edges;
+  const was = { node: 'review', signal: 'approval', ways: [{ to: 'send', condition: 'output.approved' }] };
+  const changeOf = (what: string, graph: Body | null, is: Body | null): Change => [
+    what,
+    'agents',
+    graphOf(REVIEWED),
+    graphOf(graph),
+    { workflow_graph: { from: [was], to: [is] } },
+  ];
+  const start = { name: 'start', type: 'router', config: {} };
+  const timer = { ...ask, config: { signal: 'timer', timeout_seconds: 1 } };
+  const asked = { name: 'asked', type: 'human', config: ask.config };
+  const begins = { from: 'start', to: 'review', condition: 'input.message == "x"' };
+  const renamed = { ...SEND, name: 'sends' };
+  const around = {
+    entry_point: 'start',
+    nodes: [start, ask, SEND],
+    edges: [begins, { from: 'start', to: 'send' }, way],
+  };
+  return [
+    changeOf(
+      'take the node of a graph that asks for approval away',
+      { entry_point: 'send', nodes: [SEND], edges: [] },
+      null,
+    ),
+    changeOf('take a graph with such a node away', null, null),
+    changeOf('have such a node wait for a time', { ...REVIEWED, nodes: [timer, SEND] }, null),
+    changeOf(
+      'have another node ask in its place',
+      { entry_point: 'asked', nodes: [asked, SEND], edges: [{ ...way, from: 'asked' }] },
+      null,
+    ),
+    changeOf(
+      'let a graph go on whatever the person says',
+      { ...REVIEWED, edges: [{ from: 'review', to: 'send' }] },
+      { ...was, ways: [{ to: 'send', condition: null }] },
+    ),
+    changeOf('lead a graph around such a node', around, { ...was, around: ['send', 'calculator'] }),
+    changeOf(
+      'call its tool before such a node asks',
+      { entry_point: 'sends', nodes: [renamed, ask, SEND], edges: [{ from: 'sends', to: 'review' }, way] },
+      { ...was, around: ['calculator'] },
+    ),
   ];
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { ERASERS, NO_CONTENT } from '../../../db/erasure.ts';
+import { ERASERS, KEPT_COLUMNS, NO_CONTENT } from '../../../db/erasure.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { request, type Answer, type Call } from '../../support/api.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
@@ -9,7 +9,7 @@ import { DOMAIN_MODES } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { tablesWithTexts } from '../../support/queries/postgres.ts';
+import { tablesWithTexts, textsLeftBy } from '../../support/queries/postgres.ts';
 
 for (const mode of DOMAIN_MODES) {
   describe(`Erasing in ${mode} mode`, () => {
@@ -279,6 +279,15 @@ for (const mode of DOMAIN_MODES) {
         others.map(({ name }) => name),
         Object.keys(ERASERS).toSorted(),
         `register an eraser in db/erasure.ts, or say in a comment on the table, in its migration, '${NO_CONTENT}' and why`,
+      );
+    });
+
+    it('erases every column with texts of these tables, or says why it is kept', async () => {
+      const kept = Object.values(KEPT_COLUMNS).flatMap(Object.entries<readonly string[]>);
+      assert.deepEqual(
+        await textsLeftBy(platform.context.db, ERASERS),
+        kept.flatMap(([table, columns]) => columns.map((column) => `${table}.${column}`)).toSorted(),
+        'have an eraser in db/erasure.ts write the column, or name it in KEPT_COLUMNS there, under why nothing in it was said in a run',
       );
     });
   });

@@ -1,6 +1,7 @@
 /** What the database server says of itself: sessions, locks and plans. */
 import type { ClientBase } from 'pg';
 import type { Database, Tx } from '../../../db/database.ts';
+import { hasErrorsIndex, listUnnamedFailures } from '../../../db/errors-index.ts';
 import { query } from '../template.ts';
 import { rowsAsOwner } from './access.ts';
 
@@ -119,6 +120,35 @@ export async function tablesWithTexts(
   return found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
+/** Columns with texts of these tables that their statements do not write, neither themselves nor by the functions that they call. */
+export async function textsLeftBy(
+  db: Pick<Database, 'asOwner'>,
+  statements: Readonly<Record<string, string>>,
+): Promise<string[]> {
+  const bodies = await rowsAsOwner<{ name: string; body: string }>(
+    db,
+    `select proname as name, prosrc as body from pg_proc where pronamespace = 'public'::regnamespace and prolang in
+       (select oid from pg_language where lanname in ('sql', 'plpgsql'))`,
+  );
+  const whole = (text: string, depth = 0): string =>
+    [
+      text,
+      ...bodies.filter(({ name }) => depth < 3 && text.includes(`${name}(`)).map(({ body }) => whole(body, depth + 1)),
+    ].join(' ');
+  const columns = await rowsAsOwner<{ table: string; column: string }>(
+    db,
+    `select table_name as table, column_name as column from information_schema.columns
+     where table_schema = 'public' and table_name = any($1)
+       and domain_name is null and ltrim(udt_name, '_') in ('text', 'varchar', 'json', 'jsonb', 'bytea') order by 1, 2`,
+    Object.keys(statements),
+  );
+  const left = columns.filter(({ table, column }) => {
+    const sql = whole(statements[table] ?? '');
+    return !new RegExp(`delete from ${table}\\b`).test(sql) && !new RegExp(`(set|,)\\s+${column} = `).test(sql);
+  });
+  return left.map(({ table, column }) => `${table}.${column}`);
+}
+
 /** How many rows of a table the transaction has read so far, whether it needed them or not. */
 export async function readRows(tx: Tx, table: string): Promise<number> {
   const [row] = await tx.query<{ rows: number }>(
@@ -126,4 +156,27 @@ export async function readRows(tx: Tx, table: string): Promise<number> {
     [table],
   );
   return row?.rows ?? 0;
+}
+
+/** As it was before the migration 0110, with all the turns that there are. */
+export async function undoErrorsIndex(db: Pick<Database, 'asOwner'>): Promise<void> {
+  await db.asOwner((client) =>
+    client.query(`drop trigger name_failed_agent on turns; drop function name_failed_agent();
+      alter table turns drop column failed_agent_id;
+      delete from schema_migrations where name = '0110-errors-of-an-agent'`),
+  );
+}
+
+/** How many failed turns do not say whose they were, and whether an index finds those that do. */
+export async function stateOfErrors(db: Database): Promise<{ unnamed: number; indexed: boolean }> {
+  const unnamed = await listUnnamedFailures(db, 1000);
+  return { unnamed: unnamed.length, indexed: await db.asMaintenance(hasErrorsIndex) };
+}
+
+/** As if a process that made the index of errors had been killed. */
+export function breakErrorsIndex(db: Pick<Database, 'asOwner'>): Promise<unknown> {
+  return db.asOwner((client) =>
+    client.query(`create index turns_failed_of_agent on turns (failed_agent_id, completed_at desc, id desc) where status = 'failed';
+      update pg_index set indisvalid = false where indexrelid = 'turns_failed_of_agent'::regclass`),
+  );
 }

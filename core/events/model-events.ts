@@ -13,6 +13,8 @@ const usage = z.object({
   cache_read: count,
   cache_write_5m: count,
   cache_write_1h: count,
+  /** Of the prompt's tokens those of the provider's own compaction. */
+  compaction: count.optional(),
   /** The provider has not reported all of it. */
   estimated: z.boolean().optional(),
 });
@@ -48,7 +50,7 @@ export const MODEL_EVENTS = {
     thinking_tokens: count.optional(),
     tools_count: count.optional(),
   }),
-  'model.responded': defineEvent(2, {
+  'model.responded': defineEvent(3, {
     provider: z.string(),
     model: z.string(),
     stop_reason: z.enum(STOP_REASONS),

@@ -17,6 +17,7 @@ import type { ToolDefinition } from '../../../core/tool.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { estimateMessages, estimateRequest, estimateTokens } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
+import { takesOwnTools } from '../../../llm/own-tools-taken.ts';
 import { effectiveLimits } from '../../agents/effective-limits.ts';
 import { offeredTools, promptOf } from './open-node.ts';
 import {
@@ -153,7 +154,8 @@ export function offerOf(
   source: RequestSource,
   asked: AskedWindow,
 ): { max_tokens: number; thinking_tokens?: number; tools_count: number } {
-  const { thinkingTokens, serverTools = [] } = optionsOf(source, asked) ?? {};
+  const options = takesOwnTools(asked.provider) ? optionsOf(source, asked) : undefined;
+  const { thinkingTokens, serverTools = [] } = options ?? {};
   return {
     max_tokens: outputTokens(source, asked.window),
     ...(thinkingTokens && { thinking_tokens: thinkingTokens }),

@@ -265,7 +265,8 @@ describe('The log of a run', () => {
     });
     const run = await talk(thinker, ['Sure?']);
     const { action_data } = await only(run, 'api_call_started');
-    const tools_count = (model.requests.at(-1)?.body['tools'] as unknown[]).length;
+    const sent = model.requests.at(-1)?.body['tools'];
+    const tools_count = Array.isArray(sent) ? sent.length : 0;
     const { provider, model: name, ...offered } = action_data;
     assert.deepEqual([provider, `${String(provider)}/${String(name)}`], ['anthropic', MODEL]);
     assert.deepEqual(offered, { tool_choice: 'auto', max_tokens: 5000, thinking_tokens: 2048, tools_count });

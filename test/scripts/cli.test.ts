@@ -92,6 +92,11 @@ describe('drover, the command line', function () {
       [true, false, true, ''],
       'page by page',
     );
+    const runs = await there('runs', 'list', '--agent', agent.id, '--limit', '1');
+    const [, next = ''] = /--cursor (\S+)$/m.exec(runs.err) ?? [];
+    const rest = await there('runs', 'list', '--agent', agent.id, '--limit', '1', '--cursor', next);
+    assert.deepEqual([runs.out.split('\n').length, rest.out.split('\n').length, rest.err], [3, 3, '']);
+    assert.notEqual(runs.out, rest.out);
     const shown = await there('threads', 'show', thread);
     assert.match(shown.out, /> Say something\nThe offline planner has no tool/);
     assert.equal(JSON.parse((await there('threads', 'show', thread, '--json')).out).conversations.length, 1);

@@ -28,7 +28,7 @@ describe("A thread whose model speaks OpenAI's protocol", () => {
 
   /** The requests since the last look, as bytes. */
   const sent = () =>
-    model.requests.splice(0).map(({ body, headers }) => `${headers['anthropic-beta']} ${JSON.stringify(body)}`);
+    model.requests.splice(0).map(({ body, headers }) => `${String(headers['anthropic-beta'])} ${JSON.stringify(body)}`);
 
   for (const name of ['gpt-4.1', 'deepseek-reasoner']) {
     it(`is taken up again with the same bytes: ${name}`, async () => {

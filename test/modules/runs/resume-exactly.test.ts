@@ -203,9 +203,10 @@ describe('A thread that is taken up again', function () {
     await engine.everyoneDies();
     await engine.finish((await engine.start(agent, messageOf(2), { threadId: thread })).run);
     const [, second] = engine.model.requests;
-    const { messages, context_management: sent } = second?.body as AnthropicRequest;
-    assert.deepEqual(sent, context_management);
-    assert.equal(second?.headers['anthropic-beta'], beta_headers.join(','));
+    assert.ok(second);
+    const { messages, ...settings } = second.body as AnthropicRequest;
+    assert.deepEqual(settings['context_management'], context_management);
+    assert.equal(second.headers['anthropic-beta'], beta_headers.join(','));
     assert.deepEqual(messages[1]?.content, [summary, { type: 'text', text: 'Hello.' }]);
     const answer = (await engine.log(run)).find(({ type }) => type === 'model.responded');
     assert.ok(answer?.type === 'model.responded');

@@ -20,7 +20,8 @@ export function calibrate(
   known: Calibration | undefined,
   { model, estimated, usage }: { model: string; estimated: number; usage: TokenUsage },
 ): Calibration | undefined {
-  const actual = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
+  const { input, cache_read, cache_write_5m, cache_write_1h, compaction = 0 } = usage;
+  const actual = input + cache_read + cache_write_5m + cache_write_1h - compaction;
   if (usage.estimated || estimated < LEAST_TOKENS) return known;
   const percent = Math.ceil((actual * 10) / estimated) * 10;
   return percent <= percentOf(known, model) || percent > MOST_PERCENT ? known : { ...known, [model]: percent };

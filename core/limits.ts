@@ -53,8 +53,8 @@ export const LIMITS = {
   streamFrameMs: 16,
   /** Pieces of answers that a stream keeps for a reader which does not keep up, in characters; more are left out. */
   streamDeltaChars: 256 * 1024,
-  /** What a client may keep as `extras` of a thread, in bytes of JSON. */
-  threadExtrasBytes: 64 * 1024,
+  /** What a client may keep as `extras` of a thread or a conversation, in bytes of JSON, each. */
+  extrasBytes: 64 * 1024,
   /** A secret's value, in bytes. */
   secretBytes: 32 * 1024,
   /** Events of one run. */

@@ -35,6 +35,8 @@ export interface TokenUsage {
   cache_read: number;
   cache_write_5m: number;
   cache_write_1h: number;
+  /** Part of the prompt's tokens that the provider has read once more, to compact the conversation; where it did. */
+  compaction?: number | undefined;
   /** The provider has not reported all of it: input, output or both are Drover's estimate. */
   estimated?: boolean | undefined;
 }

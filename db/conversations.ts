@@ -19,6 +19,7 @@ export interface ConversationRow {
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   steps: number;
+  extras: Record<string, unknown>;
   created_at: Date;
   completed_at: Date | null;
   base_length: number;
@@ -26,7 +27,7 @@ export interface ConversationRow {
 }
 
 const COLUMNS = `u.id, u.run_id, r.thread_id, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
-  u.steps, u.created_at, u.completed_at, r.base_length, r.erased_at,
+  u.steps, u.extras, u.created_at, u.completed_at, r.base_length, r.erased_at,
   (select count(*) from runs b join turns v on v.run_id = b.id
      where b.thread_id = r.thread_id and b.thread_place < r.thread_place)
   + (select count(*) from turns v where v.run_id = r.id and v.number <= u.number) as sequence_number`;
@@ -59,6 +60,26 @@ export async function listAgentTurns(
      order by r.id desc, u.number desc limit $4`,
     [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit],
   );
+}
+
+/** A turn of a thread. */
+export async function findThreadTurn(tx: Tx, threadId: string, id: string): Promise<ConversationRow | undefined> {
+  const rows = await tx.query<ConversationRow>(
+    `select ${COLUMNS} from ${TABLES} where u.id = $1 and r.thread_id = $2`,
+    [id, threadId],
+  );
+  return rows[0];
+}
+
+/** What a client keeps with a turn, as a whole; false where its run is erased. The run's row is held, as erasure holds it. */
+export async function setTurnExtras(tx: Tx, turnId: string, extras: Record<string, unknown>): Promise<boolean> {
+  const rows = await tx.query(
+    `with run as (select r.id from runs r join turns t on t.run_id = r.id
+       where t.id = $1 and r.erased_at is null for no key update of r)
+     update turns u set extras = $2::jsonb from run where u.id = $1 and u.run_id = run.id returning u.id`,
+    [turnId, JSON.stringify(extras)],
+  );
+  return rows.length > 0;
 }
 
 /** The events of a turn: from its first one to before that of the next turn of its run. A turn of an older build does not say where it begins. */

@@ -1276,6 +1276,7 @@ table turns row level security forced
   structured text
   started_seq bigint
   failed_agent_id uuid
+  extras jsonb not null default '{}'::jsonb
   constraint turns_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)

@@ -10,6 +10,8 @@ import { parseArguments, stopReasonFor } from './messages.ts';
 export interface AnswerDraft {
   model: string | undefined;
   usage: TokenUsage;
+  /** What its own compaction of the conversation has used, which `usage` leaves out. */
+  compacted: TokenUsage;
   stopReason: string | undefined;
   /** The server has said that nothing more comes. */
   ended: boolean;
@@ -84,17 +86,28 @@ interface RawUsage {
   cache_creation_input_tokens?: number | null;
   cache_creation?: { ephemeral_5m_input_tokens?: number; ephemeral_1h_input_tokens?: number } | null;
   output_tokens_details?: { thinking_tokens?: number } | null;
+  /** Of what is more than one request at the provider. Those of compactions are in no sum. */
+  iterations?: ({ type?: string } & RawUsage)[] | null;
 }
 
 export function newAnswer(): AnswerDraft {
-  return { model: undefined, usage: NO_TOKENS, stopReason: undefined, ended: false, blocks: new Map() };
+  return {
+    model: undefined,
+    usage: NO_TOKENS,
+    compacted: NO_TOKENS,
+    stopReason: undefined,
+    ended: false,
+    blocks: new Map(),
+  };
 }
 
 /** Takes one stream event into the draft and passes new text on. Throws `ModelError` on an error event. */
 export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delta: AnswerPiece) => void): void {
   if (event.error) throw streamError(event.error);
   draft.model ??= event.message?.model;
-  draft.usage = mergeUsage(draft.usage, event.message?.usage ?? event.usage);
+  const usage = event.message?.usage ?? event.usage;
+  draft.usage = mergeUsage(draft.usage, usage);
+  if (Array.isArray(usage?.iterations)) draft.compacted = compactionsIn(usage.iterations);
   draft.stopReason = event.delta?.stop_reason ?? event.message?.stop_reason ?? draft.stopReason;
   const { id: container } = event.message?.container ?? event.delta?.container ?? {};
   if (typeof container === 'string' && CONTAINER_ID.test(container)) draft.containerId = container;
@@ -226,6 +239,30 @@ function mergeUsage(known: TokenUsage, raw: RawUsage | null | undefined): TokenU
     thinking: tokenCount(raw.output_tokens_details?.thinking_tokens) ?? known.thinking,
     cache_read: tokenCount(raw.cache_read_input_tokens) ?? known.cache_read,
     ...cacheWrites(known, raw),
+  };
+}
+
+function compactionsIn(iterations: readonly ({ type?: string } & RawUsage)[]): TokenUsage {
+  return iterations
+    .filter((each) => each?.type === 'compaction')
+    .reduce((sum, each) => sumOfUsage(sum, mergeUsage(NO_TOKENS, each)), NO_TOKENS);
+}
+
+/** All that an answer has used, so far. */
+export function usageOf({ usage, compacted }: AnswerDraft): TokenUsage {
+  const { input, cache_read, cache_write_5m, cache_write_1h } = compacted;
+  const compaction = input + cache_read + cache_write_5m + cache_write_1h;
+  return { ...sumOfUsage(usage, compacted), ...(compaction > 0 && { compaction }) };
+}
+
+function sumOfUsage(one: TokenUsage, other: TokenUsage): TokenUsage {
+  return {
+    input: one.input + other.input,
+    output: one.output + other.output,
+    thinking: one.thinking + other.thinking,
+    cache_read: one.cache_read + other.cache_read,
+    cache_write_5m: one.cache_write_5m + other.cache_write_5m,
+    cache_write_1h: one.cache_write_1h + other.cache_write_1h,
   };
 }
 

@@ -3,7 +3,7 @@ import { Stream } from '@anthropic-ai/sdk/streaming';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 import type { AnswerPiece, ModelResponse, StreamModel } from '../core/model.ts';
-import { finishAnswer, newAnswer, takeEvent, takeMessage } from './anthropic-answer.ts';
+import { finishAnswer, newAnswer, takeEvent, takeMessage, usageOf } from './anthropic-answer.ts';
 import type { AnswerDraft } from './anthropic-answer.ts';
 import { filesMadeIn } from './anthropic-files.ts';
 import { anthropicParams, withoutContainer, withoutThinking } from './anthropic-request.ts';
@@ -42,13 +42,13 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
         model,
         content: withOwnIds(content, request.messages),
         stopReason,
-        usage: draft.usage,
+        usage: usageOf(draft),
         ...(draft.containerId !== undefined && { containerId: draft.containerId }),
         ...(files.length > 0 && { files }),
       };
       return answer;
     } catch (error) {
-      throw withUsage(toModelError('anthropic', error, guard.cutOff()), draft.usage);
+      throw withUsage(toModelError('anthropic', error, guard.cutOff()), usageOf(draft));
     } finally {
       guard.close();
     }

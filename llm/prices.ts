@@ -57,8 +57,9 @@ function priceOf(provider: string, model: string): Price | undefined {
   return BY_NAME.get(`${provider}/${undated(model)}`);
 }
 
-function promptOf(usage: TokenUsage): number {
-  return usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
+/** A compaction by the provider is a request of its own, with a prompt of its own. */
+function promptOf({ compaction = 0, ...usage }: TokenUsage): number {
+  return usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h - compaction;
 }
 
 function ratesFor(price: Price | undefined, usage: TokenUsage): Rates | null {

@@ -50,6 +50,8 @@ export interface Provider {
   contextWindows?: Readonly<Record<string, number>>;
   /** The largest image and PDF that a model takes from a user, in bytes; 0: none. Without it a model takes none of either. */
   filesTaken?: (model: string) => FilesTaken;
+  /** Its requests have tokens for reasoning, and tools that it executes itself (`thinkingTokens`, `serverTools`). */
+  takesOwnTools?: boolean;
   /** Its SDK is loaded here, so that nobody waits for one that is not asked. */
   open(credential: Credential): Promise<StreamModel>;
   /** Where answers name files (`files` of a response): how to get them. */

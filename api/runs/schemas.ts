@@ -276,13 +276,13 @@ function presentCall(row: ToolCallRow): z.input<typeof toolCall> {
 }
 
 function presentModelCall(row: ModelCallRow): z.input<typeof modelCall> {
-  const { estimated = false, ...tokens } = row.usage;
+  const { estimated = false, compaction, ...tokens } = row.usage;
   return {
     step: row.step,
     provider: row.provider,
     model: row.model,
     stop_reason: row.stop_reason,
-    usage: tokens,
+    usage: { ...tokens, ...(compaction !== undefined && { compaction }) },
     usage_estimated: estimated,
     recorded: row.recorded,
     tokens_in: row.tokens_in,

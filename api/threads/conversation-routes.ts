@@ -1,10 +1,14 @@
 /** Conversations: what was said and what it cost, turn by turn. */
 import { z } from 'zod';
-import { readAgentConversations, readThreadConversations } from '../../modules/conversations/read-conversations.ts';
+import {
+  changeConversation,
+  readAgentConversations,
+  readThreadConversations,
+} from '../../modules/conversations/read-conversations.ts';
 import { encodeCursor, integerParam, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { conversation, presentConversation } from './schemas.ts';
+import { conversation, extras, presentConversation } from './schemas.ts';
 
 const count = z.int32().min(0);
 const LIMIT = integerParam({ min: 1, max: 200 }).default(20);
@@ -42,8 +46,24 @@ const ofAgent = defineRoute({
   },
 });
 
+const patch = defineRoute({
+  method: 'patch',
+  path: '/v1/threads/:thread/conversations/:conversation',
+  access: 'runs:write',
+  summary: 'Change what is kept with a conversation: its extras as a whole',
+  params: z.strictObject({ thread: idParam, conversation: idParam }),
+  body: z.strictObject({ extras: extras.optional() }),
+  responses: { 200: conversation },
+  async handle({ caller, params: { thread, conversation: id }, body, context }) {
+    const changed = await context.db.withTenant(caller.tenantId, (tx) =>
+      changeConversation(tx, caller, { threadId: thread, id, extras: body.extras }),
+    );
+    return { status: 200, body: presentConversation(changed) };
+  },
+});
+
 function presentPage({ conversations, next }: Awaited<ReturnType<typeof readThreadConversations>>) {
   return { conversations: conversations.map(presentConversation), ...(next && { next_cursor: encodeCursor(next) }) };
 }
 
-export const CONVERSATION_ROUTES: readonly Route[] = [ofThread, ofAgent];
+export const CONVERSATION_ROUTES: readonly Route[] = [ofThread, ofAgent, patch];

@@ -39,6 +39,9 @@ const resumption = z
     pending_frontend_tools: z
       .array(z.object({ tool_use_id: z.string(), name: z.string(), input: z.record(z.string(), z.unknown()) }))
       .describe('Calls that the client is to execute before it goes on.'),
+    pending_backend_results: z
+      .array(z.unknown())
+      .describe('Results of other calls of that answer, which the model reads together with those of the client.'),
   })
   .meta({ id: 'ThreadResumption' });
 
@@ -77,5 +80,6 @@ function presentResumption({ run, definition, carried, lastUsage, ...more }: Res
     current_step: run.steps,
     awaiting_frontend_tools: pending.length > 0,
     pending_frontend_tools: pending,
+    pending_backend_results: [...more.waiting],
   };
 }

@@ -1,7 +1,5 @@
 /** Threads: conversations that outlive runs. */
 import { z } from 'zod';
-import { LIMITS } from '../../core/limits.ts';
-import { cleanJson } from '../../core/content.ts';
 import { threadTitle } from '../../core/titles.ts';
 import { readResumption } from '../../modules/conversations/resumption.ts';
 import { changeThread, readThreads, requireThread } from '../../modules/conversations/threads.ts';
@@ -9,7 +7,7 @@ import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentThreadDetail, threadDetail } from './resumption-schema.ts';
-import { presentThread, thread } from './schemas.ts';
+import { extras, presentThread, thread } from './schemas.ts';
 
 const params = z.strictObject({ thread: idParam });
 
@@ -54,13 +52,6 @@ const get = defineRoute({
   },
 });
 
-const extras = z
-  .record(z.string(), z.unknown())
-  .transform(cleanJson)
-  .refine((given) => Buffer.byteLength(JSON.stringify(given)) <= LIMITS.threadExtrasBytes, {
-    message: `is longer than ${LIMITS.threadExtrasBytes} bytes as JSON`,
-  });
-
 const patch = defineRoute({
   method: 'patch',
   path: '/v1/threads/:thread',
@@ -69,7 +60,7 @@ const patch = defineRoute({
   params,
   body: z.strictObject({
     title: threadTitle.nullable().optional().describe('`null` takes it away.'),
-    extras: extras.optional().describe('Whatever the client wants to keep with it; replaces what was there.'),
+    extras: extras.optional(),
   }),
   responses: { 200: thread },
   async handle({ caller, params: { thread: id }, body, context }) {

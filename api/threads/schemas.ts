@@ -1,9 +1,19 @@
 /** Threads and their conversations as the API shows them. */
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
-import { textOf } from '../../core/content.ts';
+import { cleanJson, textOf } from '../../core/content.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { Conversation } from '../../modules/conversations/read-conversations.ts';
 import type { ThreadView } from '../../modules/conversations/threads.ts';
+
+/** What a client keeps with a thread or a conversation; it replaces what was there. */
+export const extras = z
+  .record(z.string(), z.unknown())
+  .transform(cleanJson)
+  .refine((given) => Buffer.byteLength(JSON.stringify(given)) <= LIMITS.extrasBytes, {
+    message: `is longer than ${LIMITS.extrasBytes} bytes as JSON`,
+  })
+  .describe('Whatever the client wants to keep with it; replaces what was there.');
 
 export const thread = z
   .object({
@@ -90,7 +100,7 @@ export const conversation = z
       currency: z.literal('USD'),
     }),
     generated_files: z.array(generatedFile).describe('What results of tools have left, as long as it is kept.'),
-    extras: z.record(z.string(), z.unknown()),
+    extras: z.record(z.string(), z.unknown()).describe('What clients keep with it.'),
     created_at: z.iso.datetime(),
   })
   .meta({ id: 'Conversation' });
@@ -126,7 +136,7 @@ export function presentConversation(from: Conversation): z.input<typeof conversa
       step: file.step,
       timestamp: file.stored_at.toISOString(),
     })),
-    extras: {},
+    extras: row.extras,
     created_at: startedAt,
   };
 }

@@ -95,9 +95,9 @@ export function rejectEmptyAnswer(state: RunState, step: number, fault: EmptyFau
 }
 
 /** Drover asks for itself: a tool is forced, and the call is no step of the run. */
-export function announceOwnCall({ turn, length }: RunState, asked: OwnCall & { estimatedTokens: number }): NewEvent {
-  const { provider, model, tool, step, estimatedTokens: estimated_tokens } = asked;
-  const payload = { provider, model, length, estimated_tokens, tool_choice: { tool } };
+export function announceOwnCall({ turn, length }: RunState, asked: OwnCall & OwnOffer): NewEvent {
+  const { provider, model, tool, step, estimatedTokens: estimated_tokens, maxTokens: max_tokens } = asked;
+  const payload = { provider, model, length, estimated_tokens, tool_choice: { tool }, max_tokens, tools_count: 1 };
   return { type: 'model.called', actor: 'system', turn_id: turn?.id, step, payload };
 }
 
@@ -117,6 +117,11 @@ export function recordOwnAnswer({ turn, length }: RunState, { tool, ...answer }:
       ...(answer.longContext && { long_context: true }),
     },
   };
+}
+
+interface OwnOffer {
+  estimatedTokens: number;
+  maxTokens: number;
 }
 
 interface OwnCall {

@@ -13,6 +13,8 @@ const usage = z.object({
   cache_read: count,
   cache_write_5m: count,
   cache_write_1h: count,
+  /** Of the prompt's tokens those of the provider's own compaction. */
+  compaction: count.optional(),
   /** The provider has not reported all of it. */
   estimated: z.boolean().optional(),
 });
@@ -32,7 +34,7 @@ const budgetStanding = {
 };
 
 export const MODEL_EVENTS = {
-  'model.called': defineEvent(3, {
+  'model.called': defineEvent(4, {
     provider: z.string(),
     model: z.string(),
     length: count,
@@ -43,8 +45,12 @@ export const MODEL_EVENTS = {
     tool_choice: z.union([z.enum(['auto', 'none']), z.object({ tool: z.string() })]),
     /** Places of the worked examples that the model is shown, where its agent has more of them. */
     examples: z.array(count).optional(),
+    /** What the request lets the model say and think, in tokens, and how many tools it offers, the provider's own included. */
+    max_tokens: count.optional(),
+    thinking_tokens: count.optional(),
+    tools_count: count.optional(),
   }),
-  'model.responded': defineEvent(2, {
+  'model.responded': defineEvent(3, {
     provider: z.string(),
     model: z.string(),
     stop_reason: z.enum(STOP_REASONS),

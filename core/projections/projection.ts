@@ -32,7 +32,7 @@ export interface Projection<T extends string = string> {
   key: string;
   /** Columns that the log defines. */
   columns: readonly string[];
-  /** Columns that it does not: operational ones, and what comes from the ledger or from the time of the commit. */
+  /** Columns that it does not: operational ones, what clients keep there, and what comes from the ledger or from the time of the commit. */
   unlogged: readonly string[];
   /** What its columns with texts hold once the run is erased: what the projection of an erased log says, or nothing. */
   erased?: Readonly<Record<string, string | null | Record<string, never>>>;

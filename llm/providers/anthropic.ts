@@ -72,6 +72,7 @@ const CONTEXT_WINDOWS = {
 
 export const ANTHROPIC: Provider = {
   name: 'anthropic',
+  takesOwnTools: true,
   bare: { pattern: /^claude-\S+$/, shown: '`claude-…`' },
   defaultModel: DEFAULT_CLAUDE,
   prices: PRICES,

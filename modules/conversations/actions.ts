@@ -153,9 +153,12 @@ function compacted(payload: Payload): Action {
 
 function callStarted(payload: Payload): Action {
   const { provider, model, tool_choice, length, estimated_tokens } = payload;
+  const { max_tokens, thinking_tokens = 0, tools_count } = payload;
+  // Logs of older builds do not have them.
+  const offered = max_tokens === undefined ? {} : { max_tokens, thinking_tokens, tools_count };
   return {
     type: 'api_call_started',
-    data: { provider, model, tool_choice },
+    data: { provider, model, tool_choice, ...offered },
     messagesCount: Number(length),
     estimatedTokens: Number(estimated_tokens),
   };

@@ -1,16 +1,18 @@
 /** Conversations as the API shows them: a turn each, with its messages as they were said and what they have cost. */
 import type { Caller } from '../../core/caller.ts';
 import type { Message } from '../../core/content.ts';
-import { notFound } from '../../core/errors.ts';
+import { erased, notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
 import { readMessages } from '../../db/checkpoints.ts';
 import {
+  findThreadTurn,
   listAgentTurns,
   listThreadTurns,
   listTurnAnswers,
   listTurnFiles,
   listTurnMessages,
+  setTurnExtras,
   type ConversationRow,
   type TurnFile,
 } from '../../db/conversations.ts';
@@ -60,6 +62,22 @@ export async function readAgentConversations(
   const before = typeof run === 'string' && number !== undefined ? { run, number } : undefined;
   const rows = await listAgentTurns(tx, page.agentId, { before, limit: page.limit + 1 });
   return readPage(tx, rows, { limit: page.limit, keyOf: (row) => [row.run_id, row.number] });
+}
+
+/** Changes what a client keeps with a conversation, as a whole. Throws 404, and 409 where its run is erased. */
+export async function changeConversation(
+  tx: Tx,
+  caller: Pick<Caller, 'workspaceId'>,
+  { threadId, id, extras }: { threadId: string; id: string; extras: Record<string, unknown> | undefined },
+): Promise<Conversation> {
+  await requireThread(tx, caller, threadId);
+  if (!(await findThreadTurn(tx, threadId, id))) throw notFound('The conversation');
+  if (extras && !(await setTurnExtras(tx, id, extras))) throw erased('The conversation');
+  const row = await findThreadTurn(tx, threadId, id);
+  const page = row && (await readPage(tx, [row], { limit: 1, keyOf: () => [id, row.number] }));
+  const [conversation] = page?.conversations ?? [];
+  if (!conversation) throw notFound('The conversation');
+  return conversation;
 }
 
 async function readPage<R extends ConversationRow>(

@@ -1,18 +1,20 @@
 /** What a thread is taken up again with. */
 import type { Carried } from '../../core/carried.ts';
-import type { Message } from '../../core/content.ts';
+import type { Message, ToolResultBlock } from '../../core/content.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { TokenUsage } from '../../core/model.ts';
 import { isSettled } from '../../core/state.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import { loadAgentVersion } from '../../db/agents.ts';
+import { readMessages } from '../../db/checkpoints.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { findCarried, findContextAt, findLastUsage } from '../../db/replay.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { listAwaitedCalls, listToolCalls, type ToolCallRow } from '../../db/turns.ts';
 import type { DefinitionCache } from '../agents/definitions.ts';
-import { withoutEmptyAnswers } from '../run-log/conversation.ts';
+import { endedResults, withoutEmptyAnswers } from '../run-log/conversation.ts';
 import { readSent } from './sent-messages.ts';
 import type { ThreadView } from './threads.ts';
 
@@ -25,6 +27,8 @@ export interface Resumption {
   lastUsage: TokenUsage | undefined;
   /** Calls that its client is to execute. */
   awaited: readonly ToolCallRow[];
+  /** Results of other calls of that answer, which the model reads together with theirs. */
+  waiting: readonly ToolResultBlock[];
   /** The conversation as it is compacted now; where it was asked for. */
   messages?: Message[];
 }
@@ -38,6 +42,7 @@ export async function readResumption(
   const run = runId === null ? undefined : await findRunRow(tx, runId);
   if (!run || run.erased_at || !(await loadAgentVersion(tx, run.agent_id, run.agent_version))) return undefined;
   const { id, tenant_id: tenantId, agent_id: agentId, agent_version: agentVersion } = run;
+  const awaited = await listAwaitedCalls(tx, id);
   const pinned = await definitions.loadIn(tx, { tenantId, agentId, agentVersion, tools: run.pinned.tools });
   return {
     run,
@@ -45,9 +50,17 @@ export async function readResumption(
     tools: [...pinned.tools.values()],
     carried: await findCarried(tx, id),
     lastUsage: await findLastUsage(tx, id),
-    awaited: await listAwaitedCalls(tx, id),
+    awaited,
+    waiting: awaited.length > 0 ? await readWaiting(tx, run) : [],
     ...(messages && { messages: await readNow(tx, run) }),
   };
+}
+
+/** The last message of a run that waits for results is the one that they go into. */
+async function readWaiting(tx: Tx, { id, length }: RunRow): Promise<ToolResultBlock[]> {
+  const shownBytes = LIMITS.shownOutputBytes;
+  const rows = await readMessages(tx, id, { from: length - 1, length, shownBytes });
+  return rows.flatMap(endedResults);
 }
 
 /** The results of calls that are still open are not among the messages yet. */

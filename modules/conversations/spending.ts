@@ -58,12 +58,15 @@ export function spendingOf(answers: readonly TurnAnswer[]): Spending {
       total_cache_creation_tokens: written,
       total_cache_read_tokens: read,
       model_id: answers.at(-1)?.model ?? null,
-      long_context_applied: paid.some(
-        ({ provider, model, usage, long_context }) => long_context ?? isLongContext(provider, model, usage),
-      ),
+      long_context_applied: paid.some(isLong),
       currency: 'USD',
     },
   };
+}
+
+/** As it was when the call was paid for, whatever prices are now; older logs do not say it. */
+function isLong({ provider, model, usage, costs, long_context: long }: TurnAnswer): boolean {
+  return long ?? (costs === undefined && isLongContext(provider, model, usage));
 }
 
 type Costs = NonNullable<TurnAnswer['costs']>;

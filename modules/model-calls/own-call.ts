@@ -56,7 +56,7 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
     return { code: 'budget', message: 'No budget is left for a model call.' };
   }
   if (record) {
-    const asked = { provider, model, tool: of.tool, step: record.step, estimatedTokens: input };
+    const asked = { provider, model, tool: of.tool, step: record.step, estimatedTokens: input, maxTokens: granted };
     record.append(announceOwnCall(record.state(), asked));
     await record.commit();
   }

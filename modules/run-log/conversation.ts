@@ -1,4 +1,5 @@
 /** From stored messages to what a model reads: tool results filled in from the ledger, old turns left out. */
+import { isSettled } from '../../core/state.ts';
 import {
   isProviderBlock,
   textOf,
@@ -139,6 +140,15 @@ function withHandles(row: MessageRow, least: number): MessageRow {
   const made = large.size === 0 ? row : { ...row, outcomes: Object.fromEntries(outcomes) as MessageRow['outcomes'] };
   if (everySettled(row)) cleared.set(row, { least, row: made });
   return made;
+}
+
+/** Results in a row of calls that have ended, as a model reads them, while others of the row are open. */
+export function endedResults(row: MessageRow): ToolResultBlock[] {
+  return row.content.flatMap((block) => {
+    if (!('tool_call_id' in block)) return [];
+    const status = row.outcomes?.[block.tool_call_id]?.status;
+    return status === undefined || !isSettled({ status }) ? [] : [toolResult(block, row)];
+  });
 }
 
 interface Result {

@@ -5,8 +5,8 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, whole, withPlace, type Shared } from './options.ts';
-import { line, print, printJson, printTable } from './print.ts';
+import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, print, printJson, printNext, printTable } from './print.ts';
 
 interface StoredFile {
   id: string;
@@ -17,13 +17,17 @@ interface StoredFile {
   created_at: string;
 }
 
+interface Listed {
+  files: StoredFile[];
+  next_cursor?: string;
+}
+
 /** Adds the commands. */
 export function addFiles(program: Command): void {
   const files = program.command('files').description('files of conversations');
-  withPlace(files.command('list'))
+  withPage(files.command('list'))
     .description('list files, newest first')
     .option('--thread <id>', 'of this thread', id)
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   withPlace(files.command('put'))
     .description('upload a file, and print its id')
@@ -46,9 +50,9 @@ export function addFiles(program: Command): void {
     });
 }
 
-async function list(options: Shared & { limit: number; thread?: string }): Promise<void> {
-  const query = { limit: String(options.limit), thread_id: options.thread };
-  const answer = await connected(options, (client) => client.get<{ files: StoredFile[] }>('/v1/files', query));
+async function list({ thread, limit, cursor, ...options }: Shared & Page & { thread?: string }): Promise<void> {
+  const query = { limit: String(limit), cursor, thread_id: thread };
+  const answer = await connected(options, (client) => client.get<Listed>('/v1/files', query));
   if (options.json) return printJson(answer);
   printTable(
     ['ID', 'NAME', 'TYPE', 'BYTES', 'FROM', 'CREATED'],
@@ -61,6 +65,7 @@ async function list(options: Shared & { limit: number; thread?: string }): Promi
       file.created_at,
     ]),
   );
+  printNext(answer.next_cursor);
 }
 
 async function put(path: string, options: Shared & { thread?: string; type: string }): Promise<void> {

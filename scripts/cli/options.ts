@@ -17,6 +17,19 @@ export function withPlace(command: Command): Command {
     .option('--json', 'print JSON, as the API gives it');
 }
 
+/** Which part of a list is shown. */
+export interface Page {
+  limit: number;
+  cursor?: string;
+}
+
+/** Adds how much of a list to show, and from where on. */
+export function withPage(command: Command, { limit = 50, of = 'how many' } = {}): Command {
+  return withPlace(command)
+    .option('--limit <n>', of, whole(1, 200), limit)
+    .option('--cursor <cursor>', 'go on where the page before has ended');
+}
+
 /** Runs a command's work with a client for the place that its options name. */
 export function connected<T>(options: Shared, work: (client: Client) => Promise<T>): Promise<T> {
   return withClient({ url: options.url, key: options.key }, work);

@@ -41,6 +41,11 @@ export function printTable(heads: readonly string[], rows: readonly (readonly st
   }
 }
 
+/** Says how a list goes on that has more; beside it, so that the list alone is what a pipe gets. */
+export function printNext(next: string | undefined): void {
+  if (next !== undefined) process.stderr.write(`There are more: --cursor ${next}\n`);
+}
+
 /** What stands below it is indented. */
 export interface Branch {
   text: string;

@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, whole, withPlace, type Shared } from './options.ts';
-import { line, plain, pretty, print, printFields, printJson, printTable } from './print.ts';
+import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 import { addRunTree } from './run-tree.ts';
 
 interface Run {
@@ -26,12 +26,11 @@ interface Run {
 /** Adds the commands. */
 export function addRuns(program: Command): void {
   const runs = program.command('runs').description('runs: how they stand, what they do, and their end');
-  withPlace(runs.command('list'))
+  withPage(runs.command('list'))
     .description('list runs, newest first')
     .option('--status <status,…>', 'those that are created, executing, awaiting_human, completed, failed, …')
     .option('--agent <id>', 'of one agent', id)
     .option('--thread <id>', 'of one thread', id)
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   withPlace(runs.command('show')).description('show a run').argument('<id>', 'the run', id).action(show);
   addRunTree(runs);
@@ -63,12 +62,13 @@ export function addRuns(program: Command): void {
     .action(follow);
 }
 
-type Listing = Shared & { status?: string; agent?: string; thread?: string; limit: number };
+type Listing = Shared & Page & { status?: string; agent?: string; thread?: string };
 
-async function list(options: Listing): Promise<void> {
-  const { status, agent, thread } = options;
-  const query = { status, agent, thread, limit: String(options.limit) };
-  const answer = await connected(options, (client) => client.get<{ runs: Run[] }>('/v1/runs', query));
+async function list({ status, agent, thread, limit, cursor, ...options }: Listing): Promise<void> {
+  const query = { status, agent, thread, limit: String(limit), cursor };
+  const answer = await connected(options, (client) =>
+    client.get<{ runs: Run[]; next_cursor?: string }>('/v1/runs', query),
+  );
   if (options.json) return printJson(answer);
   if (answer.runs.length === 0) return print('No runs.');
   const heads = ['ID', 'STATUS', 'STEPS', 'CREATED', 'OUTCOME'];
@@ -76,6 +76,7 @@ async function list(options: Listing): Promise<void> {
     heads,
     answer.runs.map((run) => [run.id, statusOf(run), String(run.steps), run.created_at, outcomeOf(run)]),
   );
+  printNext(answer.next_cursor);
 }
 
 function statusOf({ status, waiting_for: waiting }: Run): string {

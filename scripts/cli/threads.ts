@@ -1,7 +1,7 @@
 /** `drover threads`: conversations, what was said in them, and their titles. */
 import type { Command } from 'commander';
-import { connected, id, whole, withPlace, type Shared } from './options.ts';
-import { line, plain, print, printFields, printJson, printTable } from './print.ts';
+import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, plain, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Thread {
   id: string;
@@ -24,18 +24,26 @@ interface Conversation {
   cost: { total_cost: number | null };
 }
 
+interface Listed {
+  threads: Thread[];
+  next_cursor?: string;
+}
+
+interface Said {
+  conversations: Conversation[];
+  next_cursor?: string;
+}
+
 /** Adds the commands. */
 export function addThreads(program: Command): void {
   const threads = program.command('threads').description('conversations, what was said in them, and their titles');
-  withPlace(threads.command('list'))
+  withPage(threads.command('list'))
     .description('list threads, newest first')
     .option('--agent <id>', 'of this agent', id)
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
-  withPlace(threads.command('show'))
+  withPage(threads.command('show'), { limit: 10, of: 'how many turns' })
     .description('show a thread and what was said last')
     .argument('<id>', 'the thread', id)
-    .option('--limit <n>', 'how many turns', whole(1, 200), 10)
     .action(show);
   withPlace(threads.command('title'))
     .description('give a thread a title')
@@ -48,9 +56,9 @@ export function addThreads(program: Command): void {
     });
 }
 
-async function list(options: Shared & { limit: number; agent?: string }): Promise<void> {
-  const query = { limit: String(options.limit), agent_id: options.agent };
-  const answer = await connected(options, (client) => client.get<{ threads: Thread[] }>('/v1/threads', query));
+async function list({ agent, limit, cursor, ...options }: Shared & Page & { agent?: string }): Promise<void> {
+  const query = { limit: String(limit), cursor, agent_id: agent };
+  const answer = await connected(options, (client) => client.get<Listed>('/v1/threads', query));
   if (options.json) return printJson(answer);
   printTable(
     ['ID', 'TITLE', 'RUNS', 'STATUS', 'LAST RUN'],
@@ -62,14 +70,13 @@ async function list(options: Shared & { limit: number; agent?: string }): Promis
       each.last_run_at ?? '',
     ]),
   );
+  printNext(answer.next_cursor);
 }
 
-async function show(thread: string, options: Shared & { limit: number }): Promise<void> {
+async function show(thread: string, { limit, cursor, ...options }: Shared & Page): Promise<void> {
   const [found, said] = await connected(options, async (client) => [
     await client.get<Thread>(`/v1/threads/${thread}`),
-    await client.get<{ conversations: Conversation[] }>(`/v1/threads/${thread}/conversations`, {
-      limit: String(options.limit),
-    }),
+    await client.get<Said>(`/v1/threads/${thread}/conversations`, { limit: String(limit), cursor }),
   ]);
   if (options.json) return printJson({ ...found, ...said });
   const { title, agent_id: agent, total_runs: runs, last_run_id: last, last_run_status: status } = found;
@@ -80,4 +87,5 @@ async function show(thread: string, options: Shared & { limit: number }): Promis
     print(`> ${plain(turn.user_message)}`);
     if (turn.final_response !== null) print(plain(turn.final_response));
   }
+  printNext(said.next_cursor);
 }

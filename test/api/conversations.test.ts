@@ -96,6 +96,68 @@ describe('conversations', () => {
     assert.equal(oldest.cost.total_cost, turn.usage.cost_usd, 'as the run says');
   });
 
+  it('say that a prompt was so long that the rates for long ones held, and what that came to', async () => {
+    const llm_config = { default_model: 'anthropic/claude-haiku-5-5' };
+    const reader = await newAgent('reader', { llm_config });
+    const long = { input_tokens: 60_000, cache_read_input_tokens: 40_000, cache_creation_input_tokens: 20_000 };
+    replies = [
+      { ...use({ name: 'calculator', input: { expression: '2+3' } }), usage: { ...long, output_tokens: 1000 } },
+      { ...text('It is 5.'), usage: { input_tokens: 100_000, output_tokens: 1000 } },
+    ];
+    const { run_id, thread_id: thread } = await run(reader, 'Read all of this');
+    replies = [{ ...text('Yes.'), usage: { input_tokens: 100_000, output_tokens: 1000 } }];
+    await run(reader, 'Sure?', { thread_id: thread });
+    const [short, both] = await conversations(`/v1/threads/${thread}`);
+    const { json } = await call('GET', `/v1/runs/${run_id}/events?types=model.responded`);
+    assert.deepEqual(
+      json.events.map(({ payload }: { payload: { long_context?: boolean } }) => payload.long_context),
+      [true, undefined],
+    );
+    // Of the first call at 0.5, 2.5, 0.05 and 0.625 dollars for a million, of the others at 0.1 and 0.5.
+    const { input_cost, output_cost, cache_read_cost, cache_write_cost, total_cost } = both.cost;
+    assert.deepEqual(
+      { input_cost, output_cost, cache_read_cost, cache_write_cost, total_cost },
+      { input_cost: 0.04, output_cost: 0.003, cache_read_cost: 0.002, cache_write_cost: 0.0125, total_cost: 0.0575 },
+    );
+    assert.deepEqual([both.cost.long_context_applied, both.cost.model_id], [true, 'claude-haiku-5-5']);
+    assert.deepEqual([short.cost.long_context_applied, short.cost.input_cost], [false, 0.01]);
+  });
+
+  it('keep what a client gives them as extras, until they are erased', async () => {
+    const { run_id, thread_id: thread } = await run(agent, 'What does it cost?');
+    const [{ id, extras, ...shown }] = await conversations(`/v1/threads/${thread}`);
+    assert.deepEqual(extras, {});
+    const path = `/v1/threads/${thread}/conversations/${id}`;
+    const changed = await call('PATCH', path, { extras: { credits_used: 42, rated: 'up' } });
+    assert.deepEqual(
+      [changed.status, changed.json],
+      [200, { id, extras: { credits_used: 42, rated: 'up' }, ...shown }],
+    );
+    await call('PATCH', path, { extras: { credits_used: 43 } });
+    assert.deepEqual((await call('PATCH', path, {})).json.extras, { credits_used: 43 }, 'as a whole, or not at all');
+    for (const where of [`/v1/threads/${thread}`, `/v1/agents/${agent}`]) {
+      assert.deepEqual((await conversations(where))[0].extras, { credits_used: 43 });
+    }
+    const { thread_id: other } = await run(agent, 'Something else');
+    const answers = [
+      await call('PATCH', `/v1/threads/${other}/conversations/${id}`, { extras: {} }),
+      await call('PATCH', `/v1/threads/${thread}/conversations/${run_id}`, { extras: {} }),
+      await call('PATCH', path, { extras: { x: 'x'.repeat(70_000) } }),
+      await call('PATCH', path, { extras: [] }),
+      await call('PATCH', path, { final_response: 'x' }),
+    ];
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [404, 404, 400, 400, 400],
+    );
+    const { json: reader } = await call('POST', '/v1/api-keys', { name: 'reader', scopes: ['runs:read'] });
+    const refused = await request(`${platform.url}${path}`, 'PATCH', { key: reader.key, body: { extras: {} } });
+    assert.equal(refused.status, 403);
+    assert.equal((await call('DELETE', `/v1/threads/${thread}`)).status, 202);
+    assert.deepEqual((await conversations(`/v1/threads/${thread}`))[0].extras, {});
+    assert.equal((await call('PATCH', path, { extras: { a: 1 } })).status, 409);
+  });
+
   it('have all that was said where a graph ends with a call, and nothing of the turn before', async () => {
     const workflow_graph = {
       entry_point: 'think',

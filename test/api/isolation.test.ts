@@ -204,6 +204,7 @@ async function furnish(api: TestApi, key: string): Promise<{ owned: Owned; secre
     runs,
     compare: runs,
     turns: turn.turn_id,
+    conversations: turn.turn_id,
     checkpoints: turn.checkpoint_id,
     'tool-calls': call,
     threads: thread_id,

@@ -65,7 +65,12 @@ describe('What is kept of conversations, in two tables and five patterns of quer
     });
     const { thread_id: thread } = await ask(agent, LONG);
     await ask(agent, LONG, thread);
-    replies = [use({ name: 'confirm', input: { message: 'Sure?' }, id: 'toolu_front' })];
+    replies = [
+      use(
+        { name: 'calculator', input: { expression: '2+3' }, id: 'toolu_back' },
+        { name: 'confirm', input: { message: 'Sure?' }, id: 'toolu_front' },
+      ),
+    ];
     const { run_id: last } = await ask(agent, 'and now?', thread);
     await call('PATCH', `/v1/threads/${thread}`, { extras: { user_id: 'user_123' } });
     await waitUntil('it has a title', async () => (await get(`/v1/threads/${thread}`)).title !== null);
@@ -105,6 +110,7 @@ describe('What is kept of conversations, in two tables and five patterns of quer
       current_step: 1,
       awaiting_frontend_tools: true,
       pending_frontend_tools: [{ tool_use_id: 'toolu_front', name: 'confirm', input: { message: 'Sure?' } }],
+      pending_backend_results: [{ type: 'tool_result', tool_use_id: 'toolu_back', content: '{"result":5}' }],
     });
     const described = tool_schemas.map((tool: { name: string; input_schema: { type: string } }) => [
       tool.name,
@@ -122,7 +128,10 @@ describe('What is kept of conversations, in two tables and five patterns of quer
     assert.deepEqual(messages.slice(before.length), [
       {
         role: 'assistant',
-        content: [{ type: 'tool_use', id: 'toolu_front', name: 'confirm', input: { message: 'Sure?' } }],
+        content: [
+          { type: 'tool_use', id: 'toolu_back', name: 'calculator', input: { expression: '2+3' } },
+          { type: 'tool_use', id: 'toolu_front', name: 'confirm', input: { message: 'Sure?' } },
+        ],
       },
     ]);
     assert.equal('messages' in (await get(`/v1/threads/${thread}`)).resumption, false, 'only where it is asked for');

@@ -257,6 +257,22 @@ describe('The log of a run', () => {
     assert.ok(Number(duration_ms) >= 0);
   });
 
+  it('api_call_started: what the model may say and think, and how many tools it is offered', async () => {
+    const server_tools = [{ type: 'web_search_20250305', name: 'web_search' }];
+    const thinker = await newAgent({
+      tools: ['calculator'],
+      llm_config: { max_tokens: 5000, thinking_tokens: 2048, server_tools },
+    });
+    const run = await talk(thinker, ['Sure?']);
+    const { action_data } = await only(run, 'api_call_started');
+    const sent = model.requests.at(-1)?.body['tools'];
+    const tools_count = Array.isArray(sent) ? sent.length : 0;
+    const { provider, model: name, ...offered } = action_data;
+    assert.deepEqual([provider, `${String(provider)}/${String(name)}`], ['anthropic', MODEL]);
+    assert.deepEqual(offered, { tool_choice: 'auto', max_tokens: 5000, thinking_tokens: 2048, tools_count });
+    assert.ok(tools_count > 1);
+  });
+
   it('api_retry: a call that is made again, and one that goes to another model', async () => {
     replies = [BROKEN];
     const again = await only(await talk(await newAgent(), ['x']), 'api_retry');

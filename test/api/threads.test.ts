@@ -89,6 +89,7 @@ describe('threads', () => {
       current_step: 0,
       awaiting_frontend_tools: false,
       pending_frontend_tools: [],
+      pending_backend_results: [],
     });
     const refused = await Promise.all(
       [

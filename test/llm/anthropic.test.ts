@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { BetaCompactionIterationUsage } from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import type { Message } from '../../core/content.ts';
 import { anthropicModel } from '../../llm/anthropic.ts';
 import { startFakeAnthropic } from '../support/fake-anthropic.ts';
@@ -248,6 +249,36 @@ describe('anthropicModel', () => {
       cache_read: 33,
       cache_write_5m: 44,
       cache_write_1h: 55,
+    });
+  });
+
+  it('counts what the provider has used to compact the conversation, which it leaves out of its sums', async () => {
+    const compaction: BetaCompactionIterationUsage = {
+      type: 'compaction',
+      input_tokens: 3000,
+      output_tokens: 500,
+      cache_read_input_tokens: 70,
+      cache_creation_input_tokens: 40,
+      cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 30 },
+    };
+    const message = { ...compaction, type: 'message', model: null, input_tokens: 11, output_tokens: 22 };
+    const { stream } = await connect(() => ({
+      content: [{ type: 'text', text: 'ok' }],
+      usage: {
+        input_tokens: 11,
+        output_tokens: 22,
+        iterations: [compaction, message, { ...compaction, input_tokens: 1 }],
+      },
+    }));
+    const { response } = await ask(stream, modelRequest());
+    assert.deepEqual(response.usage, {
+      input: 3012,
+      output: 1022,
+      thinking: 0,
+      cache_read: 140,
+      cache_write_5m: 20,
+      cache_write_1h: 60,
+      compaction: 3221,
     });
   });
 

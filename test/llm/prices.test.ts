@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { NO_TOKENS } from '../../core/model.ts';
-import { costOf } from '../../llm/prices.ts';
+import { costOf, isLongContext } from '../../llm/prices.ts';
 
 const MILLION = 1_000_000;
 
@@ -50,6 +50,12 @@ describe('costOf', () => {
     assert.equal(costOf('anthropic', 'claude-haiku-5-5', { ...usage, cache_read: 40_000 }), '0.0064');
     assert.equal(costOf('anthropic', 'claude-haiku-5-5', usage), '0.0325');
     assert.equal(costOf('openai', 'gpt-6-sol', { ...NO_TOKENS, input: 272_001 }), null);
+  });
+
+  it("takes the provider's own compaction for no part of the prompt that it follows, and charges it", () => {
+    const usage = { ...NO_TOKENS, input: 150_000, compaction: 60_000 };
+    assert.equal(isLongContext('anthropic', 'claude-haiku-5-5', usage), false);
+    assert.equal(costOf('anthropic', 'claude-haiku-5-5', usage), '0.015');
   });
 
   it('of two calls together is the sum of their costs', () => {

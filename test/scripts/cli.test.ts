@@ -83,6 +83,20 @@ describe('drover, the command line', function () {
     });
     assert.equal((await there('threads', 'title', thread, 'A good one')).out, 'A good one\n');
     assert.match((await there('threads', 'list', '--agent', agent.id)).out, new RegExp(`${thread} +A good one +1`));
+    const other = (await api.call('POST', `/v1/agents/${agent.id}/runs`, { body: {} })).json.thread_id;
+    const first = await there('threads', 'list', '--agent', agent.id, '--limit', '1');
+    const [, cursor = ''] = /^There are more: --cursor (\S+)$/m.exec(first.err) ?? [];
+    const second = await there('threads', 'list', '--agent', agent.id, '--limit', '1', '--cursor', cursor);
+    assert.deepEqual(
+      [first.out.includes(other), first.out.includes(thread), second.out.includes(thread), second.err],
+      [true, false, true, ''],
+      'page by page',
+    );
+    const runs = await there('runs', 'list', '--agent', agent.id, '--limit', '1');
+    const [, next = ''] = /--cursor (\S+)$/m.exec(runs.err) ?? [];
+    const rest = await there('runs', 'list', '--agent', agent.id, '--limit', '1', '--cursor', next);
+    assert.deepEqual([runs.out.split('\n').length, rest.out.split('\n').length, rest.err], [3, 3, '']);
+    assert.notEqual(runs.out, rest.out);
     const shown = await there('threads', 'show', thread);
     assert.match(shown.out, /> Say something\nThe offline planner has no tool/);
     assert.equal(JSON.parse((await there('threads', 'show', thread, '--json')).out).conversations.length, 1);

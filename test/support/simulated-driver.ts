@@ -374,7 +374,7 @@ function reflect(simulation: Simulation, ordinal: number): void {
   emit(simulation, ...completeReflection(simulation.state, found));
 }
 
-const VERDICT = { provider: 'p', model: 'm', tool: 'submit_verdict', estimatedTokens: 1 };
+const VERDICT = { provider: 'p', model: 'm', tool: 'submit_verdict', estimatedTokens: 1, maxTokens: 1 };
 
 const INVALID = { kind: 'invalid', error: PROBLEM } as const;
 

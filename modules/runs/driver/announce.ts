@@ -6,7 +6,7 @@ import { limitReached } from '../../../core/graph/graph-step.ts';
 import { mustCompact } from './compact.ts';
 import { modelsFor } from './ask-model.ts';
 import { appendEvent, lengthOf, mark, rewind } from '../../run-log/run-log.ts';
-import { besideTokens, sourceOf, toRequest } from './build-request.ts';
+import { askedOf, besideTokens, offerOf, sourceOf, toRequest } from './build-request.ts';
 import { recordCut } from './record-cut.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { reserve } from '../../budgets/hold-to-budget.ts';
@@ -30,8 +30,10 @@ export function announce(session: DriveSession, call: CallModel, examples = sess
   log.pending.rateLimiter = rates ? null : rateLimiter;
   const length = lengthOf(log);
   const { tokens: estimated_tokens } = recordCut(session, first);
-  const fixed_tokens = besideTokens(sourceOf(session));
-  const asked = { provider, model, length, estimated_tokens, fixed_tokens, ...(examples && { examples }) };
+  const source = sourceOf(session);
+  const tokens = { estimated_tokens, fixed_tokens: besideTokens(source) };
+  const offer = offerOf(source, askedOf(source.limits, first));
+  const asked = { provider, model, length, ...tokens, ...(examples && { examples }), ...offer };
   appendEvent(log, announceModelCall(log.state, call, asked));
 }
 

@@ -10,13 +10,14 @@ import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '
 import { LIMITS } from '../../../core/limits.ts';
 import { formatInstructions } from '../../../core/output-format.ts';
 import type { ModelRequest, ToolSpec } from '../../../core/model.ts';
-import { providerOptions } from '../../../core/provider-settings.ts';
+import { providerOptions, type ProviderOptions } from '../../../core/provider-settings.ts';
 import { describeCategories } from '../../../core/tool-categories.ts';
 import type { RunState } from '../../../core/state.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { estimateMessages, estimateRequest, estimateTokens } from '../../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
+import { takesOwnTools } from '../../../llm/own-tools-taken.ts';
 import { effectiveLimits } from '../../agents/effective-limits.ts';
 import { offeredTools, promptOf } from './open-node.ts';
 import {
@@ -122,11 +123,9 @@ export function windowOf(
 
 /** A request to a model, from a definition, its pinned tools and the stored conversation. */
 export function buildRequest(source: RequestSource, { toolChoice, ...asked }: Asked): ModelRequest {
-  const { definition, limits, containerId } = source;
+  const { definition } = source;
   const settings = { ...definition.model_preferences, ...definition.llm_config };
-  // What is said to one provider means nothing to another, which a fallback may be.
-  const isMeant = limits === undefined || limits.model.startsWith(`${asked.provider}/`);
-  const options = isMeant ? providerOptions(settings, containerId) : undefined;
+  const options = optionsOf(source, asked);
   return {
     model: asked.model,
     toolChoice,
@@ -137,6 +136,30 @@ export function buildRequest(source: RequestSource, { toolChoice, ...asked }: As
     maxTokens: outputTokens(source, asked.window),
     temperature: settings.temperature,
     examples: workflowExamplesOf(definition),
+  };
+}
+
+/** Settings of the provider. What is said to one means nothing to another, which a fallback may be. */
+function optionsOf(
+  { definition, limits, containerId }: RequestSource,
+  asked: AskedWindow,
+): ProviderOptions | undefined {
+  const isMeant = limits === undefined || limits.model.startsWith(`${asked.provider}/`);
+  const settings = { ...definition.model_preferences, ...definition.llm_config };
+  return isMeant ? providerOptions(settings, containerId) : undefined;
+}
+
+/** What a request lets the model say and think, in tokens, and how many tools it offers, as the log keeps it. */
+export function offerOf(
+  source: RequestSource,
+  asked: AskedWindow,
+): { max_tokens: number; thinking_tokens?: number; tools_count: number } {
+  const options = takesOwnTools(asked.provider) ? optionsOf(source, asked) : undefined;
+  const { thinkingTokens, serverTools = [] } = options ?? {};
+  return {
+    max_tokens: outputTokens(source, asked.window),
+    ...(thinkingTokens && { thinking_tokens: thinkingTokens }),
+    tools_count: source.tools.size + serverTools.length,
   };
 }
 

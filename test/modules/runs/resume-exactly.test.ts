@@ -1,4 +1,8 @@
 import assert from 'node:assert/strict';
+import type {
+  BetaCompactionBlock,
+  BetaContextManagementConfig,
+} from '@anthropic-ai/sdk/resources/beta/messages/messages';
 import { STRATEGIES, type Strategy } from '../../../core/compaction.ts';
 import { textOf } from '../../../core/content.ts';
 import { readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
@@ -177,6 +181,37 @@ describe('A thread that is taken up again', function () {
     assert.equal(settings['top_p'], 0.9);
     assert.deepEqual(settings['thinking'], { type: 'enabled', budget_tokens: 1024 });
     assert.deepEqual(settings.tools?.slice(-2), [SEARCH, CODE]);
+  });
+
+  it("sends the provider's own compaction back unchanged, and counts what it has used", async () => {
+    const context_management: BetaContextManagementConfig = { edits: [{ type: 'compact_20260112' }] };
+    const summary: BetaCompactionBlock = { type: 'compaction', content: 'They reckoned.', encrypted_content: 'opaque' };
+    const compaction = { type: 'compaction', input_tokens: 900_000, output_tokens: 1000 };
+    engine.say(({ messages }) =>
+      messages.length > 1
+        ? text('went on')
+        : {
+            content: [{ ...summary }, { type: 'text', text: 'Hello.' }],
+            usage: { input_tokens: 1000, output_tokens: 100, iterations: [compaction] },
+          },
+    );
+    const beta_headers = ['compact-2026-01-12'];
+    const llm_config = { ...LLM, beta_headers, api_kwargs: { context_management } };
+    const agent = await agentOf('fifo', { llm_config });
+    const { run, thread } = await engine.start(agent, messageOf(1));
+    await engine.finish(run);
+    await engine.everyoneDies();
+    await engine.finish((await engine.start(agent, messageOf(2), { threadId: thread })).run);
+    const [, second] = engine.model.requests;
+    assert.ok(second);
+    const { messages, ...settings } = second.body as AnthropicRequest;
+    assert.deepEqual(settings['context_management'], context_management);
+    assert.equal(second.headers['anthropic-beta'], beta_headers.join(','));
+    assert.deepEqual(messages[1]?.content, [summary, { type: 'text', text: 'Hello.' }]);
+    const answer = (await engine.log(run)).find(({ type }) => type === 'model.responded');
+    assert.ok(answer?.type === 'model.responded');
+    assert.equal(answer.payload.usage.compaction, 900_000);
+    assert.equal(answer.payload.costs?.input, '0.901');
   });
 
   it('asks a model that pauses on with the same conversation, and no more often than there are steps', async () => {

@@ -164,7 +164,8 @@ async function stream(response: ServerResponse, reply: AnthropicReply): Promise<
     return;
   }
   const { output_tokens, iterations }: Record<string, unknown> = reply.usage ?? USAGE;
-  const last = reply.usage === null ? {} : { usage: { output_tokens, ...(iterations !== undefined && { iterations }) } };
+  const last =
+    reply.usage === null ? {} : { usage: { output_tokens, ...(iterations !== undefined && { iterations }) } };
   const delta = { stop_reason: stopReasonOf(reply), stop_sequence: null, container: reply.container ?? null };
   send({ type: 'message_delta', delta, ...last });
   send({ type: 'message_stop' });

@@ -5,6 +5,7 @@
 import { DUPLICATE_COSINE } from '../../core/memory/consolidation.ts';
 import { heardIn, judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { lockMemoryOf } from '../../db/memory-consolidation.ts';
 import { findMemory, findSameText, insertMemories, supersedeMemory } from '../../db/memory-entries.ts';
 import {
@@ -33,9 +34,10 @@ export type Extracted =
   | { skipped: number }
   | { later: number };
 
-/** A turn waits so long for a model that is away, twice that the next time, and so on up to an hour; then the rules learn from it. */
+/** A turn waits so long for a model that is away, twice that the next time, and so on up to the longest pause of runs that wait for one; after some three hours the rules learn from it. */
 const FIRST_WAIT_SECONDS = 60;
-const MOST_ATTEMPTS = 8;
+const LONGEST_WAIT_SECONDS = LIMITS.outagePauseMs / 1000;
+const MOST_ATTEMPTS = 36;
 /** So many of the newest entries are shown beside those that are like the turn. */
 const NEWEST = 20;
 
@@ -56,7 +58,7 @@ export async function extractMemories(
   const asked = { tenantId, turn, definition, shown };
   const proposed = await proposeMemories(context, { ...asked, mayWait: turn.attempts < MOST_ATTEMPTS }, stop);
   if (proposed.kind === 'later') {
-    const waitSeconds = Math.min(FIRST_WAIT_SECONDS * 2 ** turn.attempts, 3600);
+    const waitSeconds = Math.min(FIRST_WAIT_SECONDS * 2 ** turn.attempts, LONGEST_WAIT_SECONDS);
     await context.db.withTenant(tenantId, (tx) => delayExtraction(tx, turnId, waitSeconds));
     return { later: 1 };
   }

@@ -17,6 +17,7 @@ import {
   ageExtractions,
   dueChecks,
   dueExtractions,
+  secondsUntilLearnt,
   memoriesOf,
   refusedOf,
   runsLearntFrom,
@@ -327,6 +328,11 @@ describe('What an agent learns from its turns', () => {
     await ask('I prefer quiet rooms.');
     assert.deepEqual(await learn(), [{ later: 1 }]);
     assert.equal((await due()).length, 1);
+    const first = await secondsUntilLearnt(engine, agent);
+    assert.ok(first > 0 && first <= 60, `${first} s`);
+    for (let n = 0; n < 6; n++) assert.deepEqual(await learn(), [{ later: 1 }]);
+    const last = await secondsUntilLearnt(engine, agent);
+    assert.ok(last > 60 && last <= 300, `${last} s: no longer than runs wait that were away as long`);
     await engine.gatesOpen();
     await engine.providersBack();
   });

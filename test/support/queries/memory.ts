@@ -37,6 +37,12 @@ export function dueExtractions(tenant: Tenant, agent: string): Promise<{ turn_id
   return rows(tenant, `select turn_id from memory_extractions where agent_id = $1 and status = 'due'`, agent);
 }
 
+/** In how many seconds an agent learns from its only turn. */
+export async function secondsUntilLearnt(tenant: Tenant, agent: string): Promise<number> {
+  const sql = `select extract(epoch from due_at - now())::float8 as seconds from memory_extractions where agent_id = $1`;
+  return (await rows<{ seconds: number }>(tenant, sql, agent))[0]?.seconds ?? Number.NaN;
+}
+
 /** As if an agent had learnt from its turns a hundred days ago. */
 export async function ageExtractions(tenant: Tenant, agent: string): Promise<void> {
   await rows(

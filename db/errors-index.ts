@@ -1,10 +1,16 @@
 /** The index by which the errors of an agent are found. Where turns were there before it, maintenance names their agents and makes it. */
-import type { ClientBase } from 'pg';
 import type { Database, Tx } from './database.ts';
+import { makeIndexBesideWriters } from './make-index.ts';
 
 /** Made by the migration 0110 where there was no turn yet; `concurrently` leaves those alone who write meanwhile. */
 const makeIndex = (concurrently: string) => `create index ${concurrently} if not exists turns_failed_of_agent
   on turns (failed_agent_id, completed_at desc, id desc) where status = 'failed'`;
+
+const BESIDE_WRITERS = {
+  lock: 'drover:errors-index',
+  name: 'turns_failed_of_agent',
+  statement: makeIndex('concurrently'),
+};
 
 /** Whether it is there and whole; every failed turn says then whose it was. */
 export async function hasErrorsIndex(tx: Tx): Promise<boolean> {
@@ -14,12 +20,17 @@ export async function hasErrorsIndex(tx: Tx): Promise<boolean> {
   return index?.valid ?? false;
 }
 
-/** Failed turns that do not say yet whose they were. */
-export function listUnnamedFailures(db: Database, limit: number): Promise<{ tenant_id: string; id: string }[]> {
+/** Failed turns that do not say yet whose they were, from the newest on, or from where a page before has ended. */
+export function listUnnamedFailures(
+  db: Database,
+  limit: number,
+  before?: string,
+): Promise<{ tenant_id: string; id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
-      `select tenant_id, id from turns where status = 'failed' and failed_agent_id is null order by id desc limit $1`,
-      [limit],
+      `select tenant_id, id from turns where status = 'failed' and failed_agent_id is null
+         and id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') order by id desc limit $2`,
+      [before, limit],
     ),
   );
 }
@@ -34,25 +45,10 @@ export async function nameFailedAgents(tx: Tx, ids: readonly string[]): Promise<
   return named.length;
 }
 
-/** Makes the index; false where another process is making it. */
+/** Makes the index; false where it is there, or another process is making it. */
 export async function makeErrorsIndex(db: Database): Promise<boolean> {
   // One session: nobody writes beside it.
-  if (db.kind !== 'pglite') return db.asOwner(makeBesideOthers);
+  if (db.kind !== 'pglite') return db.asOwner((client) => makeIndexBesideWriters(client, BESIDE_WRITERS));
   await db.asOwner((client) => client.query(makeIndex('')));
-  return true;
-}
-
-/** Outside of any transaction. What a process that was killed has left behind is not valid, and goes first. */
-async function makeBesideOthers(client: ClientBase): Promise<boolean> {
-  const { rows } = await client.query<{ ours: boolean }>(
-    `select pg_try_advisory_lock(hashtextextended('drover:errors-index', 0)) as ours`,
-  );
-  if (!rows[0]?.ours) return false;
-  await client.query(`set lock_timeout = '10s'; set statement_timeout = '2h'`);
-  const left = await client.query(
-    `select from pg_index where indexrelid = to_regclass('turns_failed_of_agent') and not indisvalid`,
-  );
-  if (left.rowCount) await client.query('drop index concurrently if exists turns_failed_of_agent');
-  await client.query(makeIndex('concurrently'));
   return true;
 }

@@ -1,6 +1,7 @@
 /** The index of nearest neighbours that each embedding model in use has. */
 import type { ClientBase } from 'pg';
 import type { Database } from './database.ts';
+import { makeIndexBesideWriters } from './make-index.ts';
 
 export interface VectorModel {
   model: string;
@@ -10,8 +11,6 @@ export interface VectorModel {
 /** The name that an index has is made in the database, as `ensure_memory_index` makes it. */
 const STATE = `select n.name, i.indisvalid as valid from (select 'memory_entries_near_' || substr(md5($1 || $2::int), 1, 12) as name) n
   left join pg_index i on i.indexrelid = to_regclass(n.name)`;
-
-const LOCK = `hashtextextended('drover:memory-index:' || $1 || $2::int, 0)`;
 
 /**
  * Makes the index for a model that has none, without holding up whoever writes; answers whether it was missing. Where another
@@ -25,7 +24,11 @@ export async function ensureMemoryIndex(db: Database, of: VectorModel): Promise<
   if (known?.valid) return false;
   // One session: nobody writes beside it.
   if (db.kind === 'pglite') return makeAlone(db, values);
-  return db.asOwner((client) => makeBesideOthers(client, values));
+  return db.asOwner(async (client) => {
+    const index = await toBeMade(client, values);
+    const lock = `drover:memory-index:${of.model}${of.dimensions}`;
+    return index !== undefined && makeIndexBesideWriters(client, { lock, ...index });
+  });
 }
 
 async function makeAlone(db: Database, values: readonly unknown[]): Promise<boolean> {
@@ -35,21 +38,17 @@ async function makeAlone(db: Database, values: readonly unknown[]): Promise<bool
   return made[0]?.made ?? false;
 }
 
-/** Outside of any transaction. What a process that was killed has left behind is not valid, and goes first. */
-async function makeBesideOthers(client: ClientBase, values: unknown[]): Promise<boolean> {
-  const locked = await client.query<{ ours: boolean }>(`select pg_try_advisory_lock(${LOCK}) as ours`, values);
-  if (!locked.rows[0]?.ours) return false;
-  await client.query(`set lock_timeout = '10s'; set statement_timeout = '2h'`);
-  const [state] = (await client.query<{ name: string; valid: boolean | null }>(STATE, values)).rows;
-  if (!state || state.valid) return false;
-  if (state.valid === false) await client.query(`drop index concurrently if exists ${state.name}`);
-  const { rows } = await client.query<{ statement: string }>(
-    `select format('create index concurrently %I on memory_entries using hnsw ((embedding::%s(%s)) %s)
+/** The name that the index has, and the statement that makes it. */
+async function toBeMade(
+  client: ClientBase,
+  values: unknown[],
+): Promise<{ name: string; statement: string } | undefined> {
+  const { rows } = await client.query<{ name: string; statement: string }>(
+    `select n.name, format('create index concurrently %I on memory_entries using hnsw ((embedding::%s(%s)) %s)
         where embedding_model = %L and status in (''active'', ''disputed'')',
-        $3::text, kind, $2::int, kind || '_cosine_ops', $1::text) as statement
-      from (select case when $2::int > 2000 then 'halfvec' else 'vector' end as kind) k`,
-    [...values, state.name],
+        n.name, kind, $2::int, kind || '_cosine_ops', $1::text) as statement
+      from (${STATE}) n, (select case when $2::int > 2000 then 'halfvec' else 'vector' end as kind) k`,
+    values,
   );
-  await client.query(rows[0]?.statement ?? '');
-  return true;
+  return rows[0];
 }

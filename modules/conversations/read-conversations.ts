@@ -71,11 +71,12 @@ export async function changeConversation(
   { threadId, id, extras }: { threadId: string; id: string; extras: Record<string, unknown> | undefined },
 ): Promise<Conversation> {
   await requireThread(tx, caller, threadId);
-  if (!(await findThreadTurn(tx, threadId, id))) throw notFound('The conversation');
-  if (extras && !(await setTurnExtras(tx, id, extras))) throw erased('The conversation');
   const row = await findThreadTurn(tx, threadId, id);
-  const page = row && (await readPage(tx, [row], { limit: 1, keyOf: () => [id, row.number] }));
-  const [conversation] = page?.conversations ?? [];
+  if (!row) throw notFound('The conversation');
+  if (extras && !(await setTurnExtras(tx, id, extras))) throw erased('The conversation');
+  const changed = { ...row, extras: extras ?? row.extras };
+  const { conversations } = await readPage(tx, [changed], { limit: 1, keyOf: () => [id, row.number] });
+  const [conversation] = conversations;
   if (!conversation) throw notFound('The conversation');
   return conversation;
 }

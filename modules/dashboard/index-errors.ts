@@ -17,13 +17,15 @@ export async function indexErrors(
 ): Promise<number> {
   if (await db.asMaintenance(hasErrorsIndex)) return 0;
   const endsAtMs = performance.now() + WITHIN_MS;
-  let named = 0;
+  let [named, left] = [0, 0];
+  let before: string | undefined;
   while (performance.now() < endsAtMs) {
-    const unnamed = await listUnnamedFailures(db, batchRows);
+    const unnamed = await listUnnamedFailures(db, batchRows, before);
     if (unnamed.length === 0) {
-      await makeErrorsIndex(db);
+      if (left === 0) await makeErrorsIndex(db);
       break;
     }
+    before = unnamed.at(-1)?.id;
     const rows = [...new Set(unnamed.map(({ tenant_id }) => tenant_id))].map((tenant) => ({
       tenant,
       ids: unnamed.filter(({ tenant_id }) => tenant_id === tenant).map(({ id }) => id),
@@ -32,9 +34,9 @@ export async function indexErrors(
       db.withTenant(tenant, (tx) => nameFailedAgents(tx, ids)),
     );
     const batch = done.reduce((sum, each) => sum + each, 0);
-    // What could not be named is told of in the log, and tried again by the next act.
-    if (batch === 0) break;
     named += batch;
+    // What could not be named is told of in the log, and tried again by the next act.
+    left += unnamed.length - batch;
   }
   return named;
 }

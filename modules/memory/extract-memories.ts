@@ -5,7 +5,7 @@
 import { DUPLICATE_COSINE } from '../../core/memory/consolidation.ts';
 import { heardIn, judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
-import { LIMITS } from '../../core/limits.ts';
+import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts';
 import { lockMemoryOf } from '../../db/memory-consolidation.ts';
 import { findMemory, findSameText, insertMemories, supersedeMemory } from '../../db/memory-entries.ts';
 import {
@@ -34,10 +34,6 @@ export type Extracted =
   | { skipped: number }
   | { later: number };
 
-/** A turn waits so long for a model that is away, twice that the next time, and so on up to the longest pause of runs that wait for one; after some three hours the rules learn from it. */
-const FIRST_WAIT_SECONDS = 60;
-const LONGEST_WAIT_SECONDS = LIMITS.outagePauseMs / 1000;
-const MOST_ATTEMPTS = 36;
 /** So many of the newest entries are shown beside those that are like the turn. */
 const NEWEST = 20;
 
@@ -56,10 +52,9 @@ export async function extractMemories(
   const like = await findLike(context, owner, { text: saidIn(turn), at: context.clock(), topK: 12, model });
   const shown = await shownTo(context, { owner, turn, like });
   const asked = { tenantId, turn, definition, shown };
-  const proposed = await proposeMemories(context, { ...asked, mayWait: turn.attempts < MOST_ATTEMPTS }, stop);
+  const proposed = await proposeMemories(context, { ...asked, mayWait: mayAskAgain(turn.attempts) }, stop);
   if (proposed.kind === 'later') {
-    const waitSeconds = Math.min(FIRST_WAIT_SECONDS * 2 ** turn.attempts, LONGEST_WAIT_SECONDS);
-    await context.db.withTenant(tenantId, (tx) => delayExtraction(tx, turnId, waitSeconds));
+    await context.db.withTenant(tenantId, (tx) => delayExtraction(tx, turnId, secondsUntilAsked(turn.attempts)));
     return { later: 1 };
   }
   const vectors = model === undefined ? undefined : await vectorsOf(context, { model, proposed, stop });

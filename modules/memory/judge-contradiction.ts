@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { escapeText } from '../../core/memory/prompt.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
+import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts';
 import { deleteCheck, delayCheck, findCheck, findLikeWords, listComparedTexts } from '../../db/memory-conflicts.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findMemory } from '../../db/memory-entries.ts';
@@ -35,8 +36,6 @@ const SYSTEM =
 
 const COMPARED = 8;
 const TIMEOUT_MS = 60_000;
-const WAIT_SECONDS = 60;
-const MOST_ATTEMPTS = 6;
 
 /** What is compared, and who pays for the question. */
 interface Material {
@@ -62,10 +61,10 @@ export async function judgeContradiction(
   const { check, material } = found;
   const answer =
     material && material.others.length > 0
-      ? await askWhich(context, { ...material, tenantId, mayWait: check.attempts < MOST_ATTEMPTS }, stop)
+      ? await askWhich(context, { ...material, tenantId, mayWait: mayAskAgain(check.attempts) }, stop)
       : [];
   if (answer === 'later') {
-    await db.withTenant(tenantId, (tx) => delayCheck(tx, subjectId, WAIT_SECONDS * 2 ** check.attempts));
+    await db.withTenant(tenantId, (tx) => delayCheck(tx, subjectId, secondsUntilAsked(check.attempts)));
     return { later: 1 };
   }
   return db.withTenant(tenantId, async (tx) => {

@@ -15,7 +15,7 @@ import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import { findCarried, findCompaction } from '../../db/replay.ts';
-import { findRunRow, lastUnerasedRun, lockThread } from '../../db/runs.ts';
+import { lastUnerasedRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { mustCommitRun, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { Carried } from '../../core/carried.ts';
@@ -26,7 +26,7 @@ import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
-import { requireOpenThread } from './creation/open-thread.ts';
+import { lastOfOpenThread } from './creation/open-thread.ts';
 import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -277,15 +277,14 @@ async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise
   if (!thread && request.beginsThread) return NEW_THREAD;
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
   if (thread.erased_at) throw erased('The thread');
-  await requireOpenThread(tx, thread.id);
-  const last = thread.head_run_id === null ? undefined : await findRunRow(tx, thread.head_run_id);
+  const last = await lastOfOpenThread(tx, thread);
   if (last && !isTerminal(last.status)) {
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
   const place = thread.run_count + 1;
   if (!last) return { place, previous: undefined };
-  const carried = await findCarried(tx, last.id);
-  if (!last.erased_at) return { place, previous: { ...last, context: await findCompaction(tx, last.id), carried } };
+  const [carried, context] = await Promise.all([findCarried(tx, last.id), findCompaction(tx, last.id)]);
+  if (!last.erased_at) return { place, previous: { ...last, context, carried } };
   // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
   const kept = await lastUnerasedRun(tx, request.threadId);
   const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };

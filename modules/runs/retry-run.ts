@@ -2,12 +2,12 @@
 import { conflict, erased, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
-import { findRunRow, lockRun, lockThread } from '../../db/runs.ts';
+import { lockRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { forkRun, type ForkedRun } from './creation/fork-run.ts';
-import { requireOpenThread } from './creation/open-thread.ts';
+import { lastOfOpenThread } from './creation/open-thread.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { lastStartPoint } from './creation/start-point.ts';
 
@@ -105,8 +105,7 @@ export async function requireRetryable(tx: Tx, runId: string): Promise<{ origina
   }
   const thread = await lockThread(tx, run.thread_id);
   if (!thread) throw notFound('The thread');
-  await requireOpenThread(tx, thread.id);
-  const last = thread.head_run_id === null ? undefined : await findRunRow(tx, thread.head_run_id);
+  const last = await lastOfOpenThread(tx, thread);
   if (!last || last.id === run.id || last.erased_at) return { original: run, place: thread.run_count + 1 };
   const then = isTerminal(last.status) ? 'replay this one from a checkpoint instead' : 'wait for its end';
   throw conflict(`The thread has gone on with run ${last.id}; ${then}.`, { run_id: last.id });

@@ -54,8 +54,8 @@ export interface StartedWork {
   plan: readonly PlannedRun[];
   started: StartedRun[];
   probe: Probe;
-  /** How long a run is waited for that another one follows on its thread. */
-  settleMs: number;
+  /** How long after the beginning a run is still waited for that another one follows on its thread. */
+  patienceMs: number;
   signal: AbortSignal;
 }
 
@@ -69,7 +69,8 @@ export async function startRuns(client: RetryingClient, work: StartedWork): Prom
       return plan.keyed ? startKeyed(client, work.agent, { plan }) : startKeyless(client, work, plan);
     }
     const last = await starts.get(plan.follows);
-    const thread = last && (await threadOnceEnded(client, last.id, work));
+    const until = { endsAtMs: sinceMs + work.patienceMs, signal: work.signal };
+    const thread = last && (await threadOnceEnded(client, last.id, until));
     if (!last || thread === undefined) return undefined;
     return startKeyed(client, work.agent, { plan, after: { ...last, thread } });
   };
@@ -88,9 +89,8 @@ const ignoreHere = () => undefined;
 async function threadOnceEnded(
   client: RetryingClient,
   id: string,
-  { settleMs, signal }: { settleMs: number; signal: AbortSignal },
+  { endsAtMs, signal }: { endsAtMs: number; signal: AbortSignal },
 ): Promise<string | undefined> {
-  const endsAtMs = performance.now() + settleMs;
   while (performance.now() < endsAtMs) {
     const { status, thread_id } = await client.get<RunView>(`/v1/runs/${id}`);
     if (ENDED.includes(status)) return thread_id;

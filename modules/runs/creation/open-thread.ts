@@ -1,10 +1,15 @@
 import { conflict } from '../../../core/errors.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
+import { findRunRow, type ThreadRow } from '../../../db/runs.ts';
 import { isSessionDeleted } from '../../../db/sessions.ts';
 
-/** The thread, which is locked, takes another run. Throws 409 where it is that of a session that was deleted. */
-export async function requireOpenThread(tx: Tx, threadId: string): Promise<void> {
-  if (await isSessionDeleted(tx, threadId)) {
-    throw conflict('The thread is that of a session that was deleted; start another one.', { session_id: threadId });
-  }
+/** The last run on a thread, which is locked. Throws 409 where the thread takes no other: it is that of a session that was deleted. */
+export async function lastOfOpenThread(tx: Tx, { id, head_run_id: head }: ThreadRow): Promise<RunRow | undefined> {
+  const [isDeleted, last] = await Promise.all([
+    isSessionDeleted(tx, id),
+    head === null ? undefined : findRunRow(tx, head),
+  ]);
+  if (!isDeleted) return last;
+  throw conflict('The thread is that of a session that was deleted; start another one.', { session_id: id });
 }

@@ -173,7 +173,8 @@ async function prepare(step: WorkflowStep, { task, worker }: Start, inputs: Inpu
   const isReplanned = workflow.plans > 1 || task.is_early;
   const untrusted =
     (isReplanned && inputs.isPlanUntrusted) ||
-    task.dependencies.some((id) => inputs.byTask.get(id)?.is_untrusted) ||
+    // For what was not read nobody vouches, either.
+    task.dependencies.some((id) => inputs.byTask.get(id)?.is_untrusted ?? true) ||
     (await isHandedByStrangers(step, task));
   return prepareRun(context, step, {
     tenantId: run.tenant_id,

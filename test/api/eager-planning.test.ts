@@ -4,6 +4,8 @@ import { startTestApi, type TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { isDriven } from '../../db/checkpoints.ts';
+import { planOrAnswer } from '../../modules/workflows/planner/plan-and-check.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
@@ -24,6 +26,7 @@ describe('a plan that is still being written', () => {
   let workers: Workers;
   let model: FakeServer;
   let key: string;
+  let tenantId: string;
   let agent: string;
   /** Answers of the planner in their order. */
   let plans: (Pieces | { pieces: Pieces; breakOff: true })[];
@@ -86,7 +89,7 @@ describe('a plan that is still being written', () => {
     });
     api = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'sk-test', ANTHROPIC_BASE_URL: model.url } });
     workers = await startWorkers(api.context);
-    ({ key } = await api.newTenant());
+    ({ id: tenantId, key } = await api.newTenant());
     ({ id: agent } = await call('POST', '/v1/agents', { name: 'worker' }));
   });
   after(async () => {
@@ -119,7 +122,7 @@ describe('a plan that is still being written', () => {
     ];
     await begin();
     const flow = await end();
-    assert.deepEqual([flow.status, flow.plans], ['completed', 1]);
+    assert.deepEqual([flow.status, flow.plans], ['completed', 1], JSON.stringify(flow));
     assert.deepEqual(states(flow).toSorted(), ['a completed', 'b completed', 'last completed', 'later completed']);
     assert.deepEqual(done, { a: 1, b: 1, last: 1, later: 1 });
     assert.match(flow.result, /a/);
@@ -188,10 +191,31 @@ describe('a plan that is still being written', () => {
     await workers.stop(1);
     workers = await startWorkers(api.context);
     const flow = await end();
-    assert.deepEqual([flow.status, flow.plans], ['completed', 1]);
+    assert.deepEqual([flow.status, flow.plans], ['completed', 1], JSON.stringify(flow));
     assert.deepEqual(states(flow).toSorted(), ['a completed', 'b completed', 'hopeless cancelled']);
     assert.deepEqual(done, { a: 1, b: 1 });
     assert.match(asked[1] ?? '', /Under way already.*Do a\..*Has failed for good.*Do hopeless\./);
+  });
+
+  it('is asked for once where a second process has seen that it lacks, too, and comes when it is whole', async () => {
+    hangs = 'b';
+    plans = [[OPEN, `${json('a')}, ${json('b', 'a')}`, CLOSE]];
+    await begin();
+    await waitUntil('b is under way', async () => {
+      const flow = await read();
+      return flow.plans === 1 && states(flow).includes('b in_progress');
+    });
+    const late = { tenantId, runId: id, stop: new AbortController().signal };
+    await planOrAnswer(api.context, late, 'plan');
+    await planOrAnswer(api.context, late, 'answer');
+    assert.equal(asked.length, 1);
+    assert.equal((await read()).status, 'executing');
+    // Whoever comes for nothing holds nothing.
+    await waitUntil('nobody holds it', () =>
+      api.context.db.withTenant(tenantId, async (tx) => !(await isDriven(tx, id))),
+    );
+    await call('POST', `/v1/runs/${id}/cancel`, {});
+    assert.equal((await end()).status, 'cancelled');
   });
 
   it('ends with its workflow where that is cancelled', async () => {

@@ -51,7 +51,8 @@ export async function holdWorkflow<T>(
   }
 }
 
-async function giveBack(context: Context, { id, tenant_id: tenantId, fence }: RunRow): Promise<void> {
+/** Ends a hold with nothing written: whoever looks next decides anew. */
+export async function giveBack(context: Context, { id, tenant_id: tenantId, fence }: RunRow): Promise<void> {
   const payload = { tenantId, runId: id };
   const outbox = [{ id: newId(), queue: SUBTASKS.name, at_position: true as const, payload }];
   const change = { ...NO_ROWS, tenant_id: tenantId, run_id: id, fence, events: [], release: true, outbox };

@@ -4,7 +4,7 @@ import { canonicalJson } from '../../../core/ids.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { readResultsOf } from '../../../db/tasks.ts';
 import { listWorkers } from '../../../db/workers.ts';
-import { findWorkflow, rememberPlan, rememberVerdict } from '../../../db/workflows.ts';
+import { findWorkflow, rememberPlan, rememberVerdict, type WorkflowRow } from '../../../db/workflows.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
@@ -14,7 +14,7 @@ import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
 import { append } from './append.ts';
 import { askForPlan, askForSynthesis, askForVerdict, type FinishedTask, type Planning } from './ask-planner.ts';
 import { backToPlanning, listenToPlan, settleEarly, worksOf } from './early-plan.ts';
-import { holdWorkflow } from './hold-workflow.ts';
+import { giveBack, holdWorkflow } from './hold-workflow.ts';
 
 /** What a model is to be asked for next. */
 export type Need = 'plan' | 'answer';
@@ -38,17 +38,25 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
         need === 'plan' ? skillsOf(tx, held.run.workspace_id) : undefined,
         readResultsOf(tx, ref.runId),
       ]);
+      if (!workflow || !isNeeded(need, workflow, tasks)) return undefined;
       const done = tasks
         .filter(({ is_early }) => !is_early)
         .map(({ id, name, description }) => ({ name, description, result: textOf(results.get(id) ?? []) }));
-      return workflow && { workflow, done, skills, ...begunOf(tasks) };
+      return { workflow, done, skills, ...begunOf(tasks) };
     });
-    if (!found) return;
+    // Somebody else has asked between the look that said so and this lease.
+    if (!found) return giveBack(context, held.run);
     const planning: Planning = { ...held, context, workflow: found.workflow };
     // A plan for gaps that was never whole is asked for with the gaps that were found then.
     if (need === 'plan') await plan(planning, { ...found, gaps: found.workflow.gaps });
     else await answer(planning, found);
   });
+}
+
+/** Whether a workflow still lacks what a look has found that it lacks. */
+function isNeeded(need: Need, { is_planning }: WorkflowRow, tasks: readonly ScheduledTask[]): boolean {
+  if (need === 'plan') return is_planning || tasks.length === 0;
+  return !is_planning && tasks.length > 0 && tasks.every(({ status }) => status === 'completed');
 }
 
 /** What an earlier plan that was never whole has begun, as a planner is told of it. */

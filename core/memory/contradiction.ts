@@ -34,6 +34,12 @@ const GLUE = new Set([
   'it',
   'actually',
 ]);
+/** With or without them the same is asked for. */
+const ALWAYS = new Set(['please', 'always']);
+/** How something is asked for, and bounds of how much: no subject, and nothing that two texts have in common. */
+const ASKING = new Set(
+  'just only ever most least more less than up exactly about around maximum minimum max min'.split(' '),
+);
 
 /** True only where the words themselves show it; what takes knowledge of the world is a model's to say. */
 export function contradicts(left: string, right: string): boolean {
@@ -41,9 +47,10 @@ export function contradicts(left: string, right: string): boolean {
   if (a.length > MOST_WORDS || b.length > MOST_WORDS) return false;
   const only = (own: readonly string[], other: readonly string[]) => own.filter((word) => !other.includes(word));
   const [onlyA, onlyB] = [only(a, b), only(b, a)];
-  const common = a.filter((word) => b.includes(word) && !GLUE.has(word));
+  const common = a.filter((word) => b.includes(word) && isOfSubject(word));
   if (common.length < LEAST_COMMON) return false;
-  if (denies(left) !== denies(right)) return [...onlyA, ...onlyB].every((word) => isNegation(word) || GLUE.has(word));
+  if (denies(left) !== denies(right))
+    return [...onlyA, ...onlyB].every((word) => isNegation(word) || GLUE.has(word) || ALWAYS.has(word));
   return isOtherValue({ left, right, a, b, onlyA, onlyB });
 }
 
@@ -58,14 +65,14 @@ interface Compared {
 
 /** The same frame with another value: after a verb of one value, or other numbers. */
 function isOtherValue({ left, right, a, b, onlyA, onlyB }: Compared): boolean {
-  const [valueA, valueB] = [onlyA, onlyB].map((words) => words.filter((word) => !GLUE.has(word)));
+  const [valueA, valueB] = [onlyA, onlyB].map((words) => words.filter((word) => !GLUE.has(word) && !ALWAYS.has(word)));
   if (!valueA?.length || !valueB?.length) return false;
   if (valueA.length > VALUE_WORDS || valueB.length > VALUE_WORDS) return false;
   // Another subject is another thing.
   if (valueA.includes(firstOf(a)) || valueB.includes(firstOf(b))) return false;
   if (namesBefore(left, valueA) && namesBefore(right, valueB)) return false;
-  const isOfNumbers = [valueA, valueB].every((words) => words.some((word) => numbersOf(word).length > 0));
-  if (isOfNumbers) return true;
+  const isOfNumbers = [valueA, valueB].every((words) => words.some(isNumber));
+  if (isOfNumbers) return isOneValue(a, valueA) && isOneValue(b, valueB) && !areBounds(valueA, valueB);
   if (PLURAL.test(left) || PLURAL.test(right)) return false;
   return SINGULAR.test(left) && SINGULAR.test(right);
 }
@@ -76,8 +83,33 @@ function namesBefore(text: string, value: readonly string[]): boolean {
   return verb !== null && tokensOf(text.slice(0, verb.index)).some((word) => value.includes(word));
 }
 
+/** Whether what else is in a value stands beside a number of it: another word elsewhere says of what else the number is. */
+function isOneValue(words: readonly string[], value: readonly string[]): boolean {
+  const said = words.filter((word) => !GLUE.has(word) && !ALWAYS.has(word));
+  const places = value.map((word) => said.indexOf(word));
+  const isBesideOther = (place: number, by: number): boolean => {
+    const word = said[place + by];
+    return word !== undefined && value.includes(word) && (isNumber(word) || isBesideOther(place + by, by));
+  };
+  return places.every((place) => isNumber(said[place] ?? '') || isBesideOther(place, 1) || isBesideOther(place, -1));
+}
+
+/** At least so much, and at most so much: both can be so. */
+function areBounds(valueA: readonly string[], valueB: readonly string[]): boolean {
+  const [boundA, boundB] = [valueA, valueB].map((words) => words.find((word) => ASKING.has(word)));
+  return boundA !== undefined && boundB !== undefined && boundA !== boundB;
+}
+
+function isNumber(word: string): boolean {
+  return numbersOf(word).length > 0;
+}
+
+function isOfSubject(word: string): boolean {
+  return !GLUE.has(word) && !ALWAYS.has(word) && !ASKING.has(word);
+}
+
 function firstOf(words: readonly string[]): string {
-  return words.find((word) => !GLUE.has(word)) ?? '';
+  return words.find(isOfSubject) ?? '';
 }
 
 function tokensOf(text: string): string[] {

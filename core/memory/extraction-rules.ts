@@ -2,6 +2,7 @@
  * What a turn teaches, by rules alone: what a user says of themselves, how they want to be answered, and what they ask to be
  * remembered (docs/memory.md). It takes the user's own sentences, as they are, and nothing that an agent or a tool has said.
  */
+import { contradicts } from './contradiction.ts';
 import type { Proposal, ShownMemory } from './extraction.ts';
 import { wordsOf } from './words.ts';
 
@@ -50,11 +51,12 @@ function learn(sentence: string): Proposal['add'][number] | undefined {
   return isAsked ? { content, memory_type: 'SEMANTIC', importance: 0.7 } : undefined;
 }
 
-/** Of what somebody has one of: where they live and work, what they are called, what each `my …` is. */
+/** Of what somebody has one of: where they live and work, what they are called, the language that they are answered in, what each `my …` is. */
 const FRAMES: readonly [RegExp, (match: RegExpMatchArray) => string][] = [
   [/\b(?:I|we)\s+(?:\p{L}+\s+)?(?:live|lived|moved)\b/iu, () => 'home'],
   [/\bI\s+(?:\p{L}+\s+)?(?:work|worked)\s+(?:at|for|as)\b/iu, () => 'work'],
   [/\b(?:my name is|call me|I(?:['’]m| am) called)\b/i, () => 'name'],
+  [/\b(?:answer|reply|respond|speak|write)(?:\s+to\s+me)?\s+in\s+\p{Lu}\p{L}+\s*[.!]*$/u, () => 'language'],
   [/\b(?:my|our)\s+([\p{L}\s'’-]{2,40}?)\s+(?:is|are|was)\b/iu, ([, what = '']) => `my ${what.toLowerCase()}`],
 ];
 
@@ -66,7 +68,7 @@ function frameOf(content: string): string | undefined {
   return undefined;
 }
 
-/** The user's entry whose place a sentence takes: it fills the same frame, or it corrects one that it shares most words with. */
+/** The user's entry whose place a sentence takes: it fills the same frame, asks otherwise for the same, or corrects one that it shares most words with. */
 function replacedBy(
   content: string,
   { known, isCorrection }: { known: readonly ShownMemory[]; isCorrection: boolean },
@@ -74,7 +76,10 @@ function replacedBy(
   const own = known.filter(({ origin }) => origin === 'user');
   const frame = frameOf(content);
   const framed = frame === undefined ? undefined : own.find((entry) => frameOf(entry.content) === frame);
-  if (framed || !isCorrection) return framed;
+  if (framed) return framed;
+  const isAsked = INSTRUCTION.test(content);
+  const asked = own.find((entry) => isAsked && INSTRUCTION.test(entry.content) && contradicts(entry.content, content));
+  if (asked || !isCorrection) return asked;
   return own.find((entry) => sharedShare(content, entry.content) >= 0.5);
 }
 

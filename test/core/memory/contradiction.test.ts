@@ -12,6 +12,9 @@ describe('A contradiction by rules', () => {
     ['Ada lives in Oslo.', 'Ada lives in Bergen.'],
     ['The meeting starts at 10:00.', 'The meeting starts at 11:30.'],
     ['The deadline is March 15.', 'The deadline is April 2.'],
+    ['Answer in at most 3 sentences.', 'Please answer in at most 5 sentences.'],
+    ['Always include tests.', 'Never include tests.'],
+    ['Show at most 3 images.', 'Show at most 5 images.'],
   ];
   const others: [string, string][] = [
     ['Ada lives in Oslo.', 'Bob lives in Oslo.'],
@@ -22,6 +25,12 @@ describe('A contradiction by rules', () => {
     ['The budget of May is 30 thousand.', 'The budget of June is 45 thousand.'],
     ['The fact of lesson-1 is known.', 'The fact of lesson-2 is known.'],
     ['The code of the gate is 1234.', 'The code of the gate is 1234 now.'],
+    ['Answer in at most 3 sentences.', 'Review at most 20 files.'],
+    ['Please answer in at most 3 sentences.', 'Please review at most 20 files.'],
+    ['Always give at most 3 examples.', 'Always write at most 20 words.'],
+    ['When I ask about code, use 3 examples.', 'When I ask about history, use 5 examples.'],
+    ['Use 3 examples in reviews.', 'Use 5 examples in essays.'],
+    ['Show at least 3 images.', 'Show at most 5 images.'],
   ];
 
   it('is another value of one thing, or its denial', () => {

@@ -136,6 +136,29 @@ describe('What a turn teaches', () => {
     );
   });
 
+  it('found by rules takes the place of an instruction that asks otherwise for the same, and of no other', () => {
+    const known = [
+      shown('Always answer in at most 3 sentences.'),
+      shown('Always answer in French.', { id: 'b' }),
+      shown('Always include tests.', { id: 'c' }),
+    ];
+    const message =
+      'Please always answer in at most 5 sentences. Always answer in German. Never include tests. Always review at most 20 files. Always answer in rhymes.';
+    const { add: added, supersede } = extractByRules(message, known);
+    assert.deepEqual(
+      supersede.map(({ id, content }) => [id, content]),
+      [
+        ['a', 'Please always answer in at most 5 sentences.'],
+        ['b', 'Always answer in German.'],
+        ['c', 'Never include tests.'],
+      ],
+    );
+    assert.deepEqual(
+      added.map(({ content }) => content),
+      ['Always review at most 20 files.', 'Always answer in rhymes.'],
+    );
+  });
+
   it('found by rules stands in the message, however odd that is', () => {
     fc.assert(
       fc.property(

@@ -43,7 +43,8 @@ export async function lockMemoryOf(tx: Tx, agentId: string): Promise<void> {
 /** The live entries of the short term, locked, oldest first. */
 export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Promise<ShortTermEntry[]> {
   return tx.query<ShortTermEntry>(
-    `select id, content, memory_type, importance, relevance_score, access_count, last_accessed, created_at, tokens, is_profile
+    `select id, content, memory_type, importance, relevance_score, access_count, last_accessed, created_at, tokens, is_profile,
+        status = 'disputed' as is_disputed
        from memory_entries where agent_id = $1 and memory_type = 'SHORT_TERM' and ${LIVE}
       order by id limit $2 for update`,
     [agentId, limit],

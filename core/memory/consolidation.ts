@@ -29,6 +29,8 @@ export interface ShortTermEntry {
   created_at: Date;
   tokens: number;
   is_profile: boolean;
+  /** Another entry contradicts it, and people are asked which of the two is so. */
+  is_disputed: boolean;
 }
 
 /** Entries that are nearly the same text, or the same. */
@@ -103,7 +105,7 @@ function beyond(oldest: readonly ShortTermEntry[], maxTokens: number): ShortTerm
   });
 }
 
-/** What becomes of candidates. Of two that are one, the first stays; what is always loaded is never taken away. */
+/** What becomes of candidates. Of two that are one, the first stays; what is always loaded is never taken away, and what is disputed stays as it is. */
 export function planConsolidation(
   candidates: readonly ShortTermEntry[],
   similar: readonly SimilarEntry[],
@@ -114,16 +116,19 @@ export function planConsolidation(
   const stays = new Set<string>();
   for (const entry of candidates) {
     const importance = importanceOf(entry, { at, halfLifeHours: settings.halfLifeHours });
-    if (importance < settings.importanceThreshold && !entry.is_profile) {
+    if (importance < settings.importanceThreshold && !entry.is_profile && !entry.is_disputed) {
       plan.evicted.push(entry.id);
       continue;
     }
     const same = similar.find(
       ({ id, other, content }) =>
-        id === entry.id && (!ids.has(other) || stays.has(other)) && isSameFact(entry.content, content),
+        id === entry.id &&
+        !entry.is_disputed &&
+        (!ids.has(other) || stays.has(other)) &&
+        isSameFact(entry.content, content),
     );
     if (same) plan.merged.push({ id: entry.id, into: same.other });
-    else if (entry.tokens > settings.maxEntryTokens) {
+    else if (entry.tokens > settings.maxEntryTokens && !entry.is_disputed) {
       plan.summarized.push({ id: entry.id, importance, content: shorten(entry.content, settings.maxEntryTokens) });
     } else plan.kept.push({ id: entry.id, importance });
     if (!same) stays.add(entry.id);

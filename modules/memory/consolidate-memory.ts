@@ -30,6 +30,7 @@ import { newId } from '../../lib/new-id.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { hashOf, toMemoryRow } from './add-memory.ts';
+import { endDisputes } from './conflicts.ts';
 
 export type { ConsolidationRow };
 
@@ -160,6 +161,9 @@ export async function revertConsolidation(
   if (!row) throw notFound('This consolidation');
   if (row.reverted_at) return { row, restored: 0 };
   if (row.diff.lost > 0) throw conflict('Entries were evicted without an archive, and nothing brings them back.');
+  // What it has made goes; what was held against that since is disputed no more.
+  const made = [...row.diff.summarized.map((each) => each.id), ...row.diff.procedural];
+  for (const memoryId of made) await endDisputes(tx, { ...caller, memoryId });
   const restored = await undoDiff(tx, agentId, row.diff);
   await markReverted(tx, { id, keyId: caller.keyId });
   await recordAudit(tx, caller, {

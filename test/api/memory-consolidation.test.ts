@@ -15,9 +15,9 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
   });
   after(() => api.close());
 
-  const make = async (consolidation: Record<string, unknown> = {}) => {
+  const make = async (consolidation: Record<string, unknown> = {}, others: Record<string, unknown> = {}) => {
     const settings = { min_age_hours: 0, importance_threshold: 0.5, max_entry_tokens: 50, ...consolidation };
-    const body = { name: `agent ${randomUUID()}`, memory_config: { consolidation: settings } };
+    const body = { name: `agent ${randomUUID()}`, memory_config: { ...others, consolidation: settings } };
     const { json, status, text } = await api.call('POST', '/v1/agents', { body });
     assert.equal(status, 201, text);
     agent = json.id;
@@ -117,6 +117,37 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
     assert.equal((await api.call('POST', path(`/consolidations/${id}/revert`), {})).status, 409);
     assert.equal((await api.call('POST', path('/consolidate'), { body: { strategy: 'fifo' } })).status, 400);
     assert.equal((await api.call('POST', path(`/consolidations/${randomUUID()}/revert`), {})).status, 404);
+  });
+
+  /** What is written is held against what is there. */
+  const COMPARED = { long_term: { enabled: true } };
+  const disputes = async () =>
+    (await api.call('GET', '/v1/approvals?status=pending')).json.approvals.filter(
+      ({ arguments: of }: { arguments: { agent_id?: string } }) => of.agent_id === agent,
+    );
+  const statusOf = async (id: string) => (await api.call('GET', path(`/${id}`))).json.status;
+
+  it('takes away neither of two that contradict each other while somebody is asked', async () => {
+    await make({}, COMPARED);
+    const vain = { relevance_score: 0 };
+    const [oslo, bergen] = [await add('Ada lives in Oslo.', vain), await add('Ada lives in Bergen.', vain)];
+    const { consolidated, evicted } = await consolidate({ strategy: 'importance' });
+    assert.deepEqual([consolidated, evicted], [2, 0]);
+    assert.deepEqual([await statusOf(oslo), await statusOf(bergen)], ['disputed', 'disputed']);
+    const [asked] = await disputes();
+    const decided = await api.call('POST', `/v1/approvals/${asked.id}`, { body: { decision: 'approve' } });
+    assert.equal(decided.status, 200, decided.text);
+    assert.deepEqual([await statusOf(oslo), await statusOf(bergen)], ['superseded', 'active']);
+  });
+
+  it('that is undone leaves nothing disputed by what it had made', async () => {
+    await make({}, COMPARED);
+    await add('Ada lives in Oslo. '.repeat(20));
+    const { consolidation_id: id } = await consolidate();
+    const bergen = await add('Ada lives in Bergen.', { memory_type: 'SEMANTIC' });
+    assert.deepEqual([await statusOf(bergen), (await disputes()).length], ['disputed', 1]);
+    assert.equal((await api.call('POST', path(`/consolidations/${id}/revert`), {})).json.restored, 1);
+    assert.deepEqual([await statusOf(bergen), (await disputes()).length], ['active', 0]);
   });
 
   it('gives two that are asked for at once no entry twice', async () => {

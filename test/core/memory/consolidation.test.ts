@@ -36,6 +36,7 @@ function entry(id: string, over: Partial<ShortTermEntry> = {}): ShortTermEntry {
     created_at: ago(48),
     tokens: 10,
     is_profile: false,
+    is_disputed: false,
     ...over,
   };
 }
@@ -119,6 +120,20 @@ describe('the plan of a consolidation', () => {
 
   it('never evicts what is always loaded', () => {
     assert.deepEqual(plan([entry('a', { relevance_score: 0, is_profile: true })]).evicted, []);
+  });
+
+  it('leaves what is disputed as it is, until somebody has decided', () => {
+    const disputed = { is_disputed: true };
+    const [a, b, c] = [
+      entry('a', { ...disputed, relevance_score: 0 }),
+      entry('b', { ...vital, ...disputed, tokens: 51 }),
+      entry('c', { ...vital, ...disputed }),
+    ];
+    const { kept, ...others } = plan([a, b, c], [{ id: 'c', other: 'long ago', content: c.content }]);
+    assert.deepEqual(
+      [kept.map(({ id }) => id), others],
+      [['a', 'b', 'c'], { summarized: [], merged: [], evicted: [] }],
+    );
   });
 
   it('does one thing with each candidate, whatever they are', () => {

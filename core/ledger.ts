@@ -1,12 +1,19 @@
 /** How the outcome of an attempt changes its row in the ledger (docs/design/engine.md, "Ledger"). */
 import { LIMITS } from './limits.ts';
+import type { MessageOrigin } from './origin.ts';
 import type { RemoteWork, ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
 import type { OutputPart } from './tool-output.ts';
 
 export type Settlement =
   | { status: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
-  /** `remote` goes on, and is to be cancelled. */
-  | { status: 'failed'; code: string; message: string; remote?: RemoteWork | undefined }
+  /** `remote` goes on, and is to be cancelled. `origin`: the tool has said nothing; Drover says so in its place. */
+  | {
+      status: 'failed';
+      code: string;
+      message: string;
+      remote?: RemoteWork | undefined;
+      origin?: Extract<MessageOrigin, 'drover'> | undefined;
+    }
   | { status: 'unknown'; code: string; message: string }
   /** `remote` goes on, and the next attempt looks at it; with a `question`, once that is answered. */
   | {
@@ -60,7 +67,7 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
     return { status: 'unknown', code, message };
   const isUnsent = outcome.kind === 'unreached' && outcome.unsent === true;
   const mostRetries = Math.max(rules.retry.max_retries, isUnsent ? LIMITS.unsentRetries : 0);
-  if (rules.attempt > mostRetries) return { status: 'failed', code, message };
+  if (rules.attempt > mostRetries) return { status: 'failed', code, message, origin: 'drover' };
   const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;
   return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message };
@@ -81,18 +88,19 @@ export const INTERRUPTED: ToolOutcome = {
 };
 
 /** How a call ends whose work goes on elsewhere, and that nobody waits for any more. */
-export function abandoning(
+export function abandoned(
   remote: RemoteWork,
   message = 'The run ended during the call.',
-): Extract<ToolOutcome, { kind: 'error' }> {
-  return { kind: 'error', code: 'abandoned', message, remote };
+): Extract<Settlement, { status: 'failed' }> {
+  return { status: 'failed', code: 'abandoned', message, remote, origin: 'drover' };
 }
 
 /** Settles an attempt of a run that has ended: there is no next one. */
 export function settleForGood(outcome: ToolOutcome, effect: ToolEffect): Exclude<Settlement, { status: 'retry' }> {
   const settlement = settleAttempt(outcome, { effect, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } });
   if (settlement.status !== 'retry') return settlement;
-  return { status: 'failed', code: settlement.code, message: settlement.message, ...remoteOf(settlement) };
+  const { code, message } = settlement;
+  return { status: 'failed', code, message, origin: 'drover', ...remoteOf(settlement) };
 }
 
 function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: RemoteWork } {

@@ -1,7 +1,10 @@
 /** Where content comes from, and whether somebody vouches for it. */
 
-const MESSAGE_ORIGINS = ['user', 'model', 'tool', 'drover'] as const;
-/** `drover`: what Drover itself says to a model in a conversation; nobody else has said it, and it begins no turn. */
+export const MESSAGE_ORIGINS = ['user', 'model', 'tool', 'drover'] as const;
+/**
+ * `drover`: what Drover itself says to a model in a conversation; nobody else has said it, and it begins no turn. Of what a
+ * call is answered with: what it says in the place of whoever was asked.
+ */
 export type MessageOrigin = (typeof MESSAGE_ORIGINS)[number];
 
 /** What is `untrusted` may have been written by somebody who is neither the client, nor the agent's owner, nor its model. */

@@ -1,5 +1,5 @@
 /** What a tool is, what a call of it is, and how it may end. Shared by the registry, the transports and the engine. */
-import type { Trust } from './origin.ts';
+import type { MessageOrigin, Trust } from './origin.ts';
 import type { OutputPart } from './tool-output.ts';
 
 export const RISK_LEVELS = ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'] as const;
@@ -88,6 +88,12 @@ export function trustOf({ name, transport, annotations, output_trust }: TrustedT
   if (output_trust) return output_trust;
   if (transport.type === 'builtin') return READING_STRANGERS.includes(name) ? 'untrusted' : 'trusted';
   return transport.type === 'a2a' || annotations.openWorldHint ? 'untrusted' : 'trusted';
+}
+
+/** Who says what a tool's call is answered with: a person, another agent's model, or the tool, the client's own included. */
+export function originOfAnswer({ name, transport }: Pick<ToolDefinition, 'name' | 'transport'>): MessageOrigin {
+  if (transport.type !== 'builtin') return 'tool';
+  return name === ASK_USER_TOOL ? 'user' : name === DELEGATE_TOOL ? 'model' : 'tool';
 }
 
 type TrustedTool = Pick<ToolDefinition, 'name' | 'transport' | 'annotations' | 'output_trust'>;

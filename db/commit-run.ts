@@ -53,6 +53,8 @@ export interface CallChange {
 export type CallColumns = Columns &
   Partial<OutputColumns> & {
     status?: CallStatus;
+    /** Who says the output; as the call was asked for where it is absent. */
+    origin?: MessageOrigin;
     is_error?: boolean | null;
     error?: { code: string; message: string } | null;
     remote?: RemoteWork | null;

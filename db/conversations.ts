@@ -27,11 +27,11 @@ export interface ConversationRow {
 }
 
 const COLUMNS = `u.id, u.run_id, r.thread_id, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
-  u.steps, u.extras, u.created_at, u.completed_at, r.base_length, r.erased_at,
+  u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length, r.erased_at,
   (select count(*) from runs b join turns v on v.run_id = b.id
      where b.thread_id = r.thread_id and b.thread_place < r.thread_place)
   + (select count(*) from turns v where v.run_id = r.id and v.number <= u.number) as sequence_number`;
-const TABLES = `runs r join turns u on u.run_id = r.id
+const TABLES = `runs r join turns u on u.run_id = r.id left join turn_extras x on x.turn_id = u.id
   left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
 
 /** A page of a thread's turns, newest first; those before a place. */
@@ -74,9 +74,10 @@ export async function findThreadTurn(tx: Tx, threadId: string, id: string): Prom
 /** What a client keeps with a turn, as a whole; false where its run is erased. The run's row is held, as erasure holds it. */
 export async function setTurnExtras(tx: Tx, turnId: string, extras: Record<string, unknown>): Promise<boolean> {
   const rows = await tx.query(
-    `with run as (select r.id from runs r join turns t on t.run_id = r.id
+    `with run as (select r.id, r.tenant_id from runs r join turns t on t.run_id = r.id
        where t.id = $1 and r.erased_at is null for no key update of r)
-     update turns u set extras = $2::jsonb from run where u.id = $1 and u.run_id = run.id returning u.id`,
+     insert into turn_extras (turn_id, tenant_id, run_id, extras) select $1, run.tenant_id, run.id, $2::jsonb from run
+     on conflict (turn_id) do update set extras = excluded.extras returning turn_id`,
     [turnId, JSON.stringify(extras)],
   );
   return rows.length > 0;

@@ -24,8 +24,10 @@ export const ERASERS: Readonly<Record<string, string>> = {
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
   runs: `update runs set queued = case when queued is not null then jsonb_set(queued, '{input}', '{"message": ""}') end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where id = $1`,
-  turns: `update turns set input = jsonb_build_object('message', ''), extras = '{}',
+  turns: `update turns set input = jsonb_build_object('message', ''),
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
+  // What clients keep with its turns.
+  turn_extras: 'delete from turn_extras where run_id = $1',
   // A step may name a tool that a model has made up.
   plans: `update plans set purpose = '', reason = null, steps = coalesce((select jsonb_agg(step || '{"tool": ""}' order by place)
     from jsonb_array_elements(steps) with ordinality as list (step, place)), '[]') where run_id = $1`,

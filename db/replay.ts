@@ -4,7 +4,7 @@ import type { AssistantBlock } from '../core/content.ts';
 import type { NewEvent, TurnInput } from '../core/events.ts';
 import type { GivenMemory } from '../core/memory/prompt.ts';
 import type { StopReason, TokenUsage } from '../core/model.ts';
-import type { Trust } from '../core/origin.ts';
+import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { ToolEffect } from '../core/tool.ts';
 import { outputColumns, type OutputPart } from '../core/tool-output.ts';
@@ -24,6 +24,7 @@ export interface RecordedCallRow {
   is_error: boolean | null;
   error: { code: string; message: string } | null;
   output_bytes: number | null;
+  origin: MessageOrigin | null;
   trust: Trust | null;
   /** What the model sees of its output; null if it is the output, which is small then. */
   content: OutputPart[] | null;
@@ -61,7 +62,7 @@ export async function listRecordedCalls(
        select (e.payload->>'tool_call_id')::uuid as call, max(e.seq) as seq,
          max(e.seq) filter (where e.type not in ('tool.requested', 'tool.started')) as settled_seq
        from chain c join run_events e on e.run_id = c.id and e.type like 'tool.%' group by 1)
-     select k.id, k.tool_id, k.name, k.arguments, k.effect, k.status, k.is_error, k.error, k.output_bytes, k.trust,
+     select k.id, k.tool_id, k.name, k.arguments, k.effect, k.status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
        k.model_output as content, ${IS_WHOLE} as is_whole, case when k.model_output is null and not ${IS_WHOLE} then k.output end as output,
        coalesce(t.seq, 0) as seq
      from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id

@@ -1211,6 +1211,7 @@ table tool_calls row level security forced
   trust trust
   tainted_by integer[]
   remote jsonb
+  origin message_origin
   constraint tool_calls_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX tool_calls_by_run ON public.tool_calls USING btree (run_id, step, place)
   CREATE INDEX tool_calls_queued ON public.tool_calls USING btree (run_id) WHERE (((mode)::text = 'queued'::text) AND ((status)::text = ANY (ARRAY['pending'::text, 'running'::text])))
@@ -1256,6 +1257,16 @@ table tools row level security forced
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
+table turn_extras row level security forced
+  turn_id uuid not null
+  tenant_id uuid not null
+  run_id uuid not null
+  extras jsonb not null
+  constraint turn_extras_pkey PRIMARY KEY (turn_id)
+  CREATE INDEX turn_extras_run ON public.turn_extras USING btree (run_id)
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table turns row level security forced
   id uuid not null
   tenant_id uuid not null
@@ -1276,7 +1287,6 @@ table turns row level security forced
   structured text
   started_seq bigint
   failed_agent_id uuid
-  extras jsonb not null default '{}'::jsonb
   constraint turns_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)

@@ -2,6 +2,7 @@
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
+import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { Reading } from '../core/output-format.ts';
 import type { RemoteWork } from '../core/tool.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
@@ -118,6 +119,9 @@ export interface ToolCallRow {
   error: { code: string; message: string } | null;
   output_bytes: number | null;
   latency_ms: number | null;
+  /** Who says what it is answered with, and whether somebody vouches for that; null in calls of older builds. */
+  origin: MessageOrigin | null;
+  trust: Trust | null;
   /** Events that had brought untrusted content when it was asked for. */
   tainted_by: number[] | null;
   created_at: Date;
@@ -127,7 +131,7 @@ export interface ToolCallRow {
 
 /** Not the output, which may be large: it is read by itself, by who asks for it. */
 const CALL_COLUMNS = `id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
-  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, tainted_by, created_at, started_at, finished_at`;
+  idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, origin, trust, tainted_by, created_at, started_at, finished_at`;
 const CALL = `select ${CALL_COLUMNS} from tool_calls`;
 
 export async function listToolCalls(tx: Tx, runId: string, turnId: string): Promise<ToolCallRow[]> {

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../../core/events.ts';
+import { MESSAGE_ORIGINS } from '../../core/origin.ts';
 import { dataOf } from '../../core/output-format.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { callBatch, presentCallBatch } from './call-batch-schema.ts';
@@ -64,6 +65,16 @@ const toolCall = z
     status: z.string(),
     attempt: z.int(),
     recorded_from: z.uuid().nullable(),
+    origin: z
+      .enum(MESSAGE_ORIGINS)
+      .nullable()
+      .describe(
+        'Who says what it is answered with: its tool, a person (`user`), the agent that it was delegated to (`model`), or Drover in their place.',
+      ),
+    trust: z
+      .enum(['trusted', 'untrusted'])
+      .nullable()
+      .describe('Whether somebody vouches for what it is answered with.'),
     tainted_by: z.array(z.int()).describe('Events that had brought untrusted content when it was asked for.'),
     error: problem.nullable(),
     latency_ms: z.int().nullable(),
@@ -269,6 +280,8 @@ function presentCall(row: ToolCallRow): z.input<typeof toolCall> {
     status: row.status,
     attempt: row.attempt,
     recorded_from: row.recorded_from,
+    origin: row.origin,
+    trust: row.trust,
     tainted_by: row.tainted_by ?? [],
     error: row.error,
     latency_ms: row.latency_ms,

@@ -26,7 +26,7 @@ export const turns: Projection<'turns'> = {
     'completed_at',
   ],
   // Rows of older builds do not say where they begin, and need not; whose turn has failed the database fills in.
-  unlogged: ['started_seq', 'failed_agent_id', 'extras'],
+  unlogged: ['started_seq', 'failed_agent_id'],
   apply(place, event) {
     const change = event.turn_id === undefined ? undefined : changeOf(place, event, event.turn_id);
     return change && { key: event.turn_id ?? '', ...change };

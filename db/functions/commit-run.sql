@@ -143,6 +143,7 @@ begin
           model_output = case when x->'set' ? 'output' then nullif(x->'set'->'model_output', 'null') else model_output end,
           output_bytes = coalesce((x->'set'->>'output_bytes')::int, output_bytes),
           trust = coalesce(x->'set'->>'trust', trust),
+          origin = coalesce(x->'set'->>'origin', origin),
           remote = case when x->'set' ? 'remote' then nullif(x->'set'->'remote', 'null') else remote end,
           latency_ms = coalesce((x->'set'->>'latency_ms')::int, latency_ms),
           started_at = coalesce((x->'set'->>'started_at')::timestamptz, started_at),
@@ -157,12 +158,12 @@ begin
   if c ? 'new_calls' then
     insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
         arguments, effect, idempotency_key, recorded_from, status, attempt, output, model_output, is_error, error, output_bytes,
-        latency_ms, traceparent, trust, tainted_by, created_at, started_at, finished_at, lease_expires_at, claim_id)
+        latency_ms, traceparent, trust, origin, tainted_by, created_at, started_at, finished_at, lease_expires_at, claim_id)
       select (k->>'id')::uuid, tenant, run, (k->>'turn_id')::uuid, (k->>'step')::int, (k->>'place')::int, k->>'tool_use_id',
         (k->>'tool_id')::uuid, k->>'tool_version', k->>'name', k->>'mode', k->'arguments', k->>'effect',
         k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output', nullif(k->'model_output', 'null'),
         (k->>'is_error')::boolean, nullif(k->'error', 'null'), (k->>'output_bytes')::int,
-        (k->>'latency_ms')::int, k->>'traceparent', k->>'trust',
+        (k->>'latency_ms')::int, k->>'traceparent', k->>'trust', k->>'origin',
         case when k ? 'tainted_by' then array(select jsonb_array_elements_text(k->'tainted_by')::int) end, now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz,
         clock_timestamp() + (k->>'lease_ms')::int * interval '1 ms', (k->>'claim_id')::uuid
       from jsonb_array_elements(c->'new_calls') k;

@@ -108,7 +108,7 @@ export function refusedCall(id: string, error: { code: string; message: string }
   return {
     id,
     from: ['awaiting_approval', 'pending', 'running'],
-    set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
+    set: { status: 'denied', output: error.message, origin: 'drover', is_error: true, error, finished_at: 'now' },
   };
 }
 
@@ -117,6 +117,7 @@ function settledCall(id: string, settling: Settling): CallChange[] {
     const set = {
       status: 'succeeded' as const,
       ...outputColumns(settling.result ?? null),
+      origin: 'user' as const,
       is_error: false,
       error: null,
     };

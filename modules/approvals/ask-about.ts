@@ -6,6 +6,7 @@ import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { CallState } from '../../core/state.ts';
 import { appendEvent, changeCall, type RunLog } from '../run-log/run-log.ts';
+import { refusedCall } from './approval-outcome.ts';
 
 /** A run that asks people. */
 export interface AskingRun {
@@ -30,7 +31,6 @@ export function denyCalls(log: RunLog, events: readonly NewEvent[]): void {
   for (const event of events) {
     if (event.type !== 'tool.denied') continue;
     const { tool_call_id: id, error } = event.payload;
-    const set = { status: 'denied' as const, output: error.message, is_error: true, error, finished_at: 'now' };
-    changeCall(log, { id, from: ['awaiting_approval'], set });
+    changeCall(log, { ...refusedCall(id, error), from: ['awaiting_approval'] });
   }
 }

@@ -19,8 +19,10 @@ export function settlementChange(settled: SettledCall): CallChange {
   }
   const { status, code, message } = settlement;
   const stored = outputColumns(status === 'failed' ? message : null);
-  const remote = settlement.status === 'failed' ? (settlement.remote ?? null) : null;
-  return { ...base, set: { ...ended, status, ...stored, remote, is_error: true, error: { code, message } } };
+  const failed = settlement.status === 'failed' ? settlement : undefined;
+  const said = failed?.origin && { origin: failed.origin };
+  const remote = failed?.remote ?? null;
+  return { ...base, set: { ...ended, status, ...stored, ...said, remote, is_error: true, error: { code, message } } };
 }
 
 /** What the calls of a run have stored, and may store in all. */
@@ -40,7 +42,7 @@ export function withinOutputLimit<S extends Settlement>(
   const message =
     `The call was made, but its output of ${bytes} bytes was not kept: ` +
     `the outputs of a run may come to ${room.limitBytes} bytes in all.`;
-  return { status: 'failed', code: 'run_output_limit', message };
+  return { status: 'failed', code: 'run_output_limit', message, origin: 'drover' };
 }
 
 /** Of a call of a run that is erased: how it has ended, not what it said. */

@@ -1,7 +1,7 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { approvalSeconds } from '../../core/definition.ts';
-import { INTERRUPTED, abandoning, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, abandoned, settleForGood } from '../../core/ledger.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import { hasMovedOn } from '../../db/database.ts';
@@ -179,6 +179,6 @@ function interruptedForGood({
   effect,
   remote,
 }: Pick<ClaimedCallRow, 'id' | 'attempt' | 'effect' | 'remote'>): AppendedChange {
-  const settlement = settleForGood(remote ? abandoning(remote) : INTERRUPTED, effect);
+  const settlement = remote ? abandoned(remote) : settleForGood(INTERRUPTED, effect);
   return { events: [], calls: [settlementChange({ callId: id, attempt, settlement, latencyMs: 0 })] };
 }

@@ -77,5 +77,5 @@ const TOO_LATE: Record<Exclude<WaitType, 'timer'>, { code: string; message: stri
 
 function endOf(type: WaitType, until: Date) {
   if (type === 'timer') return { status: 'succeeded' as const, output: { until: until.toISOString() } };
-  return { status: 'failed' as const, ...TOO_LATE[type] };
+  return { status: 'failed' as const, origin: 'drover' as const, ...TOO_LATE[type] };
 }

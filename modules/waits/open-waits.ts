@@ -121,7 +121,7 @@ function timerUntil(text: string): Wanted {
 }
 
 function refuse(waiting: WaitingRun, call: CallState, reason: { code: string; message: string }): void {
-  const settlement = { status: 'failed' as const, ...reason };
+  const settlement = { status: 'failed' as const, origin: 'drover' as const, ...reason };
   const settled = { callId: call.id, attempt: 1, settlement, latencyMs: 0 };
   appendEvent(waiting.log, settleCall(waiting.log.state, settled, 'system'));
   changeCall(waiting.log, { ...settlementChange(settled), from: ['pending'], attempt: 0 });

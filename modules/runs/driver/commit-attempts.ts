@@ -208,7 +208,7 @@ export async function finish(session: DriveSession, finished: Finished): Promise
 }
 
 async function giveUp({ session, call, attempt }: Attempts, message: string): Promise<void> {
-  const settlement = { status: 'failed' as const, code: 'stopped', message };
+  const settlement = { status: 'failed' as const, origin: 'drover' as const, code: 'stopped', message };
   // A call that was put off, or is to be made again, has no attempt under way.
   await finish(session, { call, attempt, settlement, latencyMs: 0, from: ['pending', 'running'] });
 }

@@ -287,7 +287,8 @@ export function settledByRecord(call: RecordedCall, callId: string) {
   const { is_error, error, output_bytes } = call;
   const tainted = call.trust === 'untrusted' && { untrusted: true as const };
   const made = { attempt: 0, recorded_from: call.id, finished_at: 'now' };
-  const row = { ...made, copies_output: true, output_bytes: output_bytes ?? 0 };
+  const said = call.origin && { origin: call.origin };
+  const row = { ...made, ...said, copies_output: true, output_bytes: output_bytes ?? 0 };
   const about = { tool_call_id: callId };
   switch (call.status) {
     case 'succeeded':

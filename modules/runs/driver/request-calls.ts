@@ -6,7 +6,7 @@ import { newId } from '../../../lib/new-id.ts';
 import { callsOf, faultOfPlace, invalidAnswersBefore, type CallIntent, type Intent } from '../../../core/intents.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { Trust } from '../../../core/origin.ts';
-import { effectOf, isPure, isWait, trustOf, type ToolDefinition } from '../../../core/tool.ts';
+import { effectOf, isPure, isWait, originOfAnswer, trustOf, type ToolDefinition } from '../../../core/tool.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
 import type { LedgerCall } from '../../../db/commit-run.ts';
 import type { GateDecision } from '../../governance/gate.ts';
@@ -140,6 +140,7 @@ function requestCall(session: DriveSession, requested: Requested): void {
     traceparent: session.traceparent,
     created_at: 'now',
     trust: taint.untrusted ? 'untrusted' : 'trusted',
+    origin: tool && isMade(decision) ? originOfAnswer(tool) : 'drover',
     ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),
   });
 }
@@ -166,11 +167,14 @@ function requestOutcome(
 
 /** What of the turn the call was asked for under, and whether somebody vouches for its answer. */
 function taintOf(session: DriveSession, { use, decision }: Requested): { untrusted?: true; tainted_by?: number[] } {
-  const { tool, kind } = decision;
-  const isMade = kind !== 'invalid' && kind !== 'deny';
+  const { tool } = decision;
   const taintedBy = session.log.state.turn?.untrusted ?? [];
-  const untrusted = tool !== undefined && isMade && trustOfAnswer(session, tool, use.input) === 'untrusted';
+  const untrusted = tool !== undefined && isMade(decision) && trustOfAnswer(session, tool, use.input) === 'untrusted';
   return { ...(untrusted && { untrusted }), ...(taintedBy.length > 0 && { tainted_by: [...taintedBy] }) };
+}
+
+function isMade({ kind }: Verdict): boolean {
+  return kind !== 'invalid' && kind !== 'deny';
 }
 
 /** An output that is read once more is no better than it was. */

@@ -1,7 +1,7 @@
 /** What is open in a run whose turn is ended from outside: its calls, approvals and call batch are closed in the same commit. */
 import { settledEvent, type SettledCall } from '../../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
-import { abandoning, settleForGood } from '../../../core/ledger.ts';
+import { abandoned, settleForGood } from '../../../core/ledger.ts';
 import type { RemoteWork } from '../../../core/tool.ts';
 import { listOpenApprovals } from '../../../db/approvals.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
@@ -90,17 +90,17 @@ function neverBegun(id: string, error: { code: string; message: string }): CallC
   return {
     id,
     from: ['awaiting_approval', 'pending', 'running'],
-    set: { status: 'denied', output: error.message, is_error: true, error, finished_at: 'now' },
+    set: { status: 'denied', output: error.message, origin: 'drover', is_error: true, error, finished_at: 'now' },
   };
 }
 
 /** A call whose work goes on elsewhere has failed here; that there is something left to cancel stays in its row. */
 function leftElsewhere(
-  { id, attempt, effect }: OpenCall,
+  { id, attempt }: OpenCall,
   remote: RemoteWork,
   message: string,
 ): { change: CallChange; settled: SettledCall } {
-  const settled = { callId: id, attempt, settlement: settleForGood(abandoning(remote, message), effect), latencyMs: 0 };
+  const settled = { callId: id, attempt, settlement: abandoned(remote, message), latencyMs: 0 };
   return { change: { ...settlementChange(settled), from: ['pending', 'running'] }, settled };
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
+import { changeConversation, readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { liveThroughEverything } from '../../support/eventful-runs.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -89,6 +90,26 @@ describe('Rebuilding the projections', () => {
     }
     const { status } = await approval(planned.run);
     assert.equal(status, 'pending');
+  });
+
+  it('leaves what clients keep with turns whose rows are lost', async () => {
+    const agent = await engine.agent();
+    engine.say([text('one'), text('two')]);
+    const { run, thread: threadId } = await engine.start(agent, 'first', { config: { keep_open: true } });
+    await engine.finish(run);
+    const { db } = engine.context;
+    const read = () =>
+      db.withTenant(engine.tenantId, (tx) =>
+        readThreadConversations(tx, engine.caller, { threadId, before: undefined, limit: 10 }),
+      );
+    const [turn] = (await read()).conversations;
+    const kept = { threadId, id: turn?.row.id ?? '', extras: { credits_used: 42 } };
+    await db.withTenant(engine.tenantId, (tx) => changeConversation(tx, engine.caller, kept));
+    await loseTurns(engine, run);
+    assert.deepEqual((await read()).conversations, []);
+    assert.equal((await rebuild(false)).differences.length, 1);
+    const [made] = (await read()).conversations;
+    assert.deepEqual([made?.row.id, made?.row.extras], [kept.id, { credits_used: 42 }]);
   });
 
   it('makes the row of a run anew that has nothing left but its log, and the run goes on', async () => {

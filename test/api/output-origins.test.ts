@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { closedPort, startServer, type LocalServer } from '../support/echo-server.ts';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+interface ShownCall {
+  tool: string;
+  status: string;
+  origin: string;
+  trust: string;
+}
+
+describe('what a call is answered with', () => {
+  let api: ScriptedService;
+  let tools: LocalServer;
+  before(async () => {
+    tools = await startServer(({ path, socket }, response) => {
+      if (path === '/lost') return void socket.destroy();
+      response.writeHead(path === '/refuses' ? 400 : 200, { 'content-type': 'application/json' });
+      response.end('{"price":4.2}');
+    });
+    api = await startScriptedService({ env: { DROVER_EGRESS_ALLOW: '127.0.0.1' } });
+    const execution = { retry_config: { max_retries: 0, backoff_ms: 0 } };
+    const away = `http://127.0.0.1:${await closedPort()}/`;
+    for (const [name, endpoint, more] of [
+      ['answers', `${tools.url}/answers`, {}],
+      ['stranger', `${tools.url}/answers`, { output_trust: 'untrusted' }],
+      ['refuses', `${tools.url}/refuses`, {}],
+      ['lost', `${tools.url}/lost`, { accepts_tainted: true }],
+      ['away', away, {}],
+    ] as const) {
+      await post('/v1/tools', {
+        name,
+        description: 'A tool.',
+        transport: { type: 'http', endpoint },
+        execution,
+        ...more,
+      });
+    }
+  });
+  after(async () => {
+    await api.close();
+    await tools.close();
+  });
+
+  const post = async (path: string, body: unknown) => {
+    const { status, json, text } = await api.call('POST', path, { body });
+    assert.ok(status < 300, text);
+    return json;
+  };
+  const start = async (message: string, agent: string, config: Record<string, unknown> = {}) => {
+    const run = await post(`/v1/agents/${agent}/runs`, { input: { message }, config });
+    return { run: String(run.run_id), turn: String(run.turn_id) };
+  };
+  const waitsOf = async (run: string): Promise<{ type: string; wait_id: string }[]> => {
+    return (await api.call('GET', `/v1/runs/${run}`)).json.waits ?? [];
+  };
+  const isIdle = (run: string) =>
+    waitUntil('its turn is over', async () => {
+      return (await api.call('GET', `/v1/runs/${run}`)).json.waiting_for?.type === 'turn';
+    });
+  const answered = async ({ run }: { run: string }, answer: Record<string, unknown>) => {
+    await waitUntil('it waits', async () => (await waitsOf(run)).length === 1);
+    await post(`/v1/runs/${run}/resume`, answer);
+  };
+  /** The calls of a turn that has ended. */
+  const callsOf = async ({ run, turn }: { run: string; turn: string }): Promise<[string, string, string, string][]> => {
+    const path = `/v1/runs/${run}/turns/${turn}`;
+    await waitUntil('the turn ends', async () => {
+      return ['complete', 'failed'].includes((await api.call('GET', path)).json.status);
+    });
+    const { json } = await api.call('GET', path);
+    return json.tool_calls.map((call: ShownCall) => [call.tool, call.status, call.origin, call.trust]);
+  };
+
+  it('says who has said it: the tool, a person, another agent, or Drover in their place', async () => {
+    const names = ['answers', 'stranger', 'refuses', 'away', 'ask_user', 'confirm', 'calculator'];
+    const agent = await api.newAgent(names);
+    const made = await start(
+      'call answers {} & stranger {} & refuses {} & calculator {"expression":"6*7"} & made_up {} | say done',
+      agent,
+    );
+    assert.deepEqual(await callsOf(made), [
+      ['answers', 'succeeded', 'tool', 'trusted'],
+      ['stranger', 'succeeded', 'tool', 'untrusted'],
+      ['refuses', 'failed', 'tool', 'trusted'],
+      ['calculator', 'succeeded', 'tool', 'trusted'],
+      ['made_up', 'failed', 'drover', 'trusted'],
+    ]);
+    const asked = await start('call ask_user {"question":"How much?"} | say done', agent);
+    await answered(asked, { answer: 'ten' });
+    assert.deepEqual(await callsOf(asked), [['ask_user', 'succeeded', 'user', 'trusted']]);
+
+    const confirmed = await start('call confirm {} | say done', agent);
+    await waitUntil('it waits', async () => (await waitsOf(confirmed.run)).length === 1);
+    const { json } = await api.call('GET', `/v1/runs/${confirmed.run}/turns/${confirmed.turn}`);
+    const [{ tool_use_id }] = json.tool_calls;
+    await answered(confirmed, { tool_results: [{ tool_use_id, content: 'yes', is_error: true }] });
+    assert.deepEqual(await callsOf(confirmed), [['confirm', 'failed', 'tool', 'trusted']]);
+
+    const helper = await api.newAgent([]);
+    const whole = await api.newAgent(['delegate']);
+    const delegated = await start(
+      `call delegate ${JSON.stringify({ agent: helper, description: 'say found' })} | say done`,
+      whole,
+    );
+    assert.deepEqual(await callsOf(delegated), [['delegate', 'succeeded', 'model', 'trusted']]);
+  });
+
+  it('is said by Drover where nobody has answered, and where nothing was made', async () => {
+    const agent = await api.newAgent(['answers', 'away', 'ask_user'], { autonomy_level: 3 });
+    const unreached = await start('call away {} | say done', agent);
+    assert.deepEqual(await callsOf(unreached), [['away', 'failed', 'drover', 'trusted']]);
+
+    const denied = await start('call answers {} | say done', agent, { autonomy_level: 0 });
+    await answered(denied, { decision: { decision: 'deny', reason: 'no' } });
+    assert.deepEqual(await callsOf(denied), [['answers', 'denied', 'drover', 'trusted']]);
+  });
+
+  it('is said by the same ones in a replay that takes it from the record', async () => {
+    const agent = await api.newAgent(['away'], { autonomy_level: 3 });
+    const { run } = await start('say hello', agent, { keep_open: true });
+    await isIdle(run);
+    const { json: before } = await api.call('GET', `/v1/runs/${run}/checkpoints`);
+    await post(`/v1/agents/${agent}/runs/${run}/turns`, { input: { message: 'call away {} | say done' } });
+    const at = { checkpoint_id: before.checkpoints[0].id, mode: 'recorded' };
+    const again = String((await post(`/v1/runs/${run}/replay`, at)).new_run_id);
+    await isIdle(again);
+    const { json } = await api.call('GET', `/v1/runs/${again}/turns`);
+    const [call] = await callsOf({ run: again, turn: json.turns[0].id });
+    assert.deepEqual(call, ['away', 'failed', 'drover', 'trusted']);
+  });
+
+  it('is what a person states where the outcome was not known', async () => {
+    const agent = await api.newAgent(['lost'], { autonomy_level: 3 });
+    const lost = await start('call lost {} | say done', agent);
+    await answered(lost, { decision: { decision: 'happened', result: { sent: true } } });
+    assert.deepEqual(await callsOf(lost), [['lost', 'succeeded', 'user', 'trusted']]);
+  });
+});

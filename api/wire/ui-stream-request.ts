@@ -96,9 +96,18 @@ function toAttachment(file: Part): Attachment {
   if (media.startsWith('image/') && /^https?:\/\//.test(link))
     return { type: 'image', source: { type: 'url', url: link } };
   if (media.startsWith('text/') && data !== undefined) {
-    return { type: 'text', text: Buffer.from(data, 'base64').toString() };
+    return { type: 'text', text: decodeText(Buffer.from(data, 'base64')) };
   }
   throw refuse('messages', 'A file must be an image, or a text as a data URL.');
+}
+
+/** What models are shown of a text is UTF-8: they would not see what another one says. */
+function decodeText(bytes: Buffer): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw refuse('messages', 'The text of a file is not UTF-8.');
+  }
 }
 
 function refuse(field: string, text: string) {

@@ -103,7 +103,8 @@ function endOfCallBatch(approval: DecidedApproval, plan_id: string, refusal: Ref
     const payload = { plan_id, feedback: refusal.reason ?? '' };
     return { ...byActor(approval, 'user'), type: 'plan.refined', payload };
   }
-  return { ...byActor(approval, 'system'), type: 'plan.rejected', payload: { plan_id, reason: refusal.message } };
+  const payload = { plan_id, reason: refusal.reason ?? refusal.message };
+  return { ...byActor(approval, 'system'), type: 'plan.rejected', payload };
 }
 
 function ended(approval: DecidedApproval, refusal: Refusal): NewEvent {

@@ -40,11 +40,17 @@ export async function threadIdOf(
   throw forbidden('The token is for one thread, and this is not about it.');
 }
 
-/** The thread's id, begun or not. Throws 404 for an id of none. */
+/**
+ * The thread's id, begun or not. Throws 404 for what looks like an id and is none: a client's own name of that form stands for
+ * a thread only once something was said on it.
+ */
 export async function nameThread(context: Context, caller: Caller, name: string): Promise<string> {
-  const id = await context.db.withTenant(caller.tenantId, (tx) => threadIdOf(tx, caller, name));
-  if (UUID.test(name) && id !== name.toLowerCase()) throw notFound('The thread');
-  return id;
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    const id = await threadIdOf(tx, caller, name);
+    const isNamed = !UUID.test(name) || id === name.toLowerCase();
+    if (isNamed || (await hasThread(tx, { id, workspaceId: caller.workspaceId }))) return id;
+    throw notFound('The thread');
+  });
 }
 
 /** What becomes of a message while a turn is open: it begins the next one, is read by this one, or is refused. */

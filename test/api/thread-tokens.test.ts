@@ -116,6 +116,17 @@ describe('a token for a thread', () => {
     }
   });
 
+  it("is for the thread that a client's own id stands for, once something was said on it", async () => {
+    const name = randomUUID();
+    assert.equal((await mint(name, ['read'])).status, 404);
+    const { thread } = await talked(name);
+    assert.notEqual(thread, name);
+    const key = await token(name, ['read']);
+    assert.equal(await statusOf('GET', `/v1/threads/${thread}`, { key }), 200);
+    assert.equal(await statusOf('GET', `/v1/threads/${name}/ui-stream`, { key }), 200);
+    assert.equal((await mint(name, ['read'], { key: (await api.newTenant()).key })).status, 404);
+  });
+
   it("cannot do what the key that makes it cannot, and is for no other tenant's thread", async () => {
     const { thread } = await talked();
     const { json: reader } = await post('/v1/api-keys', { name: 'k', scopes: ['runs:read'] });

@@ -382,6 +382,12 @@ describe('the UI message stream of the AI SDK', () => {
     const statusOf = async (body: unknown, call?: Call) => (await post(body, call)).status;
     assert.equal(await statusOf({ id, messages: says('') }), 422);
     assert.equal(await statusOf({ id, messages: says('say x'), trigger: 'regenerate-message' }), 422);
+    const url = `data:text/plain;base64,${Buffer.from([0x41, 0xff, 0xfe]).toString('base64')}`;
+    const parts = [
+      { type: 'text', text: 'say x' },
+      { type: 'file', mediaType: 'text/plain', url },
+    ];
+    assert.equal(await statusOf({ id, messages: [{ role: 'user', parts }] }), 422, 'not UTF-8');
     assert.equal(await statusOf({ id, messages: says('say x'), extra: 1 }), 400);
     assert.equal(await statusOf({ id, messages: [{ role: 'assistant', parts: [] }] }), 404);
     const key = async (scopes: string[]) =>

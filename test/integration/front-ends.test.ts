@@ -57,7 +57,7 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       on.evaluate(`document.querySelector('${selector}').value = ${JSON.stringify(value)}`);
 
     it('without a library talks, shows a plan, and carries it out', async () => {
-      const agent = await api.newAgent(['calculator', 'ask_user'], { autonomy_level: 0 });
+      const agent = await api.newAgent(['calculator'], { autonomy_level: 0 });
       page = await openPage(`${origin}/session.html`);
       await page.until('it is there', `document.querySelector('#text')`);
       await fill(page, '#url', api.url);
@@ -72,14 +72,6 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await page.until('it has its answer', shows('It is 42.'));
       await page.until('the turn is over', `document.querySelector('#status').textContent === 'completed'`);
       await picture(page, 'session-answers');
-      await page.type('#text', 'x');
-      await fill(page, '#text', 'call ask_user {"question":"How much?"} | say Thanks.');
-      await click(page, 'Send');
-      await page.until('the question', shows('(asks) How much?'));
-      await picture(page, 'session-question');
-      await page.type('#text', 'Ten.');
-      await click(page, 'Send');
-      await page.until('it goes on', shows('assistant: Thanks.'));
       assert.equal(await page.evaluate(`document.querySelector('#problem').textContent`), '');
     });
 

@@ -9,6 +9,7 @@ import type { CallChange } from '../../../db/commit-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findExecutingCallBatch } from '../../../db/call-batches.ts';
 import { listOpenCalls, type OpenCall } from '../../../db/turns.ts';
+import { refusedCall } from '../../approvals/approval-outcome.ts';
 import { settlementChange } from '../../run-log/settlement.ts';
 
 const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
@@ -24,7 +25,7 @@ export async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED)
       return [leftElsewhere(call, call.remote, `The run ${ENDED[end]} during the call.`).change];
     }
     if (call.status !== 'running') {
-      return [neverBegun(call.id, { code: end, message: `The run ${ENDED[end]} before the call was made.` })];
+      return [refusedCall(call.id, { code: end, message: `The run ${ENDED[end]} before the call was made.` })];
     }
     if (call.mode === 'queued') return [];
     return [settlementChange(cutShort(call, { code: end, message: `The run ${ENDED[end]} during the call.` }))];
@@ -54,7 +55,7 @@ export async function closeCallsOfTurn(
     }
     if (call.status !== 'running' || call.mode === 'wait') {
       return {
-        change: neverBegun(call.id, error),
+        change: refusedCall(call.id, error),
         event: { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } },
       };
     }
@@ -84,14 +85,6 @@ export async function closeCallBatch(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn
   return [
     { type: 'plan.completed', actor: 'system', turn_id: run.open_turn_id ?? undefined, step: batch.step, payload },
   ];
-}
-
-function neverBegun(id: string, error: { code: string; message: string }): CallChange {
-  return {
-    id,
-    from: ['awaiting_approval', 'pending', 'running'],
-    set: { status: 'denied', output: error.message, origin: 'drover', is_error: true, error, finished_at: 'now' },
-  };
 }
 
 /** A call whose work goes on elsewhere has failed here; that there is something left to cancel stays in its row. */

@@ -1,5 +1,6 @@
 /** What the audit log knows: which acts are recorded, and how a row is bound to those before it. */
-import { canonicalJson, sha256 } from './ids.ts';
+import { canonicalJson } from './canonical-json.ts';
+import { sha256 } from './ids.ts';
 
 /** What an act is recorded as: `family.what_happened`, in the past tense. docs/audit.md lists them all, and a test compares. */
 export type AuditAction = `${string}.${string}`;

@@ -3,7 +3,7 @@
  * last turns first, then what the conversation came to and the best memories, then the rest. Pure.
  */
 import type { HandoffContext } from './handoff.ts';
-import { canonicalJson } from './ids.ts';
+import { canonicalJson } from './canonical-json.ts';
 
 /** A message of the conversation, as text; `isAction` where it calls a tool. */
 export interface HandoffMessage {

@@ -1,7 +1,7 @@
 /** Ids that follow from names, and digests. New ids come from `lib/new-id.ts`. */
 import { createHash } from 'node:crypto';
-import canonicalize from 'canonicalize';
 import { v5 } from 'uuid';
+import { canonicalJson } from './canonical-json.ts';
 
 const NAMESPACE = '5a1f0f4e-7d0b-5c11-9d5e-0d2f6b8a4c10';
 
@@ -12,11 +12,6 @@ export function fixedId(name: string): string {
 
 export function sha256(data: string | Buffer): Buffer {
   return createHash('sha256').update(data).digest();
-}
-
-/** Canonical JSON (RFC 8785): the same value gives the same bytes. */
-export function canonicalJson(value: unknown): string {
-  return canonicalize(value) ?? 'null';
 }
 
 /** SHA-256 over the canonical JSON, in hex. */

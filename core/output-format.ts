@@ -2,7 +2,7 @@
 import { textOf } from './content.ts';
 import type { AgentDefinition } from './definition.ts';
 import type { FieldError } from './errors.ts';
-import { canonicalJson } from './ids.ts';
+import { canonicalJson } from './canonical-json.ts';
 import { LIMITS } from './limits.ts';
 
 export type Schema = Record<string, unknown>;

@@ -1,6 +1,6 @@
 /** The output of a tool as it is kept: whole, and apart from it what a model sees of it. */
 import { cleanText, type FileBlock, type ImageBlock, type TextBlock } from './content.ts';
-import { canonicalJson } from './ids.ts';
+import { canonicalJson } from './canonical-json.ts';
 import { LIMITS } from './limits.ts';
 
 /** A part of what a model sees of an output. */

@@ -1,6 +1,6 @@
 /** Calls of a turn: piece by piece while their arguments are written, and whole once they are in the log. */
 import type { StoredBlock } from '../../core/content.ts';
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
 import type { BusMessage } from '../../bus/bus.ts';
 import { closeText, lengthOfTexts } from './turn-text.ts';
 import type { CallPart, Change, TurnView } from './turn-view.ts';

@@ -1,6 +1,6 @@
 /** Three-way merges of shared memory: by field, and in texts by words. Pure. */
 import { diff3Merge } from 'node-diff3';
-import { canonicalJson } from '../ids.ts';
+import { canonicalJson } from '../canonical-json.ts';
 
 export interface Merged {
   data: unknown;

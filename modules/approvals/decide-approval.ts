@@ -1,7 +1,8 @@
 /** A person decides: on a call that waits for approval, or on what became of one whose outcome nobody knows. */
 import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
-import { canonicalJson, digestOf } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
+import { digestOf } from '../../core/ids.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';

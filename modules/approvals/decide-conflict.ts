@@ -2,7 +2,8 @@
 import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { canonicalJson, digestOf } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
+import { digestOf } from '../../core/ids.ts';
 import { findAnyApproval, type ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { recordAudit } from '../audit/record-audit.ts';

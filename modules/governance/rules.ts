@@ -1,6 +1,6 @@
 /** Policy rules, compiled, and what they say together about a call. */
 import { celCompiler, type Condition } from '../../core/cel.ts';
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
 import { mergePatch, type PolicyDefinition, type PolicyRef } from '../../core/policy.ts';
 
 /** What a rule's `when` may speak of. */

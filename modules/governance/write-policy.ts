@@ -1,6 +1,7 @@
 /** Policies as tenants write them: each change is a new version, and holds from the commit on for every call. */
 import { conflict, impossible, notFound, type FieldError } from '../../core/errors.ts';
-import { canonicalJson, digestOf } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
+import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { withPatch, type Patch } from '../../core/patch.ts';

@@ -1,6 +1,7 @@
 /** Checkpoints: a verified position in a run's log and messages, from which it can resume or fork. */
 import { LOG_VERSION } from '../../core/events.ts';
-import { canonicalJson, digestOf, sha256 } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
+import { digestOf, sha256 } from '../../core/ids.ts';
 import { upcastState } from '../../core/upcast.ts';
 import { newId } from '../../lib/new-id.ts';
 import { isSettled, type RunState } from '../../core/state.ts';
@@ -9,7 +10,7 @@ import type { CheckpointRow, MessageRow, StoredState, UnreadMessages } from '../
 
 /** Chain hash of a message: over the one before and its own canonical content (RFC 8785, SHA-256, hex). */
 export function chainOf(previous: string, message: { role: string; content: unknown }): string {
-  return sha256(`${previous}\n${canonicalJson({ role: message.role, content: message.content })}`).toString('hex');
+  return sha256(`${previous}\n${canonicalJson({ content: message.content, role: message.role })}`).toString('hex');
 }
 
 /** The integrity hash: over the state and the chain of all messages before it. */

@@ -8,7 +8,7 @@ import {
   type ToolResultBlock,
 } from '../../core/content.ts';
 import type { Compaction, Part } from '../../core/compaction.ts';
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson, canonicalValue } from '../../core/canonical-json.ts';
 import { originOf } from '../../core/origin.ts';
 import { UNKNOWN_OUTCOME } from '../../core/ledger.ts';
 import { cutText, textOfOutput } from '../../core/tool-output.ts';
@@ -220,9 +220,8 @@ function render(row: MessageRow): Rendered {
   const cached = rendered.get(row);
   if (cached) return cached;
   const content = row.content.map((block) => ('tool_call_id' in block ? toolResult(block, row) : block));
-  const json = canonicalJson({ role: row.role, content });
-  const message = JSON.parse(json) as Message;
-  const part = { message, tokens: estimateMessages([message]), bytes: json.length };
+  const message = canonicalValue({ content, role: row.role } as Message);
+  const part = { message, tokens: estimateMessages([message]), bytes: JSON.stringify(message).length };
   if (everySettled(row)) rendered.set(row, part);
   return part;
 }
@@ -235,7 +234,7 @@ function everySettled(row: MessageRow): boolean {
 
 function toolResult(block: StoredToolResult, row: MessageRow): ToolResultBlock {
   const { content, isError } = resultText(row.outcomes?.[block.tool_call_id]);
-  return { type: 'tool_result', tool_use_id: block.tool_use_id, content, ...(isError && { is_error: true }) };
+  return { content, ...(isError && { is_error: true }), tool_use_id: block.tool_use_id, type: 'tool_result' };
 }
 
 function startsTurn(row: MessageRow, steered: readonly number[]): boolean {

@@ -1,5 +1,5 @@
 /** Rebuilds the projections (`PROJECTIONS`) from the logs, by the functions that project them in every commit. */
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
 import { readEvent } from '../../core/events.ts';
 import { PROJECTIONS, projectLog, type ProjectedTable, type RunOwner } from '../../core/projections.ts';
 import type { Columns, Projection } from '../../core/projections/projection.ts';

@@ -1,6 +1,6 @@
 /** Lays two runs beside each other, step by step. */
 import { textOf } from '../../core/content.ts';
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
 import type { Tx } from '../../db/database.ts';
 import { findFork, listSteps, type StepRow } from '../../db/run-steps.ts';
 

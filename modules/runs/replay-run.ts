@@ -1,7 +1,7 @@
 /** Replays a run from one of its checkpoints, on a thread of its own. */
 import { badRequest, conflict, erased, notFound, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
 import type { WorkflowGraph } from '../../core/graph/definition.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';

@@ -1,6 +1,7 @@
 /** Turns an objective into a run: once, however often it is sent. */
 import { impossible } from '../../core/errors.ts';
-import { canonicalJson, digestOf } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
+import { digestOf } from '../../core/ids.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import { claimObjective, linkObjective } from '../../db/objectives.ts';

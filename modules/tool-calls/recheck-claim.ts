@@ -1,7 +1,7 @@
 /** What a worker makes of a call that does not pass the gate any more: it is refused, or people are asked about it anew. */
 import { askApproval } from '../../core/decision-events/approvals.ts';
 import type { NewEvent } from '../../core/events.ts';
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
 import { findGrant, type ApprovalRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { findAsking } from '../../db/call-batches.ts';

@@ -1,6 +1,6 @@
 /** What a model sees of an MCP result: its blocks, in our own form. */
 import type { CallToolResult, ReadResourceResult } from '@modelcontextprotocol/sdk/types.js';
-import { canonicalJson } from '../../core/ids.ts';
+import { canonicalJson } from '../../core/canonical-json.ts';
 import type { OutputPart } from '../../core/tool-output.ts';
 import { parseOrText } from '../response-body.ts';
 

@@ -1,5 +1,5 @@
 /** Starts a run from a point of another one: its own lineage of messages upon the other's, its own log, one job. */
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Message } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';

@@ -29,12 +29,13 @@ export function announce(session: DriveSession, call: CallModel, examples = sess
   // A model with rate limits is acquired in a step of its own.
   log.pending.rateLimiter = rates ? null : rateLimiter;
   const length = lengthOf(log);
-  const { tokens: estimated_tokens } = recordCut(session, first);
+  const fitted = recordCut(session, first);
   const source = sourceOf(session);
-  const tokens = { estimated_tokens, fixed_tokens: besideTokens(source) };
-  const offer = offerOf(source, askedOf(source.limits, first));
-  const asked = { provider, model, length, ...tokens, ...(examples && { examples }), ...offer };
+  const tokens = { estimated_tokens: fitted.tokens, fixed_tokens: besideTokens(source) };
+  const window = askedOf(source.limits, first);
+  const asked = { provider, model, length, ...tokens, ...(examples && { examples }), ...offerOf(source, window) };
   appendEvent(log, announceModelCall(log.state, call, asked));
+  session.step.announced = { asked: window, seq: log.state.seq, fitted };
 }
 
 /** A call that is never made, for what went wrong on the way to it: the log counts what it would have read, and cuts nothing. */

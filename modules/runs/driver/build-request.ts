@@ -3,7 +3,7 @@ import { percentOf, type Calibration } from '../../../core/calibration.ts';
 import type { Compaction } from '../../../core/compaction.ts';
 import { chooseExamples } from '../../../core/choose-examples.ts';
 import { textOf } from '../../../core/content.ts';
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { contextRoom, outputTokensWithin, type ContextRoom } from '../../../core/context.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
 import { workflowExamplesOf, type AgentDefinition, type WorkflowExample } from '../../../core/definition.ts';
@@ -66,11 +66,21 @@ export interface RequestSource {
   containerId?: string | undefined;
   /** How far estimates of tokens are off. */
   calibration?: Calibration | undefined;
+  /** What the model that was announced is given of it, while the log says nothing newer. */
+  announced?: AnnouncedContext | null | undefined;
 }
 
 /** What a model call is given of the conversation. */
 export interface FittedContext extends FittedMessages {
   room: ContextRoom;
+}
+
+/** What a model call was announced with: made once, for its announcement and its request. */
+export interface AnnouncedContext {
+  asked: AskedWindow;
+  /** Of the announcement's event. */
+  seq: number;
+  fitted: FittedContext;
 }
 
 /** The part of a driver's session that requests are made from. */
@@ -80,8 +90,9 @@ interface Driven {
   log: {
     messages: readonly MessageRow[];
     before?: LeftOut;
-    state: Pick<RunState, 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph' | 'steered'>;
+    state: Pick<RunState, 'seq' | 'turn' | 'compaction' | 'containerId' | 'calibration' | 'graph' | 'steered'>;
   };
+  step?: { announced: AnnouncedContext | null };
   memory?: (RequestSource['memory'] & { turnId: string }) | undefined;
   run: Pick<RunRow, 'pinned'>;
 }
@@ -95,7 +106,8 @@ export function sourceOf(driven: Driven): RequestSource {
   const { compaction, containerId, calibration, steered } = state;
   const examples = state.turn?.examples;
   const about = { compaction, containerId, calibration, steered, examples, limits: run.pinned.limits };
-  const source = { definition, tools, prompt, messages, ...about, ...(before && { before }) };
+  const announced = driven.step?.announced?.seq === state.seq ? driven.step.announced : null;
+  const source = { definition, tools, prompt, messages, ...about, announced, ...(before && { before }) };
   return memory && memory.turnId === state.turn?.id ? { ...source, memory } : source;
 }
 
@@ -165,6 +177,8 @@ export function offerOf(
 
 /** The part of the conversation that a model with such a window is sent. */
 export function fitContext(source: RequestSource, asked: AskedWindow): FittedContext {
+  const { announced } = source;
+  if (announced && isSameWindow(announced.asked, asked)) return announced.fitted;
   const room = roomFor(source, asked);
   const { messages, compaction, memory, steered, before = { messages: 0, tokens: 0 } } = source;
   if (!compaction) {
@@ -182,6 +196,10 @@ export function fitContext(source: RequestSource, asked: AskedWindow): FittedCon
   const fitted = messagesFor(kept, room.budget - summaryTokens, { before: leftOut, steered });
   const sent = [...summary, ...withMemory(fitted, memory)];
   return { ...fitted, messages: sent, tokens: fitted.tokens + summaryTokens, room };
+}
+
+function isSameWindow(left: AskedWindow, right: AskedWindow): boolean {
+  return left.provider === right.provider && left.model === right.model && left.window === right.window;
 }
 
 /** The room that a conversation has with such a window, whatever it is. */

@@ -1,5 +1,5 @@
 /** One commit of a driver, whose answer may be lost with the connection: then the log says whether it was made. */
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { isDatabaseAway } from '../../../db/database.ts';
 import { readEvents } from '../../../db/events.ts';
 import type { EventRow } from '../../../db/claim-run.ts';

@@ -4,7 +4,7 @@
  */
 import type { Compaction } from '../../../core/compaction.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts';
 import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';

@@ -12,6 +12,7 @@ import type { GatedRun } from '../../governance/gate-call.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { RunLog } from '../../run-log/run-log.ts';
 import type { MadeAttempt } from '../../tool-calls/attempt.ts';
+import type { AnnouncedContext } from './build-request.ts';
 import type { ReplaySource } from './replay-source.ts';
 
 /** What a drive has from its start to its end. */
@@ -77,6 +78,8 @@ export interface TurnMemory {
 
 /** What belongs to one model call and the tool calls of its answer: from the call's announcement to that of the next one. */
 export interface Step {
+  /** What the model that is called next is given of the conversation. */
+  announced: AnnouncedContext | null;
   /** What is set aside for the model call, until it is settled. */
   reservation: Reservation | null;
   /** How long the model's rate limiter backed off when the call was announced, until that was looked at. */
@@ -129,7 +132,7 @@ export interface PartialAnswer {
 /** A step whose model call is announced, or is about to be. */
 export function newStep(): Step {
   const calls = { ownCalls: new Map(), dispatched: new Map(), gatedAt: new Map(), callIds: [] };
-  return { reservation: null, backOff: null, ...calls };
+  return { announced: null, reservation: null, backOff: null, ...calls };
 }
 
 /** A new set of uncommitted things: empty, or with the initial commit of the run. */

@@ -3,7 +3,7 @@ import type { AssistantBlock } from '../../../core/content.ts';
 import { cleanJson } from '../../../core/content.ts';
 import { recordAnswer, recordFile, rejectEmptyAnswer } from '../../../core/decision-events/model-calls.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalValue } from '../../../core/canonical-json.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { callsOf, faultOfEmpty, intentsOf } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
@@ -99,7 +99,7 @@ function firstRequest(session: DriveSession, call: CallModel): AskedModel {
 function usable(response: ModelResponse, call: CallModel, session: DriveSession): AssistantBlock[] {
   const { toolUseIds: taken, before } = session.log;
   const here = new Set<string>();
-  const content = JSON.parse(canonicalJson(cleanJson(response.content))) as AssistantBlock[];
+  const content = canonicalValue(cleanJson(response.content));
   return content.flatMap((block): AssistantBlock[] => {
     if (block.type !== 'tool_use') return [block];
     if (call.toolChoice === 'none') return [];

@@ -1,7 +1,7 @@
 /** Starts the subtasks whose inputs are there: each is a child of the workflow's run, created with the event that says so. */
 import { textOf } from '../../../core/content.ts';
 import { DroverError } from '../../../core/errors.ts';
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
 import { howFar, listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';

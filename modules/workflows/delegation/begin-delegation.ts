@@ -3,7 +3,7 @@ import { DEFAULT_AUTONOMY } from '../../../core/definition.ts';
 import { unchangedBrief, type DelegatedWork } from '../../../core/brief.ts';
 import { DroverError } from '../../../core/errors.ts';
 import type { NewEvent } from '../../../core/events.ts';
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';

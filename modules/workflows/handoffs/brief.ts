@@ -1,7 +1,7 @@
 /** What agents read of a handoff. */
 import { textOf } from '../../../core/content.ts';
 import type { HandoffMessage } from '../../../core/handoff-summary.ts';
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { findAgentNames } from '../../../db/agents.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';

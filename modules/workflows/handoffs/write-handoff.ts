@@ -1,6 +1,6 @@
 /** Writes a handoff down: who may hand over to whom, and what the target is given. */
 import { conflict, impossible, tooLarge } from '../../../core/errors.ts';
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { checksumOf, HANDOFF_SCHEMA, loopFault, type HandoffContext, type Urgency } from '../../../core/handoff.ts';
 import { summarizeHandoff, type HandoffFragment } from '../../../core/handoff-summary.ts';
 import { LIMITS } from '../../../core/limits.ts';

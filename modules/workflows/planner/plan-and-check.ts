@@ -1,6 +1,6 @@
 /** The steps of a workflow for which a model is asked: the plan, and the answer with its check. */
 import { textOf } from '../../../core/content.ts';
-import { canonicalJson } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { readResultsOf } from '../../../db/tasks.ts';
 import { listWorkers } from '../../../db/workers.ts';

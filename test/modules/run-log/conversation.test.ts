@@ -4,7 +4,8 @@ import { planCompaction, STRATEGIES, type Compaction, type Strategy } from '../.
 import { textOf, type UserBlock } from '../../../core/content.ts';
 import { contextChange, type ContextState } from '../../../core/context-state.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
-import { canonicalJson, fixedId } from '../../../core/ids.ts';
+import { canonicalJson } from '../../../core/canonical-json.ts';
+import { fixedId } from '../../../core/ids.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import { estimateMessages } from '../../../llm/estimate-tokens.ts';
 import { messagesFor, partsOf, setAside, summaryMessage } from '../../../modules/run-log/conversation.ts';

@@ -11,7 +11,7 @@ begin
           tokens_in, tokens_out, cost_usd, started_seq, created_at, completed_at
         from jsonb_populate_record(null::turns, x->'insert');
     end if;
-    if x ? 'set' or x ? 'add' then
+    if x ? 'set' then
       update turns set
           status = coalesce(x->'set'->>'status', status),
           output_ordinal = coalesce((x->'set'->>'output_ordinal')::int, output_ordinal),
@@ -20,6 +20,14 @@ begin
           structured = coalesce(x->'set'->>'structured', structured),
           checkpoint_id = coalesce((x->'set'->>'checkpoint_id')::uuid, checkpoint_id),
           completed_at = coalesce((x->'set'->>'completed_at')::timestamptz, completed_at),
+          steps = steps + coalesce((x->'add'->>'steps')::int, 0),
+          tokens_in = tokens_in + coalesce((x->'add'->>'tokens_in')::bigint, 0),
+          tokens_out = tokens_out + coalesce((x->'add'->>'tokens_out')::bigint, 0),
+          cost_usd = case when x->'add' ? 'cost_usd' then cost_usd + (x->'add'->>'cost_usd')::numeric else cost_usd end
+        where id = (x->>'key')::uuid;
+    elsif x ? 'add' then
+      -- A step in the middle of the turn. Fewer columns: setting up the statement is most of its cost.
+      update turns set
           steps = steps + coalesce((x->'add'->>'steps')::int, 0),
           tokens_in = tokens_in + coalesce((x->'add'->>'tokens_in')::bigint, 0),
           tokens_out = tokens_out + coalesce((x->'add'->>'tokens_out')::bigint, 0),

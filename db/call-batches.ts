@@ -1,6 +1,7 @@
 /** Call batches as they are read; `commit_run` writes them. */
 import type { RiskLevel } from '../core/tool.ts';
 import type { Tx } from './database.ts';
+import { asColumns } from './query-builder.ts';
 
 export interface CallBatchRow {
   id: string;
@@ -34,7 +35,7 @@ export async function findExecutingCallBatch(
   const [batch] = await tx.query<{ id: string; step: number; failed: { tool_call_id: string; tool: string }[] }>(
     `select p.id, p.step, (select coalesce(jsonb_agg(s - 'risk_level' order by list.place), '[]')
        from jsonb_array_elements(p.steps) with ordinality as list(s, place)
-       left join tool_calls k on k.id = (s->>'tool_call_id')::uuid where k.status is distinct from 'succeeded') as failed
+       ${asColumns(`(s->>'tool_call_id')::uuid as call`)} c left join tool_calls k on k.id = c.call where k.status is distinct from 'succeeded') as failed
      from plans p where p.run_id = $1 and p.status = 'executing'`,
     [runId],
   );

@@ -4,6 +4,7 @@ import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
 import type { Tx } from './database.ts';
 import type { TurnRow } from './turns.ts';
+import { asColumns } from './query-builder.ts';
 
 export interface ConversationRow {
   id: string;
@@ -146,7 +147,7 @@ export async function listTurnFiles(tx: Tx, turnIds: readonly string[]): Promise
   return tx.query<TurnFile>(
     `select e.turn_id, e.step, f.id as file_id, f.filename, f.mime_type, f.size, e.occurred_at as stored_at
        from ${TURN_EVENTS} join run_events e on e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond
-         join files f on f.id = (e.payload->>'file_id')::uuid
+         ${asColumns(`(e.payload->>'file_id')::uuid as file`)} p join files f on f.id = p.file
       where e.turn_id = u.id and e.type = 'file.stored' order by e.run_id, e.seq`,
     [turnIds],
   );

@@ -54,7 +54,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
   // Where the clients of a task are; those of all runs are set up.
   webhooks: 'delete from webhooks where run_id = $1',
-  webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1',
+  webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1 and error is not null',
   // With the contents of their files, as far as no other run has them.
   files: 'select erase_files_of_run($1)',
   // They are asked for by key: those of a day are looked through. With its digest, the same request is still no other.

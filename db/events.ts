@@ -4,7 +4,7 @@ import type { EventType } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { CallStatus } from '../core/state.ts';
 import { resultOf, type Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { asColumns, fetchRows, selectFrom } from './query-builder.ts';
 import type { EventRow } from './claim-run.ts';
 
 export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
@@ -66,10 +66,11 @@ const COLUMNS = `
 const TABLES = `
   run_events e
   join runs r on r.id = e.run_id
-  left join messages m on m.lineage = r.lineage and e.payload->'tool' is null
-    and m.ordinal = case when e.type in ('model.responded', 'turn.completed') then (e.payload->>'ordinal')::int
-      when e.type = 'node.completed' then (e.payload->>'answer')::int end
-  left join tool_calls k on k.id = (e.payload->>'tool_call_id')::uuid`;
+  ${asColumns(`(e.payload->>'tool_call_id')::uuid as call,
+    case when e.payload->'tool' is not null then null when e.type in ('model.responded', 'turn.completed') then (e.payload->>'ordinal')::int
+      when e.type = 'node.completed' then (e.payload->>'answer')::int end as ordinal`)} p
+  left join messages m on m.lineage = r.lineage and m.ordinal = p.ordinal
+  left join tool_calls k on k.id = p.call`;
 /** A page of a run's log in order of `seq`, each event with what it refers to. */
 export async function listEvents(tx: Tx, filter: EventFilter): Promise<EventPage<LoggedEvent>> {
   return readPage<LoggedEvent>(tx, filter, { columns: COLUMNS, tables: TABLES, shown: LIMITS.shownOutputBytes });

@@ -1,6 +1,7 @@
 /** Spaces that agents share, and their fragments. */
 import { BM25 } from '../core/memory/ranking.ts';
 import type { ConflictCheck } from '../core/memory/entry.ts';
+import { isUuid } from '../lib/is-uuid.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
@@ -128,9 +129,10 @@ export async function listSearchedSpaces(tx: Tx, of: { workspaceId: string; limi
 
 /** The teams that an agent is a member or the supervisor of. Names that are no agent's id are in none. */
 export async function listTeamsOf(tx: Tx, agentId: string): Promise<string[]> {
+  if (!isUuid(agentId)) return [];
   const rows = await tx.query<{ id: string }>(
-    `select team_id as id from team_members where agent_id::text = $1
-     union select id from teams where supervisor_agent_id::text = $1`,
+    `select team_id as id from team_members where agent_id = $1
+     union select id from teams where supervisor_agent_id = $1`,
     [agentId],
   );
   return rows.map(({ id }) => id);

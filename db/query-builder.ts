@@ -22,3 +22,12 @@ export async function fetchRows<R extends object>(tx: Tx, query: Knex.QueryBuild
   const { sql, bindings } = query.toSQL().toNative();
   return tx.query<R>(sql, bindings);
 }
+
+/**
+ * A lateral join whose columns are worked out of those before it, as an id is that stands in JSON. Row level security lets no
+ * index be searched for an expression over another row that might tell what it reads, which a cast might: the whole
+ * table is read instead. A column of a subquery that stays one is no such expression.
+ */
+export function asColumns(expressions: string): string {
+  return `cross join lateral (select ${expressions} offset 0)`;
+}

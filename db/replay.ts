@@ -12,6 +12,7 @@ import type { Calibration } from '../core/calibration.ts';
 import { carriedAfter, CARRYING, type Carried, type Carrying } from '../core/carried.ts';
 import type { Tx } from './database.ts';
 import { IS_WHOLE, readWholeOutput } from './outputs.ts';
+import { asColumns } from './query-builder.ts';
 
 /** A call of the record that no later run has used up. */
 export interface RecordedCallRow {
@@ -68,7 +69,7 @@ export async function listRecordedCalls(
      from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id
      where (t.settled_seq is null or t.settled_seq > c.at_seq or (k.run_id = $4 and k.step = $5))
        and not exists (select 1 from tool_calls u
-         where u.recorded_from = k.id and (u.run_id = $3 or u.run_id in (select id from chain)))
+         where u.recorded_from = k.id and u.run_id = any(array(select id from chain union all select $3::uuid)))
      order by c.depth, k.step, k.place`,
     [point.runId, point.seq, more.usedBy ?? null, more.redo?.runId ?? null, more.redo?.step ?? null],
   );
@@ -106,7 +107,8 @@ export async function listRecordedAnswers(
     `select e.step, c.payload as asked, e.payload as responded, m.content, g.payload as memory
      from run_events e
      join runs r on r.id = e.run_id
-     left join messages m on m.lineage = r.lineage and m.ordinal = (e.payload->>'ordinal')::int
+     ${asColumns(`(e.payload->>'ordinal')::int as ordinal`)} p
+     left join messages m on m.lineage = r.lineage and m.ordinal = p.ordinal
      left join lateral (select payload from run_events b where b.run_id = e.run_id and b.type = 'model.called'
        and jsonb_typeof(b.payload->'tool_choice') = 'string' and b.seq < e.seq order by b.seq desc limit 1) c on true
      left join lateral (select payload from run_events b where b.run_id = e.run_id and b.type = 'memory.retrieved'

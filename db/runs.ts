@@ -88,16 +88,17 @@ export interface RunView {
   updated_at: Date;
 }
 
-/** What a workflow has used: all runs below it, and what its planner was asked. One row; its numbers are null where that is nothing. */
+/** What a workflow has used: all runs below it, and what its planner was asked. One row; its numbers are null where that is nothing, as for any other run, of which nothing is read. */
 const WORKFLOW_SPEND = `
   with recursive below as (
-    select b.id, b.tokens_in, b.tokens_out, b.cost_usd from runs b where b.parent_run_id = r.id union all
+    select b.id, b.tokens_in, b.tokens_out, b.cost_usd from runs b
+      where r.kind = 'workflow' and b.parent_run_id = r.id union all
     select c.id, c.tokens_in, c.tokens_out, c.cost_usd from below b join runs c on c.parent_run_id = b.id)
   select sum(u.tokens_in)::bigint as tokens_in, sum(u.tokens_out)::bigint as tokens_out, sum(u.cost_usd) as cost_usd,
     coalesce(bool_or(u.cost_usd is null), false) as unpriced
   from (select tokens_in, tokens_out, cost_usd from below union all
     select o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o
-      where o.run_id = r.id and o.state in ('settled', 'estimated')) u`;
+      where r.kind = 'workflow' and o.run_id = r.id and o.state in ('settled', 'estimated')) u`;
 
 const COLUMNS = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
@@ -126,7 +127,7 @@ const COLUMNS = `
       when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
       when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end as suspended_by`;
 const TABLES = `runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal
-  left join lateral (${WORKFLOW_SPEND}) spent on r.kind = 'workflow'`;
+  cross join lateral (${WORKFLOW_SPEND}) spent`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
   const [row] = await tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = $1`, [id]);

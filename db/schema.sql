@@ -354,6 +354,7 @@ table handoffs row level security forced
   CREATE INDEX handoffs_by_source_run ON public.handoffs USING btree (source_run_id) WHERE (source_run_id IS NOT NULL)
   CREATE INDEX handoffs_by_target_run ON public.handoffs USING btree (target_run_id) WHERE (target_run_id IS NOT NULL)
   CREATE INDEX handoffs_by_task ON public.handoffs USING btree (task_id, id) WHERE (task_id IS NOT NULL)
+  CREATE INDEX handoffs_by_workflow ON public.handoffs USING btree (workflow_id) WHERE (workflow_id IS NOT NULL)
   CREATE INDEX handoffs_open ON public.handoffs USING btree (tenant_id, id) WHERE (completed_at IS NULL)
   CREATE INDEX handoffs_page ON public.handoffs USING btree (workspace_id, id DESC)
   policy maintenance_carry_handoffs for select to drover_maintenance using true
@@ -432,6 +433,7 @@ table memory_accesses row level security forced
   constraint memory_accesses_operation_check CHECK ((operation = ANY (ARRAY['turn'::text, 'recall'::text, 'query'::text, 'write'::text, 'search'::text, 'resolve'::text])))
   constraint memory_accesses_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_accesses_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_accesses_age ON public.memory_accesses USING btree (accessed_at) WHERE (run_id IS NULL)
   CREATE INDEX memory_accesses_of ON public.memory_accesses USING btree (memory_id, id)
   CREATE INDEX memory_accesses_run ON public.memory_accesses USING btree (run_id) WHERE (run_id IS NOT NULL)
   policy maintenance_forget_accesses for all to drover_maintenance using true with check true
@@ -451,6 +453,7 @@ table memory_archive row level security forced
   expires_at timestamp with time zone
   constraint memory_archive_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_archive_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_archive_by_run ON public.memory_archive USING btree (run_id) WHERE (run_id IS NOT NULL)
   CREATE INDEX memory_archive_expiry ON public.memory_archive USING btree (expires_at) WHERE (expires_at IS NOT NULL)
   CREATE INDEX memory_archive_page ON public.memory_archive USING btree (agent_id, id)
   policy maintenance_finds_expired for select to drover_maintenance using true
@@ -1119,6 +1122,7 @@ table team_members row level security forced
   constraint team_members_team_id_fkey FOREIGN KEY (team_id) REFERENCES teams(id) ON DELETE CASCADE
   constraint team_members_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint team_members_pkey PRIMARY KEY (team_id, agent_id)
+  CREATE INDEX team_members_by_agent ON public.team_members USING btree (agent_id)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
 
@@ -1136,6 +1140,7 @@ table teams row level security forced
   constraint teams_orchestration_pattern_check CHECK ((orchestration_pattern = ANY (ARRAY['hierarchical'::text, 'parallel'::text, 'sequential'::text])))
   constraint teams_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint teams_pkey PRIMARY KEY (id)
+  CREATE INDEX teams_by_supervisor ON public.teams USING btree (supervisor_agent_id)
   CREATE INDEX teams_page ON public.teams USING btree (workspace_id, id DESC)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app
@@ -1335,10 +1340,10 @@ table waits row level security forced
   closed_at timestamp with time zone
   constraint waits_type_check CHECK ((type = ANY (ARRAY['user'::text, 'webhook'::text, 'timer'::text, 'tool_results'::text, 'child'::text])))
   constraint waits_pkey PRIMARY KEY (id)
+  CREATE INDEX waits_by_run ON public.waits USING btree (run_id)
   CREATE UNIQUE INDEX waits_by_token ON public.waits USING btree (token_hash) WHERE (token_hash IS NOT NULL)
   CREATE INDEX waits_due ON public.waits USING btree (until) WHERE (closed_at IS NULL)
   CREATE INDEX waits_for_children ON public.waits USING btree (id) WHERE ((closed_at IS NULL) AND (type = 'child'::text))
-  CREATE INDEX waits_open ON public.waits USING btree (run_id) WHERE (closed_at IS NULL)
   policy maintenance_claim_due_waits for update to drover_maintenance using true
   policy maintenance_find_waits for select to drover_maintenance using true
   policy maintenance_forget_waits for delete to drover_maintenance using true
@@ -1367,6 +1372,7 @@ table webhook_deliveries row level security forced
   CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (next_at) WHERE (status = 'pending'::text)
   CREATE INDEX webhook_deliveries_due_of ON public.webhook_deliveries USING btree (webhook_id, next_at) WHERE (status = 'pending'::text)
   CREATE INDEX webhook_deliveries_page ON public.webhook_deliveries USING btree (webhook_id, created_at DESC, id DESC)
+  CREATE INDEX webhook_deliveries_with_errors ON public.webhook_deliveries USING btree (run_id) WHERE ((error IS NOT NULL) AND (run_id IS NOT NULL))
   policy maintenance_due_deliveries for select to drover_maintenance using true
   policy maintenance_old_deliveries for delete to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)

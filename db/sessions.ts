@@ -4,6 +4,7 @@ import type { SessionFacts } from '../core/session-status.ts';
 import type { RiskLevel } from '../core/tool.ts';
 import type { RunRow } from './claim-run.ts';
 import type { Tx } from './database.ts';
+import { asColumns } from './query-builder.ts';
 
 export interface SessionRow {
   id: string;
@@ -87,7 +88,7 @@ export async function archiveSession(tx: Tx, id: string): Promise<boolean> {
 
 const STEPS = `(select coalesce(jsonb_agg(batched.step || jsonb_build_object('arguments', coalesce(k.arguments, '{}')) order by batched.place), '[]')
   from jsonb_array_elements(p.steps) with ordinality as batched (step, place)
-  left join tool_calls k on k.id = (batched.step->>'tool_call_id')::uuid)`;
+  ${asColumns(`(batched.step->>'tool_call_id')::uuid as call`)} c left join tool_calls k on k.id = c.call)`;
 const CALL_BATCH = `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
   'status', p.status, 'purpose', p.purpose, 'max_risk_level', p.max_risk_level, 'steps', ${STEPS})`;
 

@@ -114,20 +114,18 @@ export interface FirstTurn {
 }
 
 /**
- * The first turns of threads that have no title. Of those that are erased, or have no finished turn, there is none. For an
- * array of ids Postgres would plan it anew each time, since it expects fewer rows of the few that it sees.
+ * The first turns of threads that have no title. Of those that are erased, or have no finished turn, there is none. The
+ * planner does not see how many ids there are (as in `findRuns`).
  */
 export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Promise<FirstTurn[]> {
   return tx.query<FirstTurn>(
     `select t.id as thread_id, t.workspace_id, r.id as run_id, r.agent_id, r.agent_version,
        r.config->>'model_override' as model_override, u.input, m.content as answer
-     from jsonb_array_elements_text($1::jsonb) as due (thread_id)
-     join threads t on t.id = due.thread_id::uuid
-     join runs r on r.thread_id = t.id and r.thread_place = 1
-     join turns u on u.run_id = r.id and u.number = 1
-     left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal
-     where t.title is null and t.erased_at is null and r.erased_at is null`,
-    [JSON.stringify(threadIds)],
+     from threads t join runs r on r.thread_id = t.id and r.thread_place = 1
+       join turns u on u.run_id = r.id and u.number = 1
+       left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal
+     where t.id = any(array(select unnest($1::uuid[]))) and t.title is null and t.erased_at is null and r.erased_at is null`,
+    [threadIds],
   );
 }
 
@@ -135,9 +133,9 @@ export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Prom
 export async function setTitles(tx: Tx, titles: readonly { thread: string; title: string | null }[]): Promise<void> {
   await tx.query(
     `with given as (select thread, title from jsonb_to_recordset($1::jsonb) as x (thread uuid, title text)),
-       named as (update threads t set title = g.title from given g
-         where t.id = g.thread and t.title is null and t.erased_at is null and g.title is not null)
-     delete from due_titles where thread_id in (select thread from given)`,
+       named as (update threads t set title = (select title from given where thread = t.id)
+         where t.id = any(array(select thread from given where title is not null)) and t.title is null and t.erased_at is null)
+     delete from due_titles where thread_id = any(array(select thread from given))`,
     [JSON.stringify(titles)],
   );
 }

@@ -1,6 +1,7 @@
 import type { ToolDefinition } from '../core/tool.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { isUuid } from '../lib/is-uuid.ts';
 
 /** A registered tool with its current definition. Built-in tools have no row. */
 export interface ToolRow {
@@ -158,8 +159,4 @@ export async function loadToolVersions(
     [pinned.map(({ id }) => id), pinned.map(({ version }) => version)],
   );
   return rows.map(({ definition }) => definition);
-}
-
-function isUuid(text: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 }

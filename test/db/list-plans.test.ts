@@ -2,14 +2,28 @@ import assert from 'node:assert/strict';
 import { newId } from '../../lib/new-id.ts';
 import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
-import { listAgentTurns, listThreadTurns, listTurnAnswers, listTurnMessages } from '../../db/conversations.ts';
+import {
+  listAgentTurns,
+  listThreadTurns,
+  listTurnAnswers,
+  listTurnFiles,
+  listTurnMessages,
+} from '../../db/conversations.ts';
 import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
 import { listAuditRows } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
-import { listRuns } from '../../db/runs.ts';
+import { findExecutingCallBatch } from '../../db/call-batches.ts';
+import { ERASERS } from '../../db/erasure.ts';
+import { listEvents } from '../../db/events.ts';
+import { findDueExtraction } from '../../db/memory-extractions.ts';
+import { listRecordedAnswers, listRecordedCalls } from '../../db/replay.ts';
+import { findRuns, listRuns } from '../../db/runs.ts';
+import { readSessionState } from '../../db/sessions.ts';
+import { listFirstTurns, setTitles } from '../../db/threads.ts';
 import { findTools, listTools } from '../../db/tools.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
+import { plansOf as neverFullPlansOf } from '../support/queries/postgres.ts';
 import { sized } from '../support/size.ts';
 
 const ROWS = sized({ usual: 20_000, nightly: 100_000 });
@@ -22,11 +36,13 @@ const LARGE = [
   'due_titles',
   'own_model_calls',
   'runs',
+  'threads',
   'tool_calls',
   'tool_versions',
   'tools',
   'turns',
   'usage_daily',
+  'waits',
   'webhook_deliveries',
   'webhooks',
 ];
@@ -85,6 +101,10 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
           case when i % 200 = 0 then 'pending' else 'delivered' end ${series}`);
       await run(`insert into due_titles (thread_id, tenant_id, due_at)
         select ${ids('h')}, case when i % 200 = 0 then $tenant else ${ids('x')} end, now() ${series}`);
+      await run(`insert into threads (id, tenant_id, workspace_id, agent_id, created_at)
+        select ${ids('h')}, $tenant, $workspace, ${ids('a')}, now() ${series}`);
+      await run(`insert into waits (id, tenant_id, run_id, turn_id, type, until, created_at, closed_at)
+        select ${ids('c')}, $tenant, ${ids('r')}, ${ids('u')}, 'user', now(), now(), now() ${series}`);
       await client.query('set session_replication_role = origin');
       await client.query('analyze');
       const { rows } = await client.query<{ id: string }>(`select md5('a1')::uuid as id`);
@@ -102,7 +122,8 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
           const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
           plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
-          return [];
+          // How many events fit on a page is asked first.
+          return (text.startsWith('select events_page') ? [{ result: { last: 99, has_more: false } }] : []) as R[];
         },
       };
       await list(explaining);
@@ -143,6 +164,16 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'people who are waited for': (tx) => countWaiting(tx, week),
     'audit, first page': (tx) => listAuditRows(tx, { limit }),
     'audit of a key, a later page': (tx) => listAuditRows(tx, { actorId: agent, before: middle, limit }),
+    'events of a run, with their calls': (tx) => listEvents(tx, { runId: agent, after: 0, limit, maxBytes: 1e6 }),
+    'calls of a batch': (tx) => findExecutingCallBatch(tx, agent),
+    'a session as it stands': (tx) => readSessionState(tx, { id: agent, workspaceId: workspace }),
+    'files of conversations': (tx) => listTurnFiles(tx, [agent, middle]),
+    'answers in the record of a run': (tx) => listRecordedAnswers(tx, agent, { from: 1 }),
+    'calls in the record of a run': (tx) => listRecordedCalls(tx, { runId: agent, seq: 9 }, { usedBy: middle }),
+    'runs by their ids': (tx) => findRuns(tx, [agent, middle]),
+    'first turns of threads': (tx) => listFirstTurns(tx, [agent, middle]),
+    'threads that get their titles': (tx) => setTitles(tx, [{ thread: agent, title: 't' }]),
+    'a turn that is learnt from': (tx) => findDueExtraction(tx, agent),
     'keys, first page': (tx) => listApiKeys(tx, { limit }),
     'keys, a later page': (tx) => listApiKeys(tx, { before: middle, limit }),
   };
@@ -158,4 +189,14 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       if (what.startsWith('errors of an agent')) assert.match(plans, /turns_failed_of_agent/, plans);
     });
   }
+
+  /** Looked for by JSON; those of a day are looked through. */
+  const LOOKED_THROUGH = ['idempotency_keys'];
+  it('erasure finds what a run has in any table by an index', async () => {
+    for (const [table, statement] of Object.entries(ERASERS)) {
+      if (statement.startsWith('select') || LOOKED_THROUGH.includes(table)) continue;
+      const plans = await neverFullPlansOf(testDatabase.database, tenant, (tx) => tx.query(statement, [agent]));
+      assert.doesNotMatch(plans, /Seq Scan/, `${table}: ${plans}`);
+    }
+  });
 });

@@ -1406,6 +1406,7 @@ table webhooks row level security forced
   CREATE INDEX webhooks_active ON public.webhooks USING btree (tenant_id) WHERE ((status = 'active'::text) AND (run_id IS NULL))
   CREATE INDEX webhooks_page ON public.webhooks USING btree (tenant_id, id)
   CREATE UNIQUE INDEX webhooks_push ON public.webhooks USING btree (run_id, push_id) WHERE (run_id IS NOT NULL)
+  CREATE INDEX webhooks_taken ON public.webhooks USING btree (taken_until) WHERE (taken_until IS NOT NULL)
   policy maintenance_forget_push_configs for delete to drover_maintenance using (run_id IS NOT NULL)
   policy maintenance_take_webhooks for update to drover_maintenance using true with check true
   policy maintenance_webhook_turns for select to drover_maintenance using true

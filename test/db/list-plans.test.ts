@@ -20,10 +20,11 @@ import { listRecordedAnswers, listRecordedCalls } from '../../db/replay.ts';
 import { findRuns, listRuns } from '../../db/runs.ts';
 import { readSessionState } from '../../db/sessions.ts';
 import { listFirstTurns, setTitles } from '../../db/threads.ts';
+import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
-import { plansOf as neverFullPlansOf } from '../support/queries/postgres.ts';
+import { planOf, plansOf as neverFullPlansOf } from '../support/queries/postgres.ts';
 import { sized } from '../support/size.ts';
 
 const ROWS = sized({ usual: 20_000, nightly: 100_000 });
@@ -189,6 +190,21 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       if (what.startsWith('errors of an agent')) assert.match(plans, /turns_failed_of_agent/, plans);
     });
   }
+
+  it('webhooks that are due are found without a look at the others', async () => {
+    let plan = '';
+    const { database } = testDatabase;
+    const db = {
+      ...database,
+      asMaintenance: <T>(work: (tx: Tx) => Promise<T>) =>
+        database.asMaintenance((tx) =>
+          work({ ...tx, query: async (text, values) => ((plan = await planOf(tx, text, values)), []) }),
+        ),
+    };
+    await takeDueWebhooks(db, { perTenant: 2, limit: 10, leaseMs: 1000 });
+    assert.match(plan, /webhooks_taken/);
+    assert.doesNotMatch(plan, /Seq Scan on webhooks/, plan);
+  });
 
   /** Looked for by JSON; those of a day are looked through. */
   const LOOKED_THROUGH = ['idempotency_keys'];

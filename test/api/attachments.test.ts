@@ -13,7 +13,7 @@ import type { FakeServer } from '../support/fake-http.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
 import { startFakeOpenAI } from '../support/fake-openai.ts';
 import { openAcp } from '../support/wire/acp.ts';
-import { strayFiles, useFiles } from '../support/queries/files.ts';
+import { forgetUtf8, strayFiles, useFiles } from '../support/queries/files.ts';
 import { contentsWith } from '../support/queries/logs.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');
@@ -237,6 +237,24 @@ describe('attachments', function () {
     assert.equal(other.status, 404);
     assert.match(await refused({ type: 'image', source: { ...image.source, data: '%' } }), /^400 /);
     assert.deepEqual(await strays(api), []);
+  });
+
+  it('that were stored before anybody looked whether they are UTF-8 are named in words where they are not', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const letters = [
+      await upload(Buffer.from('caf\xe9', 'latin1'), 'a.txt'),
+      await upload(Buffer.from('café'), 'b.txt'),
+    ];
+    for (const id of letters) await forgetUtf8({ context: api.context, tenantId: DEFAULT_TENANT_ID }, id);
+    await ask(
+      agent,
+      letters.map((id) => ({ file_id: id })),
+    );
+    const said = (lastSaid() as unknown as { text: string }[]).map(({ text }) => text);
+    assert.deepEqual(said.slice(0, 2), [
+      `[file a.txt (text/plain, 4 bytes) left out: its text is not UTF-8. Its id is ${letters[0]}.]`,
+      'File "b.txt" (text/plain):\ncafé',
+    ]);
   });
 
   it('are named in words once they are deleted, and to a model that takes none', async () => {

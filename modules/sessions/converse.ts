@@ -23,7 +23,7 @@ import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts'
 import { answerQuestionIn } from '../waits/answer-question.ts';
 import { answerWaits, type WaitAnswer } from '../waits/answer-waits.ts';
 
-export type { Answerable, ShownTurn, WaitAnswer };
+export type { Answerable, GivenInput, ShownTurn, WaitAnswer };
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 

@@ -120,6 +120,24 @@ describe('attachments', function () {
     await assertFiles(json.runs[0].thread_id);
   });
 
+  it('of a message of the AI SDK may be PDFs, where the model takes them', async () => {
+    const url = `data:application/pdf;base64,${PDF.toString('base64')}`;
+    const say = async (model: string) => {
+      const agent = await agentWith(model);
+      const file = { type: 'file', mediaType: 'application/pdf', filename: 'contract.pdf', url };
+      const messages = [{ id: 'm', role: 'user', parts: [file, { type: 'text', text: 'What is this?' }] }];
+      return post(`/v1/agents/${agent}/ui-stream`, { id: randomUUID(), messages });
+    };
+    const taken = await say('anthropic/claude-sonnet-5');
+    assert.equal(taken.status, 200, taken.text);
+    const source = { type: 'base64', media_type: 'application/pdf', data: PDF.toString('base64') };
+    const sent = lastSaid() as { type: string; source?: object; title?: string }[];
+    const { title, source: shown } = sent.find(({ type }) => type === 'document') ?? {};
+    assert.deepEqual([title, shown], ['contract.pdf', source]);
+    const refused = await say('openai/gpt-3.5-turbo');
+    assert.deepEqual([refused.status, /which this model does not take/.test(refused.json.detail)], [422, true]);
+  });
+
   it('of a prompt over ACP become files, in the first and in later turns', async () => {
     const agent = await agentWith('anthropic/claude-sonnet-5');
     const client = await openAcp({ url: api.url, key: api.key, agent, onUpdate: () => undefined });

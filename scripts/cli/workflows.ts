@@ -103,8 +103,8 @@ async function look(client: Client, workflow: string, { json }: Shared): Promise
   throw new CommandError(EXIT.refused, `The workflow is ${ended.status}.${why}`);
 }
 
-async function list({ status, limit, cursor, ...options }: Shared & Page & { status?: string }): Promise<void> {
-  const query = { status, limit: String(limit), cursor };
+async function list(options: Shared & Page & { status?: string }): Promise<void> {
+  const query = { status: options.status, limit: String(options.limit), cursor: options.cursor };
   const answer = await connected(options, (client) =>
     client.get<{ workflows: Workflow[]; next_cursor?: string }>('/v1/workflows', query),
   );

@@ -147,8 +147,20 @@ describe('attachments', function () {
       const shown = { type: 'image', mimeType: 'image/png', data: MARKED };
       await client.agent.request(session.prompt, { sessionId, prompt: [{ type: 'text', text }, shown] });
     }
-    client.leave();
     await assertFiles(sessionId);
+    const blob = PDF.toString('base64');
+    const resource = { uri: 'file:///home/ada/contract.pdf', mimeType: 'application/pdf', blob };
+    const prompt = [
+      { type: 'text', text: 'And that?' },
+      { type: 'resource', resource },
+    ];
+    await client.agent.request(session.prompt, { sessionId, prompt });
+    const sent = lastSaid() as { type: string; source?: { data: string }; title?: string }[];
+    const { title, source } = sent.find(({ type }) => type === 'document') ?? {};
+    assert.deepEqual([title, source?.data], ['contract.pdf', blob]);
+    const zip = [prompt[0], { type: 'resource', resource: { ...resource, mimeType: 'application/zip' } }];
+    await assert.rejects(client.agent.request(session.prompt, { sessionId, prompt: zip }), /must be text or a PDF/);
+    client.leave();
   });
 
   it('reach Claude as images, documents and text, and the log as ids', async () => {

@@ -47,7 +47,10 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
     return { status: 'succeeded', output, ...(content && { content }), ...(untrusted && { untrusted }) };
   }
   const { code, message } = outcome;
-  if (outcome.kind === 'error') return { status: 'failed', code, message, ...remoteOf(outcome) };
+  if (outcome.kind === 'error') {
+    const said = outcome.origin && { origin: outcome.origin };
+    return { status: 'failed', code, message, ...remoteOf(outcome), ...said };
+  }
   if (outcome.kind === 'elsewhere') {
     const { waitMs, question } = outcome;
     return {

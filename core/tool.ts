@@ -169,7 +169,7 @@ export interface ToolProgress {
  * - `elsewhere`: the work has begun and goes on without us: it is looked at again after `waitMs`, and nobody is held up meanwhile.
  *   `question`: it goes on only once somebody has answered that; the next look finds the answer in `remote`.
  * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model. `remote`
- *   goes on all the same, and is to be cancelled.
+ *   goes on all the same, and is to be cancelled. `origin`: the message has none of the tool's words, the transport has written it.
  * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried. `unsent`: it
  *   was not even begun, which says nothing of the tool.
  * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
@@ -185,7 +185,14 @@ export type ToolOutcome =
       waitMs: number;
       question?: string | undefined;
     }
-  | { kind: 'error'; code: string; message: string; output?: unknown; remote?: RemoteWork | undefined }
+  | {
+      kind: 'error';
+      code: string;
+      message: string;
+      output?: unknown;
+      remote?: RemoteWork | undefined;
+      origin?: 'drover' | undefined;
+    }
   | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined; unsent?: true | undefined }
   | { kind: 'lost'; code: string; message: string }
   | { kind: 'aborted'; code: string; message: string; sent?: boolean | undefined };

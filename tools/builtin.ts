@@ -45,7 +45,8 @@ export const BUILTIN_TOOLS: readonly ToolDefinition[] = [...BUILTINS.map(({ tool
 export async function runBuiltin(name: string, attempt: ToolAttempt, runtime: BuiltinRuntime): Promise<ToolOutcome> {
   const tool = BUILTIN_TOOLS.find((builtin) => builtin.name === name);
   const run = BUILTINS.find((builtin) => builtin.tool.name === name)?.run ?? domainFunction(name, runtime);
-  if (!tool || !run) return { kind: 'error', code: 'unknown-tool', message: `There is no built-in tool "${name}".` };
+  if (!tool || !run)
+    return { kind: 'error', origin: 'drover', code: 'unknown-tool', message: `There is no built-in tool "${name}".` };
   const faults = runtime.validator.validateArguments(tool.input_schema, attempt.arguments);
   if (faults.length > 0) {
     return { kind: 'error', code: 'invalid-arguments', message: faults.map((fault) => fault.message).join('; ') };

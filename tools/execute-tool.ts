@@ -68,6 +68,7 @@ const MAX_MESSAGE_CHARS = 4000;
 
 const NO_RESOURCES: ToolOutcome = {
   kind: 'error',
+  origin: 'drover',
   code: 'no-resources',
   message: "The tool's server has no resources.",
 };
@@ -109,7 +110,7 @@ export function createTools(options: ToolsOptions): Tools {
     try {
       checkTransport(tool.transport);
     } catch (error) {
-      return { kind: 'error', code: 'not-allowed', message: messageOf(error) };
+      return { kind: 'error', origin: 'drover', code: 'not-allowed', message: messageOf(error) };
     }
     const work = async () => {
       const secrets = await secretsOf(tool.transport, attempt.tenantId, {
@@ -181,7 +182,7 @@ function dispatch(
   const transport = transports.get(type);
   if (transport) return transport.call(call, attempt);
   const message = `The transport "${type}" is not known here.`;
-  return Promise.resolve({ kind: 'error', code: 'unknown-transport', message });
+  return Promise.resolve({ kind: 'error', origin: 'drover', code: 'unknown-transport', message });
 }
 
 /** Read for each attempt, so that the current value counts and none is kept. What is missing ends it before it begins. */
@@ -197,21 +198,21 @@ async function secretsOf(
     const destination = destinationOf(transport);
     for (const name of names) {
       const secret = secrets.get(name);
-      if (!secret) return { kind: 'error', code: 'secret-missing', message: `The secret "${name}" is not set.` };
+      if (!secret) return noSecret('secret-missing', `The secret "${name}" is not set.`);
       const refused = hostRefusing(secret.hosts, destination);
-      if (refused !== undefined) {
-        const message = `The secret "${name}" may not be sent to ${refused}.`;
-        return { kind: 'error', code: 'secret-not-for-host', message };
-      }
+      if (refused !== undefined)
+        return noSecret('secret-not-for-host', `The secret "${name}" may not be sent to ${refused}.`);
       if (secret.hosts === null && destination !== undefined) onUnbound?.(name);
     }
     return createSecretValues(secrets);
   } catch (error) {
-    if (error instanceof SecretUnreadableError) {
-      return { kind: 'error', code: 'secret-unreadable', message: error.message };
-    }
+    if (error instanceof SecretUnreadableError) return noSecret('secret-unreadable', error.message);
     return { kind: 'unreached', code: 'secrets', message: 'The secrets that the tool needs could not be read.' };
   }
+}
+
+function noSecret(code: string, message: string): Extract<ToolOutcome, { kind: 'error' }> {
+  return { kind: 'error', origin: 'drover', code, message };
 }
 
 /** The transports keep their own time; this holds for one that does not, so that a worker is never stuck in a tool. */
@@ -251,7 +252,7 @@ function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   if (outcome.kind !== 'succeeded' && outcome.kind !== 'error') return outcome;
   const output = storable(outcome.output, secrets);
   if (outcome.kind === 'succeeded') {
-    if ('fault' in output) return { kind: 'error', ...output.fault };
+    if ('fault' in output) return { kind: 'error', origin: 'drover', ...output.fault };
     // No larger than the output that it is taken from.
     const content = outcome.content && cleanJson(secrets.redact(outcome.content));
     const { untrusted } = outcome;

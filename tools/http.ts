@@ -20,7 +20,7 @@ export async function callHttp(
   runtime: HttpRuntime,
 ): Promise<ToolOutcome> {
   const request = buildRequest(transport, attempt, runtime.secrets);
-  if ('fault' in request) return { kind: 'error', code: 'invalid-arguments', message: request.fault };
+  if ('fault' in request) return { kind: 'error', origin: 'drover', code: 'invalid-arguments', message: request.fault };
   try {
     const outcome = outcomeOf(await runtime.egress.fetch(request.url, request.init));
     return await mapped(transport, outcome, attempt);
@@ -36,7 +36,7 @@ async function mapped(transport: HttpTransport, outcome: ToolOutcome, attempt: T
   const evaluated = await evaluateJsonata(transport.response.expression, outcome.output, attempt.timeoutMs);
   if ('result' in evaluated) return { kind: 'succeeded', output: evaluated.result };
   const message = `The tool has answered, but its response.expression fails: ${evaluated.message}`;
-  return { kind: 'error', code: 'response-mapping', message, output: outcome.output };
+  return { kind: 'error', origin: 'drover', code: 'response-mapping', message, output: outcome.output };
 }
 
 const LOST_STATUSES = [408, 425, 502, 503, 504];
@@ -48,18 +48,21 @@ function outcomeOf(response: EgressResponse): ToolOutcome {
     if ('output' in body) return { kind: 'succeeded', output: body.output };
     return {
       kind: 'error',
+      origin: 'drover',
       code: 'not-text',
       message: `The tool answered with ${body.binary}, neither JSON nor text.`,
     };
   }
   const code = `http-${status}`;
-  const message = `HTTP ${status}${'output' in body ? excerpt(body.output) : ''}`;
+  const words = 'output' in body ? excerpt(body.output) : '';
+  const message = `HTTP ${status}${words}`;
   const retryAfterMs = retryAfter(response.headers.get('retry-after'));
   if (status === 429 || (status === 503 && retryAfterMs !== undefined)) {
     return { kind: 'unreached', code, message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
   }
   if (LOST_STATUSES.includes(status)) return { kind: 'lost', code, message };
-  return { kind: 'error', code, message, ...('output' in body ? { output: body.output } : {}) };
+  const origin = words === '' ? ({ origin: 'drover' } as const) : {};
+  return { kind: 'error', ...origin, code, message, ...('output' in body ? { output: body.output } : {}) };
 }
 
 function excerpt(output: unknown): string {

@@ -12,7 +12,7 @@ export function decodeBody(response: EgressResponse): { output: unknown } | { bi
 /** A body as text in its declared charset, or undefined if it is no text. */
 export function decodeText(response: EgressResponse): string | undefined {
   const type = mediaType(response);
-  const named = /charset="?([\w-]+)"?/i.exec(response.headers.get('content-type') ?? '')?.[1];
+  const named = charsetOf(response.headers.get('content-type') ?? '');
   const textual = /^text\/|[/+](json|xml|yaml|x-www-form-urlencoded)$|\/(javascript|x-ndjson|jsonl|csv)$/.test(type);
   try {
     // What is not said to be text must at least be valid UTF-8 without NUL.
@@ -21,6 +21,11 @@ export function decodeText(response: EgressResponse): string | undefined {
   } catch {
     return textual ? response.body.toString('utf8') : undefined;
   }
+}
+
+/** The charset that a media type declares. */
+export function charsetOf(type: string): string | undefined {
+  return /charset="?([\w:.-]+)"?/i.exec(type)?.[1];
 }
 
 /** The media type in lower case without parameters, '' where none is given. */

@@ -55,24 +55,34 @@ function titleOf(calls: readonly CallPart[], message: string): string {
 
 const toStep = ({ id, tool, input }: CallPart) => ({ tool_call_id: id, tool, input });
 
-/** What was chosen; nothing where the client gives no answer. */
+const NOT_OFFERED = 'The client has chosen an option that it was not offered.';
+
+/**
+ * What was chosen; nothing where the client gives no answer. An option that was not offered is a rejection: the protocol has it
+ * that such a request is not approved (v2, `RequestPermissionOutcome`), and nobody would be asked again.
+ */
 export function decided({ ask }: AcpAsk, { outcome }: RequestPermissionResponse): WaitAnswer | undefined {
   if (outcome.outcome !== 'selected') return undefined;
-  const { optionId: decision } = outcome;
-  const offered = ask.kind === 'unknown' ? OUTCOMES : YES_OR_NO;
-  if (!offered.some(({ optionId }) => optionId === decision)) return undefined;
-  switch (decision) {
+  return { waitId: ask.id, kind: 'decision', decided: decisionOf(ask.kind === 'unknown', outcome.optionId) };
+}
+
+function decisionOf(isUnknown: boolean, optionId: string): Decided {
+  const offered = isUnknown ? OUTCOMES : YES_OR_NO;
+  const chosen = offered.find((option) => option.optionId === optionId)?.optionId;
+  switch (chosen) {
     case 'approve':
     case 'deny':
     case 'rerun':
     case 'give_up':
-      return { waitId: ask.id, kind: 'decision', decided: { decision, reason: undefined } };
+      return { decision: chosen, reason: undefined };
     case 'happened':
-      return { waitId: ask.id, kind: 'decision', decided: { decision, result: undefined, reason: undefined } };
+      return { decision: chosen, result: undefined, reason: undefined };
     default:
-      return undefined;
+      return { decision: isUnknown ? 'give_up' : 'deny', reason: NOT_OFFERED };
   }
 }
+
+type Decided = Extract<WaitAnswer, { kind: 'decision' }>['decided'];
 
 export function formFor({ ask }: AcpAsk, sessionId: string): CreateElicitationRequest {
   const requestedSchema = {

@@ -1,10 +1,9 @@
 /** What an ACP client asks for. */
 import { RequestError, type ContentBlock } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
-import type { Attachment } from '../../core/content.ts';
 import { DroverError } from '../../core/errors.ts';
-import type { TurnInput } from '../../core/events.ts';
-import { MESSAGE_MODES, type MessageMode } from '../../modules/sessions/converse.ts';
+import { PDF_TYPE } from '../../core/file-types.ts';
+import { MESSAGE_MODES, type GivenInput, type MessageMode } from '../../modules/sessions/converse.ts';
 import { fromSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 
 const meta = z.looseObject({
@@ -37,7 +36,7 @@ export function refuseServers({ mcpServers = [] }: { mcpServers?: readonly unkno
 }
 
 /** A prompt as the input of a turn. Throws -32602. */
-export function inputOf(prompt: readonly ContentBlock[]): TurnInput {
+export function inputOf(prompt: readonly ContentBlock[]): GivenInput {
   const texts = prompt.flatMap((block) => {
     if (block.type === 'text') return [block.text];
     return block.type === 'resource_link' ? [`[${block.title ?? block.name}](${block.uri})`] : [];
@@ -48,14 +47,19 @@ export function inputOf(prompt: readonly ContentBlock[]): TurnInput {
   return { message, ...(attachments.length > 0 && { attachments }) };
 }
 
-function attachmentOf(block: ContentBlock): Attachment[] {
+function attachmentOf(block: ContentBlock): NonNullable<GivenInput['attachments']>[number][] {
   switch (block.type) {
     case 'text':
     case 'resource_link':
       return [];
-    case 'resource':
-      if ('text' in block.resource) return [{ type: 'text', text: block.resource.text }];
-      throw RequestError.invalidParams(undefined, 'a resource in a prompt must be text');
+    case 'resource': {
+      const { resource } = block;
+      if ('text' in resource) return [{ type: 'text', text: resource.text }];
+      if (resource.mimeType?.toLowerCase() !== PDF_TYPE)
+        throw RequestError.invalidParams(undefined, 'a resource in a prompt must be text or a PDF');
+      const source = { type: 'base64' as const, media_type: PDF_TYPE, data: resource.blob };
+      return [{ type: 'file', source, filename: resource.uri }];
+    }
     case 'image':
       return [{ type: 'image', source: { type: 'base64', media_type: block.mimeType, data: block.data } }];
     default:

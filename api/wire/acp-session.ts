@@ -1,11 +1,16 @@
 /** A session of an ACP connection: what its client is shown, asked and answered. */
 import type { SessionNotification } from '@agentclientprotocol/sdk';
-import type { TurnInput } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { stopTurnOf } from '../../modules/sessions/client-thread.ts';
-import { readShownTurn, say, type MessageMode, type ShownTurn } from '../../modules/sessions/converse.ts';
+import {
+  readShownTurn,
+  say,
+  type GivenInput,
+  type MessageMode,
+  type ShownTurn,
+} from '../../modules/sessions/converse.ts';
 import { ACP, type AcpFrame } from './acp.ts';
 import { createAsking, type AskingParts } from './acp-asking.ts';
 import { createFollower, type AcpFollower, type Stop } from './acp-follow.ts';
@@ -31,7 +36,7 @@ export interface AcpSession {
 }
 
 interface Prompt {
-  input: TurnInput;
+  input: GivenInput;
   id: string | undefined;
   mode: MessageMode | undefined;
 }

@@ -83,6 +83,13 @@ export function answersOf(body: RunAgentInput, open: readonly Answerable[]): Wai
   const { resume = [] } = body;
   const asked = open.filter(({ type }) => type !== 'timer' && type !== 'webhook');
   const isGiven = ({ id }: Answerable) => resume.some(({ interruptId }) => interruptId === id);
+  const twice = resume.findIndex(
+    (entry, at) => at > resume.findIndex((each) => each.interruptId === entry.interruptId),
+  );
+  if (twice !== -1) {
+    const path = `body.resume.${twice}.interruptId`;
+    throw impossible('An interrupt is answered once in a resume.', [{ path, message: 'is answered already' }]);
+  }
   const missing = asked.filter((wait) => !isGiven(wait)).map(({ id }) => id);
   if (asked.some(isGiven) && missing.length > 0) {
     throw conflict('All open interrupts are answered in one resume.', { wait_ids: missing });

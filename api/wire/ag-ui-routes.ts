@@ -75,21 +75,18 @@ async function begin(
     const taken = await say(context, { caller, agentId, threadId, ...message, traceparent, idempotency: once });
     return { ...taken, after: taken.turn.head };
   }
-  let isAnswered = false;
-  const { turn, ...rest } = await answerOnThread(context, {
+  const { isAnswered, stood, ...at } = await answerOnThread(context, {
     caller,
     threadId,
     idempotency,
     choose(open) {
       const answers = answersOf(body, open);
       requireMayDecide(caller, answers);
-      isAnswered = answers.length > 0;
       return answers;
     },
   });
   if (!isAnswered) await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, threadId));
-  // Where something was answered it goes on beyond where it stood.
-  return { ...rest, turn: isAnswered ? { ...turn, head: turn.head + 1 } : turn, after: turn.head };
+  return { ...at, after: stood };
 }
 
 export const AG_UI_ROUTES: readonly Route[] = [run];

@@ -1,9 +1,8 @@
 /** What a client of the AI SDK posts: all its messages, of which the last one says what it wants. */
 import { z } from 'zod';
-import type { Attachment } from '../../core/content.ts';
 import { impossible } from '../../core/errors.ts';
-import type { TurnInput } from '../../core/events.ts';
-import { MESSAGE_MODES, type Answerable, type WaitAnswer } from '../../modules/sessions/converse.ts';
+import { PDF_TYPE } from '../../core/file-types.ts';
+import { MESSAGE_MODES, type Answerable, type GivenInput, type WaitAnswer } from '../../modules/sessions/converse.ts';
 
 const part = z.looseObject({ type: z.string() });
 type Part = z.output<typeof part>;
@@ -36,7 +35,7 @@ function sentOf({ messages, messageId }: z.output<typeof uiStreamBody>): Message
 }
 
 /** A user's message as the input of a turn; undefined where the message is the assistant's, with answers in it. Throws 422. */
-export function inputOf(body: z.output<typeof uiStreamBody>): TurnInput | undefined {
+export function inputOf(body: z.output<typeof uiStreamBody>): GivenInput | undefined {
   const { trigger } = body;
   if (trigger === 'regenerate-message') {
     throw refuse('trigger', 'A turn that has happened is not done again: send another message.');
@@ -85,8 +84,8 @@ function textOf(content: unknown): string {
   return typeof content === 'string' ? content : (JSON.stringify(content) ?? '');
 }
 
-function toAttachment(file: Part): Attachment {
-  const { url, mediaType } = file;
+function toAttachment(file: Part): NonNullable<GivenInput['attachments']>[number] {
+  const { url, mediaType, filename } = file;
   const link = String(url);
   const media = String(mediaType);
   const data = /^data:[^,]*;base64,([A-Za-z0-9+/=]*)$/.exec(link)?.[1];
@@ -98,7 +97,11 @@ function toAttachment(file: Part): Attachment {
   if (media.startsWith('text/') && data !== undefined) {
     return { type: 'text', text: decodeText(Buffer.from(data, 'base64')) };
   }
-  throw refuse('messages', 'A file must be an image, or a text as a data URL.');
+  if (media.toLowerCase() === PDF_TYPE && data !== undefined) {
+    const named = typeof filename === 'string' && { filename };
+    return { type: 'file', source: { type: 'base64', media_type: PDF_TYPE, data }, ...named };
+  }
+  throw refuse('messages', 'A file must be an image, or a PDF or a text as a data URL.');
 }
 
 /** What models are shown of a text is UTF-8: they would not see what another one says. */

@@ -61,7 +61,7 @@ async function begin(
     const said = await say(context, { caller, agentId, threadId, input, mode, traceparent, idempotency });
     return { ...said, after: 0 };
   }
-  const { turn } = await answerOnThread(context, {
+  const { turn, isAnswered, stood } = await answerOnThread(context, {
     caller,
     threadId,
     idempotency,
@@ -71,9 +71,9 @@ async function begin(
       return answers;
     },
   });
-  const { pausedAt } = await foldUntil(context, { tenantId, turn, until: turn.head });
-  // It goes on beyond where it stood before the answers.
-  return { turn: { ...turn, head: turn.isOpen ? turn.head + 1 : turn.head }, after: pausedAt };
+  const { pausedAt } = await foldUntil(context, { tenantId, turn, until: stood });
+  // Of answers that were taken before it goes on beyond where it stands.
+  return { turn: { ...turn, head: turn.isOpen && !isAnswered ? turn.head + 1 : turn.head }, after: pausedAt };
 }
 
 const get = defineRoute({

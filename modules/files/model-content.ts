@@ -1,4 +1,5 @@
 /** Contents of files in the place of their ids, for a request to a model that is about to be sent. */
+import { isUtf8 } from 'node:buffer';
 import { buffer } from 'node:stream/consumers';
 import {
   cleanText,
@@ -75,9 +76,12 @@ async function contentOf(context: Filling, row: FileRow): Promise<Filled | undef
   const key = `${row.content_id} ${isText ? 'text' : 'base64'}`;
   let content = context.fileCache.get(key);
   if (content === undefined) {
+    if (isText && row.is_utf8 === false) return notUtf8(row);
     const bytes = await read(context, row);
     if (!bytes) return undefined;
-    content = isText ? cleanText(new TextDecoder().decode(bytes)) : bytes.toString('base64');
+    // Nobody has looked at the older ones.
+    if (isText && !isUtf8(bytes)) return notUtf8(row);
+    content = isText ? cleanText(bytes.toString('utf8')) : bytes.toString('base64');
     context.fileCache.set(key, content);
   }
   if (isText) return { type: 'text', text: `File ${JSON.stringify(row.filename)} (${row.mime_type}):\n${content}` };
@@ -85,6 +89,12 @@ async function contentOf(context: Filling, row: FileRow): Promise<Filled | undef
   return IMAGE_TYPES.includes(row.mime_type)
     ? { type: 'image', source }
     : { type: 'document', source, title: row.filename };
+}
+
+/** In place of a text that would be read as something else than it says. */
+function notUtf8({ id, filename, mime_type: type, size }: FileRow): TextBlock {
+  const text = `[file ${filename} (${type}, ${size} bytes) left out: its text is not UTF-8. Its id is ${id}.]`;
+  return { type: 'text', text };
 }
 
 /** Undefined where it was deleted a moment ago. */

@@ -23,7 +23,7 @@ import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts'
 import { answerQuestionIn } from '../waits/answer-question.ts';
 import { answerWaits, type WaitAnswer } from '../waits/answer-waits.ts';
 
-export type { Answerable, ShownTurn, WaitAnswer };
+export type { Answerable, GivenInput, ShownTurn, WaitAnswer };
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -200,22 +200,33 @@ export interface Answered {
   idempotency: IdempotentRequest;
 }
 
+export interface Resumed extends Said {
+  isAnswered: boolean;
+  /** Where the turn stood before the answers. */
+  stood: number;
+}
+
 /**
- * Answers what the thread's newest run waits for, all at once; the turn as it stood before, and the message that waits. What is answered already is
+ * Answers what the thread's newest run waits for, all at once; the turn with all of the answers, and the message that waits. What is answered already is
  * passed, so that a repeated request goes on where the first did. Throws 404, and what `answerWaits` throws.
  */
 export async function answerOnThread(
   context: Context,
   { caller, threadId, choose, idempotency }: Answered,
-): Promise<Said> {
-  const { turn, open, waiting } = await context.db.withTenant(caller.tenantId, async (tx) => {
+): Promise<Resumed> {
+  const { tenantId } = caller;
+  const { before, open, waiting } = await context.db.withTenant(tenantId, async (tx) => {
     const shown = await requireTurn(tx, threadId);
     const run = await findRunRow(tx, shown.runId);
-    return { turn: shown, open: await listAnswerable(tx, shown.runId), waiting: run && waitingMessage(run) };
+    return { before: shown, open: await listAnswerable(tx, shown.runId), waiting: run && waitingMessage(run) };
   });
   const answers = choose(open);
-  if (answers.length > 0) await answerWaits(context, { caller, runId: turn.runId, answers, idempotency });
-  return { turn, ...(waiting && turn.isOpen && { waiting: waiting.message_id }) };
+  const isAnswered = answers.length > 0;
+  if (isAnswered) await answerWaits(context, { caller, runId: before.runId, answers, idempotency });
+  // After them, or after what was open was read: the turn waits for nothing any more that somebody has answered.
+  const turn = await context.db.withTenant(tenantId, (tx) => requireTurn(tx, threadId, before.turnId));
+  const stood = isAnswered ? before.head : turn.head;
+  return { turn, isAnswered, stood, ...(waiting && before.isOpen && { waiting: waiting.message_id }) };
 }
 
 /** The newest turn of a thread of the workspace. Throws 404. */

@@ -1,8 +1,8 @@
 /** `drover approvals`: what waits for a person, exactly as it would be done, and the person's word. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, json, whole, withPlace, type Shared } from './options.ts';
-import { difference, line, plain, pretty, print, printFields, printJson, printTable } from './print.ts';
+import { connected, id, json, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { difference, line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Approval {
   id: string;
@@ -21,14 +21,18 @@ interface Approval {
   decided_at: string | null;
 }
 
+interface Listed {
+  approvals: Approval[];
+  next_cursor?: string;
+}
+
 /** Adds the commands. */
 export function addApprovals(program: Command): void {
   const approvals = program.command('approvals').description('what waits for a person, and the person’s word');
-  withPlace(approvals.command('list'))
+  withPage(approvals.command('list'))
     .description('list approvals, newest first')
     .option('--status <status>', 'pending, approved, denied, expired, settled or all', 'pending')
     .option('--run <id>', 'of one run', id)
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   withPlace(approvals.command('show'))
     .description('show an approval with the exact arguments')
@@ -66,13 +70,14 @@ function addDecision(approvals: Command, decision: 'approve' | 'deny', descripti
     );
 }
 
-async function list(options: Shared & { status: string; run?: string; limit: number }): Promise<void> {
+async function list(options: Shared & Page & { status: string; run?: string }): Promise<void> {
   const query = {
     status: options.status === 'all' ? undefined : options.status,
     run_id: options.run,
     limit: String(options.limit),
+    cursor: options.cursor,
   };
-  const answer = await connected(options, (client) => client.get<{ approvals: Approval[] }>('/v1/approvals', query));
+  const answer = await connected(options, (client) => client.get<Listed>('/v1/approvals', query));
   if (options.json) return printJson(answer);
   if (answer.approvals.length === 0) return print(`No approvals that are ${options.status}.`);
   const heads = ['ID', 'STATUS', 'KIND', 'TOOL', 'ARGUMENTS'];
@@ -86,6 +91,7 @@ async function list(options: Shared & { status: string; run?: string; limit: num
       line(JSON.stringify(each.arguments), 60),
     ]),
   );
+  printNext(answer.next_cursor);
 }
 
 async function show(approval: string, options: Shared): Promise<void> {

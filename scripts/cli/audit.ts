@@ -2,8 +2,8 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, whole, withPlace, type Shared } from './options.ts';
-import { line, print, printJson, printTable } from './print.ts';
+import { connected, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, print, printJson, printNext, printTable } from './print.ts';
 
 interface Entry {
   action: string;
@@ -11,6 +11,11 @@ interface Entry {
   target: { type: string; id: string | null };
   details: Record<string, unknown>;
   created_at: string;
+}
+
+interface Listed {
+  audit: Entry[];
+  next_cursor?: string;
 }
 
 interface Link {
@@ -31,12 +36,11 @@ interface Verdict {
 /** Adds the commands. */
 export function addAudit(program: Command): void {
   const audit = program.command('audit').description('who did what, and whether the log is still what it was');
-  withPlace(audit.command('list'))
+  withPage(audit.command('list'))
     .description('list what was done, newest first')
     .option('--action <action>', 'such as approval.decided')
     .option('--actor <id>', "a key's id, or api_key, operator, system")
     .option('--target <id>', 'the id or name of what it was done to')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   withPlace(audit.command('verify'))
     .description('walk the chain and name its first broken link; ends with 1 if there is one')
@@ -44,12 +48,12 @@ export function addAudit(program: Command): void {
     .action(verify);
 }
 
-type Listing = Shared & { action?: string; actor?: string; target?: string; limit: number };
+type Listing = Shared & Page & { action?: string; actor?: string; target?: string };
 
 async function list(options: Listing): Promise<void> {
-  const { action, actor, target } = options;
-  const query = { action, actor, target, limit: String(options.limit) };
-  const answer = await connected(options, (client) => client.get<{ audit: Entry[] }>('/v1/audit', query));
+  const { action, actor, target, limit, cursor } = options;
+  const query = { action, actor, target, limit: String(limit), cursor };
+  const answer = await connected(options, (client) => client.get<Listed>('/v1/audit', query));
   if (options.json) return printJson(answer);
   const heads = ['TIME', 'ACTION', 'ACTOR', 'TARGET', 'DETAILS'];
   const named = ({ type, id: of }: Entry['actor']) => line(of === null ? type : `${type} ${of}`, 60);
@@ -63,6 +67,7 @@ async function list(options: Listing): Promise<void> {
       line(JSON.stringify(entry.details)),
     ]),
   );
+  printNext(answer.next_cursor);
 }
 
 async function verify(options: Shared & { expect?: Link }): Promise<void> {

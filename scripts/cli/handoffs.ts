@@ -1,8 +1,8 @@
 /** `drover handoffs`: what one agent has passed to another. */
 import type { Command } from 'commander';
-import { connected, id, whole, withPlace, type Shared } from './options.ts';
+import { connected, id, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { readJsonFile } from './read-json-file.ts';
-import { line, print, printFields, printJson, printTable } from './print.ts';
+import { line, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Listed {
   id: string;
@@ -37,17 +37,18 @@ export function addHandoffs(program: Command): void {
     .option('--context <path>', 'a file with what is handed over, in JSON')
     .option('--max-tokens <n>', 'what the target is given at most', whole(1, 10_000_000))
     .action(create);
-  withPlace(handoffs.command('list'))
+  withPage(handoffs.command('list'))
     .description('list handoffs, newest first')
     .option('--task <id>', 'of one task', id)
     .option('--status <status,…>', 'those that are initiated, accepted, completed, rejected, failed, cancelled')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   withPlace(handoffs.command('show'))
     .description('show a handoff with the chain that has led to it')
     .argument('<id>', 'the handoff', id)
     .action(show);
 }
+
+type Listing = Shared & Page & { task?: string; status?: string };
 
 interface Creating extends Shared {
   from: string;
@@ -72,9 +73,11 @@ async function create(task: string, options: Creating): Promise<void> {
   else print(made.id);
 }
 
-async function list(options: Shared & { task?: string; status?: string; limit: number }): Promise<void> {
-  const query = { task_id: options.task, status: options.status, limit: String(options.limit) };
-  const answer = await connected(options, (client) => client.get<{ handoffs: Listed[] }>('/v1/handoffs', query));
+async function list({ task, status, limit, cursor, ...options }: Listing): Promise<void> {
+  const query = { task_id: task, status, limit: String(limit), cursor };
+  const answer = await connected(options, (client) =>
+    client.get<{ handoffs: Listed[]; next_cursor?: string }>('/v1/handoffs', query),
+  );
   if (options.json) return printJson(answer);
   if (answer.handoffs.length === 0) return print('No handoffs.');
   printTable(
@@ -88,6 +91,7 @@ async function list(options: Shared & { task?: string; status?: string; limit: n
       line(each.reason, 60),
     ]),
   );
+  printNext(answer.next_cursor);
 }
 
 async function show(handoffId: string, options: Shared): Promise<void> {

@@ -4,8 +4,8 @@ import type { Command } from 'commander';
 import { loadClientConfig } from '../../config.ts';
 import { SCOPES, type Scope } from '../../core/scopes.ts';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, whole, withPlace, type Shared } from './options.ts';
-import { line, print, printJson, printTable } from './print.ts';
+import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, print, printJson, printNext, printTable } from './print.ts';
 
 interface Key {
   id: string;
@@ -27,10 +27,7 @@ export function addKeys(program: Command): void {
     .option('--direct', 'in the database of DATABASE_URL, without a service or a key: the first key is made like this')
     .option('--tenant <id>', 'of this tenant, with --direct', id)
     .action(create);
-  withPlace(keys.command('list'))
-    .description('list keys without their secrets, newest first')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
-    .action(list);
+  withPage(keys.command('list')).description('list keys without their secrets, newest first').action(list);
   withPlace(keys.command('revoke'))
     .description('end a key')
     .argument('<id>', 'its id', id)
@@ -79,13 +76,16 @@ function readScopes(text: string): Scope[] {
   });
 }
 
-async function list(options: Shared & { limit: number }): Promise<void> {
-  const query = { limit: String(options.limit) };
-  const answer = await connected(options, (client) => client.get<{ api_keys: Key[] }>('/v1/api-keys', query));
+async function list({ limit, cursor, ...options }: Shared & Page): Promise<void> {
+  const query = { limit: String(limit), cursor };
+  const answer = await connected(options, (client) =>
+    client.get<{ api_keys: Key[]; next_cursor?: string }>('/v1/api-keys', query),
+  );
   if (options.json) return printJson(answer);
   const state = (key: Key) => (key.revoked_at ? 'revoked' : key.expires_at ? `until ${key.expires_at}` : 'valid');
   printTable(
     ['ID', 'NAME', 'SCOPES', 'STATE', 'CREATED'],
     answer.api_keys.map((key) => [key.id, line(key.name, 40), key.scopes.join(','), state(key), key.created_at]),
   );
+  printNext(answer.next_cursor);
 }

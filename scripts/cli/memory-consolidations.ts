@@ -1,8 +1,8 @@
 /** `drover memory consolidate`, what it has done, and what undoes it. */
 import type { Command } from 'commander';
 import { agentOf } from './agents.ts';
-import { id, connected, whole, type Shared } from './options.ts';
-import { print, printJson, printTable } from './print.ts';
+import { connected, id, paged, whole, type Page, type Shared } from './options.ts';
+import { print, printJson, printNext, printTable } from './print.ts';
 
 interface Consolidated {
   consolidated: number;
@@ -30,9 +30,7 @@ export function addConsolidations(command: (name: string, about: string) => Comm
     .option('--strategy <strategy>', 'importance, age or hybrid (as a rule)')
     .option('--max-entries <n>', 'how many entries at most', whole(1, 500))
     .action(consolidate);
-  command('consolidations', 'list consolidations, newest first')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
-    .action(list);
+  paged(command('consolidations', 'list consolidations, newest first')).action(list);
   command('revert', 'undo a consolidation; what has changed since then stays')
     .argument('<id>', 'the consolidation', id)
     .action(revert);
@@ -50,11 +48,11 @@ async function consolidate(options: OfAgent & { strategy?: string; maxEntries?: 
   print(`${consolidated} kept, ${merged} merged, ${evicted} evicted, ${procedural} procedures learnt.`);
 }
 
-async function list(options: OfAgent & { limit: number }): Promise<void> {
-  const query = { limit: String(options.limit) };
+async function list({ limit, cursor, ...options }: OfAgent & Page): Promise<void> {
+  const query = { limit: String(limit), cursor };
   const answer = await connected(options, async (client) => {
     const path = `/v1/agents/${await agentOf(client, options.agent)}/memory/consolidations`;
-    return client.get<{ consolidations: Consolidation[] }>(path, query);
+    return client.get<{ consolidations: Consolidation[]; next_cursor?: string }>(path, query);
   });
   if (options.json) return printJson(answer);
   if (answer.consolidations.length === 0) return print('No consolidations.');
@@ -65,6 +63,7 @@ async function list(options: OfAgent & { limit: number }): Promise<void> {
       return [made, strategy, ...counts, at.created_at, at.reverted_at ?? ''];
     }),
   );
+  printNext(answer.next_cursor);
 }
 
 async function revert(consolidation: string, options: OfAgent): Promise<void> {

@@ -1,21 +1,20 @@
 /** `drover memory uses`, `learnt` and `usage`: where memories were used, what turns have taught, and what that costs. */
 import type { Command } from 'commander';
 import { agentOf } from './agents.ts';
-import { connected, id, whole, type Shared } from './options.ts';
-import { print, printJson, printTable } from './print.ts';
+import { connected, id, paged, type Page, type Shared } from './options.ts';
+import { print, printJson, printNext, printTable } from './print.ts';
 
 type OfAgent = Shared & { agent?: string };
-type Listing = OfAgent & { limit: number };
+type Listing = OfAgent & Page;
 
 /** Adds the commands. */
 export function addReports(command: (name: string, about: string) => Command): void {
-  command('uses', 'list where a memory was used and why it was found, newest first')
+  paged(command('uses', 'list where a memory was used and why it was found, newest first'), { limit: 20 })
     .argument('<id>', 'the memory', id)
-    .option('--limit <n>', 'how many', whole(1, 200), 20)
     .action(uses);
-  command('learnt', 'list what the agent has learnt from its turns, and what rules have refused, newest first')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
-    .action(learnt);
+  paged(
+    command('learnt', 'list what the agent has learnt from its turns, and what rules have refused, newest first'),
+  ).action(learnt);
   command('usage', 'sum up what the agent remembers, and what models were paid for it').action(usage);
 }
 
@@ -27,10 +26,10 @@ interface Use {
   accessed_at: string;
 }
 
-async function uses(entry: string, options: Listing): Promise<void> {
+async function uses(entry: string, { limit, cursor, ...options }: Listing): Promise<void> {
   const answer = await connected(options, async (client) => {
     const path = `/v1/agents/${await agentOf(client, options.agent)}/memory/${entry}/uses`;
-    return client.get<{ uses: Use[] }>(path, { limit: String(options.limit) });
+    return client.get<{ uses: Use[]; next_cursor?: string }>(path, { limit: String(limit), cursor });
   });
   if (options.json) return printJson(answer);
   if (answer.uses.length === 0) return print('It was not used yet.');
@@ -41,6 +40,7 @@ async function uses(entry: string, options: Listing): Promise<void> {
       return [at, operation, score?.toFixed(2) ?? '', signals.join(', '), run ?? ''];
     }),
   );
+  printNext(answer.next_cursor);
 }
 
 interface Extraction {
@@ -53,10 +53,10 @@ interface Extraction {
   created_at: string;
 }
 
-async function learnt(options: Listing): Promise<void> {
+async function learnt({ limit, cursor, ...options }: Listing): Promise<void> {
   const answer = await connected(options, async (client) => {
     const path = `/v1/agents/${await agentOf(client, options.agent)}/memory/extractions`;
-    return client.get<{ extractions: Extraction[] }>(path, { limit: String(options.limit) });
+    return client.get<{ extractions: Extraction[]; next_cursor?: string }>(path, { limit: String(limit), cursor });
   });
   if (options.json) return printJson(answer);
   if (answer.extractions.length === 0) return print('No turn was learnt from yet.');
@@ -68,6 +68,7 @@ async function learnt(options: Listing): Promise<void> {
       return [row.created_at, row.status, row.made_by ?? '', ...counts, row.run_id];
     }),
   );
+  printNext(answer.next_cursor);
 }
 
 interface Usage {

@@ -4,8 +4,8 @@ import { agentOf } from './agents.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { addConsolidations } from './memory-consolidations.ts';
 import { addReports } from './memory-reports.ts';
-import { connected, id, json, share, whole, withPlace, type Shared } from './options.ts';
-import { line, plain, pretty, print, printFields, printJson, printTable } from './print.ts';
+import { connected, id, json, paged, share, whole, withPlace, type Page, type Shared } from './options.ts';
+import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Entry {
   id: string;
@@ -23,6 +23,11 @@ interface Entry {
   valid_to: string | null;
   expires_at: string | null;
   created_at: string;
+}
+
+interface Listed {
+  entries: Entry[];
+  next_cursor?: string;
 }
 
 interface Version {
@@ -51,11 +56,10 @@ export function addMemory(program: Command): void {
     .option('--subject <subject>', 'whom or what it is about, for forgetting all of it later')
     .option('--metadata <json>', 'more of your own', json)
     .action(add);
-  command('list', 'list what an agent remembers, the most important first')
+  paged(command('list', 'list what an agent remembers, the most important first'))
     .option('--type <type>', 'of one type')
     .option('--status <status>', 'active (as a rule), disputed, superseded or archived')
     .option('--thread <thread>', 'of one conversation')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   command('search', 'ask what an agent remembers, as recall does, the best first')
     .argument('<query>', 'the question')
@@ -101,13 +105,13 @@ async function add(content: string, options: Adding): Promise<void> {
   else print(made.id);
 }
 
-type Listing = OfAgent & { type?: string; status?: string; thread?: string; limit: number };
+type Listing = OfAgent & Page & { type?: string; status?: string; thread?: string };
 
 async function list(options: Listing): Promise<void> {
-  const { type: memory_type, status, thread: thread_id, limit } = options;
-  const query = { memory_type, status, thread_id, limit: String(limit) };
+  const { type: memory_type, status, thread: thread_id, limit, cursor } = options;
+  const query = { memory_type, status, thread_id, limit: String(limit), cursor };
   const answer = await connected(options, async (client) =>
-    client.get<{ entries: Entry[] }>(`/v1/agents/${await agentOf(client, options.agent)}/memory`, query),
+    client.get<Listed>(`/v1/agents/${await agentOf(client, options.agent)}/memory`, query),
   );
   if (options.json) return printJson(answer);
   if (answer.entries.length === 0) return print('No memories.');
@@ -117,6 +121,7 @@ async function list(options: Listing): Promise<void> {
       return [entry.id, entry.memory_type, entry.importance.toFixed(2), entry.origin, line(entry.content, 80)];
     }),
   );
+  printNext(answer.next_cursor);
 }
 
 type Searching = OfAgent & { type?: string; thread?: string; minScore?: number; limit: number };

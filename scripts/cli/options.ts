@@ -24,8 +24,19 @@ export interface Page {
 }
 
 /** Adds how much of a list to show, and from where on. */
-export function withPage(command: Command, { limit = 50, of = 'how many' } = {}): Command {
-  return withPlace(command)
+export function withPage(command: Command, length: Length = {}): Command {
+  return paged(withPlace(command), length);
+}
+
+/** What a list counts, and how many of them it shows if nobody says. */
+interface Length {
+  limit?: number;
+  of?: string;
+}
+
+/** The same, for a command that has its place. */
+export function paged(command: Command, { limit = 50, of = 'how many' }: Length = {}): Command {
+  return command
     .option('--limit <n>', of, whole(1, 200), limit)
     .option('--cursor <cursor>', 'go on where the page before has ended');
 }

@@ -1,7 +1,7 @@
 /** `drover tasks`: one piece of work for whichever agent fits best. */
 import type { Command } from 'commander';
-import { connected, id, names, whole, withPlace, type Shared } from './options.ts';
-import { line, plain, print, printFields, printJson, printTable } from './print.ts';
+import { connected, id, names, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, plain, print, printFields, printJson, printNext, printTable } from './print.ts';
 import type { Task } from './task-tree.ts';
 
 /** Adds the commands. */
@@ -18,11 +18,10 @@ export function addTasks(program: Command): void {
     .option('--max-tokens <n>', 'it fails beyond that', whole(1, 1_000_000_000))
     .option('--deadline <time>', 'it fails after that, as in 2026-11-22T10:00:00Z')
     .action(submit);
-  withPlace(tasks.command('list'))
+  withPage(tasks.command('list'))
     .description('list tasks, newest first')
     .option('--workflow <id>', 'of one workflow', id)
     .option('--status <status,…>', 'those that are pending, assigned, in_progress, completed, failed, cancelled')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   withPlace(tasks.command('show'))
     .description('show a task: who does it, in which run, and what came of it')
@@ -78,11 +77,16 @@ async function submit(description: string, options: Submitting): Promise<void> {
   else print(made.id);
 }
 
-async function list(options: Shared & { workflow?: string; status?: string; limit: number }): Promise<void> {
-  const query = { workflow_id: options.workflow, status: options.status, limit: String(options.limit) };
-  const answer = await connected(options, (client) => client.get<{ tasks: Task[] }>('/v1/tasks', query));
-  if (options.json) printJson(answer);
-  else printTasks(answer.tasks);
+type Listing = Shared & Page & { workflow?: string; status?: string };
+
+async function list({ workflow, status, limit, cursor, ...options }: Listing): Promise<void> {
+  const query = { workflow_id: workflow, status, limit: String(limit), cursor };
+  const answer = await connected(options, (client) =>
+    client.get<{ tasks: Task[]; next_cursor?: string }>('/v1/tasks', query),
+  );
+  if (options.json) return printJson(answer);
+  printTasks(answer.tasks);
+  printNext(answer.next_cursor);
 }
 
 async function show(taskId: string, options: Shared): Promise<void> {

@@ -1,7 +1,7 @@
 /** `drover teams`: which agents work together, and how. */
 import type { Command } from 'commander';
-import { connected, id, whole, withPlace, type Shared } from './options.ts';
-import { line, print, printFields, printJson, printTable } from './print.ts';
+import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Team {
   id: string;
@@ -15,19 +15,18 @@ interface Team {
 /** Adds the commands. */
 export function addTeams(program: Command): void {
   const teams = program.command('teams').description('teams of agents, for workflows run --team');
-  withPlace(teams.command('list'))
-    .description('list teams, newest first')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
-    .action(list);
+  withPage(teams.command('list')).description('list teams, newest first').action(list);
   withPlace(teams.command('show'))
     .description('show a team with its members')
     .argument('<id>', 'the team', id)
     .action(show);
 }
 
-async function list(options: Shared & { limit: number }): Promise<void> {
-  const query = { limit: String(options.limit) };
-  const answer = await connected(options, (client) => client.get<{ teams: Team[] }>('/v1/teams', query));
+async function list({ limit, cursor, ...options }: Shared & Page): Promise<void> {
+  const query = { limit: String(limit), cursor };
+  const answer = await connected(options, (client) =>
+    client.get<{ teams: Team[]; next_cursor?: string }>('/v1/teams', query),
+  );
   if (options.json) return printJson(answer);
   if (answer.teams.length === 0) return print('No teams.');
   printTable(
@@ -36,6 +35,7 @@ async function list(options: Shared & { limit: number }): Promise<void> {
       return [team.id, line(team.name, 40), team.orchestration_pattern, String(team.members.length), team.created_at];
     }),
   );
+  printNext(answer.next_cursor);
 }
 
 async function show(team: string, options: Shared): Promise<void> {

@@ -4,8 +4,8 @@ import { agentOf } from './agents.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { followWorkflow, printWorkflow, type Workflow } from './follow-workflow.ts';
-import { connected, id, whole, withPlace, type Shared } from './options.ts';
-import { line, print, printJson, printTable } from './print.ts';
+import { connected, id, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, print, printJson, printNext, printTable } from './print.ts';
 import { printTasks } from './tasks.ts';
 import { readJsonFile } from './read-json-file.ts';
 import type { Task } from './task-tree.ts';
@@ -39,10 +39,9 @@ export function addWorkflows(program: Command): void {
     .option('--detach', 'print its id, and do not wait')
     .addHelpText('after', RUN_HELP)
     .action(run);
-  withPlace(workflows.command('list'))
+  withPage(workflows.command('list'))
     .description('list workflows, newest first')
     .option('--status <status,…>', 'those that are executing, awaiting_human, completed, failed, …')
-    .option('--limit <n>', 'how many', whole(1, 200), 50)
     .action(list);
   withPlace(workflows.command('show'))
     .description('show a workflow: how it stands, its subtasks as a tree, its result')
@@ -104,9 +103,11 @@ async function look(client: Client, workflow: string, { json }: Shared): Promise
   throw new CommandError(EXIT.refused, `The workflow is ${ended.status}.${why}`);
 }
 
-async function list(options: Shared & { status?: string; limit: number }): Promise<void> {
-  const query = { status: options.status, limit: String(options.limit) };
-  const answer = await connected(options, (client) => client.get<{ workflows: Workflow[] }>('/v1/workflows', query));
+async function list(options: Shared & Page & { status?: string }): Promise<void> {
+  const query = { status: options.status, limit: String(options.limit), cursor: options.cursor };
+  const answer = await connected(options, (client) =>
+    client.get<{ workflows: Workflow[]; next_cursor?: string }>('/v1/workflows', query),
+  );
   if (options.json) return printJson(answer);
   if (answer.workflows.length === 0) return print('No workflows.');
   printTable(
@@ -115,6 +116,7 @@ async function list(options: Shared & { status?: string; limit: number }): Promi
       return [workflow, line(name, 40), status, created, line(rest.error?.message ?? rest.result ?? '', 60)];
     }),
   );
+  printNext(answer.next_cursor);
 }
 
 async function show(workflow: string, options: Shared & { follow?: true }): Promise<void> {

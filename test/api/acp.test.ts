@@ -11,6 +11,8 @@ import {
   type ToolCall,
 } from '@agentclientprotocol/sdk';
 import { WebSocket } from 'ws';
+import type { AcpAsk } from '../../api/wire/acp.ts';
+import { decided } from '../../api/wire/acp-asks.ts';
 import { inputOf } from '../../api/wire/acp-request.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -204,6 +206,19 @@ describe('an agent over ACP', function () {
       [...statuses.values()].toSorted((left, right) => left.localeCompare(right)),
       ['completed', 'failed'],
     );
+  });
+
+  it('takes an option that was not offered for a rejection, and no answer for none', async () => {
+    const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    const client = await open(careful, { onPermission: async () => choose('allow_always') });
+    await client.prompt(await client.newSession(), 'call calculator {"expression":"6*7"} | say so be it');
+    assert.equal(client.text(), 'so be it');
+    const { approvals } = (await api.call('GET', '/v1/approvals?status=denied')).json;
+    assert.equal(approvals[0].reason, 'The client has chosen an option that it was not offered.');
+    const of: AcpAsk = { ask: { id: 'a', kind: 'unknown', message: '', tool: '', calls: [] }, calls: [] };
+    const { decided: unknown } = decided(of, choose('approve')) as { decided: { decision: string } };
+    assert.equal(unknown.decision, 'give_up', 'which sends nothing again');
+    assert.equal(decided(of, { outcome: { outcome: 'cancelled' } }), undefined);
   });
 
   it('asks once for a plan, and again on another connection where nobody has answered', async () => {

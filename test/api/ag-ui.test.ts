@@ -106,7 +106,25 @@ describe('AG-UI', () => {
     assert.match(JSON.stringify(lastText(client)), /yes, .*ten/);
   });
 
-  it('refuses a resume that leaves an interrupt open', async () => {
+  it('takes one of two resumes that come at once, and shows the other one how it stands since', async () => {
+    const of = await newAgent(0);
+    for (let round = 0; round < 8; round += 1) {
+      const threadId = randomUUID();
+      const client = open({ of, thread: threadId });
+      await send(client, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done');
+      assert.equal(client.pendingInterrupts.length, 2);
+      const resumed = (payload: boolean) => {
+        const resume = client.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: 'resolved', payload }));
+        return api.call('POST', `/ag-ui/${of}`, { body: { threadId, runId: 'r', messages: [], resume } });
+      };
+      const both = await Promise.all([resumed(true), resumed(false)]);
+      const isDone = ({ status, text }: { status: number; text: string }) =>
+        status === 409 || /"RUN_FINISHED".*"outcome":\{"type":"success"\}/.test(text);
+      assert.ok(both.some(({ status }) => status === 200) && both.every(isDone), both.map(({ text }) => text).join());
+    }
+  });
+
+  it('refuses a resume that leaves an interrupt open, or answers one twice', async () => {
     const thread = randomUUID();
     const client = open({ of: await newAgent(0), thread });
     await send(client, 'call calculator {"expression":"1"} & calculator {"expression":"2"} | say done');
@@ -115,6 +133,11 @@ describe('AG-UI', () => {
     const body = { threadId: thread, runId: 'r', messages: [], resume };
     const answer = await api.call('POST', `/ag-ui/${agent}`, { body });
     assert.deepEqual([answer.status, answer.json.wait_ids], [409, [client.pendingInterrupts[1]?.id]]);
+    const all = client.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: 'resolved', payload: true }));
+    const twice = { ...body, resume: [...all, { interruptId: first?.id, status: 'resolved', payload: false }] };
+    const refused = await api.call('POST', `/ag-ui/${agent}`, { body: twice });
+    assert.deepEqual([refused.status, refused.json.errors[0].path], [422, 'body.resume.2.interruptId']);
+    assert.equal((await api.call('GET', '/v1/approvals?status=pending')).json.approvals.length, 2);
   });
 
   it('says a message once that a client sends again after a cut', async () => {

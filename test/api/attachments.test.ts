@@ -13,7 +13,7 @@ import type { FakeServer } from '../support/fake-http.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
 import { startFakeOpenAI } from '../support/fake-openai.ts';
 import { openAcp } from '../support/wire/acp.ts';
-import { strayFiles, useFiles } from '../support/queries/files.ts';
+import { forgetUtf8, strayFiles, useFiles } from '../support/queries/files.ts';
 import { contentsWith } from '../support/queries/logs.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');
@@ -120,6 +120,24 @@ describe('attachments', function () {
     await assertFiles(json.runs[0].thread_id);
   });
 
+  it('of a message of the AI SDK may be PDFs, where the model takes them', async () => {
+    const url = `data:application/pdf;base64,${PDF.toString('base64')}`;
+    const say = async (model: string) => {
+      const agent = await agentWith(model);
+      const file = { type: 'file', mediaType: 'application/pdf', filename: 'contract.pdf', url };
+      const messages = [{ id: 'm', role: 'user', parts: [file, { type: 'text', text: 'What is this?' }] }];
+      return post(`/v1/agents/${agent}/ui-stream`, { id: randomUUID(), messages });
+    };
+    const taken = await say('anthropic/claude-sonnet-5');
+    assert.equal(taken.status, 200, taken.text);
+    const source = { type: 'base64', media_type: 'application/pdf', data: PDF.toString('base64') };
+    const sent = lastSaid() as { type: string; source?: object; title?: string }[];
+    const { title, source: shown } = sent.find(({ type }) => type === 'document') ?? {};
+    assert.deepEqual([title, shown], ['contract.pdf', source]);
+    const refused = await say('openai/gpt-3.5-turbo');
+    assert.deepEqual([refused.status, /which this model does not take/.test(refused.json.detail)], [422, true]);
+  });
+
   it('of a prompt over ACP become files, in the first and in later turns', async () => {
     const agent = await agentWith('anthropic/claude-sonnet-5');
     const client = await openAcp({ url: api.url, key: api.key, agent, onUpdate: () => undefined });
@@ -129,8 +147,20 @@ describe('attachments', function () {
       const shown = { type: 'image', mimeType: 'image/png', data: MARKED };
       await client.agent.request(session.prompt, { sessionId, prompt: [{ type: 'text', text }, shown] });
     }
-    client.leave();
     await assertFiles(sessionId);
+    const blob = PDF.toString('base64');
+    const resource = { uri: 'file:///home/ada/contract.pdf', mimeType: 'application/pdf', blob };
+    const prompt = [
+      { type: 'text', text: 'And that?' },
+      { type: 'resource', resource },
+    ];
+    await client.agent.request(session.prompt, { sessionId, prompt });
+    const sent = lastSaid() as { type: string; source?: { data: string }; title?: string }[];
+    const { title, source } = sent.find(({ type }) => type === 'document') ?? {};
+    assert.deepEqual([title, source?.data], ['contract.pdf', blob]);
+    const zip = [prompt[0], { type: 'resource', resource: { ...resource, mimeType: 'application/zip' } }];
+    await assert.rejects(client.agent.request(session.prompt, { sessionId, prompt: zip }), /must be text or a PDF/);
+    client.leave();
   });
 
   it('reach Claude as images, documents and text, and the log as ids', async () => {
@@ -237,6 +267,24 @@ describe('attachments', function () {
     assert.equal(other.status, 404);
     assert.match(await refused({ type: 'image', source: { ...image.source, data: '%' } }), /^400 /);
     assert.deepEqual(await strays(api), []);
+  });
+
+  it('that were stored before anybody looked whether they are UTF-8 are named in words where they are not', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const letters = [
+      await upload(Buffer.from('caf\xe9', 'latin1'), 'a.txt'),
+      await upload(Buffer.from('café'), 'b.txt'),
+    ];
+    for (const id of letters) await forgetUtf8({ context: api.context, tenantId: DEFAULT_TENANT_ID }, id);
+    await ask(
+      agent,
+      letters.map((id) => ({ file_id: id })),
+    );
+    const said = (lastSaid() as unknown as { text: string }[]).map(({ text }) => text);
+    assert.deepEqual(said.slice(0, 2), [
+      `[file a.txt (text/plain, 4 bytes) left out: its text is not UTF-8. Its id is ${letters[0]}.]`,
+      'File "b.txt" (text/plain):\ncafé',
+    ]);
   });
 
   it('are named in words once they are deleted, and to a model that takes none', async () => {

@@ -10,14 +10,18 @@ interface ShownCall {
   trust: string;
 }
 
+const STATUSES: Record<string, number> = { '/refuses': 400, '/silent': 404 };
+
 describe('what a call is answered with', () => {
   let api: ScriptedService;
   let tools: LocalServer;
   before(async () => {
     tools = await startServer(({ path, socket }, response) => {
       if (path === '/lost') return void socket.destroy();
-      response.writeHead(path === '/refuses' ? 400 : 200, { 'content-type': 'application/json' });
-      response.end('{"price":4.2}');
+      const type = path === '/bytes' ? 'application/octet-stream' : 'application/json';
+      response.writeHead(STATUSES[path ?? ''] ?? 200, { 'content-type': type });
+      if (path === '/silent') response.end();
+      else response.end(path === '/bytes' ? Buffer.from([0xff, 0]) : '{"price":4.2}');
     });
     api = await startScriptedService({ env: { DROVER_EGRESS_ALLOW: '127.0.0.1' } });
     const execution = { retry_config: { max_retries: 0, backoff_ms: 0 } };
@@ -28,13 +32,18 @@ describe('what a call is answered with', () => {
       ['refuses', `${tools.url}/refuses`, {}],
       ['lost', `${tools.url}/lost`, { accepts_tainted: true }],
       ['away', away, {}],
+      ['silent', `${tools.url}/silent`, {}],
+      ['bytes', `${tools.url}/bytes`, {}],
+      ['forbidden', 'http://10.0.0.1/', {}],
+      ['keyless', `${tools.url}/answers`, { transport: { headers: { 'x-key': '{{secret:missing}}' } } }],
     ] as const) {
+      const { transport, ...rest } = { transport: {}, ...more };
       await post('/v1/tools', {
         name,
         description: 'A tool.',
-        transport: { type: 'http', endpoint },
+        transport: { type: 'http', endpoint, ...transport },
         execution,
-        ...more,
+        ...rest,
       });
     }
   });
@@ -115,6 +124,19 @@ describe('what a call is answered with', () => {
     const denied = await start('call answers {} | say done', agent, { autonomy_level: 0 });
     await answered(denied, { decision: { decision: 'deny', reason: 'no' } });
     assert.deepEqual(await callsOf(denied), [['answers', 'denied', 'drover', 'trusted']]);
+  });
+
+  it('is said by Drover where the message of a failure has none of the words of its tool', async () => {
+    const names = ['silent', 'bytes', 'forbidden', 'keyless'];
+    const agent = await api.newAgent(names, { autonomy_level: 3 });
+    const made = await start(`call ${names.map((name) => `${name} {}`).join(' & ')} | say done`, agent);
+    assert.deepEqual(
+      await callsOf(made),
+      names.map((name) => [name, 'failed', 'drover', 'trusted']),
+    );
+    const { json } = await api.call('GET', `/v1/runs/${made.run}/events?types=tool.failed`);
+    const codes = json.events.map(({ payload }: { payload: { error: { code: string } } }) => payload.error.code);
+    assert.deepEqual(codes.toSorted(), ['egress-refused', 'http-404', 'not-text', 'secret-missing']);
   });
 
   it('is said by the same ones in a replay that takes it from the record', async () => {

@@ -429,6 +429,53 @@ describe('the stream of a session', function () {
     assert.equal(await watcher.closed, 4008);
   });
 
+  it('closes with 4008 in the middle of a session that its client does not read, and goes on where that has come to', async () => {
+    const session = await begin();
+    const { run_id } = (await call('GET', `/agent/session/${session}`)).json;
+    // More than the buffers of both ends hold.
+    first = say('x'.repeat(3_000_000));
+    for (let turn = 0; turn < 4; turn += 1) {
+      const { json, text } = await call('POST', `/v1/runs/${run_id}/turns`, { input: { message: 'more' } });
+      assert.equal(json?.output?.status, 'complete', text.slice(0, 500));
+    }
+    api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { stallMs: 100 } });
+    const isSlow = ({ msg }: Record<string, unknown>) => msg === 'a client of a stream is too slow';
+    const before = platform.log.filter(isSlow).length;
+    const slow = await watch(session, { url: api.url });
+    slow.socket.pause();
+    slow.socket.send(JSON.stringify({ type: 'resume', after: 0 }));
+    await waitUntil('the server gives up', () => platform.log.filter(isSlow).length > before);
+    slow.socket.resume();
+    assert.equal(await slow.closed, 4008);
+    const seqsOf = (frames: readonly Frame[]) => frames.flatMap(({ seq }) => seq ?? []);
+    const seen = seqsOf(slow.frames);
+    const again = await watch(session, { after: seen.at(-1) ?? 0 });
+    const whole = await watch(session, { after: 0 });
+    const isWhole = (frames: readonly Frame[]) => typesOf(frames).filter((type) => type === 'completed').length === 5;
+    await whole.until('all of it', isWhole);
+    await again.until('the rest', (frames) => frames.at(-1)?.seq === whole.frames.at(-1)?.seq);
+    assert.deepEqual([...seen, ...seqsOf(again.frames)], seqsOf(whole.frames));
+  });
+
+  it('closes with 1011 where something goes wrong here, and goes on in another connection', async () => {
+    const session = await begin();
+    let isBroken = false;
+    const { db } = platform.context;
+    const withTenant: typeof db.withTenant = (tenant, work) => {
+      return isBroken ? Promise.reject(new Error('the disk is on fire')) : db.withTenant(tenant, work);
+    };
+    const context = { ...platform.context, db: { ...db, withTenant } };
+    api = await serve(context, ROUTES, { host: '127.0.0.1', port: 0 });
+    const watcher = await watch(session, { url: api.url });
+    isBroken = true;
+    watcher.socket.send(JSON.stringify({ type: 'resume', after: 0 }));
+    assert.equal(await watcher.closed, 1011);
+    assert.ok(platform.log.some(({ msg }) => msg === 'a stream of a session broke off'));
+    isBroken = false;
+    const again = await watch(session, { url: api.url, after: 0 });
+    await again.until('all of it', last('completed'));
+  });
+
   it('cuts off a peer that answers no ping', async () => {
     const session = await begin();
     api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { pingMs: 50 } });

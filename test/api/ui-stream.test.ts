@@ -150,6 +150,21 @@ describe('the UI message stream of the AI SDK', () => {
     assert.equal(chat.messages.length, 2);
   });
 
+  it('goes on to the end of the turn in one stream where everything that it asks for is refused', async () => {
+    const of = await newAgent(0);
+    const { id, chat, tools } = open({ agentId: of });
+    await chat.sendMessage({
+      text: 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say neither',
+    });
+    assert.equal(tools().length, 2);
+    const parts = tools().map((each) => {
+      return { ...each, state: 'approval-responded', approval: { ...each.approval, approved: false } };
+    });
+    const messages = [{ id: chat.messages.at(-1)?.id, role: 'assistant', parts }];
+    const { text } = await api.call('POST', `/v1/agents/${of}/ui-stream`, { body: { id, messages } });
+    assert.match(text, /neither/);
+  });
+
   it('asks once for a plan: one answer is for all of its calls', async () => {
     const { chat, tools, text, settled } = open({ agentId: await newAgent(0) });
     const calls = ['1', '2', '3'].map((n) => `calculator {"expression":"${n}"}`).join(' & ');

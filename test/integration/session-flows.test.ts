@@ -194,6 +194,31 @@ if (mode !== undefined) {
       assert.deepEqual([nothing.status, nothing.queued_message], ['completed', undefined]);
     });
 
+    it('of decisions on one plan that come at two APIs at once one counts, and both show what has come of it', async () => {
+      const label = randomUUID();
+      const { session_id } = await begin(`call add_shopping_items {"label":"${label}"} | say bought`);
+      const watched = await watch(session_id);
+      await watched.upTo('the plan waits', (frames) => typesOf(frames).includes('waiting_for_approval'));
+      const { plan_id } = (await read('api', session_id)).pending_plan;
+      const answers = await Promise.all(
+        APIS.flatMap((api) => [
+          at(api, ['POST', '/agent/execute'], { session_id, plan_id }),
+          at(api, ['POST', '/agent/reject'], { session_id, plan_id, reason: 'Too expensive' }),
+          at(api, ['POST', '/agent/refine'], { session_id, plan_id, feedback: 'Fewer of them' }),
+        ]),
+      );
+      // The same decision again is no other one.
+      const kinds = answers.flatMap(({ status, json }, n) => (status < 300 ? [`${n % 3} ${json.status}`] : []));
+      assert.ok(new Set(kinds.map((kind) => kind[0])).size === 1, answers.map(({ text }) => text).join());
+      assert.ok(answers.every(({ status }) => [200, 202, 409].includes(status)));
+      const decisions = new Set(['plan_approved', 'plan_rejected', 'plan_refined']);
+      const frames = await watched.upTo('the decision', (seen) => typesOf(seen).some((type) => decisions.has(type)));
+      assert.equal(typesOf(frames).filter((type) => decisions.has(type)).length, 1);
+      await post('api', '/agent/interrupt', { session_id });
+      assert.ok(installation.world.deliveries(label).length <= 1);
+      assert.deepEqual(await read('api', session_id), await read('api-2', session_id));
+    });
+
     it('a plan is rejected at one API, a session deleted at the other: both close its WebSockets', async () => {
       const { session_id } = await begin('call add_shopping_items {}');
       const watched = await watch(session_id);

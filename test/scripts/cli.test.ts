@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { lockDataDir } from '../../db/data-dir-lock.ts';
@@ -35,6 +37,67 @@ async function drover(args: readonly string[], env: Record<string, string> = {})
   });
   return ended;
 }
+
+/** What is in any of the lists. */
+const ROW = {
+  id: '019a0000-0000-7000-8000-000000000001',
+  name: 'named',
+  status: 'pending',
+  created_at: '2026-11-25T00:00:00Z',
+  kind: 'approval',
+  tool: 'calculator',
+  arguments: {},
+  run_id: 'of a run',
+  scopes: [],
+  members: [],
+  action: 'run.cancelled',
+  actor: { type: 'system', id: null },
+  target: { type: 'run', id: null },
+  details: {},
+  source_agent_id: 'one',
+  target_agent_id: 'another',
+  task_id: null,
+  reason: 'Better at it',
+  subtask_id: 'find',
+  memory_type: 'SEMANTIC',
+  importance: 0.5,
+  origin: 'user',
+  content: 'Ada',
+  operation: 'recall',
+  accessed_at: '',
+  strategy: 'age',
+  consolidated: 0,
+  merged: 0,
+  evicted: 0,
+  added: [],
+  superseded: [],
+  refused: {},
+  usage: {},
+  orchestration_pattern: 'sequential',
+  thread_id: 't',
+  filename: 'notes.txt',
+  size: 1,
+  mime_type: 'text/plain',
+};
+
+/** Every list there is, what it is called in an answer, and where that comes from. */
+const MEMORY = `/v1/agents/${ROW.id}/memory`;
+const LISTS = [
+  ['approvals list', 'approvals', '/v1/approvals'],
+  ['audit list', 'audit', '/v1/audit'],
+  ['files list', 'files', '/v1/files'],
+  ['handoffs list', 'handoffs', '/v1/handoffs'],
+  ['keys list', 'api_keys', '/v1/api-keys'],
+  ['memory list', 'entries', MEMORY],
+  [`memory uses ${ROW.id}`, 'uses', `${MEMORY}/${ROW.id}/uses`],
+  ['memory learnt', 'extractions', `${MEMORY}/extractions`],
+  ['memory consolidations', 'consolidations', `${MEMORY}/consolidations`],
+  ['runs list', 'runs', '/v1/runs'],
+  ['tasks list', 'tasks', '/v1/tasks'],
+  ['teams list', 'teams', '/v1/teams'],
+  ['threads list', 'threads', '/v1/threads'],
+  ['workflows list', 'workflows', '/v1/workflows'],
+] as const;
 
 describe('drover, the command line', function () {
   this.timeout(600_000);
@@ -100,6 +163,33 @@ describe('drover, the command line', function () {
     const shown = await there('threads', 'show', thread);
     assert.match(shown.out, /> Say something\nThe offline planner has no tool/);
     assert.equal(JSON.parse((await there('threads', 'show', thread, '--json')).out).conversations.length, 1);
+  });
+
+  it('takes every list from page to page', async () => {
+    const asked: string[] = [];
+    const more = createServer((request, response) => {
+      const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost');
+      asked.push(`${pathname} ${searchParams.get('limit')} ${searchParams.get('cursor')}`);
+      const rows = { ...Object.fromEntries(LISTS.map(([, plural]) => [plural, [ROW]])), next_cursor: 'the-next' };
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(rows));
+    });
+    await once(more.listen(0, '127.0.0.1'), 'listening');
+    const address = more.address();
+    assert.ok(typeof address === 'object' && address);
+    const url = `http://127.0.0.1:${address.port}`;
+    const of = ['--agent', ROW.id];
+    try {
+      for (const [command, plural, path] of LISTS) {
+        const words = command.split(' ');
+        const page = ['--limit', '1', '--cursor', 'the-page', ...(words[0] === 'memory' ? of : [])];
+        const { code, out, err } = await drover([...words, ...page], { DROVER_URL: url, DROVER_API_KEY: 'any' });
+        assert.deepEqual([code, err], [0, 'There are more: --cursor the-next\n'], command);
+        assert.equal(out.trimEnd().split('\n').length, 2, `${command} shows ${plural}`);
+        assert.equal(asked.at(-1), `${path} 1 the-page`);
+      }
+    } finally {
+      more.close();
+    }
   });
 
   it('talks in a session, shows the plan that waits, and carries it out', async () => {

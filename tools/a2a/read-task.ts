@@ -64,7 +64,8 @@ export function outcomeOfTask({ status, artifacts }: RemoteTask): ToolOutcome | 
   }
   const fault = FAULTS[status.state];
   if (fault === undefined) return undefined;
-  return { kind: 'error', code: fault, message: said || 'The remote agent does not say why.' };
+  if (said !== '') return { kind: 'error', code: fault, message: said };
+  return { kind: 'error', origin: 'drover', code: fault, message: 'The remote agent does not say why.' };
 }
 
 /** Plain text where there is nothing else; contents of files are left out, and named. */

@@ -59,7 +59,8 @@ export async function ask(remote: Remote, { method, params }: Question, attempt:
     });
     if (status !== 200) return { missing: refusedBy(status, headers.get('retry-after')) };
     const parsed = answer.safeParse(jsonOf(body.toString()));
-    if (!parsed.success) return { missing: { kind: 'error', code: 'bad-answer', message: 'It does not speak A2A.' } };
+    if (!parsed.success)
+      return { missing: { kind: 'error', origin: 'drover', code: 'bad-answer', message: 'It does not speak A2A.' } };
     return 'error' in parsed.data ? { refused: parsed.data.error } : { result: parsed.data.result };
   } catch (error) {
     if (error instanceof EgressError) return { missing: egressFault(error) };
@@ -90,7 +91,8 @@ function egressFault(error: EgressError): Extract<Answer, { missing: unknown }>[
 /** Only a 429 says that nothing has happened; after a 5xx nobody knows. */
 function refusedBy(status: number, retryAfter: string | null): Extract<Answer, { missing: unknown }>['missing'] {
   const about = { code: `http-${status}`, message: `The remote agent answered with HTTP ${status}.` };
-  if (status !== 429) return { kind: LOST_STATUSES.includes(status) ? 'lost' : 'error', ...about };
+  if (LOST_STATUSES.includes(status)) return { kind: 'lost', ...about };
+  if (status !== 429) return { kind: 'error', origin: 'drover', ...about };
   const seconds = /^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
   return { kind: 'unreached', ...about, ...(seconds !== undefined && { retryAfterMs: seconds * 1000 }) };
 }

@@ -135,10 +135,13 @@ function outcomeOf(result: CallToolResult, checkOutput: CheckOutput | undefined)
   const read = readResult(result);
   const { output } = read;
   if (result.isError === true) {
+    const message = textOfBlocks(result.content).trim();
+    if (message !== '') return { kind: 'error', code: 'tool-error', message, output };
     return {
       kind: 'error',
+      origin: 'drover',
       code: 'tool-error',
-      message: textOfBlocks(result.content).trim() || 'The tool failed without saying why.',
+      message: 'The tool failed without saying why.',
       output,
     };
   }
@@ -148,7 +151,7 @@ function outcomeOf(result: CallToolResult, checkOutput: CheckOutput | undefined)
   // An error is never sent again: whatever the call has done, it has done.
   const why = faults.map((fault) => fault.message).join('; ');
   const message = `The tool has done its work, but its answer does not fit its output_schema: ${why}`;
-  return { kind: 'error', code: 'output-invalid', message, output };
+  return { kind: 'error', origin: 'drover', code: 'output-invalid', message, output };
 }
 
 function failed(error: unknown, connection: McpConnection, deadline: Deadline): Answered {
@@ -156,7 +159,8 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
   if (ended === 'aborted') return { kind: 'aborted', code: 'aborted', message: 'The call was aborted.' };
   if (ended === 'timeout') return { kind: 'lost', code: 'timeout', message: 'The tool did not answer in time.' };
   if (connection.sentTooMuch()) {
-    return { kind: 'error', code: 'output-too-large', message: 'The tool answered more than may be kept.' };
+    const message = 'The tool answered more than may be kept.';
+    return { kind: 'error', origin: 'drover', code: 'output-too-large', message };
   }
   if (error instanceof EgressError) return outcomeOfEgressError(error);
   const status = statusOf(error);
@@ -166,7 +170,8 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
     return { kind: 'unreached', code: 'server-gone', message: "The tool's server had ended before the call." };
   }
   if (connection.closed()) return lostServer(connection);
-  return { kind: 'error', code: 'bad-answer', message: 'The tool answered with something that is no tool result.' };
+  const message = 'The tool answered with something that is no tool result.';
+  return { kind: 'error', origin: 'drover', code: 'bad-answer', message };
 }
 
 /** The HTTP status of a server that did not take a request; 0 if it is something else. The old transport only says it. */

@@ -85,14 +85,14 @@ async function begin(remote: Remote, attempt: ToolAttempt, now: Date): Promise<T
     if ('missing' in answer) return answer.missing;
     if ('refused' in answer) return refusal(answer);
     const sent = readSent(answer.result);
-    if (!sent) return { kind: 'error', code: 'bad-answer', message: 'The remote agent answered with no task.' };
+    if (!sent) return ours('bad-answer', 'The remote agent answered with no task.');
     if ('outcome' in sent) return sent.outcome;
     const { id: task_id, contextId: context_id } = sent.task;
     const begun = { task_id, context_id, since_ms: now.getTime(), looks: 0 };
     const outcome = outcomeOf(sent.task, { remote, begun, now });
     if (!isDirect || outcome.kind !== 'elsewhere') return outcome;
     if (outcome.question !== undefined) return { ...unanswered(outcome), remote: begun };
-    return { kind: 'error', code: 'still-working', message: `The remote agent goes on with its task ${task_id}.` };
+    return ours('still-working', `The remote agent goes on with its task ${task_id}.`);
   } finally {
     release();
   }
@@ -112,7 +112,7 @@ async function look(
   const params = { id: begun.task_id, historyLength: 0 };
   const answer = await ask(remote, { method: 'GetTask', params }, attempt);
   if ('refused' in answer && answer.refused.code === TASK_NOT_FOUND) {
-    return { kind: 'error', code: 'remote-gone', message: 'The remote agent does not know its task any more.' };
+    return ours('remote-gone', 'The remote agent does not know its task any more.');
   }
   const looking = { remote, begun, now };
   const task = 'result' in answer ? readTask(answer.result) : undefined;
@@ -174,6 +174,11 @@ function waits(
   return { kind: 'elsewhere', code, message, remote: { ...kept, looks: 0, asked }, waitMs: 0, question };
 }
 
+/** What the remote agent has not said itself. */
+function ours(code: string, message: string): Extract<ToolOutcome, { kind: 'error' }> {
+  return { kind: 'error', origin: 'drover', code, message };
+}
+
 function unanswered({ code, message }: { code: string; message: string }): Extract<ToolOutcome, { kind: 'error' }> {
   return { kind: 'error', code, message };
 }
@@ -184,7 +189,7 @@ function goesOn({ remote, begun, now }: Looking, askedForMs = 0): ToolOutcome {
   const leftMs = begun.since_ms + seconds * 1000 - now.getTime();
   if (leftMs <= 0) {
     const message = `The remote agent has not ended its task within ${seconds} s.`;
-    return { kind: 'error', code: 'deadline', message, remote: begun };
+    return { ...ours('deadline', message), remote: begun };
   }
   const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** begun.looks, LIMITS.remoteLookMs);
   const kept: RemoteWork = { ...begun, looks: Math.min(begun.looks + 1, 20) };

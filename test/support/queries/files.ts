@@ -38,3 +38,8 @@ export function strayFiles(tenant: Tenant): Promise<object[]> {
        union all select 'use' from file_uses where run_id not in (select id from runs)`,
   );
 }
+
+/** As if it had been stored before anybody looked whether its text is UTF-8. */
+export async function forgetUtf8(tenant: Tenant, file: string): Promise<void> {
+  await rows(tenant, 'update files set is_utf8 = null where id = $1', file);
+}

@@ -18,7 +18,10 @@ export async function createTeam(tx: Tx, caller: Caller, team: TeamFields): Prom
   return requireTeam(tx, caller, id);
 }
 
-/** Replaces the fields that are given. Throws as `createTeam`, and 404. */
+/**
+ * Replaces the fields that are given. Throws as `createTeam`, and 404. Who is in the team already, and not in the patch, is not
+ * looked at: an agent that was deprecated since keeps nobody from renaming it.
+ */
 export async function changeTeam(
   tx: Tx,
   caller: Caller,
@@ -27,7 +30,7 @@ export async function changeTeam(
   const now = await requireTeam(tx, caller, id);
   const { name, orchestration_pattern, supervisor_agent_id, config, members } = { ...now, ...patch };
   const team = { name, orchestration_pattern, supervisor_agent_id, config, members };
-  await checkAgents(tx, caller, team);
+  await checkAgents(tx, caller, patch);
   await updateTeam(tx, { id, ...ownerOf(caller) }, team);
   await recordAudit(tx, caller, { action: 'team.changed', target: ['team', id] });
   return requireTeam(tx, caller, id);
@@ -69,7 +72,11 @@ function ownerOf({ tenantId, workspaceId }: Caller) {
   return { tenantId, workspaceId };
 }
 
-async function checkAgents(tx: Tx, caller: Caller, { members, supervisor_agent_id }: TeamFields): Promise<void> {
+async function checkAgents(
+  tx: Tx,
+  caller: Caller,
+  { members = [], supervisor_agent_id = null }: Partial<Pick<TeamFields, 'members' | 'supervisor_agent_id'>>,
+): Promise<void> {
   const named = [...members.map(({ agent_id }) => agent_id), ...(supervisor_agent_id ? [supervisor_agent_id] : [])];
   const known = await listWorkspaceAgents(tx, caller.workspaceId, named);
   const seen = new Set<string>();

@@ -40,8 +40,8 @@ export async function retryWorkflow(context: Context, request: RetryRun): Promis
 
 /**
  * `live` asks the planner's model again for what it makes of the results, `recorded` answers as the original did where that has
- * completed. Only `rerunEffects` has subtasks done again. Throws 400 for a state or a checkpoint, which workflows have not, 409
- * where it has not ended.
+ * completed. Only `rerunEffects` has subtasks done again. Throws 400 for a state, or for a checkpoint: those show
+ * where a workflow stood, and its tasks say what is done; 409 where it has not ended.
  */
 export async function replayWorkflow(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
   checkReplay(request);
@@ -69,7 +69,8 @@ export async function replayWorkflow(context: Context, request: ReplayRun): Prom
 
 function checkReplay({ checkpointId, modified, config }: ReplayRun): void {
   const fault = (path: string, message: string) => badRequest(`${path} ${message}`, [{ path, message }]);
-  if (checkpointId !== 'start') throw fault('body.checkpoint_id', 'must be "start": a workflow has no checkpoints');
+  if (checkpointId !== 'start')
+    throw fault('body.checkpoint_id', 'must be "start": a workflow is replayed from its beginning');
   const state = Object.entries(modified).find(([, value]) => value !== undefined);
   if (state) throw fault('body.modified_state', 'is not for workflows');
   const setting = Object.entries(config).find(([name, value]) => name !== 'budget' && value !== undefined);

@@ -1,6 +1,6 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../../core/limits.ts';
-import { listDueApprovals, listIdleRuns, makePartitions } from '../../db/maintenance.ts';
+import { listDueApprovals, listIdleRuns, makePartitions, renewPlans } from '../../db/maintenance.ts';
 import { listUnsplitCalls, splitOutput } from '../../db/outputs.ts';
 import type { Context } from '../governance/context.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
@@ -86,6 +86,7 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
     case 'sweep-files':
       return { swept: await sweepFiles(context) };
     case 'make-partitions': {
+      await renewPlans(context.db);
       const partitions = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
       if (partitions.astray > 0) context.log.error(partitions, 'rows lie in a default partition');
       if (partitions.delayed > 0)

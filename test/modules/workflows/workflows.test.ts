@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
+import { renewPlans } from '../../../db/maintenance.ts';
 import { listLostJoins } from '../../../db/task-upkeep.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
@@ -16,6 +17,7 @@ import type { TaskRow } from '../../../modules/workflows/read-workflows.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 import { tokensBelow } from '../../support/queries/budgets.ts';
@@ -117,6 +119,8 @@ describe('The scheduler of a workflow', () => {
     const joins = async (width: number): Promise<number> => {
       const id = await start(wide(width));
       await advance(id);
+      // As each hour, for whoever began with a table that was nearly empty.
+      await renewPlans(engine.context.db);
       const { tasks } = await read(id);
       const begun = tasks.flatMap(({ run_id }) => run_id ?? []).slice(0, 3);
       let rows = 0;
@@ -171,24 +175,34 @@ describe('The scheduler of a workflow', () => {
     assert.ok(created <= 8 && seen <= 5 && asked <= 7, `${created}, ${seen}, ${asked}`);
   });
 
-  it('looks again soon where another workflow is just about to give the agent a task, and later where it has as many as it takes', async () => {
-    const one = await engine.agent({ constraints: { max_concurrent_tasks: 1 } });
-    const id = await start([subtask('a')], { agentId: one });
-    const delays = async (run: string) => {
-      const jobs = await engine.context.queues.queue(SUBTASKS.name).getDelayed();
-      return jobs.filter(({ data }) => data.runId === run).map(({ opts }) => opts.delay ?? 0);
-    };
-    await engine.context.db.withTenant(engine.tenantId, async (tx) => {
-      assert.equal(await holdTaskPlaces(tx, one), 0);
+  const delays = async (run: string) => {
+    const jobs = await engine.context.queues.queue(SUBTASKS.name).getDelayed();
+    return jobs.filter(({ data }) => data.runId === run).map(({ opts }) => opts.delay ?? 0);
+  };
+
+  // The one session of an embedded database does one after the other.
+  if (DOMAIN_MODE !== 'embedded') {
+    it('looks again soon where another workflow is just about to give the agent a task', async () => {
+      const one = await engine.agent({ constraints: { max_concurrent_tasks: 1 } });
+      const id = await start([subtask('a')], { agentId: one });
+      await engine.context.db.withTenant(engine.tenantId, async (tx) => {
+        assert.equal(await holdTaskPlaces(tx, one), 0);
+        await advance(id);
+      });
+      await waitUntil('the look is sent', async () => (await delays(id)).length === 1);
+      const [soon = 0] = await delays(id);
+      assert.ok(soon >= 100 && soon < 300, `${soon} ms`);
+      assert.equal((await task(id, 'a')).status, 'pending');
       await advance(id);
+      assert.equal((await task(id, 'a')).status, 'in_progress');
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
     });
-    await waitUntil('the look is sent', async () => (await delays(id)).length === 1);
-    const [soon = 0] = await delays(id);
-    assert.ok(soon >= 100 && soon < 300, `${soon} ms`);
-    assert.equal((await task(id, 'a')).status, 'pending');
+  }
+
+  it('looks again later where the agent has as many tasks as it takes', async () => {
+    const one = await engine.agent({ constraints: { max_concurrent_tasks: 1 } });
+    const [id, other] = [await start([subtask('a')], { agentId: one }), await start([subtask('b')], { agentId: one })];
     await advance(id);
-    assert.equal((await task(id, 'a')).status, 'in_progress');
-    const other = await start([subtask('b')], { agentId: one });
     await advance(other);
     await waitUntil('the look is sent', async () => (await delays(other)).length === 1);
     assert.deepEqual(await delays(other), [1000]);

@@ -4,7 +4,15 @@ import { impossible, notFound } from '../../core/errors.ts';
 import { listWorkspaceAgents } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { insertSpace, type NewSpaceRow } from '../../db/memory-spaces.ts';
-import { deleteTeam, findTeam, insertTeam, updateTeam, type TeamFields, type TeamRow } from '../../db/teams.ts';
+import {
+  deleteTeam,
+  findTeam,
+  insertTeam,
+  lockTeam,
+  updateTeam,
+  type TeamFields,
+  type TeamRow,
+} from '../../db/teams.ts';
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
@@ -27,7 +35,7 @@ export async function changeTeam(
   caller: Caller,
   { id, patch }: { id: string; patch: Partial<TeamFields> },
 ): Promise<TeamRow> {
-  const now = await requireTeam(tx, caller, id);
+  const now = ofWorkspace(await lockTeam(tx, id), caller);
   const { name, orchestration_pattern, supervisor_agent_id, config, members } = { ...now, ...patch };
   const team = { name, orchestration_pattern, supervisor_agent_id, config, members };
   await checkAgents(tx, caller, patch);
@@ -44,8 +52,11 @@ export async function removeTeam(tx: Tx, caller: Caller, id: string): Promise<vo
 
 /** A team of the caller's workspace. Throws 404. */
 export async function requireTeam(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<TeamRow> {
-  const team = await findTeam(tx, id);
-  if (team?.workspace_id !== caller.workspaceId) throw notFound('The team');
+  return ofWorkspace(await findTeam(tx, id), caller);
+}
+
+function ofWorkspace(team: TeamRow | undefined, { workspaceId }: Pick<Caller, 'workspaceId'>): TeamRow {
+  if (team?.workspace_id !== workspaceId) throw notFound('The team');
   return team;
 }
 

@@ -22,7 +22,7 @@ import { effectsOfRun, type ReplayedRun, type ReplayRun } from '../runs/replay-r
 import { requireRetryable, type RetriedRun, type RetryRun } from '../runs/retry-run.ts';
 import { idempotently, type IdempotentAnswer } from '../tenants/idempotency.ts';
 
-/** Throws 409 for a workflow that has not failed, or whose thread has gone on. */
+/** Throws 409 for a workflow that has not failed, whose thread has gone on, or of which something is erased that was not finished. */
 export async function retryWorkflow(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
   return announced(context, request, async (tx) => {
     const { original } = await requireRetryable(tx, request.runId);
@@ -144,6 +144,8 @@ async function takeOver(
   const tasks = (await listScheduledTasks(tx, from)).filter(({ is_early }) => !is_early);
   if (tasks.length === 0) return null;
   const kept = keeps ? await finished(tx, tasks) : new Set<string>();
+  // What is to be done anew must still be known.
+  if (tasks.some((task) => task.description === '' && !kept.has(task.id))) throw erased('A subtask of the workflow');
   const taken = tasks.map((task) => ({ from: task.id, id: newId(), isDone: kept.has(task.id) }));
   await copyTasks(tx, id, taken);
   await renewPaths(tx, id);

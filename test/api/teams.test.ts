@@ -96,6 +96,23 @@ describe('teams', () => {
     assert.equal((await api.call('GET', `/v1/teams/${team.id}`, { key })).status, 404);
   });
 
+  it('keep each of the changes that are made at the same time', async () => {
+    const { id } = await make('/v1/teams', { name: 'many', members: [{ agent_id: agents['north'] }] });
+    const patch = (body: Record<string, unknown>) => api.call('PATCH', `/v1/teams/${id}`, { key, body });
+    for (let round = 1; round <= 5; round++) {
+      const members = [{ agent_id: agents[round % 2 ? 'south' : 'lead'], role: 'worker', priority: 0 }];
+      const [name, config] = [`round ${round}`, { round }];
+      const changed = await Promise.all([{ name }, { config }, { members }].map(patch));
+      assert.deepEqual(
+        changed.map(({ status }) => status),
+        [200, 200, 200],
+      );
+      const team = await read(`/v1/teams/${id}`);
+      assert.deepEqual([team.name, team.config, team.members], [name, config, members]);
+    }
+    assert.equal((await api.call('DELETE', `/v1/teams/${id}`, { key })).status, 204);
+  });
+
   it('name in their faults what was sent, where a member was deprecated since', async () => {
     const { id: lost } = await make('/v1/agents', { name: 'lost' });
     const members = [{ agent_id: agents['north'] }, { agent_id: lost }];

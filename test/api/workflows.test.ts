@@ -391,6 +391,41 @@ describe('workflows', () => {
     ]);
   });
 
+  it('does nothing in place of a brief that is erased, whoever wants it tried again', async () => {
+    answer = () => undefined;
+    const soon = () => new Date(Date.now() + 200).toISOString();
+    const begin = async (on_subtask_failure: string) => {
+      const { id } = await start([subtask('a')], { on_subtask_failure });
+      const { id: late } = await make('/v1/tasks', {
+        workflow_id: id,
+        description: 'Do it soon.',
+        requirements: { deadline: soon() },
+      });
+      await waitUntil('it is late', async () => (await read(`/v1/tasks/${late}`)).status === 'failed');
+      const { run_id } = await read(`/v1/tasks/${late}`);
+      assert.equal((await api.call('DELETE', `/v1/runs/${run_id}`, { key })).status, 202);
+      return { id, late };
+    };
+    const asking = await begin('ask');
+    const { approvals } = await read('/v1/approvals?status=pending');
+    const about = approvals.find((each: { run_id: string }) => each.run_id === asking.id);
+    await make(`/v1/approvals/${about.id}`, { decision: 'approve' }, 200);
+    await waitUntil(
+      'it has failed anew',
+      async () => (await read(`/v1/tasks/${asking.late}`)).error?.code === 'erased',
+    );
+    assert.equal((await read(`/v1/tasks/${asking.late}`)).status, 'failed');
+    await make(`/v1/runs/${asking.id}/cancel`, {});
+    const failing = await begin('fail');
+    assert.equal((await ended(failing.id)).status, 'failed');
+    for (const [path, body] of [
+      ['retry', {}],
+      ['replay', { checkpoint_id: 'start' }],
+    ] as const) {
+      assert.equal((await make(`/v1/runs/${failing.id}/${path}`, body, 409)).code, 'erased');
+    }
+  });
+
   it('is replayed from the record of its children, which does nothing again unless it is to', async () => {
     const { id } = await start([subtask('a'), subtask('b', ['a'])]);
     const first = await ended(id);

@@ -11,6 +11,7 @@ import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { advanceParent, askFor, lookAtParent } from '../../../modules/workflows/advance-parent.ts';
+import { cancelTask } from '../../../modules/workflows/cancel-task.ts';
 import { submitTask, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
 import { retryWorkflow } from '../../../modules/workflows/restart-workflow.ts';
 import type { TaskRow } from '../../../modules/workflows/read-workflows.ts';
@@ -208,6 +209,24 @@ describe('The scheduler of a workflow', () => {
     assert.deepEqual(await delays(other), [1000]);
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: other });
+  });
+
+  it('says that a task is done which ends while it is about to be cancelled', async () => {
+    const id = await start([subtask('a'), subtask('b', 'a')]);
+    await advance(id);
+    const { id: taskId } = await task(id, 'a');
+    let ending: Promise<unknown> | undefined;
+    const withTenant: Context['db']['withTenant'] = async (tenantId, work) => {
+      const done = await engine.context.db.withTenant(tenantId, work);
+      ending ??= engine.finish(await childOf(id, 'a')).then(() => advance(id));
+      await ending;
+      return done;
+    };
+    const late = { ...engine.context, db: { ...engine.context.db, withTenant } };
+    await assert.rejects(cancelTask(late, engine.caller, taskId), /completed already/);
+    await engine.finish(await childOf(id, 'b'));
+    await advance(id);
+    assert.equal((await read(id)).workflow.status, 'completed');
   });
 
   it('goes on where the rows do not say what is ready', async () => {

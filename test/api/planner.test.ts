@@ -125,12 +125,13 @@ describe('the planner of a workflow', () => {
         { ...subtask('a'), agent: one },
         { ...subtask('b'), agent: named },
         { ...subtask('c'), agent: null },
+        { ...subtask('d'), agent: '' },
       ],
     });
     script = { submit_plan: (n) => plan(n === 0 ? 'nobody' : 'namesake'), submit_synthesis: () => ({ result: 'all' }) };
     const flow = await run();
     const byName = new Map(flow.tasks.map((task: { subtask_id: string }) => [task.subtask_id, task]));
-    const workers = ['a', 'b', 'c'].map((name) => {
+    const workers = ['a', 'b', 'c', 'd'].map((name) => {
       const { assignment } = byName.get(name) as { assignment: Record<string, string> };
       return [assignment['assigned_agent_id'], assignment['assignment_reason']];
     });
@@ -138,6 +139,7 @@ describe('the planner of a workflow', () => {
     assert.deepEqual(workers, [
       [named, 'named'],
       [named, 'named'],
+      [agent, 'workflow_agent'],
       [agent, 'workflow_agent'],
     ]);
     assert.equal(asked['submit_plan']?.length, 2);

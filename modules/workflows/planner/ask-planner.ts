@@ -180,10 +180,11 @@ export const subtask = z
     required_capabilities: z.array(subtaskName).max(100).optional(),
   })
   .transform(({ id, description, dependencies, required_capabilities, ...more }, refinement) => {
-    const named = subtaskName.nullish().safeParse(more['agent']);
+    // Models leave a field out by `""` or `null`, too.
+    const named = subtaskName.optional().safeParse(more['agent'] || undefined);
     if (!named.success)
       refinement.addIssue({ code: 'custom', path: ['agent'], message: 'is not the name of an agent' });
-    return { id, description, dependencies, required_capabilities, agent: named.data ?? undefined };
+    return { id, description, dependencies, required_capabilities, agent: named.data };
   });
 
 /** How many subtasks a workflow may still have beside those that it has. */

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
-import { renewPlans } from '../../../db/maintenance.ts';
 import { listLostJoins } from '../../../db/task-upkeep.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
@@ -11,6 +10,7 @@ import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { advanceParent, askFor, lookAtParent } from '../../../modules/workflows/advance-parent.ts';
+import { maintain } from '../../../modules/platform/maintain.ts';
 import { cancelTask } from '../../../modules/workflows/cancel-task.ts';
 import { submitTask, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
 import { retryWorkflow } from '../../../modules/workflows/restart-workflow.ts';
@@ -121,7 +121,7 @@ describe('The scheduler of a workflow', () => {
       const id = await start(wide(width));
       await advance(id);
       // As each hour, for whoever began with a table that was nearly empty.
-      await renewPlans(engine.context.db);
+      await maintain(engine.context, 'make-partitions');
       const { tasks } = await read(id);
       const begun = tasks.flatMap(({ run_id }) => run_id ?? []).slice(0, 3);
       let rows = 0;

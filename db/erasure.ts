@@ -41,8 +41,10 @@ export const ERASERS: Readonly<Record<string, string>> = {
   memory_archive: 'delete from memory_archive where run_id = $1',
   // One that is under way finds that there is nothing to learn from any more.
   memory_extractions: 'delete from memory_extractions where run_id = $1',
-  // What a child was told, and what became of it; a workflow takes all its tasks with it, a run all that it has delegated.
-  tasks: `update tasks set description = '', input = null, requirements = '{}', name = '', assignment_reason = null,
+  // What a child was told, and what became of it; a workflow takes all its tasks with it, a run all that it has delegated. The
+  // name is of the plan, by which its other subtasks, its planner and people know the task: it goes with that.
+  tasks: `update tasks set description = '', input = null, requirements = '{}', assignment_reason = null,
+    name = case when workflow_id = $1 or parent_run_id = $1 then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
     where run_id = $1 or workflow_id = $1 or parent_run_id = $1`,
   workflows: `update workflows set name = '', input = '{}', success_criteria = null, gaps = '[]' where id = $1`,

@@ -231,3 +231,11 @@ async function countAstray(db: Database): Promise<number> {
 export async function voidLeases(db: Database): Promise<void> {
   await db.asMaintenance((tx) => tx.query('select void_leases()'));
 }
+
+/**
+ * Has prepared statements planned anew for the sizes that tables have by now. Postgres does so each time it has analyzed a
+ * table; PGlite analyzes none by itself, and would read for ever in the way that was best when a table was nearly empty.
+ */
+export async function renewPlans(db: Database): Promise<void> {
+  if (db.kind === 'pglite') await db.asMaintenance((tx) => tx.query('discard plans'));
+}

@@ -41,6 +41,28 @@ export async function listLostJoins(db: Database, filter: LostFilter): Promise<L
   );
 }
 
+/**
+ * Those of these children whose workflow has jobs of children to wait for: a child of it works and waits for nothing, or the
+ * workflow has changed within `quietMs`.
+ */
+export async function listAwaitedChildren(
+  db: Database,
+  { childIds, quietMs }: { childIds: readonly string[]; quietMs: number },
+): Promise<string[]> {
+  if (childIds.length === 0) return [];
+  const rows = await db.asMaintenance((tx) =>
+    tx.query<{ id: string }>(
+      `select c.id from runs c join runs w on w.id = c.parent_run_id
+       where c.id = any($1::uuid[]) and (w.updated_at > clock_timestamp() - $2 * interval '1 ms'
+         or w.status not in ('completed', 'failed', 'cancelled') and exists (
+           select from tasks t join runs r on r.id = t.run_id where t.workflow_id = w.id and t.status in ('assigned', 'in_progress')
+             and not r.dormant and r.status not in ('completed', 'failed', 'cancelled')))`,
+      [childIds, quietMs],
+    ),
+  );
+  return rows.map(({ id }) => id);
+}
+
 /** Open tasks whose deadline has passed, in workflows that have not ended. */
 export async function listDueTasks(
   db: Database,

@@ -68,7 +68,9 @@ export interface TaskRow {
   completed_at: Date | null;
 }
 
-const TASK = `t.id, t.workflow_id, t.parent_run_id, t.parent_task_id, t.workspace_id, t.name, t.description, t.input, t.requirements, t.dependencies, t.status,
+/** A task whose plan is erased is called by its place in it. */
+const NAME = `coalesce(nullif(t.name, ''), 'task-' || (t.place + 1)) as name`;
+const TASK = `t.id, t.workflow_id, t.parent_run_id, t.parent_task_id, t.workspace_id, ${NAME}, t.description, t.input, t.requirements, t.dependencies, t.status,
   t.retry_count, t.assigned_agent_id, t.assigned_at, t.assignment_reason, t.run_id, t.approval_id, t.error, t.tokens_used,
   t.latency_ms, t.deadline, t.created_at, t.updated_at, t.completed_at, m.content as output,
   case when r.id is not null then jsonb_build_object('run_status', r.status, 'steps', r.steps, 'tokens_used', r.tokens_in + r.tokens_out) end as progress`;

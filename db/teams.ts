@@ -99,6 +99,12 @@ export async function findTeam(tx: Tx, id: string): Promise<TeamRow | undefined>
   return row;
 }
 
+/** The same for whoever changes it: nobody else does until the transaction ends. */
+export async function lockTeam(tx: Tx, id: string): Promise<TeamRow | undefined> {
+  await tx.query('select from teams where id = $1 for update', [id]);
+  return findTeam(tx, id);
+}
+
 /** The agents that are members of a team; none of one that is gone. */
 export async function memberIds(tx: Tx, id: string): Promise<string[]> {
   const rows = await tx.query<{ agent_id: string }>('select agent_id from team_members where team_id = $1', [id]);

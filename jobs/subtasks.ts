@@ -48,6 +48,11 @@ export function nextLookJobId(childId: string): string {
   return `next-${childId}`;
 }
 
+/** The child by which such a look is named; undefined for any other job. */
+export function readNextLook(jobId: string): string | undefined {
+  return /^next-([0-9a-f-]{36})$/.exec(jobId)?.[1];
+}
+
 /** Id of the job that tells a parent of its child's end. */
 export function joinJobId(childId: string): string {
   return `join-${childId}`;

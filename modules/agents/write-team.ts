@@ -4,7 +4,15 @@ import { impossible, notFound } from '../../core/errors.ts';
 import { listWorkspaceAgents } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { insertSpace, type NewSpaceRow } from '../../db/memory-spaces.ts';
-import { deleteTeam, findTeam, insertTeam, updateTeam, type TeamFields, type TeamRow } from '../../db/teams.ts';
+import {
+  deleteTeam,
+  findTeam,
+  insertTeam,
+  lockTeam,
+  updateTeam,
+  type TeamFields,
+  type TeamRow,
+} from '../../db/teams.ts';
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
@@ -18,16 +26,19 @@ export async function createTeam(tx: Tx, caller: Caller, team: TeamFields): Prom
   return requireTeam(tx, caller, id);
 }
 
-/** Replaces the fields that are given. Throws as `createTeam`, and 404. */
+/**
+ * Replaces the fields that are given. Throws as `createTeam`, and 404. Who is in the team already, and not in the patch, is not
+ * looked at: an agent that was deprecated since keeps nobody from renaming it.
+ */
 export async function changeTeam(
   tx: Tx,
   caller: Caller,
   { id, patch }: { id: string; patch: Partial<TeamFields> },
 ): Promise<TeamRow> {
-  const now = await requireTeam(tx, caller, id);
+  const now = ofWorkspace(await lockTeam(tx, id), caller);
   const { name, orchestration_pattern, supervisor_agent_id, config, members } = { ...now, ...patch };
   const team = { name, orchestration_pattern, supervisor_agent_id, config, members };
-  await checkAgents(tx, caller, team);
+  await checkAgents(tx, caller, patch);
   await updateTeam(tx, { id, ...ownerOf(caller) }, team);
   await recordAudit(tx, caller, { action: 'team.changed', target: ['team', id] });
   return requireTeam(tx, caller, id);
@@ -41,8 +52,11 @@ export async function removeTeam(tx: Tx, caller: Caller, id: string): Promise<vo
 
 /** A team of the caller's workspace. Throws 404. */
 export async function requireTeam(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<TeamRow> {
-  const team = await findTeam(tx, id);
-  if (team?.workspace_id !== caller.workspaceId) throw notFound('The team');
+  return ofWorkspace(await findTeam(tx, id), caller);
+}
+
+function ofWorkspace(team: TeamRow | undefined, { workspaceId }: Pick<Caller, 'workspaceId'>): TeamRow {
+  if (team?.workspace_id !== workspaceId) throw notFound('The team');
   return team;
 }
 
@@ -69,7 +83,11 @@ function ownerOf({ tenantId, workspaceId }: Caller) {
   return { tenantId, workspaceId };
 }
 
-async function checkAgents(tx: Tx, caller: Caller, { members, supervisor_agent_id }: TeamFields): Promise<void> {
+async function checkAgents(
+  tx: Tx,
+  caller: Caller,
+  { members = [], supervisor_agent_id = null }: Partial<Pick<TeamFields, 'members' | 'supervisor_agent_id'>>,
+): Promise<void> {
   const named = [...members.map(({ agent_id }) => agent_id), ...(supervisor_agent_id ? [supervisor_agent_id] : [])];
   const known = await listWorkspaceAgents(tx, caller.workspaceId, named);
   const seen = new Set<string>();

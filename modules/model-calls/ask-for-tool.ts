@@ -44,7 +44,7 @@ export async function askForTool<T>(context: ModelCallContext, ask: ToolAsk<T>):
         break;
       }
       answers += 1;
-      const read = readAnswer(ask.tool, answer);
+      const read = await readAnswer(ask.tool, answer);
       if ('arguments' in read) return { arguments: read.arguments, usage: answer.usage, model: answer.model };
       complaint = read.complaint;
       fault = { code: 'unusable', message: complaint };
@@ -178,10 +178,10 @@ function callOf<T>({ ask, resolved, request }: Asked<T>): OwnCallOf {
 
 type Read<T> = { arguments: T } | { complaint: string };
 
-function readAnswer<T>(tool: OwnTool<T>, { content }: ModelResponse): Read<T> {
+async function readAnswer<T>(tool: OwnTool<T>, { content }: ModelResponse): Promise<Read<T>> {
   const block = content.find((each) => each.type === 'tool_use' && each.name === tool.name);
   if (block?.type !== 'tool_use') return { complaint: `Call the tool \`${tool.name}\`; nothing else is read.` };
-  const { data, error } = tool.arguments.safeParse(cleanJson(block.input));
+  const { data, error } = await tool.arguments.safeParseAsync(cleanJson(block.input));
   if (error === undefined) return { arguments: data };
   return { complaint: `The arguments of \`${tool.name}\` are not valid: ${z.prettifyError(error)}. Call it again.` };
 }

@@ -11,6 +11,7 @@ import type { OutageGuard } from './throttle.ts';
 export interface OwnTool<T> {
   name: string;
   description: string;
+  /** It may look things up: it is parsed asynchronously. */
   arguments: z.ZodType<T>;
 }
 

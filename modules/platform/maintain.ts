@@ -1,6 +1,6 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../../core/limits.ts';
-import { listDueApprovals, listIdleRuns, makePartitions } from '../../db/maintenance.ts';
+import { listDueApprovals, listIdleRuns, makePartitions, renewPlans } from '../../db/maintenance.ts';
 import { listUnsplitCalls, splitOutput } from '../../db/outputs.ts';
 import type { Context } from '../governance/context.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
@@ -85,14 +85,18 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return { named: await indexErrors(context) };
     case 'sweep-files':
       return { swept: await sweepFiles(context) };
-    case 'make-partitions': {
-      const partitions = await makePartitions(context.db, PARTITION_DAYS_AHEAD);
-      if (partitions.astray > 0) context.log.error(partitions, 'rows lie in a default partition');
-      if (partitions.delayed > 0)
-        context.log.warn(partitions, 'partitions wait for a long transaction, a dump perhaps');
-      return { ...partitions };
-    }
+    case 'make-partitions':
+      return keepTables(context);
   }
+}
+
+/** Partitions for the time to come, and plans that fit what the tables have become. */
+async function keepTables({ db, log }: Context): Promise<Record<string, number>> {
+  await renewPlans(db);
+  const partitions = await makePartitions(db, PARTITION_DAYS_AHEAD);
+  if (partitions.astray > 0) log.error(partitions, 'rows lie in a default partition');
+  if (partitions.delayed > 0) log.warn(partitions, 'partitions wait for a long transaction, a dump perhaps');
+  return { ...partitions };
 }
 
 /** Large outputs that an earlier release has stored in one piece, in an act at most so many. */

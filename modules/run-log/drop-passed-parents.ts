@@ -1,7 +1,10 @@
-/** Removes jobs of turns that still wait for calls although their run has gone on without them, or has ended. */
+/** Removes jobs that still wait for others in the queue although their run has gone on without these, or has ended. */
 import { LIMITS } from '../../core/limits.ts';
 import { listRunsAwaitingJobs } from '../../db/maintenance.ts';
+import { listAwaitedChildren } from '../../db/task-upkeep.ts';
+import type { QueueName } from '../../jobs/contracts.ts';
 import { readPosition, type Position } from '../../jobs/define-job.ts';
+import { readNextLook, SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import type { RunLogContext } from './context.ts';
 
@@ -13,27 +16,48 @@ interface Waiting extends Position {
 }
 
 /**
- * A turn that goes on after its calls is their parent in the queue. Where their jobs are lost, the database sends the calls
- * anew, and the turn after them under the position that it has then; the parent would wait for ever. Looks at
- * `LIMITS.sweepRows` of those that wait, at others each time where there are more; runs that have changed within `quietMs`
- * are left for the next time. Answers how many jobs it removed.
+ * A turn that goes on after its calls is their parent in the queue, and a look at a workflow that of the children which it has
+ * let begin. Where their jobs are lost, the database sends the calls and the children anew, and goes on under a position or
+ * by a look of its own; the parent would wait for ever. Of each kind `LIMITS.sweepRows` of those that wait are looked at, others
+ * each time where there are more; runs that have changed within `quietMs` are left for the next time. Answers how many jobs
+ * were removed.
  */
-export async function dropPassedParents({ db, queues }: RunLogContext, quietMs: number): Promise<number> {
-  const queue = queues.queue(TURNS.name);
+export async function dropPassedParents(context: RunLogContext, quietMs: number): Promise<number> {
+  const turns = await dropPassed(context, TURNS.name, async (ids) => {
+    const waiting = ids.flatMap((id): Waiting[] => {
+      const position = readPosition(id);
+      return position ? [{ id, ...position }] : [];
+    });
+    const runIds = [...new Set(waiting.map(({ runId }) => runId))];
+    return passedOf(waiting, await listRunsAwaitingJobs(context.db, { runIds, quietMs }));
+  });
+  const looks = await dropPassed(context, SUBTASKS.name, async (ids) => {
+    const waiting = ids.flatMap((id) => {
+      const childId = readNextLook(id);
+      return childId === undefined ? [] : [{ id, childId }];
+    });
+    const childIds = waiting.map(({ childId }) => childId);
+    const awaited = new Set(await listAwaitedChildren(context.db, { childIds, quietMs }));
+    return waiting.filter(({ childId }) => !awaited.has(childId)).map(({ id }) => id);
+  });
+  return turns + looks;
+}
+
+/** Removes those of a queue's jobs that wait for others which `passed` names; answers how many. */
+async function dropPassed(
+  { queues }: RunLogContext,
+  name: QueueName,
+  passed: (ids: readonly string[]) => Promise<readonly string[]>,
+): Promise<number> {
+  const queue = queues.queue(name);
   const count = await queue.getWaitingChildrenCount();
   if (count === 0) return 0;
   const first = Math.floor(Math.random() * Math.max(1, count - LIMITS.sweepRows + 1));
-  const ids = await queue.getRanges(['waiting-children'], first, first + LIMITS.sweepRows - 1, true);
-  const waiting = ids.flatMap((id): Waiting[] => {
-    const position = readPosition(id);
-    return position ? [{ id, ...position }] : [];
-  });
-  const runIds = [...new Set(waiting.map(({ runId }) => runId))];
-  const passed = passedOf(waiting, await listRunsAwaitingJobs(db, { runIds, quietMs }));
+  const dropped = await passed(await queue.getRanges(['waiting-children'], first, first + LIMITS.sweepRows - 1, true));
   let removed = 0;
-  for (let at = 0; at < passed.length; at += AT_A_TIME) {
+  for (let at = 0; at < dropped.length; at += AT_A_TIME) {
     // Those of its children that are left go on without it.
-    const some = passed.slice(at, at + AT_A_TIME).map((id) => queue.remove(id, { removeChildren: false }));
+    const some = dropped.slice(at, at + AT_A_TIME).map((id) => queue.remove(id, { removeChildren: false }));
     removed += (await Promise.all(some)).filter((each) => each === 1).length;
   }
   return removed;

@@ -2,7 +2,7 @@
 import type { Caller } from '../../core/caller.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
-import { cancelTaskRow, findTask } from '../../db/tasks.ts';
+import { cancelTaskRow, findTask, type TaskRow } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -25,11 +25,13 @@ export async function cancelTask(context: Context, caller: Caller, id: string): 
     return { task: found, runId: above, workflow: await findWorkflow(tx, above) };
   });
   if (task.status === 'cancelled') return false;
-  if (task.status === 'completed' || task.status === 'failed') throw conflict(`The task is ${task.status} already.`);
+  mustBeOpen(task);
   if (workflow?.name === '') return cancelRun(context, { tenantId, runId, by: caller });
   let cancelled: CancelledRun[] = [];
   const appended = await appendToRun(context, { tenantId, runId }, async (run, tx) => {
     const now = await findTask(tx, id);
+    // It may have ended while nobody held its workflow.
+    if (now) mustBeOpen(now);
     if (isTerminal(run.status) || !(await cancelTaskRow(tx, id))) return null;
     cancelled = now?.run_id ? await cancelChild(tx, { tenantId, runId: now.run_id }, 'task cancelled') : [];
     const payload = { task_id: id, ...(now?.run_id && { run_id: now.run_id }) };
@@ -40,4 +42,8 @@ export async function cancelTask(context: Context, caller: Caller, id: string): 
   });
   announceCancelled(context, cancelled);
   return appended !== null;
+}
+
+function mustBeOpen({ status }: TaskRow): void {
+  if (status === 'completed' || status === 'failed') throw conflict(`The task is ${status} already.`);
 }

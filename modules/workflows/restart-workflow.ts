@@ -22,7 +22,7 @@ import { effectsOfRun, type ReplayedRun, type ReplayRun } from '../runs/replay-r
 import { requireRetryable, type RetriedRun, type RetryRun } from '../runs/retry-run.ts';
 import { idempotently, type IdempotentAnswer } from '../tenants/idempotency.ts';
 
-/** Throws 409 for a workflow that has not failed, or whose thread has gone on. */
+/** Throws 409 for a workflow that has not failed, whose thread has gone on, or of which something is erased that was not finished. */
 export async function retryWorkflow(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
   return announced(context, request, async (tx) => {
     const { original } = await requireRetryable(tx, request.runId);
@@ -40,8 +40,8 @@ export async function retryWorkflow(context: Context, request: RetryRun): Promis
 
 /**
  * `live` asks the planner's model again for what it makes of the results, `recorded` answers as the original did where that has
- * completed. Only `rerunEffects` has subtasks done again. Throws 400 for a state or a checkpoint, which workflows have not, 409
- * where it has not ended.
+ * completed. Only `rerunEffects` has subtasks done again. Throws 400 for a state, or for a checkpoint: those show
+ * where a workflow stood, and its tasks say what is done; 409 where it has not ended.
  */
 export async function replayWorkflow(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
   checkReplay(request);
@@ -69,7 +69,8 @@ export async function replayWorkflow(context: Context, request: ReplayRun): Prom
 
 function checkReplay({ checkpointId, modified, config }: ReplayRun): void {
   const fault = (path: string, message: string) => badRequest(`${path} ${message}`, [{ path, message }]);
-  if (checkpointId !== 'start') throw fault('body.checkpoint_id', 'must be "start": a workflow has no checkpoints');
+  if (checkpointId !== 'start')
+    throw fault('body.checkpoint_id', 'must be "start": a workflow is replayed from its beginning');
   const state = Object.entries(modified).find(([, value]) => value !== undefined);
   if (state) throw fault('body.modified_state', 'is not for workflows');
   const setting = Object.entries(config).find(([name, value]) => name !== 'budget' && value !== undefined);
@@ -143,6 +144,8 @@ async function takeOver(
   const tasks = (await listScheduledTasks(tx, from)).filter(({ is_early }) => !is_early);
   if (tasks.length === 0) return null;
   const kept = keeps ? await finished(tx, tasks) : new Set<string>();
+  // What is to be done anew must still be known.
+  if (tasks.some((task) => task.description === '' && !kept.has(task.id))) throw erased('A subtask of the workflow');
   const taken = tasks.map((task) => ({ from: task.id, id: newId(), isDone: kept.has(task.id) }));
   await copyTasks(tx, id, taken);
   await renewPaths(tx, id);

@@ -1,5 +1,5 @@
 /** From a definition to the rows of its tasks. */
-import { impossible, type FieldError } from '../../core/errors.ts';
+import { impossible, type DroverError, type FieldError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { findCycle, planFaults, remainingPaths } from '../../core/workflow.ts';
 import { findAgentIds } from '../../db/agents.ts';
@@ -51,11 +51,18 @@ export interface PlanOwner {
   workflowId: string;
 }
 
+interface PlanToWrite {
+  subtasks: readonly PlannedSubtask[];
+  known?: readonly { id: string; name: string }[];
+  /** Nobody has sent them: they are what its team does. */
+  isOfTeam?: boolean;
+}
+
 /** The tasks of a plan, which was checked. Throws 422 for an agent that there is not. */
 export async function tasksOf(
   tx: Tx,
   owner: PlanOwner,
-  { subtasks, known = [] }: { subtasks: readonly PlannedSubtask[]; known?: readonly { id: string; name: string }[] },
+  { subtasks, known = [], isOfTeam = false }: PlanToWrite,
 ): Promise<NewTask[]> {
   const names = subtasks.flatMap(({ agent }) => agent ?? []);
   const agents = names.length === 0 ? new Map<string, string>() : await findAgentIds(tx, owner.workspaceId, names);
@@ -65,10 +72,7 @@ export async function tasksOf(
   return subtasks.map((subtask, index): NewTask => {
     const { id, description, dependencies, required_capabilities, agent } = subtask;
     const agentId = agent === undefined ? null : agents.get(agent);
-    if (agentId === undefined) {
-      const message = `names no agent of this workspace: ${agent}`;
-      throw impossible(`${PATH}.${index}.agent ${message}`, [{ path: `${PATH}.${index}.agent`, message }]);
-    }
+    if (agentId === undefined) throw noAgent(agent ?? '', isOfTeam ? undefined : index);
     return {
       ...owner,
       id: ids.get(id) ?? '',
@@ -82,6 +86,14 @@ export async function tasksOf(
       deadline: null,
     };
   });
+}
+
+function noAgent(agent: string, index: number | undefined): DroverError {
+  const [path, message] =
+    index === undefined
+      ? ['body.team_id', `names a team with an agent that was deprecated: ${agent}`]
+      : [`${PATH}.${index}.agent`, `names no agent of this workspace: ${agent}`];
+  return impossible(`${path} ${message}`, [{ path, message }]);
 }
 
 /** What is longest to wait for starts first; what is planned later makes the way from what was planned before longer. */

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../core/limits.ts';
+import { addDoneTasks } from '../support/queries/workflows.ts';
 import type { TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
@@ -17,26 +19,30 @@ describe('the planner of a workflow', () => {
   let script: Script;
   /** What was asked for by each tool. */
   let asked: Record<string, string[]>;
+  /** What those wait for who do the work. */
+  let working: Promise<void> | undefined;
 
   const make = async (path: string, body: unknown, expected: number) => {
     const { status, json, text } = await api.call('POST', path, { key, body });
     assert.equal(status, expected, text);
     return json;
   };
-  const run = async (more: Record<string, unknown> = {}) => {
+  const read = async (id: string) => (await api.call('GET', `/v1/workflows/${id}`, { key })).json;
+  const run = async (more: Record<string, unknown> = {}, meanwhile?: (id: string) => Promise<void>) => {
     asked = {};
     const body = { name: 'planned', agent_id: agent, input: { user_query: 'What is it?' }, ...more };
     const { id } = await make('/v1/workflows', body, 202);
-    const read = async () => (await api.call('GET', `/v1/workflows/${id}`, { key })).json;
-    await waitUntil('the workflow ends', async () => ENDED.includes((await read()).status));
-    return read();
+    await meanwhile?.(id);
+    await waitUntil('the workflow ends', async () => ENDED.includes((await read(id)).status));
+    return read(id);
   };
   const subtask = (id: string, ...dependencies: string[]) => ({ id, description: `Do ${id}.`, dependencies });
 
   before(async () => {
-    model = await startFakeAnthropic((request: AnthropicRequest) => {
+    model = await startFakeAnthropic(async (request: AnthropicRequest) => {
       const said = JSON.stringify(request.messages);
       const name = request.tools?.find((tool) => tool.name.startsWith('submit_'))?.name;
+      if (name === undefined) await working;
       if (name === undefined)
         return { content: [{ type: 'text', text: `done: ${/Do (\w+)\./.exec(said)?.[1] ?? 'all'}` }] };
       const before = (asked[name] ??= []);
@@ -110,6 +116,69 @@ describe('the planner of a workflow', () => {
       [unmet.status, unmet.meets_criteria, unmet.gaps, unmet.plans],
       ['completed', false, ['everything'], 1],
     );
+  });
+
+  it('has those do a subtask whom the plan names, and is asked once more where it names nobody', async () => {
+    const { id: named } = await make('/v1/agents', { name: 'namesake' }, 201);
+    const plan = (one: string) => ({
+      subtasks: [
+        { ...subtask('a'), agent: one },
+        { ...subtask('b'), agent: named },
+        { ...subtask('c'), agent: null },
+        { ...subtask('d'), agent: '' },
+      ],
+    });
+    script = { submit_plan: (n) => plan(n === 0 ? 'nobody' : 'namesake'), submit_synthesis: () => ({ result: 'all' }) };
+    const flow = await run();
+    const byName = new Map(flow.tasks.map((task: { subtask_id: string }) => [task.subtask_id, task]));
+    const workers = ['a', 'b', 'c', 'd'].map((name) => {
+      const { assignment } = byName.get(name) as { assignment: Record<string, string> };
+      return [assignment['assigned_agent_id'], assignment['assignment_reason']];
+    });
+    assert.equal(flow.status, 'completed');
+    assert.deepEqual(workers, [
+      [named, 'named'],
+      [named, 'named'],
+      [agent, 'workflow_agent'],
+      [agent, 'workflow_agent'],
+    ]);
+    assert.equal(asked['submit_plan']?.length, 2);
+    assert.match(asked['submit_plan']?.[1] ?? '', /name no agents: nobody/);
+    script = { submit_plan: () => ({ subtasks: [{ ...subtask('a'), agent: 7 }] }) };
+    const failed = await run();
+    assert.deepEqual([failed.status, failed.error.code], ['failed', 'InvalidPlan']);
+  });
+
+  it('plans no more tasks than a workflow may have, and nothing where it has as many', async () => {
+    let full = () => {};
+    const filled = () => new Promise<void>((resolve) => (full = resolve));
+    const replanned = async (room: number, gaps: number) => {
+      working = filled();
+      const plan = Array.from({ length: gaps }, (_, n) => subtask(`gap${n}`));
+      script = {
+        submit_plan: () => ({ subtasks: plan, success_criteria: '' }),
+        submit_synthesis: () => ({ result: 'all' }),
+        submit_verdict: (n) => ({ meets_criteria: n > 0, gaps: n > 0 ? [] : ['the price'] }),
+      };
+      const definition = { subtasks: [subtask('a')], success_criteria: 'With a price.' };
+      return run({ definition }, async (id) => {
+        await waitUntil('it is under way', async () => (await read(id)).tasks[0].run_id !== null);
+        await addDoneTasks(api, id, LIMITS.subtasksPerPlan - 1 - room);
+        full();
+      });
+    };
+    const fits = await replanned(2, 2);
+    assert.deepEqual([fits.status, fits.meets_criteria, fits.tasks.length], ['completed', true, 1000]);
+    const passes = await replanned(2, 3);
+    // Two were begun while the plan was written.
+    assert.deepEqual([passes.status, passes.error.code, passes.tasks.length], ['failed', 'InvalidPlan', 1000]);
+    assert.match(asked['submit_plan']?.[1] ?? '', /<=2 items/);
+    const none = await replanned(0, 1);
+    assert.deepEqual(
+      [none.status, none.meets_criteria, none.gaps, none.tasks.length],
+      ['completed', false, ['the price'], 1000],
+    );
+    assert.equal(asked['submit_plan'], undefined);
   });
 
   it('answers with the results as they are where a model makes nothing of them', async () => {

@@ -96,6 +96,44 @@ describe('teams', () => {
     assert.equal((await api.call('GET', `/v1/teams/${team.id}`, { key })).status, 404);
   });
 
+  it('keep each of the changes that are made at the same time', async () => {
+    const { id } = await make('/v1/teams', { name: 'many', members: [{ agent_id: agents['north'] }] });
+    const patch = (body: Record<string, unknown>) => api.call('PATCH', `/v1/teams/${id}`, { key, body });
+    for (let round = 1; round <= 5; round++) {
+      const members = [{ agent_id: agents[round % 2 ? 'south' : 'lead'], role: 'worker', priority: 0 }];
+      const [name, config] = [`round ${round}`, { round }];
+      const changed = await Promise.all([{ name }, { config }, { members }].map(patch));
+      assert.deepEqual(
+        changed.map(({ status }) => status),
+        [200, 200, 200],
+      );
+      const team = await read(`/v1/teams/${id}`);
+      assert.deepEqual([team.name, team.config, team.members], [name, config, members]);
+    }
+    assert.equal((await api.call('DELETE', `/v1/teams/${id}`, { key })).status, 204);
+  });
+
+  it('name in their faults what was sent, where a member was deprecated since', async () => {
+    const { id: lost } = await make('/v1/agents', { name: 'lost' });
+    const members = [{ agent_id: agents['north'] }, { agent_id: lost }];
+    const { id } = await make('/v1/teams', { name: 'halved', orchestration_pattern: 'parallel', members });
+    assert.equal((await api.call('DELETE', `/v1/agents/${lost}`, { key })).status, 204);
+    const patch = (body: Record<string, unknown>) => api.call('PATCH', `/v1/teams/${id}`, { key, body });
+    const renamed = await patch({ name: 'renamed' });
+    assert.deepEqual([renamed.status, renamed.json.name, renamed.json.members.length], [200, 'renamed', 2]);
+    const again = await patch({ members });
+    assert.deepEqual([again.status, again.json.errors[0].path], [422, 'body.members.1.agent_id']);
+    const asked = { name: 'x', team_id: id, input: { user_query: 'Why?' } };
+    const path = 'body.team_id';
+    const message = `names a team with an agent that was deprecated: ${lost}`;
+    assert.deepEqual((await make('/v1/workflows', asked, 422)).errors, [{ path, message }]);
+    const objective = { schema_version: 'v1', request_id: 'halved', team_id: id, objective_prompt: 'Why?' };
+    assert.deepEqual((await make('/v1/objectives', objective, 422)).errors, [{ path, message }]);
+    assert.equal((await patch({ members: [{ agent_id: agents['north'] }] })).status, 200);
+    await make('/v1/workflows', asked, 202);
+    assert.equal((await api.call('DELETE', `/v1/teams/${id}`, { key })).status, 204);
+  });
+
   it('are composed for the roles of a task within its budget', async () => {
     const role = (name: string, skill: string) => ({ name, requirements: { required_capabilities: [skill] } });
     const task = { required_roles: [role('lawyer', 'law'), role('supervisor', 'leading')], budget: 5000 };

@@ -16,6 +16,8 @@ describe('workflows', () => {
   let other: string;
   /** What the model answers to a brief; undefined is a model that thinks for ever. */
   let answer: (brief: string) => string | undefined;
+  /** What the model waits for. */
+  let waits: Promise<void> | undefined;
 
   const briefOf = (request: AnthropicRequest) => JSON.stringify(request.messages[0]?.content);
   const make = async (path: string, body: unknown, expected = 202) => {
@@ -46,7 +48,8 @@ describe('workflows', () => {
     });
 
   before(async () => {
-    model = await startFakeAnthropic((request) => {
+    model = await startFakeAnthropic(async (request) => {
+      await waits;
       const text = answer(briefOf(request));
       const input = { question: 'Which one?' };
       if (text === 'ASK') return { content: [{ type: 'tool_use', id: 'toolu_ask', name: 'ask_user', input }] };
@@ -61,6 +64,7 @@ describe('workflows', () => {
   after(() => api.close());
   beforeEach(() => {
     model.requests.length = 0;
+    waits = undefined;
     answer = (brief) => `done: ${/Do (\w+)\./.exec(brief)?.[1] ?? 'nothing'}`;
   });
 
@@ -339,6 +343,87 @@ describe('workflows', () => {
     assert.equal((await erase(failed.tasks[0].run_id)).json.code, 'has_dependents');
     assert.equal((await erase(id)).json.code, 'has_dependents');
     await api.call('DELETE', `/v1/agents/${cook}`, { key });
+  });
+
+  it('has a checkpoint saved while its children are at work, and goes on as if there were none', async () => {
+    let release = () => {};
+    const released = new Promise<void>((resolve) => (release = resolve));
+    waits = released;
+    const { id } = await start([subtask('a'), subtask('b', ['a'])]);
+    await waitUntil('a is under way', () => Promise.resolve(model.requests.length > 0));
+    const { id: saved } = await make(`/v1/runs/${id}/checkpoints`, {}, 201);
+    assert.deepEqual(
+      (await read(`/v1/runs/${id}/checkpoints`)).checkpoints.map((each: { id: string }) => each.id),
+      [saved],
+    );
+    release();
+    assert.deepEqual(statuses(await ended(id)), { a: 'completed', b: 'completed' });
+    const refused = await make(`/v1/runs/${id}/replay`, { checkpoint_id: saved }, 400);
+    assert.equal(refused.errors[0].path, 'body.checkpoint_id');
+  });
+
+  it('keeps the names of its subtasks where the runs of these are erased, and their places where it is erased itself', async () => {
+    const { id } = await start([subtask('a'), subtask('b', ['a'])]);
+    const { tasks } = await ended(id);
+    const names = async () => {
+      const flow = await read(`/v1/workflows/${id}`);
+      return flow.tasks.map((task: Record<string, unknown>) => [task['subtask_id'], task['description']]);
+    };
+    const erase = async (run: string) => {
+      const { status, text } = await api.call('DELETE', `/v1/runs/${run}?dependents=true`, { key });
+      assert.equal(status, 202, text);
+    };
+    await erase(tasks[0].run_id);
+    assert.deepEqual(await names(), [
+      ['a', ''],
+      ['b', 'Do b.'],
+    ]);
+    assert.equal((await read(`/v1/tasks/${tasks[0].id}`)).subtask_id, 'a');
+    await erase(id);
+    assert.deepEqual(await names(), [
+      ['task-1', ''],
+      ['task-2', ''],
+    ]);
+    const listed = await read(`/v1/tasks?workflow_id=${id}`);
+    assert.deepEqual(listed.tasks.map((task: { subtask_id: string }) => task.subtask_id).toSorted(), [
+      'task-1',
+      'task-2',
+    ]);
+  });
+
+  it('does nothing in place of a brief that is erased, whoever wants it tried again', async () => {
+    answer = () => undefined;
+    const soon = () => new Date(Date.now() + 200).toISOString();
+    const begin = async (on_subtask_failure: string) => {
+      const { id } = await start([subtask('a')], { on_subtask_failure });
+      const { id: late } = await make('/v1/tasks', {
+        workflow_id: id,
+        description: 'Do it soon.',
+        requirements: { deadline: soon() },
+      });
+      await waitUntil('it is late', async () => (await read(`/v1/tasks/${late}`)).status === 'failed');
+      const { run_id } = await read(`/v1/tasks/${late}`);
+      assert.equal((await api.call('DELETE', `/v1/runs/${run_id}`, { key })).status, 202);
+      return { id, late };
+    };
+    const asking = await begin('ask');
+    const { approvals } = await read('/v1/approvals?status=pending');
+    const about = approvals.find((each: { run_id: string }) => each.run_id === asking.id);
+    await make(`/v1/approvals/${about.id}`, { decision: 'approve' }, 200);
+    await waitUntil(
+      'it has failed anew',
+      async () => (await read(`/v1/tasks/${asking.late}`)).error?.code === 'erased',
+    );
+    assert.equal((await read(`/v1/tasks/${asking.late}`)).status, 'failed');
+    await make(`/v1/runs/${asking.id}/cancel`, {});
+    const failing = await begin('fail');
+    assert.equal((await ended(failing.id)).status, 'failed');
+    for (const [path, body] of [
+      ['retry', {}],
+      ['replay', { checkpoint_id: 'start' }],
+    ] as const) {
+      assert.equal((await make(`/v1/runs/${failing.id}/${path}`, body, 409)).code, 'erased');
+    }
   });
 
   it('is replayed from the record of its children, which does nothing again unless it is to', async () => {

@@ -57,6 +57,10 @@ async function chooseWorkers(
   let delay: Delay | undefined;
   for (const task of next) {
     const isHanded = task.status === 'awaiting_handoff';
+    if (task.description === '' && !isHanded) {
+      await fail(step, task, { error: ERASED, tokens: null, isFinal: true });
+      continue;
+    }
     const worker = isHanded ? await targetOf(step, task) : await chooseWorker(step, task);
     if (worker === 'busy' || worker === 'contended') delay = sooner(delay, worker);
     else if (worker === 'none' && isHanded) await refuseHandoff(step, task, NOT_TAKEN);
@@ -122,6 +126,8 @@ async function readyTasks(
 }
 
 const NOT_TAKEN = { code: 'unavailable', message: 'The agent takes no tasks now.' };
+/** With the run of an attempt its brief is erased. */
+const ERASED = { code: 'erased', message: 'What was to be done is erased.' };
 const NOBODY = { code: 'InsufficientAgents', message: 'No active agent has what the task requires.' };
 
 /** A level begins with the first of its subtasks. */

@@ -8,7 +8,7 @@ import type { WorkflowStep } from '../advance/workflow-step.ts';
 import type { Planning } from './ask-planner.ts';
 
 /** What the planner's answers are written with: it begins nothing by itself. */
-type PlannedStep = Pick<WorkflowStep, 'tx' | 'run' | 'workflow' | 'tasks' | 'events' | 'cancelled'>;
+export type PlannedStep = Pick<WorkflowStep, 'tx' | 'run' | 'workflow' | 'tasks' | 'events' | 'cancelled'>;
 
 /** Appends under the lease that the planner has: whoever has taken the run since then decides anew. */
 export async function append(

@@ -4,6 +4,7 @@ import { BUILTIN_PLANNER } from '../../../core/builtin-planner.ts';
 import { workflowExamplesOf, type AgentDefinition } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { findCycle, planFaults } from '../../../core/workflow.ts';
+import { findAgentIds } from '../../../db/agents.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import type { Context } from '../../governance/context.ts';
@@ -18,7 +19,7 @@ export interface Planning extends HeldWorkflow {
 }
 
 export interface Plan {
-  subtasks: { id: string; description: string; dependencies: string[]; required_capabilities?: string[] | undefined }[];
+  subtasks: z.output<typeof subtask>[];
   success_criteria: string;
 }
 
@@ -85,7 +86,7 @@ export function askForPlan(
   const known = skills.length > 0 ? [`Capabilities that workers have: ${skills.join(', ')}`] : [];
   return ask(planning, {
     purpose: 'plan',
-    tool: submitPlan(done.map(({ name }) => name)),
+    tool: submitPlan(planning, done),
     system:
       'You split work into subtasks for workers who see nothing but the description of their own subtask and the results of those that it depends on. Give each an id, what is to be done in full, and the ids of the subtasks whose results it needs. Subtasks that need nothing of each other are done at the same time.',
     text: [questionOf(planning.workflow), ...resultsOf(done), ...missing, ...underWay, ...hopeless, ...known].join(
@@ -167,26 +168,57 @@ async function ask<T>(
 
 const subtaskName = z.string().min(1).max(200);
 
-/** A subtask as a model gives it. */
-export const subtask = z.object({
-  id: subtaskName,
-  description: z.string().min(1).max(100_000),
-  dependencies: z.array(subtaskName).max(LIMITS.subtasksPerPlan).default([]),
-  required_capabilities: z.array(subtaskName).max(100).optional(),
-});
+/**
+ * A subtask as a model gives it. It is not told of agents, only of what they can do; one that it names all the same, since the
+ * question does, say, is the one that does it.
+ */
+export const subtask = z
+  .looseObject({
+    id: subtaskName,
+    description: z.string().min(1).max(100_000),
+    dependencies: z.array(subtaskName).max(LIMITS.subtasksPerPlan).default([]),
+    required_capabilities: z.array(subtaskName).max(100).optional(),
+  })
+  .transform(({ id, description, dependencies, required_capabilities, ...more }, refinement) => {
+    // Models leave a field out by `""` or `null`, too.
+    const named = subtaskName.optional().safeParse(more['agent'] || undefined);
+    if (!named.success)
+      refinement.addIssue({ code: 'custom', path: ['agent'], message: 'is not the name of an agent' });
+    return { id, description, dependencies, required_capabilities, agent: named.data };
+  });
 
-/** A plan with a circle, or with ids that name nothing, is no answer: it is asked for once more. */
-function submitPlan(known: readonly string[]): OwnTool<Plan> {
+/** How many subtasks a workflow may still have beside those that it has. */
+export function roomFor(tasks: readonly unknown[]): number {
+  return Math.max(0, LIMITS.subtasksPerPlan - tasks.length);
+}
+
+/**
+ * A plan with a circle, with ids or agents that name nothing, or of more subtasks than there is room for, is no answer: it is
+ * asked for once more.
+ */
+function submitPlan({ context, run }: Planning, done: readonly FinishedTask[]): OwnTool<Plan> {
   const plan = z.object({
-    subtasks: z.array(subtask).min(1).max(LIMITS.subtasksPerPlan),
+    subtasks: z
+      .array(subtask)
+      .min(1)
+      .max(Math.max(1, roomFor(done))),
     success_criteria: z.string().max(20_000).default(''),
   });
-  const checked = plan.superRefine(({ subtasks }, refinement) => {
+  const known = [...new Set(done.map(({ name }) => name))];
+  const checked = plan.superRefine(async ({ subtasks }, refinement) => {
+    const complain = (message: string) => refinement.addIssue({ code: 'custom', path: ['subtasks'], message });
     const all = [...known.map((id) => ({ id, dependencies: [] })), ...subtasks];
-    for (const { message } of planFaults(all)) refinement.addIssue({ code: 'custom', path: ['subtasks'], message });
+    for (const { message } of planFaults(all)) complain(message);
     const cycle = findCycle(subtasks);
-    if (cycle)
-      refinement.addIssue({ code: 'custom', path: ['subtasks'], message: `go in a circle: ${cycle.join(' → ')}` });
+    if (cycle) complain(`go in a circle: ${cycle.join(' → ')}`);
+    const count = subtasks.reduce((sum, { dependencies }) => sum + dependencies.length, 0);
+    if (count > LIMITS.dependenciesPerPlan) complain(`have more than ${LIMITS.dependenciesPerPlan} dependencies`);
+    const agents = [...new Set(subtasks.flatMap(({ agent }) => agent ?? []))];
+    if (agents.length === 0) return;
+    const found = await context.db.withTenant(run.tenant_id, (tx) => findAgentIds(tx, run.workspace_id, agents));
+    const unknown = agents.filter((name) => !found.has(name));
+    if (unknown.length > 0)
+      complain(`name no agents: ${unknown.join(', ')}; without \`agent\` whoever fits best does it`);
   });
   return { name: 'submit_plan', description: 'Gives the plan.', arguments: checked };
 }

@@ -16,7 +16,7 @@ import { cancelChild } from '../../runs/cancel-children.ts';
 import type { WorkflowStep } from '../advance/workflow-step.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
 import { append } from './append.ts';
-import { subtask, type Planning } from './ask-planner.ts';
+import { roomFor, subtask, type Planning } from './ask-planner.ts';
 
 export interface EarlyPlan {
   /** Takes the arguments of the planner's answer as far as they are there. */
@@ -87,7 +87,7 @@ function writeEarly(planning: Planning, subtasks: readonly PlannedSubtask[], gap
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
     // What an earlier plan that was never whole has begun is under way.
     const begun = sameWork(subtasks, worksOf(tasks), doneNames(tasks));
-    const fresh = subtasks.filter(({ id }) => !begun.has(id));
+    const fresh = subtasks.filter(({ id }) => !begun.has(id)).slice(0, roomFor(tasks));
     if (fresh.length === 0) return null;
     const known = [...tasks.map(({ id, name }) => ({ id, name })), ...aliases(begun, tasks)];
     const rows = (await tasksOf(tx, owner, { subtasks: fresh, known })).map((row) => ({ ...row, isEarly: true }));

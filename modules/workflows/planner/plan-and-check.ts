@@ -1,6 +1,7 @@
 /** The steps of a workflow for which a model is asked: the plan, and the answer with its check. */
 import { textOf } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
+import { LIMITS } from '../../../core/limits.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { readResultsOf } from '../../../db/tasks.ts';
 import { listWorkers } from '../../../db/workers.ts';
@@ -8,11 +9,19 @@ import { findWorkflow, rememberPlan, rememberVerdict, type WorkflowRow } from '.
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
+import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import { failure } from '../../runs/end-run.ts';
 import { concluded, plainConclusion, type Conclusion } from '../advance/conclude.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
-import { append } from './append.ts';
-import { askForPlan, askForSynthesis, askForVerdict, type FinishedTask, type Planning } from './ask-planner.ts';
+import { append, type PlannedStep } from './append.ts';
+import {
+  askForPlan,
+  askForSynthesis,
+  askForVerdict,
+  roomFor,
+  type FinishedTask,
+  type Planning,
+} from './ask-planner.ts';
 import { backToPlanning, listenToPlan, settleEarly, worksOf } from './early-plan.ts';
 import { giveBack, holdWorkflow } from './hold-workflow.ts';
 
@@ -122,7 +131,8 @@ async function answer(planning: Planning, known: Known): Promise<void> {
   }
   const { meets_criteria, gaps } = checked.arguments;
   const replans = Math.max(0, workflow.plans - 1);
-  if (meets_criteria || gaps.length === 0 || replans >= workflow.settings.max_replans) {
+  const mayReplan = replans < workflow.settings.max_replans && roomFor(known.done) > 0;
+  if (meets_criteria || gaps.length === 0 || !mayReplan) {
     return conclude(planning, { result, meets_criteria, gaps });
   }
   await plan(planning, { ...known, gaps });
@@ -139,15 +149,29 @@ function later(planning: Planning): Promise<void> {
 }
 
 function failWith(planning: Planning, error: { code: string; message: string }): Promise<void> {
-  return append(planning, async ({ tx, run }) => (await failure(tx, run, error)).change);
+  return append(planning, (step) => failIn(step, error));
 }
+
+/** What runs below it is cancelled with it, and told so after the commit. */
+async function failIn(step: PlannedStep, error: { code: string; message: string }): Promise<AppendedChange> {
+  const { change, cancelled } = await failure(step.tx, step.run, error);
+  step.cancelled.push(...cancelled);
+  return change;
+}
+
+const TOO_LONG = {
+  code: 'InvalidPlan',
+  message: `With this plan the workflow would have more than ${LIMITS.subtasksPerPlan} tasks.`,
+};
 
 function writePlan(
   planning: Planning,
   made: { subtasks: PlannedSubtask[]; criteria: string; gaps: string[] },
 ): Promise<void> {
   return append(planning, async (step) => {
-    const { tx, run, workflow } = step;
+    const { tx, run, workflow, tasks } = step;
+    // Some may have been submitted while the plan was written.
+    if (made.subtasks.length > roomFor(tasks.filter(({ is_early }) => !is_early))) return failIn(step, TOO_LONG);
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
     const { subtasks, known } = await settleEarly(step, made.subtasks);
     const rows = await tasksOf(tx, owner, { subtasks, known });

@@ -2,13 +2,18 @@ import assert from 'node:assert/strict';
 import { UnrecoverableError } from 'bullmq';
 import { TOOL_CALLS } from '../../../jobs/tool-calls.ts';
 import { sendJobs } from '../../../jobs/send-jobs.ts';
+import { nextLookJobId, SUBTASKS } from '../../../jobs/subtasks.ts';
 import { TURNS } from '../../../jobs/turns.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { dropPassedParents } from '../../../modules/run-log/drop-passed-parents.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { FAULT_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 import { statusOfRun } from '../../support/queries/runs.ts';
 
 for (const mode of FAULT_MODES) {
@@ -135,11 +140,78 @@ for (const mode of FAULT_MODES) {
       };
       const queues = { ...engine.context.queues, queue: () => queue as unknown as ReturnType<typeof turns> };
       assert.equal(await dropPassedParents({ ...engine.context, queues }, 0), 0);
-      assert.equal(asked.length, 1);
-      const [[from = -1, to = -1] = []] = asked;
-      assert.equal(to - from + 1, LIMITS.sweepRows);
-      assert.ok(from >= 0 && to < waiting.length);
+      assert.equal(asked.length, 2, 'turns, and looks at workflows');
+      for (const [from = -1, to = -1] of asked) {
+        assert.equal(to - from + 1, LIMITS.sweepRows);
+        assert.ok(from >= 0 && to < waiting.length);
+      }
       assert.deepEqual(removed, []);
+    });
+  });
+
+  describe(`A look at a workflow that waits in the queue for children whose jobs are lost, in ${mode} mode,`, () => {
+    let engine: Engine;
+    before(async () => {
+      engine = await openEngine(mode);
+    });
+    after(() => engine.close());
+
+    const queue = () => engine.context.queues.queue(SUBTASKS.name);
+    const advance = (id: string) => advanceParent(engine.context, { tenantId: engine.tenantId, runId: id });
+    const state = async (look: string) => (await engine.context.queues.states(SUBTASKS.name, [look]))[0];
+    /** Its children's jobs fail in the queue, as while the database is away, and their flow is sent once more after that. */
+    const loseChildren = async (id: string) => {
+      const { tasks } = await readWorkflow(engine, id);
+      const jobs = tasks.map((task) => ({
+        job_id: SUBTASKS.id({ taskId: task.id, attempt: 0 }),
+        payload: { tenantId: engine.tenantId, runId: task.run_id ?? '', taskId: task.id },
+      }));
+      const { queues } = engine.context;
+      const worker = queues.worker(SUBTASKS.name, () => Promise.reject(new UnrecoverableError('the database is away')));
+      const ids = jobs.map(({ job_id }) => job_id);
+      const failed = async () => (await queues.states(SUBTASKS.name, ids)).every((each) => each === 'failed');
+      await waitUntil('their jobs have failed', failed);
+      await worker.close();
+      const look = nextLookJobId(tasks[0]?.run_id ?? '');
+      await queue().remove(look, { removeChildren: false });
+      const parent = { queue: SUBTASKS.name, job_id: look };
+      const sent = { queue: SUBTASKS.name, priority: 1 };
+      await sendJobs(queues, [
+        { ...sent, job_id: look, payload: { tenantId: engine.tenantId, runId: id } },
+        ...jobs.map((job) => ({ ...sent, ...job, parent })),
+      ]);
+      return { look, children: tasks.map(({ run_id }) => run_id ?? '') };
+    };
+
+    it('is removed when none of them is at work any more, and not before', async () => {
+      const agent = await engine.agent({ tools: ['ask_user'] });
+      const question = use({ name: 'ask_user', input: { question: 'Which?' } });
+      engine.say((request) => (/"Do a\./.test(JSON.stringify(request.messages)) ? question : text('done')));
+      const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: agent });
+      await advance(id);
+      const { look, children } = await loseChildren(id);
+      assert.equal(await state(look), 'waiting-children', 'the queue lets it wait');
+      assert.equal(await dropPassedParents(engine.context, 0), 0, 'both are still to be driven');
+      for (const child of children) await engine.finish(child);
+      await advance(id);
+      assert.equal(await state(look), 'waiting-children');
+      assert.equal(await dropPassedParents(engine.context, 60_000), 0, 'the workflow has just changed');
+      assert.equal((await maintain(engine.context, 'reconcile'))['dropped'], 0, 'so it is in maintenance');
+      assert.equal(await dropPassedParents(engine.context, 0), 1, 'one is done, one waits for a person');
+      assert.equal(await state(look), 'unknown');
+    });
+
+    it('is removed when its workflow was cancelled, or erased', async () => {
+      const agent = await engine.agent();
+      for (const end of ['cancelled', 'erased']) {
+        const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: agent });
+        await advance(id);
+        const { look } = await loseChildren(id);
+        if (end === 'cancelled') await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+        else await eraseRun(engine.context, engine.caller, { id, dependents: false });
+        assert.equal(await dropPassedParents(engine.context, 0), 1, end);
+        assert.equal(await state(look), 'unknown');
+      }
     });
   });
 }

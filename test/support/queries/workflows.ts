@@ -22,3 +22,15 @@ export async function textOfWorkflow(tenant: Tenant, workflow: string): Promise<
     (select json_agg(w) from workflows w where id = $1)::text) as text`;
   return (await row<{ text: string }>(tenant, sql, workflow)).text;
 }
+
+/** As if a workflow had so many more tasks, all of them done, by the child of one of its own. */
+export function addDoneTasks(owner: Owner, workflow: string, count: number): Promise<void> {
+  return tamper(
+    owner,
+    `insert into tasks (id, tenant_id, workspace_id, workflow_id, name, place, description, requirements, dependencies, status, run_id)
+     select gen_random_uuid(), t.tenant_id, t.workspace_id, t.workflow_id, 'more-' || n, 100 + n, 'More.', '{}', '{}', 'completed', t.run_id
+     from (select * from tasks where workflow_id = $1 and run_id is not null order by place limit 1) t, generate_series(1, $2::int) n`,
+    workflow,
+    count,
+  );
+}

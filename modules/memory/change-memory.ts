@@ -40,21 +40,16 @@ export async function changeMemory(
   const isNewFact = content !== entry.content || type !== entry.memory_type;
   const next = isNewFact ? await supersede(tx, caller, { entry, patch: { ...patch, content, memory_type: type } }) : id;
   if (entry.status === 'disputed' && (isNewFact || patch.status === 'archived')) {
-    await endDisputes(tx, { ...caller, memoryId: id });
-  }
-  if (content !== entry.content && (patch.status ?? 'active') === 'active') {
-    const { definition } = await requireAgent(tx, caller, agentId);
-    const { tenantId, workspaceId } = caller;
-    await checkContradictions(tx, {
-      tenantId,
-      workspaceId,
-      agentId,
-      definition,
-      by: caller,
-      entry: { id: next, content },
-    });
+    await endDisputes(tx, { ...caller, ids: [id] });
   }
   if (!isNewFact) await update(tx, { entry, patch, reason });
+  // What has come while it was put away was not held against it.
+  const isBack = entry.status === 'archived' && patch.status === 'active';
+  if (isBack || (isNewFact && (patch.status ?? 'active') === 'active')) {
+    const { definition } = await requireAgent(tx, caller, agentId);
+    const { tenantId, workspaceId } = caller;
+    await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, ids: [next] });
+  }
   const action = isNewFact ? 'memory.superseded' : 'memory.updated';
   await recordAudit(tx, caller, {
     action,

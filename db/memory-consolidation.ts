@@ -35,11 +35,6 @@ export interface ConsolidationRow {
 const COLUMNS =
   'id, agent_id, strategy, inputs, diff, consolidated, evicted, key_id, created_at, reverted_at, reverted_by';
 
-/** One consolidation of an agent's memory at a time, until the transaction ends. */
-export async function lockMemoryOf(tx: Tx, agentId: string): Promise<void> {
-  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory:' || $1, 0))`, [agentId]);
-}
-
 /** The live entries of the short term, locked, oldest first. */
 export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Promise<ShortTermEntry[]> {
   return tx.query<ShortTermEntry>(

@@ -19,12 +19,12 @@ import {
   insertConsolidation,
   listConsolidations,
   lockConsolidation,
-  lockMemoryOf,
   lockShortTerm,
   markReverted,
   undoDiff,
   type ConsolidationRow,
 } from '../../db/memory-consolidation.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, findSameText, insertMemories } from '../../db/memory-entries.ts';
 import { newId } from '../../lib/new-id.ts';
 import { requireAgent } from '../agents/read-agents.ts';

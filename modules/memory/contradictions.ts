@@ -5,6 +5,7 @@ import { conflict } from '../../core/errors.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import type { Tx } from '../../db/database.ts';
 import { disputeMemories, insertChecks, listComparedTexts, undisputeMemories } from '../../db/memory-conflicts.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
 import type { AuditedBy } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
@@ -58,6 +59,7 @@ export async function dispute(
   const [first, ...more] = others;
   if (!first) return;
   const { agentId, entry } = written;
+  await lockMemoryOf(tx, agentId);
   const ids = others.map(({ id }) => id);
   await disputeMemories(tx, [entry.id, ...ids]);
   await openConflict(tx, {
@@ -86,6 +88,7 @@ export async function resolveMemories(
   caller: Pick<Caller, 'tenantId' | 'keyId'>,
   { agentId, ids, side }: { agentId: string; ids: { older: string; newer: string; others: string[] }; side: Side },
 ): Promise<void> {
+  await lockMemoryOf(tx, agentId);
   const [older, newer] = [await lockLive(tx, agentId, ids.older), await lockLive(tx, agentId, ids.newer)];
   const because = 'A person has decided between the two.';
   if ('content' in side) {

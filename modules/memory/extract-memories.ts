@@ -6,7 +6,7 @@ import { DUPLICATE_COSINE } from '../../core/memory/consolidation.ts';
 import { heardIn, judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts';
-import { lockMemoryOf } from '../../db/memory-consolidation.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, findSameText, insertMemories, supersedeMemory } from '../../db/memory-entries.ts';
 import {
   delayExtraction,

@@ -197,6 +197,35 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
     assert.equal(await statementsFor(30), await statementsFor(3));
   });
 
+  it('that meets forgetting and corrections lets each of them end, and leaves nothing of what is forgotten', async () => {
+    for (let round = 0; round < 3; round++) {
+      await make({}, COMPARED);
+      const ids: string[] = [];
+      for (let n = 0; n < 24; n++) {
+        const metadata = { subject: n % 3 === 0 ? 'canary' : 'ferry' };
+        const more = { relevance_score: n % 2, metadata };
+        ids.push(
+          await add(`The ferry ${n % 5 === 0 ? 'again' : 'xyz'.repeat(n)} is late. ${'lorem '.repeat(n)}`, more),
+        );
+      }
+      const patch = (id: string) => api.call('PATCH', path(`/${id}`), { body: { content: `Ferry ${id} is early.` } });
+      const forget = (body: object) => api.call('POST', path('/forget'), { body });
+      const met = await Promise.all([
+        api.call('POST', path('/consolidate'), { body: {} }),
+        forget({ subject: 'canary' }),
+        ...ids.slice(0, 6).map(patch),
+        forget({ ids: ids.slice(3, 9) }),
+        api.call('POST', path('/query'), { body: { query: 'late ferry', top_k: 50 } }),
+      ]);
+      assert.deepEqual(
+        met.map(({ status }) => status).filter((status) => ![200, 404, 409].includes(status)),
+        [],
+      );
+      const { json } = await forget({ subject: 'canary', dry_run: true });
+      assert.deepEqual(json.ids, []);
+    }
+  });
+
   it('gives two that are asked for at once no entry twice', async () => {
     await make();
     for (let n = 0; n < 10; n++) await add(`Fact number ${n} about ferry line ${n}.`);

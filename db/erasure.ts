@@ -7,6 +7,7 @@ import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
 import { readEvents } from './events.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
+import { lockMemoryOf } from './memory-lock.ts';
 import type { StoredEvent } from '../core/events.ts';
 import { PROJECTIONS } from '../core/projections.ts';
 import type { Projection } from '../core/projections/projection.ts';
@@ -181,7 +182,8 @@ interface MemoriesOfAgent {
 }
 
 async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[]): Promise<void> {
-  for (const { agent_id: agentId, ids } of memories) {
+  for (const { agent_id: agentId, ids } of memories.toSorted((a, b) => (a.agent_id < b.agent_id ? -1 : 1))) {
+    await lockMemoryOf(tx, agentId);
     const targets = await findForgetTargets(tx, { agentId, ids });
     await forgetInRuns(tx, [...targets.entries, ...targets.summaries, ...targets.archive]);
     await removeMemories(tx, { agentId, targets });

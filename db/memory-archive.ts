@@ -38,16 +38,14 @@ export async function archiveMemories(
   return rows.length;
 }
 
-/** Puts entries back as they were; answers how many there were. */
-export async function restoreMemories(tx: Tx, of: { agentId: string; ids: readonly string[] }): Promise<number> {
+/** Puts entries back as they were; answers the ids of those that were there. */
+export async function restoreMemories(tx: Tx, of: { agentId: string; ids: readonly string[] }): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `with moved as (delete from memory_archive where agent_id = $1 and id = any($2::uuid[]) returning entry)
      insert into memory_entries select r.* from moved, jsonb_populate_record(null::memory_entries, moved.entry) r returning id`,
     [of.agentId, of.ids],
   );
-  await indexWords(
-    tx,
-    rows.map(({ id }) => id),
-  );
-  return rows.length;
+  const ids = rows.map(({ id }) => id);
+  await indexWords(tx, ids);
+  return ids;
 }

@@ -74,12 +74,12 @@ export async function listOpenConflicts(tx: Tx, subjectId: string): Promise<stri
   return rows.map(({ id }) => id);
 }
 
-/** The open ones in which an entry is either side. */
-export async function listOpenDisputes(tx: Tx, memoryId: string): Promise<string[]> {
+/** The open ones in which one of these entries is either side. */
+export async function listOpenDisputes(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from approvals where kind = 'conflict' and run_id is null and status = 'pending'
-        and (subject_id = $1 or arguments->>'conflicts_with' = $1::text) order by id`,
-    [memoryId],
+        and (subject_id = any($1::uuid[]) or arguments->>'conflicts_with' = any($2::text[])) order by id`,
+    [ids, ids],
   );
   return rows.map(({ id }) => id);
 }
@@ -117,27 +117,49 @@ export async function findLikeWords(
   tx: Tx,
   of: { ownerId: string; id: string | null; text: string; limit: number },
 ): Promise<{ id: string; shared: number }[]> {
-  return tx.query(
-    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($3, 2000))) limit 40)
-     select p.entry_id as id, count(*)::int as shared from asked cross join lateral (
-        select entry_id from memory_terms where owner_id = $1 and term = asked.term order by entry_id desc limit 200) p
-      where $2::uuid is null or p.entry_id <> $2 group by p.entry_id order by shared desc, p.entry_id desc limit $4`,
-    [of.ownerId, of.id, of.text, of.limit],
-  );
+  return tx.query(likeWords({ owner: '$1', text: '$3', notId: '$2::uuid', limit: '$4' }), [
+    of.ownerId,
+    of.id,
+    of.text,
+    of.limit,
+  ]);
 }
 
-/** The texts of live entries that are in force, at a time at which one of them is, too, and are of its user, or of nobody. */
+/** A query of entries by words in common with a text, of these expressions. */
+function likeWords(of: { owner: string; text: string; notId: string; limit: string }): string {
+  return `with asked as materialized (
+      select left(lexeme, 100) as term from unnest(to_tsvector('english', left(${of.text}, 2000))) limit 40)
+    select p.entry_id as id, count(*)::int as shared from asked cross join lateral (
+       select entry_id from memory_terms where owner_id = ${of.owner} and term = asked.term order by entry_id desc limit 200) p
+     where ${of.notId} is null or p.entry_id <> ${of.notId}
+     group by p.entry_id order by shared desc, p.entry_id desc limit ${of.limit}`;
+}
+
+/** An entry, and another one with which it is to be compared. */
+export interface ComparedPair {
+  entry: string;
+  content: string;
+  other: string;
+  other_content: string;
+}
+
+/**
+ * Each of these entries with those that share most words with it, so many at most: live ones that are in force, at a time at which it
+ * is, too, and are of its user, or of nobody. In the order of the ids, the newest of the others first.
+ */
 export async function listComparedTexts(
   tx: Tx,
-  of: { ids: readonly string[]; entryId: string },
-): Promise<{ id: string; content: string }[]> {
+  of: { agentId: string; ids: readonly string[]; limit: number },
+): Promise<ComparedPair[]> {
   return tx.query(
-    `select e.id, e.content from memory_entries e join memory_entries own on own.id = $2
-      where e.id = any($1::uuid[]) and e.${LIVE} and (e.expires_at is null or e.expires_at > now())
+    `select own.id as entry, own.content, e.id as other, e.content as other_content from memory_entries own
+       cross join lateral (${likeWords({ owner: '$1', text: 'own.content', notId: 'own.id', limit: '$3' })}) l
+       join memory_entries e on e.id = l.id
+      where own.id = any($2::uuid[]) and own.agent_id = $1 and own.${LIVE} and e.${LIVE} and (e.expires_at is null or e.expires_at > now())
         and (e.valid_to is null or e.valid_to > now())
         and (own.valid_to is null or own.valid_to > coalesce(e.valid_from, e.created_at))
-        and coalesce(e.metadata->>'user_id' = own.metadata->>'user_id', true) order by e.id desc`,
-    [of.ids, of.entryId],
+        and coalesce(e.metadata->>'user_id' = own.metadata->>'user_id', true) order by own.id, e.id desc`,
+    [of.agentId, of.ids, of.limit],
   );
 }
 
@@ -150,15 +172,15 @@ export async function disputeMemories(tx: Tx, ids: readonly string[]): Promise<v
   );
 }
 
-/** Has a model asked about an entry or a fragment after the commit. */
-export async function insertCheck(
+/** Has a model asked about entries or fragments after the commit. */
+export async function insertChecks(
   tx: Tx,
-  of: { tenantId: string; subjectType: ConflictSubject; subjectId: string; ownerId: string },
+  of: { tenantId: string; subjectType: ConflictSubject; subjectIds: readonly string[]; ownerId: string },
 ): Promise<void> {
   await tx.query(
-    `insert into memory_checks (subject_id, tenant_id, subject_type, owner_id) values ($1, $2, $3, $4)
+    `insert into memory_checks (subject_id, tenant_id, subject_type, owner_id) select id, $2, $3, $4 from unnest($1::uuid[]) id
      on conflict (subject_id) do update set due_at = now(), attempts = 0`,
-    [of.subjectId, of.tenantId, of.subjectType, of.ownerId],
+    [of.subjectIds, of.tenantId, of.subjectType, of.ownerId],
   );
 }
 

@@ -35,11 +35,6 @@ export interface ConsolidationRow {
 const COLUMNS =
   'id, agent_id, strategy, inputs, diff, consolidated, evicted, key_id, created_at, reverted_at, reverted_by';
 
-/** One consolidation of an agent's memory at a time, until the transaction ends. */
-export async function lockMemoryOf(tx: Tx, agentId: string): Promise<void> {
-  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory:' || $1, 0))`, [agentId]);
-}
-
 /** The live entries of the short term, locked, oldest first. */
 export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Promise<ShortTermEntry[]> {
   return tx.query<ShortTermEntry>(
@@ -110,9 +105,16 @@ async function deleteEntries(tx: Tx, agentId: string, ids: readonly string[]): P
   await tx.query('delete from memory_entries where agent_id = $1 and id = any($2::uuid[])', [agentId, ids]);
 }
 
-/** Undoes what a consolidation has changed; answers how many entries are back. What has changed since then stays as it is. */
-export async function undoDiff(tx: Tx, agentId: string, diff: ConsolidationDiff): Promise<number> {
-  const back = await tx.query(
+/**
+ * Undoes what a consolidation has changed; answers how many entries are as they were, and which of them come from the archive. What has
+ * changed since then stays as it is.
+ */
+export async function undoDiff(
+  tx: Tx,
+  agentId: string,
+  diff: ConsolidationDiff,
+): Promise<{ back: string[]; restored: number }> {
+  const kept = await tx.query(
     `update memory_entries e set memory_type = r.memory_type, importance = r.importance, updated_at = now()
        from jsonb_to_recordset($1::jsonb) as r (id uuid, memory_type text, importance float8)
       where e.id = r.id and e.agent_id = $2 and e.memory_type = 'EPISODIC' returning e.id`,
@@ -127,7 +129,8 @@ export async function undoDiff(tx: Tx, agentId: string, diff: ConsolidationDiff)
   );
   await deleteEntries(tx, agentId, [...diff.summarized.map(({ id }) => id), ...diff.procedural]);
   const archived = [...diff.summarized.map(({ from }) => from), ...diff.merged.map(({ id }) => id), ...diff.evicted];
-  return back.length + (await restoreMemories(tx, { agentId, ids: archived }));
+  const back = await restoreMemories(tx, { agentId, ids: archived });
+  return { back, restored: kept.length + back.length };
 }
 
 /** Keeps what a consolidation has done. */

@@ -1,6 +1,7 @@
 /** Entries of agents' memory: rows, their versions, and the words that they are found by. */
 import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
+import { shareMemoryOf } from './memory-lock.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface MemoryRow {
@@ -252,6 +253,7 @@ export async function countAccesses(
   hits: readonly { access: string; id: string; score: number; why: object }[],
 ): Promise<void> {
   const ids = hits.map(({ id }) => id);
+  await shareMemoryOf(tx, use.agentId);
   await tx.query(
     `insert into memory_accesses (id, tenant_id, memory_id, agent_id, run_id, turn_id, operation, score, why)
      select r.access, $1, r.id, $2, $3, $4, $5, r.score, r.why

@@ -1,6 +1,7 @@
 /** Vectors of agents' memories: who lacks one of the model that is wanted now, and how processes embed. */
 import type { Database, Tx } from './database.ts';
 import { LIVE } from './memory-entries.ts';
+import { shareMemoryOf } from './memory-lock.ts';
 
 /** How a process embeds. */
 export interface EmbeddingSettings {
@@ -117,9 +118,12 @@ export async function storeEmbeddings(
        on conflict (agent_id, model) do update set wanted = excluded.wanted where m.wanted <> excluded.wanted`,
     [of.agentId, of.model, of.tenantId, of.wanted ?? ''],
   );
+  await shareMemoryOf(tx, of.agentId);
   await tx.query(
-    `update memory_entries e set embedding = r.vector::vector, embedding_model = $1
-       from jsonb_to_recordset($2::jsonb) as r (id uuid, vector text) where e.id = r.id and e.${LIVE}`,
+    `update memory_entries e set embedding = r.vector::vector, embedding_model = $1 from (
+        select e.id, r.vector from jsonb_to_recordset($2::jsonb) as r (id uuid, vector text)
+          join memory_entries e on e.id = r.id and e.${LIVE} order by e.id for no key update of e) r
+      where e.id = r.id`,
     [of.model, JSON.stringify(of.rows)],
   );
 }

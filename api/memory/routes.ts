@@ -50,8 +50,7 @@ const add = defineRoute({
       const { definition } = await requireAgent(tx, caller, agentId);
       const { id } = await addMemory(tx, toMemoryRow(given, from));
       const { tenantId, workspaceId } = caller;
-      const entry = { id, content: given.content };
-      await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, entry });
+      await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, ids: [id] });
       return {
         status: 201,
         body: presentMemory((await requireMemory(tx, caller, { agentId, id, evenEnded: true })).entry),

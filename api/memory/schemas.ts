@@ -14,22 +14,27 @@ const metadata = z.record(z.string(), z.unknown()).refine((value) => JSON.string
 });
 const threadId = z.string().min(1).max(200).describe('A conversation: a thread of Drover’s, or one of your own.');
 
-export const newMemory = z.strictObject({
-  content,
-  memory_type: memoryType,
-  thread_id: threadId.nullish(),
-  importance: share.optional(),
-  relevance_score: share.optional(),
-  metadata: metadata
-    .nullish()
-    .describe(
-      '`subject`, `speaker`, `role`, `occurred_at`, `conversation_id`, `tags`, `profile` mean something to recall.',
-    ),
-  summary: z.string().max(LIMITS.memoryChars).optional(),
-  valid_from: timeParam.optional(),
-  valid_to: timeParam.optional(),
-  expires_at: timeParam.nullish(),
-});
+export const newMemory = z
+  .strictObject({
+    content,
+    memory_type: memoryType,
+    thread_id: threadId.nullish(),
+    importance: share.optional(),
+    relevance_score: share.optional(),
+    metadata: metadata
+      .nullish()
+      .describe(
+        '`subject`, `speaker`, `role`, `occurred_at`, `conversation_id`, `tags`, `profile` mean something to recall.',
+      ),
+    summary: z.string().max(LIMITS.memoryChars).optional(),
+    valid_from: timeParam.optional(),
+    valid_to: timeParam.optional(),
+    expires_at: timeParam.nullish(),
+  })
+  .refine(({ valid_from: from, valid_to: to }) => !from || !to || from <= to, {
+    path: ['valid_to'],
+    message: 'is before valid_from',
+  });
 
 export const memoryPatch = z
   .strictObject({

@@ -1,4 +1,5 @@
 /** Whether two texts say of one thing what cannot both be so, by rules: one denies what the other says, or gives another value. Pure. */
+import { areSameAmounts, withAmounts } from './amounts.ts';
 import { denies, numbersOf, wordsOf } from './words.ts';
 
 /** Longer texts say more than one thing. */
@@ -45,7 +46,8 @@ const ASKING = new Set(
 export function contradicts(left: string, right: string): boolean {
   const [a, b] = [tokensOf(left), tokensOf(right)];
   if (a.length > MOST_WORDS || b.length > MOST_WORDS) return false;
-  const only = (own: readonly string[], other: readonly string[]) => own.filter((word) => !other.includes(word));
+  const only = (own: readonly string[], other: readonly string[]) =>
+    own.filter((word) => !other.some((each) => each === word || areSameAmounts(each, word)));
   const [onlyA, onlyB] = [only(a, b), only(b, a)];
   const common = a.filter((word) => b.includes(word) && isOfSubject(word));
   if (common.length < LEAST_COMMON) return false;
@@ -72,6 +74,11 @@ function isOtherValue({ left, right, a, b, onlyA, onlyB }: Compared): boolean {
   if (valueA.includes(firstOf(a)) || valueB.includes(firstOf(b))) return false;
   if (namesBefore(left, valueA) && namesBefore(right, valueB)) return false;
   const isOfNumbers = [valueA, valueB].every((words) => words.some(isNumber));
+  if (isOfNumbers && !SINGULAR.test(left) && !SINGULAR.test(right)) {
+    if (namesWhich(left, valueA) && namesWhich(right, valueB)) return false;
+    // Both bounds can be kept: of words, and of sentences.
+    if (countedIn(a, valueA).length > 0 && countedIn(b, valueB).length > 0) return false;
+  }
   if (isOfNumbers) return isOneValue(a, valueA) && isOneValue(b, valueB) && !areBounds(valueA, valueB);
   if (PLURAL.test(left) || PLURAL.test(right)) return false;
   return SINGULAR.test(left) && SINGULAR.test(right);
@@ -81,6 +88,22 @@ function isOtherValue({ left, right, a, b, onlyA, onlyB }: Compared): boolean {
 function namesBefore(text: string, value: readonly string[]): boolean {
   const verb = SINGULAR.exec(text);
   return verb !== null && tokensOf(text.slice(0, verb.index)).some((word) => value.includes(word));
+}
+
+/** Which of several something is: `number 3`, `task 3`, `lesson-3`, `the 3rd draft`, but no date. */
+const WHICH =
+  /(?:\b(?:number|nr|step|task|item|chapter|page|section|phase|part|lesson|ticket|issue|question|line|row|column|slide|figure|table|exercise)|\bno\.|[#№])\s*(\d+)\b|\b(\p{L}{2,}-\d+)\b|(?<!\b(?:on|by|until|till|before|after|since|from)\s+)\b(?:the|my|our|your|his|her|their|its)\s+(\d+(?:st|nd|rd|th))\b(?!\s+(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))/giu;
+
+/** Whether a number of a value says which thing is spoken of. */
+function namesWhich(text: string, value: readonly string[]): boolean {
+  return [...text.matchAll(WHICH)].some(([, ...names]) =>
+    names.some((name) => name !== undefined && value.includes(name.toLowerCase())),
+  );
+}
+
+/** What the numbers of a value count: the plurals that follow them. */
+function countedIn(words: readonly string[], value: readonly string[]): string[] {
+  return words.filter((word, at) => /\p{L}s$/u.test(word) && value.includes(word) && isNumber(words[at - 1] ?? ''));
 }
 
 /** Whether what else is in a value stands beside a number of it: another word elsewhere says of what else the number is. */
@@ -113,7 +136,7 @@ function firstOf(words: readonly string[]): string {
 }
 
 function tokensOf(text: string): string[] {
-  return [...new Set(wordsOf(text).map((word) => word.replace(/['’]s$/, '')))];
+  return [...new Set(withAmounts(wordsOf(text)).map((word) => word.replace(/['’]s$/, '')))];
 }
 
 function isNegation(word: string): boolean {

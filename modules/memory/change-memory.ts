@@ -1,9 +1,10 @@
 /** Corrects what an agent remembers: a fact is superseded by another one, with who and why; the old one stays readable. */
 import type { Caller } from '../../core/caller.ts';
-import { conflict } from '../../core/errors.ts';
+import { badRequest, conflict, notFound } from '../../core/errors.ts';
 import { readMetadata, isTrusted, type MemoryStatus, type MemoryType } from '../../core/memory/entry.ts';
 import type { Tx } from '../../db/database.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
 import { endDisputes } from './conflicts.ts';
@@ -24,7 +25,7 @@ export interface MemoryPatch {
 
 /**
  * Changes a memory; answers the id that it has from now on: another one where the content or the type has changed.
- * Throws 404, 409 for a fact that another one has superseded.
+ * Throws 404, 400 for an end before its beginning, 409 for a fact that another one has superseded.
  */
 export async function changeMemory(
   tx: Tx,
@@ -32,29 +33,30 @@ export async function changeMemory(
   { agentId, id, patch }: { agentId: string; id: string; patch: MemoryPatch },
 ): Promise<string> {
   await requireMemory(tx, caller, { agentId, id });
+  await lockMemoryOf(tx, agentId);
   const entry = await findMemory(tx, { agentId, id, lock: true });
-  if (!entry || entry.status === 'superseded') {
-    throw conflict('Another entry has superseded this one.', { superseded_by: entry?.superseded_by ?? null });
+  if (!entry) throw notFound('This memory');
+  if (entry.status === 'superseded') {
+    throw conflict('Another entry has superseded this one.', { superseded_by: entry.superseded_by });
+  }
+  if (patch.valid_to && entry.valid_from && patch.valid_to < entry.valid_from) {
+    const message = 'is before valid_from';
+    throw badRequest(`body.valid_to ${message}`, [{ path: 'body.valid_to', message }]);
   }
   const { content = entry.content, memory_type: type = entry.memory_type, reason = null } = patch;
   const isNewFact = content !== entry.content || type !== entry.memory_type;
   const next = isNewFact ? await supersede(tx, caller, { entry, patch: { ...patch, content, memory_type: type } }) : id;
   if (entry.status === 'disputed' && (isNewFact || patch.status === 'archived')) {
-    await endDisputes(tx, { ...caller, memoryId: id });
-  }
-  if (content !== entry.content && (patch.status ?? 'active') === 'active') {
-    const { definition } = await requireAgent(tx, caller, agentId);
-    const { tenantId, workspaceId } = caller;
-    await checkContradictions(tx, {
-      tenantId,
-      workspaceId,
-      agentId,
-      definition,
-      by: caller,
-      entry: { id: next, content },
-    });
+    await endDisputes(tx, { ...caller, ids: [id] });
   }
   if (!isNewFact) await update(tx, { entry, patch, reason });
+  // What has come while it was put away was not held against it.
+  const isBack = entry.status === 'archived' && patch.status === 'active';
+  if (isBack || (isNewFact && (patch.status ?? 'active') === 'active')) {
+    const { definition } = await requireAgent(tx, caller, agentId);
+    const { tenantId, workspaceId } = caller;
+    await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, ids: [next] });
+  }
   const action = isNewFact ? 'memory.superseded' : 'memory.updated';
   await recordAudit(tx, caller, {
     action,

@@ -101,14 +101,14 @@ export async function settleConflicts(
   }
 }
 
-/** An entry has been corrected, or put away: what it was held against is not disputed any more, and nobody is asked. */
+/** Entries have been corrected, or put away: what they were held against is not disputed any more, and nobody is asked. */
 export async function endDisputes(
   tx: Tx,
-  of: { tenantId: string; workspaceId: string; memoryId: string; keyId?: string },
+  of: { tenantId: string; workspaceId: string; ids: readonly string[]; keyId?: string },
 ): Promise<void> {
-  const { tenantId, workspaceId, memoryId, keyId } = of;
-  await undisputeMemories(tx, [memoryId]);
-  for (const id of await listOpenDisputes(tx, memoryId)) {
+  const { tenantId, workspaceId, ids, keyId } = of;
+  await undisputeMemories(tx, ids);
+  for (const id of await listOpenDisputes(tx, ids)) {
     await closeConflict(
       tx,
       { tenantId, workspaceId, id },

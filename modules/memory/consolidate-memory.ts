@@ -19,18 +19,19 @@ import {
   insertConsolidation,
   listConsolidations,
   lockConsolidation,
-  lockMemoryOf,
   lockShortTerm,
   markReverted,
   undoDiff,
   type ConsolidationRow,
 } from '../../db/memory-consolidation.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, findSameText, insertMemories } from '../../db/memory-entries.ts';
 import { newId } from '../../lib/new-id.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { hashOf, toMemoryRow } from './add-memory.ts';
 import { endDisputes } from './conflicts.ts';
+import { checkContradictions } from './contradictions.ts';
 
 export type { ConsolidationRow };
 
@@ -155,7 +156,7 @@ export async function revertConsolidation(
   caller: Caller,
   { agentId, id }: { agentId: string; id: string },
 ): Promise<{ row: ConsolidationRow; restored: number }> {
-  await requireAgent(tx, caller, agentId);
+  const { definition } = await requireAgent(tx, caller, agentId);
   await lockMemoryOf(tx, agentId);
   const row = await lockConsolidation(tx, { agentId, id });
   if (!row) throw notFound('This consolidation');
@@ -163,8 +164,11 @@ export async function revertConsolidation(
   if (row.diff.lost > 0) throw conflict('Entries were evicted without an archive, and nothing brings them back.');
   // What it has made goes; what was held against that since is disputed no more.
   const made = [...row.diff.summarized.map((each) => each.id), ...row.diff.procedural];
-  for (const memoryId of made) await endDisputes(tx, { ...caller, memoryId });
-  const restored = await undoDiff(tx, agentId, row.diff);
+  await endDisputes(tx, { ...caller, ids: made });
+  const { back, restored } = await undoDiff(tx, agentId, row.diff);
+  // What has been written since was not held against what comes back.
+  const { tenantId, workspaceId } = caller;
+  await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, ids: back });
   await markReverted(tx, { id, keyId: caller.keyId });
   await recordAudit(tx, caller, {
     action: 'memory.consolidation_reverted',

@@ -4,13 +4,8 @@ import { conflictSettings, type AgentDefinition } from '../../core/definition.ts
 import { conflict } from '../../core/errors.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import type { Tx } from '../../db/database.ts';
-import {
-  disputeMemories,
-  findLikeWords,
-  insertCheck,
-  listComparedTexts,
-  undisputeMemories,
-} from '../../db/memory-conflicts.ts';
+import { disputeMemories, insertChecks, listComparedTexts, undisputeMemories } from '../../db/memory-conflicts.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
 import type { AuditedBy } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
@@ -19,40 +14,52 @@ import { openConflict } from './conflicts.ts';
 /** Those that share most words are compared. */
 const COMPARED = 5;
 
-export interface WrittenMemory {
+/** So many are looked at by one statement. */
+const TOGETHER = 100;
+
+export interface WrittenMemories {
   tenantId: string;
   workspaceId: string;
   agentId: string;
   definition: AgentDefinition;
   by: AuditedBy;
-  entry: { id: string; content: string };
+  /** Those that are new, or are remembered again. */
+  ids: readonly string[];
 }
 
-/** Does what the agent asks for; answers the entries that the new one contradicts, as far as rules say. */
-export async function checkContradictions(tx: Tx, written: WrittenMemory): Promise<string[]> {
-  const { tenantId, agentId, entry } = written;
+/** Does what the agent asks for with each of these entries: they are held against the others, and against each other once. */
+export async function checkContradictions(tx: Tx, written: WrittenMemories): Promise<void> {
+  const { tenantId, agentId, ids } = written;
   const how = conflictSettings(written.definition);
-  if (how === 'off') return [];
+  if (how === 'off' || ids.length === 0) return;
   if (how === 'model') {
-    await insertCheck(tx, { tenantId, subjectType: 'memory', subjectId: entry.id, ownerId: agentId });
-    return [];
+    await insertChecks(tx, { tenantId, subjectType: 'memory', subjectIds: ids, ownerId: agentId });
+    return;
   }
-  const like = await findLikeWords(tx, { ownerId: agentId, id: entry.id, text: entry.content, limit: COMPARED });
-  const texts = await listComparedTexts(tx, { ids: like.map(({ id }) => id), entryId: entry.id });
-  const others = texts.filter(({ content }) => contradicts(content, entry.content));
-  await dispute(tx, written, others);
-  return others.map(({ id }) => id);
+  const asked = new Set<string>();
+  for (let from = 0; from < ids.length; from += TOGETHER) {
+    const some = ids.slice(from, from + TOGETHER);
+    const pairs = await listComparedTexts(tx, { agentId, ids: some, limit: COMPARED });
+    const found = pairs.filter(({ content, other_content: other }) => contradicts(content, other));
+    for (const id of some) {
+      const own = found.filter(({ entry, other }) => entry === id && !asked.has(`${other} ${id}`));
+      const sides = own.map(({ other, other_content: content }) => ({ id: other, content }));
+      for (const { other } of own) asked.add(`${id} ${other}`);
+      await dispute(tx, { ...written, entry: { id, content: own[0]?.content ?? '' } }, sides);
+    }
+  }
 }
 
 /** Marks both sides and asks people which of them is so: one question, about the newest of the others. */
 export async function dispute(
   tx: Tx,
-  written: Omit<WrittenMemory, 'definition'>,
+  written: Omit<WrittenMemories, 'definition' | 'ids'> & { entry: { id: string; content: string } },
   others: readonly { id: string; content: string }[],
 ): Promise<void> {
   const [first, ...more] = others;
   if (!first) return;
   const { agentId, entry } = written;
+  await lockMemoryOf(tx, agentId);
   const ids = others.map(({ id }) => id);
   await disputeMemories(tx, [entry.id, ...ids]);
   await openConflict(tx, {
@@ -81,6 +88,7 @@ export async function resolveMemories(
   caller: Pick<Caller, 'tenantId' | 'keyId'>,
   { agentId, ids, side }: { agentId: string; ids: { older: string; newer: string; others: string[] }; side: Side },
 ): Promise<void> {
+  await lockMemoryOf(tx, agentId);
   const [older, newer] = [await lockLive(tx, agentId, ids.older), await lockLive(tx, agentId, ids.newer)];
   const because = 'A person has decided between the two.';
   if ('content' in side) {

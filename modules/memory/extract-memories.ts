@@ -6,7 +6,7 @@ import { DUPLICATE_COSINE } from '../../core/memory/consolidation.ts';
 import { heardIn, judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts';
-import { lockMemoryOf } from '../../db/memory-consolidation.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, findSameText, insertMemories, supersedeMemory } from '../../db/memory-entries.ts';
 import {
   delayExtraction,
@@ -122,28 +122,15 @@ async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
     };
     const row = toMemoryRow(next, provenanceOf(learning, { content, origin }), entry);
     if (!(await supersedeMemory(tx, { id, by: row.id, validTo: learning.at, reason: null }))) continue;
-    if (entry.status === 'disputed') await endDisputes(tx, { ...owner, workspaceId: turn.workspace_id, memoryId: id });
+    if (entry.status === 'disputed') await endDisputes(tx, { ...owner, workspaceId: turn.workspace_id, ids: [id] });
     await insertMemories(tx, [{ ...row, reason: reason.slice(0, 1000) }]);
     superseded.push(row.id);
   }
-  await compare(tx, learning, [...added, ...superseded]);
+  const { tenantId, agentId } = owner;
+  const by = { tenantId, workspaceId: turn.workspace_id, agentId, definition: learning.definition, by: { tenantId } };
+  await checkContradictions(tx, { ...by, ids: [...added, ...superseded] });
   await finishExtraction(tx, turn.turn_id, { added, superseded, refused: judged.refused, made_by: proposed.by });
   return judged;
-}
-
-/** Holds what was learnt against what is there. */
-async function compare(tx: Tx, { owner, turn, definition }: Learning, ids: readonly string[]): Promise<void> {
-  for (const id of ids) {
-    const entry = await findMemory(tx, { agentId: owner.agentId, id });
-    if (entry?.status !== 'active') continue;
-    await checkContradictions(tx, {
-      ...owner,
-      workspaceId: turn.workspace_id,
-      definition,
-      by: { tenantId: owner.tenantId },
-      entry,
-    });
-  }
 }
 
 async function gather(tx: Tx, { owner, turn, definition, shown, ...rest }: Learning): Promise<Evidence> {

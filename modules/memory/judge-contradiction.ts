@@ -112,19 +112,14 @@ async function gather(tx: Tx, subjectId: string): Promise<Material | undefined> 
     await findAgent(tx, check.owner_id),
   ];
   if (entry?.status !== 'active' || !agent) return undefined;
-  const like = await findLikeWords(tx, {
-    ownerId: check.owner_id,
-    id: subjectId,
-    text: entry.content,
-    limit: COMPARED,
-  });
+  const compared = await listComparedTexts(tx, { agentId: agent.id, ids: [subjectId], limit: COMPARED });
   const { definition } = agent;
   return {
     workspaceId: agent.workspace_id,
     agentId: agent.id,
     models: [primaryModelOf(definition, undefined), ...fallbackModelsOf(definition)],
     text: entry.content,
-    others: await listComparedTexts(tx, { ids: like.map(({ id }) => id), entryId: subjectId }),
+    others: compared.map(({ other, other_content: content }) => ({ id: other, content })),
   };
 }
 

@@ -81,8 +81,7 @@ async function rememberText(
   const { id } = await addMemory(tx, toMemoryRow(memory, from));
   if (agent) {
     const { workspace_id: workspaceId, definition } = agent;
-    const entry = { id, content: memory.content };
-    await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: { tenantId }, entry });
+    await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: { tenantId }, ids: [id] });
   }
   return { id, added: true };
 }

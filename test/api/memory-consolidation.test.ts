@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { consolidateDue, dispatchConsolidations } from '../../modules/memory/dispatch-consolidations.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { countStatements } from '../support/count-statements.ts';
 import { ageAllMemories, ageMemories } from '../support/queries/memory.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -142,12 +143,87 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
 
   it('that is undone leaves nothing disputed by what it had made', async () => {
     await make({}, COMPARED);
-    await add('Ada lives in Oslo. '.repeat(20));
+    // The summary is short enough to be compared; what it is made from says too much.
+    const words = Array.from({ length: 70 }, (_, n) => 'xyz'.repeat(n + 1)).join(' ');
+    await add(`${'Ada lives in Oslo. '.repeat(20)}${words}.`);
     const { consolidation_id: id } = await consolidate();
     const bergen = await add('Ada lives in Bergen.', { memory_type: 'SEMANTIC' });
     assert.deepEqual([await statusOf(bergen), (await disputes()).length], ['disputed', 1]);
     assert.equal((await api.call('POST', path(`/consolidations/${id}/revert`), {})).json.restored, 1);
     assert.deepEqual([await statusOf(bergen), (await disputes()).length], ['active', 0]);
+  });
+
+  it('that is undone holds what comes back against what was written since, and asks once', async () => {
+    await make({}, COMPARED);
+    const oslo = await add('Ada lives in Oslo.', { relevance_score: 0 });
+    const { consolidation_id: id } = await consolidate();
+    const bergen = await add('Ada lives in Bergen.', { memory_type: 'SEMANTIC' });
+    assert.deepEqual([await statusOf(bergen), (await disputes()).length], ['active', 0]);
+    const undo = () => api.call('POST', path(`/consolidations/${id}/revert`), {});
+    const undone = await Promise.all([undo(), undo(), undo()]);
+    assert.equal(
+      undone.reduce((sum, { json }) => sum + json.restored, 0),
+      1,
+    );
+    assert.deepEqual([await statusOf(oslo), await statusOf(bergen)], ['disputed', 'disputed']);
+    const asked = await disputes();
+    assert.equal(asked.length, 1);
+    const { memory_id: about, conflicts_with: other } = asked[0].arguments;
+    assert.deepEqual([about, other], [oslo, bergen]);
+  });
+
+  it('that is undone holds what comes back against each other, once', async () => {
+    await make();
+    await add('Ada lives in Oslo.', { relevance_score: 0 });
+    await add('Ada lives in Bergen.', { relevance_score: 0 });
+    const { consolidation_id: id } = await consolidate();
+    const changed = await api.call('PATCH', `/v1/agents/${agent}`, { body: { memory_config: COMPARED } });
+    assert.equal(changed.status, 200, changed.text);
+    assert.equal((await api.call('POST', path(`/consolidations/${id}/revert`), {})).json.restored, 2);
+    assert.equal((await disputes()).length, 1);
+  });
+
+  it('that is undone asks the database as often for thirty entries as for three', async () => {
+    const statementsFor = async (entries: number) => {
+      await make({}, COMPARED);
+      for (let n = 0; n < entries; n++) await add(`Nothing but ${'xyz'.repeat(n + 1)} happened here. `.repeat(20));
+      const { consolidation_id: id, consolidated } = await consolidate();
+      assert.equal(consolidated, entries);
+      const counted = countStatements(api.context.db);
+      const { json } = await api.call('POST', path(`/consolidations/${id}/revert`), {});
+      assert.equal(json.restored, entries);
+      return counted.stop();
+    };
+    assert.equal(await statementsFor(30), await statementsFor(3));
+  });
+
+  it('that meets forgetting and corrections lets each of them end, and leaves nothing of what is forgotten', async () => {
+    for (let round = 0; round < 3; round++) {
+      await make({}, COMPARED);
+      const ids: string[] = [];
+      for (let n = 0; n < 24; n++) {
+        const metadata = { subject: n % 3 === 0 ? 'canary' : 'ferry' };
+        const more = { relevance_score: n % 2, metadata };
+        ids.push(
+          await add(`The ferry ${n % 5 === 0 ? 'again' : 'xyz'.repeat(n)} is late. ${'lorem '.repeat(n)}`, more),
+        );
+      }
+      const patch = (id: string) => api.call('PATCH', path(`/${id}`), { body: { content: `Ferry ${id} is early.` } });
+      const forget = (body: object) => api.call('POST', path('/forget'), { body });
+      const met = await Promise.all([
+        api.call('POST', path('/consolidate'), { body: {} }),
+        forget({ subject: 'canary' }),
+        ...ids.slice(0, 6).map(patch),
+        forget({ ids: ids.slice(3, 9) }),
+        api.call('POST', path('/query'), { body: { query: 'late ferry', top_k: 50 } }),
+      ]);
+      assert.deepEqual(
+        met.map(({ status }) => status).filter((status) => ![200, 404, 409].includes(status)),
+        [],
+      );
+      const { json } = await forget({ subject: 'canary', dry_run: true });
+      assert.deepEqual(json.ids, []);
+    }
   });
 
   it('gives two that are asked for at once no entry twice', async () => {

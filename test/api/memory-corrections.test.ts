@@ -41,6 +41,30 @@ describe('Corrections of memory that meet', () => {
     assert.deepEqual(await listed('active'), [won?.json.content]);
   });
 
+  it('that take up again what was put away hold it against what has come since', async () => {
+    const id = await add('Fay lives in Rome.');
+    await patch(id, { status: 'archived' });
+    const other = await add('Fay lives in Paris.');
+    assert.equal((await get(other)).status, 'active');
+    const { status, json } = await patch(id, { status: 'active' });
+    assert.deepEqual([status, json.status, (await get(other)).status], [200, 'disputed', 'disputed']);
+    assert.equal(await open(id), 1);
+    await patch(id, { status: 'archived' });
+    assert.deepEqual([(await get(other)).status, await open(id)], ['active', 0]);
+    const typed = await patch(id, { memory_type: 'EPISODIC' });
+    assert.deepEqual(
+      [typed.json.status, (await get(other)).status, await open(typed.json.id)],
+      ['disputed', 'disputed', 1],
+    );
+  });
+
+  it('of the type alone end no dispute', async () => {
+    const [id, other] = [await add('Gil lives in Rome.'), await add('Gil lives in Paris.')];
+    const { json } = await patch(other, { memory_type: 'EPISODIC' });
+    assert.deepEqual([json.status, (await get(id)).status], ['disputed', 'disputed']);
+    assert.deepEqual([await open(other), await open(json.id)], [0, 1]);
+  });
+
   it('of one that was put away leave no second version of the fact', async () => {
     const id = await add('Carl lives in Rome.');
     await patch(id, { status: 'archived' });

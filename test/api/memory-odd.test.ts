@@ -38,6 +38,19 @@ describe('Odd requests about memory', () => {
     assert.equal((await write('x', { expires_at: '9999-12-31T23:59:59.999Z' })).status, 201);
   });
 
+  it('name no end before the beginning', async () => {
+    const [from, to] = ['2026-01-01T00:00:00Z', '2025-12-31T00:00:00Z'];
+    const refused = await add('The gate is shut.', { valid_from: from, valid_to: to });
+    assert.deepEqual(
+      [refused.status, refused.json.errors],
+      [400, [{ path: 'body.valid_to', message: 'is before valid_from' }]],
+    );
+    const { id } = (await add('The gate is shut.', { valid_from: from })).json;
+    const patched = await api.call('PATCH', path(`/${id}`), { body: { valid_to: to } });
+    assert.deepEqual([patched.status, patched.json.errors], [400, refused.json.errors]);
+    assert.equal((await api.call('PATCH', path(`/${id}`), { body: { valid_to: from } })).status, 200);
+  });
+
   it('may have moments in their metadata that no calendar has', async () => {
     const times = [1e300, -1e300, 8.64e15, '+275760-09-13', 'Jan 1 -2000', '99999999', -62_135_596_800_000_000];
     for (const at of times) assert.equal((await add('Bob ate figs.', { metadata: { occurred_at: at } })).status, 201);

@@ -2,7 +2,7 @@
 import { contradicts } from '../../../core/memory/contradiction.ts';
 import type { Caller } from '../../../core/caller.ts';
 import type { Tx } from '../../../db/database.ts';
-import { findLikeWords, insertCheck } from '../../../db/memory-conflicts.ts';
+import { findLikeWords, insertChecks } from '../../../db/memory-conflicts.ts';
 import { readFragments, type FragmentContent, type SpaceRow } from '../../../db/memory-spaces.ts';
 import { maySee, wordsIn } from './store-fragment.ts';
 
@@ -38,5 +38,5 @@ export async function checkLater(
   { space, id }: { space: Pick<SpaceRow, 'id' | 'conflict_check'>; id: string },
 ): Promise<void> {
   if (space.conflict_check !== 'model') return;
-  await insertCheck(tx, { tenantId, subjectType: 'fragment', subjectId: id, ownerId: space.id });
+  await insertChecks(tx, { tenantId, subjectType: 'fragment', subjectIds: [id], ownerId: space.id });
 }

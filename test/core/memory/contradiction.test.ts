@@ -15,6 +15,15 @@ describe('A contradiction by rules', () => {
     ['Answer in at most 3 sentences.', 'Please answer in at most 5 sentences.'],
     ['Always include tests.', 'Never include tests.'],
     ['Show at most 3 images.', 'Show at most 5 images.'],
+    ['Keep walks under 5 km.', 'Keep walks under 5 miles.'],
+    ['Keep walks under 5 km.', 'Keep walks under 6.2 miles.'],
+    ['My commute is 5 km.', 'My commute is 8 miles.'],
+    ['The meeting lasts 90 minutes.', 'The meeting lasts 2 hours.'],
+    ['The timeout is 1,000 ms.', 'The timeout is 1,001 ms.'],
+    ['We run on version 1.1 of it.', 'We run on version 1.10 of it.'],
+    ['We meet on the 3rd of May.', 'We meet on the 5th of May.'],
+    ['The flight leaves from gate number 14.', 'The flight leaves from gate number 22.'],
+    ['The price is 30 euros.', 'The price is 30 dollars.'],
   ];
   const others: [string, string][] = [
     ['Ada lives in Oslo.', 'Bob lives in Oslo.'],
@@ -31,6 +40,19 @@ describe('A contradiction by rules', () => {
     ['When I ask about code, use 3 examples.', 'When I ask about history, use 5 examples.'],
     ['Use 3 examples in reviews.', 'Use 5 examples in essays.'],
     ['Show at least 3 images.', 'Show at most 5 images.'],
+    ['Fact number 0 about ferry line 0.', 'Fact number 1 about ferry line 1.'],
+    ['Task 3 needs a review.', 'Task 4 needs a review.'],
+    ['Task #3 needs a review.', 'Task #4 needs a review.'],
+    ['I finished the 1st draft.', 'I finished the 2nd draft.'],
+    ['I finished lesson-1 today.', 'I finished lesson-2 today.'],
+    ['Keep answers under 100 words.', 'Keep answers under 5 sentences.'],
+    ['Keep walks under 5 km.', 'Keep walks under 3 miles.'],
+    ['My commute is 5 km.', 'My commute is 3.1 miles.'],
+    ['My commute is 5km long.', 'My commute is 5 kilometres long.'],
+    ['The meeting lasts 120 minutes.', 'The meeting lasts 2 hours.'],
+    ['Keep meetings at 30 minutes.', 'Keep meetings at half an hour, a 30-minute slot.'],
+    ['The timeout is 1,000 ms.', 'The timeout is 1 second.'],
+    ['The budget is 1,000 euros.', 'The budget is 1k euros.'],
   ];
 
   it('is another value of one thing, or its denial', () => {
@@ -55,6 +77,11 @@ describe('A contradiction by rules', () => {
       '30%',
       'lives',
       'likes',
+      '5',
+      '3',
+      'km',
+      'miles',
+      'number',
     );
     const sentence = fc.array(word, { maxLength: 12 }).map((words) => words.join(' '));
     fc.assert(

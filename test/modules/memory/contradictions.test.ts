@@ -37,7 +37,7 @@ describe('A contradiction that a model is asked about', () => {
         agentId: agent,
         definition,
         by: { tenantId },
-        entry: { id, content },
+        ids: [id],
       });
       return id;
     });

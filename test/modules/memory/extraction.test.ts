@@ -171,9 +171,8 @@ describe('What an agent learns from its turns', () => {
       await addMemory(tx, bob);
       const { id } = await addMemory(tx, ada);
       const { tenantId, workspaceId } = engine.caller;
-      const entry = { id, content: ada.content };
       const definition = { name: 'a', memory_config };
-      await checkContradictions(tx, { tenantId, workspaceId, agentId: agent, definition, by: { tenantId }, entry });
+      await checkContradictions(tx, { tenantId, workspaceId, agentId: agent, definition, by: { tenantId }, ids: [id] });
     });
     assert.deepEqual(await states(), ['active', 'active']);
     await teach('The launch is in June.');

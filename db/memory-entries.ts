@@ -253,17 +253,19 @@ export async function countAccesses(
   hits: readonly { access: string; id: string; score: number; why: object }[],
 ): Promise<void> {
   const ids = hits.map(({ id }) => id);
-  await shareMemoryOf(tx, use.agentId);
-  await tx.query(
+  // Sent together: what fails fails those after it.
+  const shared = shareMemoryOf(tx, use.agentId);
+  const noted = tx.query(
     `insert into memory_accesses (id, tenant_id, memory_id, agent_id, run_id, turn_id, operation, score, why)
      select r.access, $1, r.id, $2, $3, $4, $5, r.score, r.why
        from jsonb_to_recordset($6::jsonb) as r (access uuid, id uuid, score float8, why jsonb)`,
     [use.tenantId, use.agentId, use.runId ?? null, use.turnId ?? null, use.operation, JSON.stringify(hits)],
   );
   // In one order, so that two recalls never wait for each other.
-  await tx.query(
+  const counted = tx.query(
     `update memory_entries e set access_count = e.access_count + 1, last_accessed = now()
        from (select id from memory_entries where id = any($1::uuid[]) order by id for no key update) used where e.id = used.id`,
     [ids],
   );
+  await Promise.all([shared, noted, counted]);
 }

@@ -1,8 +1,11 @@
-/** Rejects with `message` when `promise` has not settled after `timeoutMs`; what it does later is ignored. */
+/**
+ * Rejects with `message` when `promise` has not settled after `timeoutMs`; what it does later is ignored. Where the process itself
+ * was held up for so long, what has come for it meanwhile is looked at first.
+ */
 export async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, message: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), timeoutMs);
+    timer = setTimeout(() => setImmediate(() => reject(new Error(message))), timeoutMs);
   });
   try {
     return await Promise.race([promise, deadline]);

@@ -13,11 +13,11 @@ export interface OpenRedis {
 /** Waits two seconds at most for the first connection. `onError` is told of each that is lost. */
 export async function openRedis(
   url: string,
-  { commandTimeoutMs, onError }: { commandTimeoutMs: number; onError: (error: unknown) => void },
+  { commandTimeoutMs, onError }: { commandTimeoutMs?: number; onError: (error: unknown) => void },
 ): Promise<OpenRedis> {
   const client = new Redis(url, {
     connectTimeout: 5000,
-    commandTimeout: commandTimeoutMs,
+    ...(commandTimeoutMs !== undefined && { commandTimeout: commandTimeoutMs }),
     keepAlive: 10_000,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import { withDeadline } from '../../lib/deadline.ts';
+
+const MESSAGE = 'too late';
+
+/** Holds the whole process up. */
+function busyFor(ms: number): void {
+  const untilMs = performance.now() + ms;
+  while (performance.now() < untilMs);
+}
+
+describe('withDeadline', () => {
+  it('gives what has come in time, and refuses what has not', async () => {
+    assert.equal(await withDeadline(Promise.resolve(7), 1000, MESSAGE), 7);
+    await assert.rejects(withDeadline(new Promise(() => undefined), 1, MESSAGE), { message: MESSAGE });
+    await assert.rejects(withDeadline(Promise.reject(new Error('broken')), 1000, MESSAGE), { message: 'broken' });
+  });
+
+  it('takes no answer for late that came while the process was busy', async () => {
+    const answer = withDeadline(promisify(randomBytes)(16), 20, MESSAGE);
+    busyFor(200);
+    assert.equal((await answer).length, 16);
+  });
+});

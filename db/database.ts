@@ -30,7 +30,7 @@ export interface Database {
   readonly tookOverLock: boolean;
   /** Transaction as role drover_app with the tenant set, so that row level security shows its rows and no others. */
   withTenant<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
-  /** As `withTenant`, in one round trip, for work of one statement that one plan fits: a second one is refused. */
+  /** As `withTenant`, in one round trip, for work of one statement: a second one is refused. */
   withTenantOnce<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
   /** Transaction as role drover_maintenance, for acts that have no tenant yet. */
   asMaintenance<T>(work: (tx: Tx) => Promise<T>): Promise<T>;

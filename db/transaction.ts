@@ -4,12 +4,6 @@ import type { Tx } from './database.ts';
 import { holdWrites, sendStatement, withConnection } from './knex-client.ts';
 
 const SET_TENANT = "select set_config('drover.tenant_id', $1, true)";
-/**
- * What is one statement is small, and planned once: it takes Postgres longer to plan it than to do it. While tables grow, a plan for
- * its values alone looks cheaper by what earlier ones, of smaller tables, have cost, and was made anew for each execution (1.9 ms a read of runs).
- */
-const SET_TENANT_ONCE =
-  "select set_config('drover.tenant_id', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)";
 
 /**
  * Runs `work` between BEGIN and COMMIT on a connection that nobody else uses meanwhile. BEGIN and the setting of the
@@ -91,7 +85,7 @@ function startHeld<T>(work: () => Promise<T>, sendHeld: () => void): Promise<T> 
 
 /**
  * Runs `work`, whose one statement goes to the server together with BEGIN, the setting of the tenant and COMMIT: one round
- * trip, and by a plan that fits all its values. A second statement is refused.
+ * trip. A second statement is refused.
  */
 export async function runOne<T>(knex: Knex, tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T> {
   return withConnection(knex, (connection) => {
@@ -102,7 +96,7 @@ export async function runOne<T>(knex: Knex, tenantId: string, work: (tx: Tx) => 
       const sendHeld = holdWrites(connection);
       const sent = [
         sendStatement(knex, connection, { text: 'begin' }),
-        sendStatement(knex, connection, { text: SET_TENANT_ONCE, values: [tenantId] }),
+        sendStatement(knex, connection, { text: SET_TENANT, values: [tenantId] }),
         sendStatement<R>(knex, connection, { text, ...(values && { values }) }),
         sendStatement(knex, connection, { text: 'commit' }),
       ] as const;

@@ -163,11 +163,6 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       const twice = database.withTenantOnce(tenant, async (tx) => [await tx.query(WHO), await tx.query(WHO)]);
       await assert.rejects(twice, /of one statement/);
       assert.deepEqual(await database.withTenantOnce(tenant, (tx) => tx.query(WHO)), [{ role: 'drover_app', tenant }]);
-      const how = "select current_setting('plan_cache_mode') as planned";
-      assert.deepEqual(await database.withTenantOnce(tenant, (tx) => tx.query(how)), [
-        { planned: 'force_generic_plan' },
-      ]);
-      assert.deepEqual(await database.withTenant(tenant, (tx) => tx.query(how)), [{ planned: 'auto' }]);
       assert.deepEqual(await database.call({ name: 'who', text: WHO, values: [] }), [
         { role: 'drover_app', tenant: null },
       ]);

@@ -5,13 +5,12 @@ import {
   readAgentConversations,
   readThreadConversations,
 } from '../../modules/conversations/read-conversations.ts';
-import { encodeCursor, integerParam, pageFields, pageQuery } from '../kit/paging.ts';
+import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { conversation, extras, presentConversation } from './schemas.ts';
 
 const count = z.int32().min(0);
-const LIMIT = integerParam({ min: 1, max: 200 }).default(20);
 
 const ofThread = defineRoute({
   method: 'get',
@@ -20,7 +19,7 @@ const ofThread = defineRoute({
   threadToken: { scope: 'read', param: 'thread' },
   summary: 'What was said on a thread, a turn each, newest first',
   params: z.strictObject({ thread: idParam }),
-  query: pageQuery(z.tuple([count, count])).extend({ limit: LIMIT }),
+  query: pageQuery(z.tuple([count, count])),
   responses: { 200: pageFields('conversations', conversation) },
   async handle({ caller, params: { thread }, query: { limit, cursor: before }, context }) {
     const page = await context.db.withTenant(caller.tenantId, (tx) =>
@@ -36,7 +35,7 @@ const ofAgent = defineRoute({
   access: 'runs:read',
   summary: 'What was said in the runs of an agent, a turn each, newest first',
   params: z.strictObject({ id: idParam }),
-  query: pageQuery(z.tuple([idParam, count])).extend({ limit: LIMIT }),
+  query: pageQuery(z.tuple([idParam, count])),
   responses: { 200: pageFields('conversations', conversation) },
   async handle({ caller, params: { id: agent }, query: { limit, cursor: before }, context }) {
     const page = await context.db.withTenant(caller.tenantId, (tx) =>

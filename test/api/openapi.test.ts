@@ -53,6 +53,19 @@ describe('/openapi.json', () => {
     }
   });
 
+  it('gives 50 where a page does not say how many, and 200 at most', () => {
+    const lists = operations.filter(({ operation }) => operation.parameters.some(({ name }) => name === 'cursor'));
+    assert.ok(lists.length > 20);
+    const limits = lists.map(({ name, operation }) => {
+      const { schema = {} } = operation.parameters.find((parameter) => parameter.name === 'limit') ?? {};
+      return [name, schema['default'], schema['maximum']];
+    });
+    assert.deepEqual(
+      limits.filter(([, usual, most]) => usual !== 50 || most !== 200),
+      [],
+    );
+  });
+
   it('has schemas that are valid JSON Schema 2020-12, with no reference into nowhere', () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     ajv.addSchema({ $id: 'https://drover.test/openapi', ...document });

@@ -1,7 +1,7 @@
 import type { ToolDefinition } from '../core/tool.ts';
+import { isUuid } from '../lib/is-uuid.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
-import { isUuid } from '../lib/is-uuid.ts';
 
 /** A registered tool with its current definition. Built-in tools have no row. */
 export interface ToolRow {

@@ -7,17 +7,18 @@ const CLOSE_TIMEOUT_MS = 1000;
 
 export interface OpenRedis {
   client: Redis;
+  /** What a command answers, or an error where it does not in time. */
+  inTime: <T>(answer: Promise<T>) => Promise<T>;
   close: () => Promise<void>;
 }
 
 /** Waits two seconds at most for the first connection. `onError` is told of each that is lost. */
 export async function openRedis(
   url: string,
-  { commandTimeoutMs, onError }: { commandTimeoutMs?: number; onError: (error: unknown) => void },
+  { commandTimeoutMs, onError }: { commandTimeoutMs: number; onError: (error: unknown) => void },
 ): Promise<OpenRedis> {
   const client = new Redis(url, {
     connectTimeout: 5000,
-    ...(commandTimeoutMs !== undefined && { commandTimeout: commandTimeoutMs }),
     keepAlive: 10_000,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
@@ -34,5 +35,7 @@ export async function openRedis(
     }
     client.disconnect();
   };
-  return { client, close };
+  // Not the client's own time limit, by which an answer is late that a busy process has only not looked at yet.
+  const inTime = <T>(answer: Promise<T>) => withDeadline(answer, commandTimeoutMs, 'Redis did not answer');
+  return { client, inTime, close };
 }

@@ -26,6 +26,7 @@ import type { Stop } from './acp-follow.ts';
 import { listSessions } from './acp-list.ts';
 import { openAcpSession, type AcpSession, type AcpSessionParts } from './acp-session.ts';
 import { streamOf } from './acp-stream.ts';
+import { isUuid } from '../../lib/is-uuid.ts';
 
 export interface AcpParts {
   open: OpenSocket;
@@ -177,7 +178,7 @@ function initialized({ protocolVersion }: InitializeRequest): InitializeResponse
 
 /** The session id is a thread's. Throws -32002 for what can be none. */
 function toId(sessionId: string): string {
-  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(sessionId)) throw RequestError.sessionNotFound(sessionId);
+  if (!isUuid(sessionId)) throw RequestError.sessionNotFound(sessionId);
   return sessionId.toLowerCase();
 }
 

@@ -1,4 +1,5 @@
 /** What a client of the AI SDK posts: all its messages, of which the last one says what it wants. */
+import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import { impossible } from '../../core/errors.ts';
 import { PDF_TYPE } from '../../core/file-types.ts';
@@ -106,11 +107,8 @@ function toAttachment(file: Part): NonNullable<GivenInput['attachments']>[number
 
 /** What models are shown of a text is UTF-8: they would not see what another one says. */
 function decodeText(bytes: Buffer): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    throw refuse('messages', 'The text of a file is not UTF-8.');
-  }
+  if (!isUtf8(bytes)) throw refuse('messages', 'The text of a file is not UTF-8.');
+  return new TextDecoder().decode(bytes);
 }
 
 function refuse(field: string, text: string) {

@@ -81,7 +81,7 @@ async function contentOf(context: Filling, row: FileRow): Promise<Filled | undef
     if (!bytes) return undefined;
     // Nobody has looked at the older ones.
     if (isText && !isUtf8(bytes)) return notUtf8(row);
-    content = isText ? cleanText(bytes.toString('utf8')) : bytes.toString('base64');
+    content = isText ? cleanText(new TextDecoder().decode(bytes)) : bytes.toString('base64');
     context.fileCache.set(key, content);
   }
   if (isText) return { type: 'text', text: `File ${JSON.stringify(row.filename)} (${row.mime_type}):\n${content}` };

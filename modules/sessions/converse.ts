@@ -22,10 +22,9 @@ import { postTurnIn } from '../runs/post-turn.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { answerQuestionIn } from '../waits/answer-question.ts';
 import { answerWaits, type WaitAnswer } from '../waits/answer-waits.ts';
+import { isUuid } from '../../lib/is-uuid.ts';
 
 export type { Answerable, GivenInput, ShownTurn, WaitAnswer };
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** The thread that a client means: one of the workspace by its id, else the one that this name of the client's stands for. */
 export async function threadIdOf(
@@ -34,7 +33,7 @@ export async function threadIdOf(
   name: string,
 ): Promise<string> {
   const given = name.toLowerCase();
-  const isId = UUID.test(name) && (given === boundThreadId || (await hasThread(tx, { id: given, workspaceId })));
+  const isId = isUuid(name) && (given === boundThreadId || (await hasThread(tx, { id: given, workspaceId })));
   const id = isId ? given : fixedId(`thread of workspace ${workspaceId}: ${name}`);
   if (boundThreadId === undefined || id === boundThreadId) return id;
   throw forbidden('The token is for one thread, and this is not about it.');
@@ -47,7 +46,7 @@ export async function threadIdOf(
 export async function nameThread(context: Context, caller: Caller, name: string): Promise<string> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const id = await threadIdOf(tx, caller, name);
-    const isNamed = !UUID.test(name) || id === name.toLowerCase();
+    const isNamed = !isUuid(name) || id === name.toLowerCase();
     if (isNamed || (await hasThread(tx, { id, workspaceId: caller.workspaceId }))) return id;
     throw notFound('The thread');
   });

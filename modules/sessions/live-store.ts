@@ -52,12 +52,12 @@ function openOwnStore(): LiveStore {
 }
 
 async function openSharedStore(url: string, { queuePrefix, onError }: StoreSettings): Promise<LiveStore> {
-  const { client, close } = await openRedis(url, { commandTimeoutMs: COMMAND_TIMEOUT_MS, onError });
+  const { client, inTime, close } = await openRedis(url, { commandTimeoutMs: COMMAND_TIMEOUT_MS, onError });
   let restsUntilMs = 0;
   const attempt = async <T>(act: () => Promise<T>): Promise<T | undefined> => {
     if (performance.now() < restsUntilMs) return undefined;
     try {
-      return await act();
+      return await inTime(act());
     } catch (error) {
       onError(error);
       restsUntilMs = performance.now() + REST_MS;

@@ -7,7 +7,6 @@ import { LRUCache } from 'lru-cache';
 import type { Config } from '../../config.ts';
 import type { Database } from '../../db/database.ts';
 import { addToRateCount } from '../../db/rate-counts.ts';
-import { withDeadline } from '../../lib/deadline.ts';
 import { openRedis } from '../../lib/open-redis.ts';
 
 export interface Counted {
@@ -120,11 +119,9 @@ function openPostgresStore(db: Database): Store {
 const COMMAND_TIMEOUT_MS = 2000;
 
 async function openRedisStore(url: string, { queuePrefix, onError }: CounterSettings): Promise<Store> {
-  const { client, close } = await openRedis(url, { onError });
+  const { client, inTime, close } = await openRedis(url, { commandTimeoutMs: COMMAND_TIMEOUT_MS, onError });
   const open = (duration: number) =>
     new RateLimiterRedis({ storeClient: client, keyPrefix: `${queuePrefix}:rate`, points: MOST, duration });
   const store = storeOf(open, close);
-  // Not the client's own time limit, by which an answer is late that a busy process has only not looked at yet.
-  const add: Store['add'] = (counted) => withDeadline(store.add(counted), COMMAND_TIMEOUT_MS, 'Redis did not answer');
-  return { add, close };
+  return { ...store, add: (counted) => inTime(store.add(counted)) };
 }

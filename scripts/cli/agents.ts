@@ -2,6 +2,7 @@
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { line } from './print.ts';
+import { isUuid } from '../../lib/is-uuid.ts';
 
 interface Agent {
   id: string;
@@ -10,7 +11,7 @@ interface Agent {
 
 /** The id of the agent with this id or name; without one that of the only agent there is. */
 export async function agentOf(client: Client, given: string | undefined): Promise<string> {
-  if (given !== undefined && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(given)) return given.toLowerCase();
+  if (given !== undefined && isUuid(given)) return given.toLowerCase();
   const agents = await activeAgents(client);
   const fitting = given === undefined ? agents : agents.filter(({ name }) => name === given);
   const [found] = fitting;

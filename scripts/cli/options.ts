@@ -2,6 +2,7 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { Client } from './client.ts';
 import { withClient } from './connect.ts';
+import { isUuid } from '../../lib/is-uuid.ts';
 
 export interface Shared {
   url?: string;
@@ -71,7 +72,7 @@ export function names(text: string): string[] {
 
 /** An id on the command line: it goes into a path. */
 export function id(text: string): string {
-  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) return text.toLowerCase();
+  if (isUuid(text)) return text.toLowerCase();
   throw new InvalidArgumentError('It is not an id.');
 }
 

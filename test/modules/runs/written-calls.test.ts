@@ -4,6 +4,7 @@ import { newId } from '../../../lib/new-id.ts';
 import { createPolicy } from '../../../modules/governance/write-policy.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 import { offered, openEngine, text, type Engine } from '../../support/engine.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 type CallPiece = Extract<BusMessage, { kind: 'call_piece' }>;
 
@@ -25,10 +26,17 @@ describe('Calls that a model is writing', () => {
     engine.say((request, n) => (n === 0 ? { content: content(offered(request, 'look')) ?? [] } : text('I see')));
     const { run } = await engine.start(agent, 'look');
     const pieces: CallPiece[] = [];
-    const stop = engine.context.bus.watch(run, (message) => {
+    const { bus } = engine.context;
+    const last = newId();
+    let isOver = false;
+    const stop = bus.watch(run, (message) => {
       if (message.kind === 'call_piece') pieces.push(message);
+      if (message.kind === 'delta' && message.turnId === last) isOver = true;
     });
     await engine.finish(run);
+    // What watchers are sent arrives in the order in which it was sent.
+    bus.publish({ runId: run, kind: 'delta', turnId: last, step: 1, delta: { type: 'text', text: 'over' } });
+    await waitUntil('all of it has come', () => isOver);
     stop();
     const ids = (await engine.log(run)).flatMap((event) =>
       event.type === 'tool.requested' ? event.payload.tool_call_id : [],

@@ -1,5 +1,5 @@
 /** Ids that follow from names, and digests. New ids come from `lib/new-id.ts`. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { v5 } from 'uuid';
 import { canonicalJson } from './canonical-json.ts';
 
@@ -11,7 +11,7 @@ export function fixedId(name: string): string {
 }
 
 export function sha256(data: string | Buffer): Buffer {
-  return createHash('sha256').update(data).digest();
+  return hash('sha256', data, 'buffer');
 }
 
 /** SHA-256 over the canonical JSON, in hex. */

@@ -34,8 +34,15 @@ export interface ArgumentValidator {
 export function createArgumentValidator(): ArgumentValidator {
   const compiler = createCompiler();
   const cache = new LRUCache<string, Compiled>({ max: MAX_CACHED });
+  // A definition is kept as it was read, so that its schemas are the same objects from call to call.
+  const keys = new WeakMap<object, string>();
+  const keyOf = (schema: object) => {
+    const key = keys.get(schema) ?? sha256(JSON.stringify(schema)).toString('base64');
+    keys.set(schema, key);
+    return key;
+  };
   const compile: Compile = (schema) => {
-    const key = sha256(JSON.stringify(schema)).toString('base64');
+    const key = keyOf(schema);
     const compiled = cache.get(key) ?? compileAnew(schema, compiler);
     // What is too slow may be a busy machine's fault.
     if (!('fault' in compiled && compiled.fault === TOO_SLOW)) cache.set(key, compiled);

@@ -78,10 +78,9 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   const { pending, state, base } = session.log;
   const { initialCommit } = session.uncommitted;
   const events = initialCommit ? [...initialCommit.events, ...pending.events] : pending.events;
-  const change: RunChange = {
-    ...toRunChange({ ...run, last_seq: initialCommit ? 0 : base.seq }, events),
-    fence: session.fence,
-  };
+  const { id, tenant_id, workspace_id } = run;
+  const last_seq = initialCommit ? 0 : base.seq;
+  const change: RunChange = { ...toRunChange({ id, tenant_id, workspace_id, last_seq }, events), fence: session.fence };
   if (handOver === 'dormant' || isPark(handOver)) change.dormant = true;
   if (isPark(handOver)) change.park = handOver.park;
   if (handOver) change.release = true;

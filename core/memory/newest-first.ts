@@ -2,30 +2,36 @@
 import { timeOf, type Candidate, type Ranked } from './candidate.ts';
 import { contradicts } from './contradiction.ts';
 import { weightOf } from './passage.ts';
+import { asksForValue } from './question.ts';
 import { readSaid } from './said.ts';
 
 /** So many of the best are looked at: no more are read together. */
 const LOOKED_AT = 10;
-/** An entry that says what has changed has at least this share of the question's words that the older one has, by weight, */
-const LEAST_COMMON = 0.5;
+/** An entry that says what has changed, or counts the same otherwise, has at least this share of the question's words that the older one has, by weight, */
+const LEAST_COMMON = 0.4;
 /** and this share of its score. */
-const LEAST_SCORE = 0.85;
+const LEAST_SCORE = 0.7;
 /** Longer texts are not compared word by word. */
 const MOST_COMPARED_CHARS = 500;
 /** Of a longer text its beginning says what it is about. */
 const BEGINNING_CHARS = 800;
+
+/** A number with what it counts: `$5`, `5 %`, `5 days`, `5-day`. */
+const COUNT = /([$€£])?(?<![\p{L}\d.,])(\d+(?:[.,:]\d+)*)(?:\s*(%)|[\s-]+(\p{L}{2,}))?/gu;
 
 const CHANGE =
   /\b(?:now|new|newly|recently|no longer|instead|actually|updated|changed|moved|increased|decreased|reduced|raised|lowered|extended|rescheduled|postponed|shifted|switched|revised|adjusted|(?:up|down) from)\b/i;
 
 /**
  * Puts an entry that says what has changed before the first older one that it has changed, and one that contradicts an older one
- * before that. It takes over the score of the one that it is put before; `why.change` is the difference.
+ * before that; so, too, where the question asks for a value, one that has another number of the same. It takes over the score of the
+ * one that it is put before; `why.change` is the difference.
  */
-export function newestFirst<C extends Candidate>(ranked: readonly Ranked<C>[]): Ranked<C>[] {
+export function newestFirst<C extends Candidate>(question: string, ranked: readonly Ranked<C>[]): Ranked<C>[] {
+  const isOfValue = asksForValue(question);
   const ordered: Ranked<C>[] = [];
   for (const hit of ranked.slice(0, LOOKED_AT)) {
-    const at = ordered.findIndex((before) => replaces(hit, before));
+    const at = ordered.findIndex((before) => replaces(hit, before, isOfValue));
     const { score } = ordered[at] ?? hit;
     const change = Math.round((score - hit.score) * 10_000) / 10_000;
     if (at < 0) ordered.push(hit);
@@ -34,14 +40,52 @@ export function newestFirst<C extends Candidate>(ranked: readonly Ranked<C>[]): 
   return [...ordered, ...ranked.slice(LOOKED_AT)];
 }
 
-function replaces(newer: Ranked, older: Ranked): boolean {
+function replaces(newer: Ranked, older: Ranked, isOfValue: boolean): boolean {
   if (!isNewer(newer.entry, older.entry)) return false;
   const [said, before] = [newer.entry, older.entry].map(({ content, metadata }) => readSaid(content, metadata));
   if (!said || !before || said.role === 'assistant' || before.role === 'assistant') return false;
   if (said.text.length <= MOST_COMPARED_CHARS && before.text.length <= MOST_COMPARED_CHARS)
     if (contradicts(before.text, said.text)) return true;
-  if (newer.score < LEAST_SCORE * older.score) return false;
-  return tellsChange(said.text) && !tellsChange(before.text) && isOfSame(newer.entry, older.entry);
+  if (newer.score < LEAST_SCORE * older.score || !isOfSame(newer.entry, older.entry)) return false;
+  return (
+    (tellsChange(said.text) && !tellsChange(before.text)) || (isOfValue && countsOtherwise(said.text, before.text))
+  );
+}
+
+/** Whether both count the same in sentences with words in common, and come to other numbers: `12 % of the budget` and `15 % of the budget`. */
+function countsOtherwise(said: string, before: string): boolean {
+  const earlier = countsOf(before);
+  return countsOf(said).some(({ what, numbers, words }) => {
+    const same = earlier.filter((count) => count.what === what && hasInCommon(words, count.words));
+    return same.length > 0 && same.every((count) => !count.numbers.some((number) => numbers.includes(number)));
+  });
+}
+
+interface Count {
+  what: string;
+  numbers: string[];
+  /** Of its sentence, without what is counted. */
+  words: ReadonlySet<string>;
+}
+
+function countsOf(text: string): Count[] {
+  return beginningOf(text)
+    .toLowerCase()
+    .split(/[.!?;](?:\s|$)|\n/)
+    .flatMap((sentence) => {
+      const words = sentence.match(/\p{L}{4,}/gu) ?? [];
+      const counts = new Map<string, string[]>();
+      for (const [, currency, number = '', percent, noun] of sentence.matchAll(COUNT)) {
+        const what = currency ?? percent ?? noun;
+        if (what !== undefined) counts.set(what, [...(counts.get(what) ?? []), number]);
+      }
+      const beside = (what: string) => new Set(words.filter((word) => word !== what));
+      return [...counts].map(([what, numbers]) => ({ what, numbers, words: beside(what) }));
+    });
+}
+
+function hasInCommon(words: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
+  return [...words].some((word) => others.has(word));
 }
 
 function isNewer(one: Candidate, other: Candidate): boolean {
@@ -50,7 +94,11 @@ function isNewer(one: Candidate, other: Candidate): boolean {
 }
 
 function tellsChange(text: string): boolean {
-  return CHANGE.test(text.slice(0, BEGINNING_CHARS).replaceAll(/```[\s\S]*?(?:```|$)/g, ' '));
+  return CHANGE.test(beginningOf(text));
+}
+
+function beginningOf(text: string): string {
+  return text.slice(0, BEGINNING_CHARS).replaceAll(/```[\s\S]*?(?:```|$)/g, ' ');
 }
 
 function isOfSame(one: Candidate, other: Candidate): boolean {

@@ -52,6 +52,14 @@ export function asksWhether(question: string): boolean {
   return WHETHER.test(question);
 }
 
+const OF_A_VALUE =
+  /^\W*(?:(?:at|by|for|on|since|until) )?(?:how (?:many|much|long|far|often|old|big|large|high|fast|tall)|when|what)\b/i;
+
+/** Whether it asks for one value of something: how much, since when, what. */
+export function asksForValue(question: string): boolean {
+  return OF_A_VALUE.test(question);
+}
+
 const OF_A_BEGINNING = /\b(?:first|original(?:ly)?|initial(?:ly)?|before|previous(?:ly)?|formerly|earlier|used to)\b/i;
 
 /** Whether it asks for how things were before they changed. */

@@ -57,7 +57,7 @@ export function rank<C extends Candidate>(
   if (asked.isOverview) return spread(sorted);
   if (asked.span) return sorted;
   const paired = bringOtherSide(asked.text, countLessBeside(sorted));
-  return asksForBefore(asked.text) ? paired : newestFirst(paired);
+  return asksForBefore(asked.text) ? paired : newestFirst(asked.text, paired);
 }
 
 /** Half of it is the best of the neighbours, half their mean, where those that are no candidates count nothing. */

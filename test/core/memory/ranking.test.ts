@@ -176,6 +176,22 @@ describe('the ranking of memories', () => {
         assert.deepEqual(order('When is the deadline?', both(over)), ['old', 'young'], JSON.stringify(over));
     });
 
+    it('puts one that counts the same otherwise before an older one, where a value is asked for', () => {
+      const counted = (content: string) => [
+        candidate('old', { ...old, content: 'The draft of my novel has 300 pages by today. I like it.' }),
+        candidate('young', { ...young, content }),
+      ];
+      const more = counted('Some 420 pages of the draft are written.');
+      assert.deepEqual(order('How many pages does the draft have?', more), ['young', 'old']);
+      assert.deepEqual(order('Tell me of the draft.', more), ['old', 'young']);
+      for (const other of [
+        'The draft has 300 pages, they tell me.',
+        'The draft has 12 chapters.',
+        'Grandmother bought a notebook with 420 pages.',
+      ])
+        assert.deepEqual(order('How many pages does the draft have?', counted(other)), ['old', 'young'], other);
+    });
+
     it('puts one that contradicts an older one before it, however much better that one fits', () => {
       const found = [
         candidate('old', { ...old, content: 'The deadline is on May 3.' }),

@@ -50,7 +50,7 @@ function outcomeOf(response: EgressResponse): ToolOutcome {
       kind: 'error',
       origin: 'drover',
       code: 'not-text',
-      message: `The tool answered with ${body.binary}, neither JSON nor text.`,
+      message: `The tool answered with ${body.binary}.`,
     };
   }
   const code = `http-${status}`;

@@ -13,7 +13,7 @@ import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage
 import { listAuditRows } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
-import { ERASERS } from '../../db/erasure.ts';
+import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
 import { listEvents } from '../../db/events.ts';
 import { findDueExtraction } from '../../db/memory-extractions.ts';
 import { listRecordedAnswers, listRecordedCalls } from '../../db/replay.ts';
@@ -213,6 +213,14 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       if (statement.startsWith('select') || LOOKED_THROUGH.includes(table)) continue;
       const plans = await neverFullPlansOf(testDatabase.database, tenant, (tx) => tx.query(statement, [agent]));
       assert.doesNotMatch(plans, /Seq Scan/, `${table}: ${plans}`);
+    }
+  });
+
+  it('erasure finds what is remembered and kept of a thread by an index', async () => {
+    const plans = await neverFullPlansOf(testDatabase.database, tenant, (tx) => eraseThreadRow(tx, agent));
+    assert.doesNotMatch(plans, /Seq Scan/, plans);
+    for (const table of ['memory_entries', 'memory_archive']) {
+      assert.match(plans, new RegExp(`${table}_by_thread on ${table} .*\\n +Index Cond: \\(thread_id`));
     }
   });
 });

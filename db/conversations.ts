@@ -27,13 +27,21 @@ export interface ConversationRow {
   erased_at: Date | null;
 }
 
-const COLUMNS = `u.id, u.run_id, r.thread_id, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
-  u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length, r.erased_at,
-  (select count(*) from runs b join turns v on v.run_id = b.id
-     where b.thread_id = r.thread_id and b.thread_place < r.thread_place)
-  + (select count(*) from turns v where v.run_id = r.id and v.number <= u.number) as sequence_number`;
+const COLUMNS = `u.id, u.run_id, r.thread_id, r.thread_place, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
+  u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length, r.erased_at`;
 const TABLES = `runs r join turns u on u.run_id = r.id left join turn_extras x on x.turn_id = u.id
   left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
+
+/** Turns with their places in their threads. Each thread is counted through once, however many of its turns there are. */
+const numbered = (turns: string, order: string) => `with page as materialized (${turns}),
+  earlier as materialized (
+    select b.id, sum(t.count) over (partition by b.thread_id order by b.thread_place rows between unbounded preceding and 1 preceding) as count
+    from (select thread_id, max(thread_place) as place from page group by thread_id) p
+      join runs b on b.thread_id = p.thread_id and b.thread_place <= p.place
+      cross join lateral (select count(*) as count from turns v where v.run_id = b.id) t)
+  select page.*, (coalesce(e.count, 0)
+      + (select count(*) from turns v where v.run_id = page.run_id and v.number <= page.number))::bigint as sequence_number
+  from page left join earlier e on e.id = page.run_id order by ${order}`;
 
 /** A page of a thread's turns, newest first; those before a place. */
 export async function listThreadTurns(
@@ -41,12 +49,11 @@ export async function listThreadTurns(
   threadId: string,
   page: { before?: { place: number; number: number } | undefined; limit: number },
 ): Promise<(ConversationRow & { thread_place: number })[]> {
-  return tx.query(
-    `select ${COLUMNS}, r.thread_place from ${TABLES}
+  const turns = `select ${COLUMNS} from ${TABLES}
      where r.thread_id = $1 and ($2::int is null or (r.thread_place, u.number) < ($2::int, $3::int))
-     order by r.thread_place desc, u.number desc limit $4`,
-    [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit],
-  );
+     order by r.thread_place desc, u.number desc limit $4`;
+  const values = [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit];
+  return tx.query(numbered(turns, 'page.thread_place desc, page.number desc'), values);
 }
 
 /** A page of the turns of an agent's runs, newest run first, and in it the newest turn. */
@@ -55,20 +62,17 @@ export async function listAgentTurns(
   agentId: string,
   page: { before?: { run: string; number: number } | undefined; limit: number },
 ): Promise<ConversationRow[]> {
-  return tx.query<ConversationRow>(
-    `select ${COLUMNS} from ${TABLES}
+  const turns = `select ${COLUMNS} from ${TABLES}
      where r.agent_id = $1 and ($2::uuid is null or r.id <= $2) and ($2::uuid is null or (r.id, u.number) < ($2::uuid, $3::int))
-     order by r.id desc, u.number desc limit $4`,
-    [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit],
-  );
+     order by r.id desc, u.number desc limit $4`;
+  const values = [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit];
+  return tx.query<ConversationRow>(numbered(turns, 'page.run_id desc, page.number desc'), values);
 }
 
 /** A turn of a thread. */
 export async function findThreadTurn(tx: Tx, threadId: string, id: string): Promise<ConversationRow | undefined> {
-  const rows = await tx.query<ConversationRow>(
-    `select ${COLUMNS} from ${TABLES} where u.id = $1 and r.thread_id = $2`,
-    [id, threadId],
-  );
+  const turns = `select ${COLUMNS} from ${TABLES} where u.id = $1 and r.thread_id = $2`;
+  const rows = await tx.query<ConversationRow>(numbered(turns, 'page.number'), [id, threadId]);
   return rows[0];
 }
 

@@ -191,6 +191,19 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     });
   }
 
+  it('conversations of a page count through their thread once, not once for each of them', async () => {
+    const turns = {
+      thread: (tx: Tx) => listThreadTurns(tx, agent, { limit }),
+      agent: (tx: Tx) => listAgentTurns(tx, agent, { limit }),
+    };
+    for (const [of, list] of Object.entries(turns)) {
+      const plans = await plansOf(list);
+      // What is worked out for each row comes last.
+      const [, ...ofEachRow] = plans.split('SubPlan');
+      assert.ok(ofEachRow.length > 0 && !ofEachRow.some((plan) => plan.includes(' on runs ')), `${of}: ${plans}`);
+    }
+  });
+
   it('webhooks that are due are found without a look at the others', async () => {
     let plan = '';
     const { database } = testDatabase;

@@ -88,12 +88,16 @@ export async function setTurnExtras(tx: Tx, turnId: string, extras: Record<strin
   return rows.length > 0;
 }
 
-/** The events of a turn: from its first one to before that of the next turn of its run. A turn of an older build does not say where it begins. */
+/**
+ * The events of a turn: from its first one to before that of the next turn of its run. A turn of an older build does not say where it begins.
+ * Both ends are columns, so that an index finds what lies between (`asColumns`).
+ */
 const TURN_EVENTS = `(select u.id, u.run_id, u.number,
     coalesce(u.started_seq, (select min(s.seq) from run_events s where s.run_id = u.run_id and s.turn_id = u.id and s.type = 'turn.started')) as first,
     coalesce(n.started_seq, (select min(s.seq) from run_events s where s.run_id = n.run_id and s.turn_id = n.id and s.type = 'turn.started'),
       9223372036854775807) as beyond
-  from turns u left join turns n on n.run_id = u.run_id and n.number = u.number + 1 where u.id = any($1::uuid[])) u`;
+  from turns u ${asColumns('u.number + 1 as number')} following
+    left join turns n on n.run_id = u.run_id and n.number = following.number where u.id = any($1::uuid[]) offset 0) u`;
 
 /** The length of a conversation after the last event before a position that says it. */
 const lengthBefore = (position: string) => `(select case
@@ -192,8 +196,8 @@ export interface LearntMemories {
   finished_at: string;
 }
 
-/** The turns of a run, each with its steps and what they have come to. */
-export async function listSteppedTurns(tx: Tx, runId: string): Promise<SteppedTurn[]> {
+/** These turns, each with its steps and what they have come to. */
+export async function listSteppedTurns(tx: Tx, turnIds: readonly string[]): Promise<SteppedTurn[]> {
   return tx.query<SteppedTurn>(
     `select e.turn_id, min(e.occurred_at) as started_at,
        coalesce(jsonb_object_agg(e.step, (e.payload->>'ordinal')::int) filter (
@@ -210,10 +214,10 @@ export async function listSteppedTurns(tx: Tx, runId: string): Promise<SteppedTu
            'finished_at', x.finished_at)
          from memory_extractions x
          where x.turn_id = e.turn_id and x.status = 'done' and (x.added <> '{}' or x.superseded <> '{}')) as learnt
-     from run_events e
-     where e.run_id = $1 and e.turn_id is not null
+     from ${TURN_EVENTS} join run_events e on e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond
+     where e.turn_id = u.id
        and e.type in ('turn.started', 'model.called', 'model.responded', 'run.max_steps_reached', 'file.stored')
      group by e.turn_id`,
-    [runId],
+    [turnIds],
   );
 }

@@ -4,6 +4,7 @@ import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
 import {
   listAgentTurns,
+  listSteppedTurns,
   listThreadTurns,
   listTurnAnswers,
   listTurnFiles,
@@ -106,6 +107,8 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         select ${ids('h')}, $tenant, $workspace, ${ids('a')}, now() ${series}`);
       await run(`insert into waits (id, tenant_id, run_id, turn_id, type, until, created_at, closed_at)
         select ${ids('c')}, $tenant, ${ids('r')}, ${ids('u')}, 'user', now(), now(), now() ${series}`);
+      await run(`insert into run_events (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, turn_id, occurred_at)
+        select ${ids('r')}, 2, $tenant, $workspace, 'turn.started', 1, '{}', 'user', ${ids('u')}, now() ${series}`);
       await client.query('set session_replication_role = origin');
       await client.query('analyze');
       const { rows } = await client.query<{ id: string }>(`select md5('a1')::uuid as id`);
@@ -201,6 +204,19 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       // What is worked out for each row comes last.
       const [, ...ofEachRow] = plans.split('SubPlan');
       assert.ok(ofEachRow.length > 0 && !ofEachRow.some((plan) => plan.includes(' on runs ')), `${of}: ${plans}`);
+    }
+  });
+
+  it('what lies between the ends of turns is found by an index, not looked for in all of their runs', async () => {
+    const reads = {
+      messages: (tx: Tx) => listTurnMessages(tx, [agent, middle]),
+      answers: (tx: Tx) => listTurnAnswers(tx, [agent, middle]),
+      files: (tx: Tx) => listTurnFiles(tx, [agent, middle]),
+      actions: (tx: Tx) => listSteppedTurns(tx, [agent, middle]),
+    };
+    for (const [what, read] of Object.entries(reads)) {
+      const plans = await neverFullPlansOf(testDatabase.database, tenant, read);
+      assert.match(plans, /Index Cond: \(\(run_id = u\.run_id\) AND \(seq [<>]/, `${what}: ${plans}`);
     }
   });
 

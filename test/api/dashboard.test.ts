@@ -85,7 +85,7 @@ describe('the dashboard', () => {
       { ...text('a'), usage: { input_tokens: 50_000, output_tokens: 10_000 } },
       { ...text('b'), usage: { input_tokens: 100_000, output_tokens: 20_000 } },
     ];
-    const [ended = '', open = ''] = [await run(agent), await run(agent, { config: { keep_open: true } })];
+    const [ended, open] = [await run(agent), await run(agent, { config: { keep_open: true } })];
     const cost = async (path: string) => (await get(path)).total.cost_usd;
     for (const path of ['runs', 'usage', 'usage?group_by=day', 'runs?group_by=agent']) {
       const [head = '', query = ''] = path.split('?');

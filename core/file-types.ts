@@ -15,6 +15,8 @@ const SIGNATURES: readonly (readonly [type: string, bytes: readonly (number | nu
 export const SIGNATURE_BYTES = 12;
 
 export const UNKNOWN_TYPE = 'application/octet-stream';
+/** What a part of a multipart request has for its type where its sender names none (RFC 7578, 4.4). */
+const UNSAID_TYPE = 'text/plain';
 
 /** Types that say of themselves what they are, by ending: senders often do not know them. */
 const BY_ENDING: Readonly<Record<string, string>> = {
@@ -41,8 +43,10 @@ export function typeOfFile(file: { head: Uint8Array; declared: string | undefine
   const declared = (file.declared ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
   const isType = /^[a-z0-9!#$&^_.+-]{1,60}\/[a-z0-9!#$&^_.+-]{1,60}$/.test(declared);
   const isClaimed = SIGNATURES.some(([type]) => type === declared);
-  if (isType && !isClaimed && declared !== UNKNOWN_TYPE) return declared;
-  return BY_ENDING[/\.([a-z]{1,8})$/i.exec(file.filename)?.[1]?.toLowerCase() ?? ''] ?? UNKNOWN_TYPE;
+  const isSaid = isType && !isClaimed && declared !== UNKNOWN_TYPE;
+  if (isSaid && declared !== UNSAID_TYPE) return declared;
+  const byEnding = BY_ENDING[/\.([a-z]{1,8})$/i.exec(file.filename)?.[1]?.toLowerCase() ?? ''];
+  return byEnding ?? (isSaid ? declared : UNKNOWN_TYPE);
 }
 
 /** Types that models are shown as images. */

@@ -23,6 +23,8 @@ export type Settlement =
       message: string;
       remote?: RemoteWork | undefined;
       question?: string | undefined;
+      /** As in `ToolOutcome`. */
+      quotes?: boolean | undefined;
     };
 
 export interface AttemptRules {
@@ -62,18 +64,30 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
       ...(question !== undefined && { question }),
     };
   }
+  const quotes = 'quotes' in outcome && outcome.quotes && { quotes: true };
   // It has begun for sure, and nothing was begun anew.
   if (rules.looked) {
-    return { status: 'retry', waitMs: Math.max(rules.retry.backoff_ms, LIMITS.toolBackoffMs), code, message };
+    return {
+      status: 'retry',
+      waitMs: Math.max(rules.retry.backoff_ms, LIMITS.toolBackoffMs),
+      code,
+      message,
+      ...quotes,
+    };
   }
   if (mayHaveHappened(outcome) && rules.effect === 'unknown' && !rules.acceptsDuplicates)
     return { status: 'unknown', code, message };
   const isUnsent = outcome.kind === 'unreached' && outcome.unsent === true;
   const mostRetries = Math.max(rules.retry.max_retries, isUnsent ? LIMITS.unsentRetries : 0);
-  if (rules.attempt > mostRetries) return { status: 'failed', code, message, origin: 'drover' };
+  if (rules.attempt > mostRetries) return { status: 'failed', code, message, ...saidBy(quotes) };
   const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;
-  return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message };
+  return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message, ...quotes };
+}
+
+/** Who says how an attempt without an answer has ended: Drover, but for what it quotes. */
+function saidBy(quotes: unknown): { origin?: 'drover' } {
+  return quotes ? {} : { origin: 'drover' };
 }
 
 /** Whether an attempt without an answer may have had its effect. */
@@ -103,7 +117,8 @@ export function settleForGood(outcome: ToolOutcome, effect: ToolEffect): Exclude
   const settlement = settleAttempt(outcome, { effect, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } });
   if (settlement.status !== 'retry') return settlement;
   const { code, message } = settlement;
-  return { status: 'failed', code, message, origin: 'drover', ...remoteOf(settlement) };
+  const { quotes = settlement.question !== undefined } = settlement;
+  return { status: 'failed', code, message, ...saidBy(quotes), ...remoteOf(settlement) };
 }
 
 function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: RemoteWork } {

@@ -3,6 +3,7 @@
  * projection is a file in `core/projections/`, its line here, its migration, and `db/functions/apply-<table>.sql`.
  */
 import type { NewEvent, RunEvent } from './events.ts';
+import { addMoney } from './money.ts';
 import { approvals } from './projections/approvals.ts';
 import { callBatches } from './projections/call-batches.ts';
 import { policyDecisions } from './projections/policy-decisions.ts';
@@ -102,24 +103,10 @@ function assignDefined(row: Columns, values: Columns = {}): void {
 }
 
 function sumOf(column: string, left: unknown, right: unknown): unknown {
-  return column === 'cost_usd' ? addMoney(left, right) : Number(left ?? 0) + Number(right);
+  if (column !== 'cost_usd') return Number(left ?? 0) + Number(right);
+  return addMoney(moneyOf(left), moneyOf(right));
 }
 
-/** Decimal strings added exactly. What is not known plus anything is not known, as in SQL. */
-function addMoney(left: unknown, right: unknown): string | null {
-  if (typeof left !== 'string' || typeof right !== 'string') return null;
-  const places = Math.max(placesOf(left), placesOf(right));
-  const digits = (scaled(left, places) + scaled(right, places)).toString().padStart(places + 1, '0');
-  const whole = digits.slice(0, digits.length - places);
-  const rest = digits.slice(digits.length - places).replace(/0+$/, '');
-  return rest === '' ? whole : `${whole}.${rest}`;
-}
-
-function placesOf(money: string): number {
-  return money.split('.')[1]?.length ?? 0;
-}
-
-function scaled(money: string, places: number): bigint {
-  const [whole = '0', rest = ''] = money.split('.');
-  return BigInt(whole + rest.padEnd(places, '0'));
+function moneyOf(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
 }

@@ -174,6 +174,7 @@ export interface ToolProgress {
  *   was not even begun, which says nothing of the tool.
  * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
  * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger, unless nothing was sent.
+ * `quotes`: the message of what is otherwise told by Drover has words from outside, of the tool or what stands before it.
  */
 export type ToolOutcome =
   | { kind: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
@@ -193,8 +194,15 @@ export type ToolOutcome =
       remote?: RemoteWork | undefined;
       origin?: 'drover' | undefined;
     }
-  | { kind: 'unreached'; code: string; message: string; retryAfterMs?: number | undefined; unsent?: true | undefined }
-  | { kind: 'lost'; code: string; message: string }
+  | {
+      kind: 'unreached';
+      code: string;
+      message: string;
+      retryAfterMs?: number | undefined;
+      unsent?: true | undefined;
+      quotes?: boolean | undefined;
+    }
+  | { kind: 'lost'; code: string; message: string; quotes?: boolean | undefined }
   | { kind: 'aborted'; code: string; message: string; sent?: boolean | undefined };
 
 /** An attempt that was stopped before anything was sent. */

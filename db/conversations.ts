@@ -27,13 +27,21 @@ export interface ConversationRow {
   erased_at: Date | null;
 }
 
-const COLUMNS = `u.id, u.run_id, r.thread_id, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
-  u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length, r.erased_at,
-  (select count(*) from runs b join turns v on v.run_id = b.id
-     where b.thread_id = r.thread_id and b.thread_place < r.thread_place)
-  + (select count(*) from turns v where v.run_id = r.id and v.number <= u.number) as sequence_number`;
+const COLUMNS = `u.id, u.run_id, r.thread_id, r.thread_place, r.agent_id, u.number, u.status, u.input, m.content as output, u.stop_reason, u.error,
+  u.steps, coalesce(x.extras, '{}') as extras, u.created_at, u.completed_at, r.base_length, r.erased_at`;
 const TABLES = `runs r join turns u on u.run_id = r.id left join turn_extras x on x.turn_id = u.id
   left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
+
+/** Turns with their places in their threads. Each thread is counted through once, however many of its turns there are. */
+const numbered = (turns: string, order: string) => `with page as materialized (${turns}),
+  earlier as materialized (
+    select b.id, sum(t.count) over (partition by b.thread_id order by b.thread_place rows between unbounded preceding and 1 preceding) as count
+    from (select thread_id, max(thread_place) as place from page group by thread_id) p
+      join runs b on b.thread_id = p.thread_id and b.thread_place <= p.place
+      cross join lateral (select count(*) as count from turns v where v.run_id = b.id) t)
+  select page.*, (coalesce(e.count, 0)
+      + (select count(*) from turns v where v.run_id = page.run_id and v.number <= page.number))::bigint as sequence_number
+  from page left join earlier e on e.id = page.run_id order by ${order}`;
 
 /** A page of a thread's turns, newest first; those before a place. */
 export async function listThreadTurns(
@@ -41,12 +49,11 @@ export async function listThreadTurns(
   threadId: string,
   page: { before?: { place: number; number: number } | undefined; limit: number },
 ): Promise<(ConversationRow & { thread_place: number })[]> {
-  return tx.query(
-    `select ${COLUMNS}, r.thread_place from ${TABLES}
+  const turns = `select ${COLUMNS} from ${TABLES}
      where r.thread_id = $1 and ($2::int is null or (r.thread_place, u.number) < ($2::int, $3::int))
-     order by r.thread_place desc, u.number desc limit $4`,
-    [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit],
-  );
+     order by r.thread_place desc, u.number desc limit $4`;
+  const values = [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit];
+  return tx.query(numbered(turns, 'page.thread_place desc, page.number desc'), values);
 }
 
 /** A page of the turns of an agent's runs, newest run first, and in it the newest turn. */
@@ -55,20 +62,17 @@ export async function listAgentTurns(
   agentId: string,
   page: { before?: { run: string; number: number } | undefined; limit: number },
 ): Promise<ConversationRow[]> {
-  return tx.query<ConversationRow>(
-    `select ${COLUMNS} from ${TABLES}
+  const turns = `select ${COLUMNS} from ${TABLES}
      where r.agent_id = $1 and ($2::uuid is null or r.id <= $2) and ($2::uuid is null or (r.id, u.number) < ($2::uuid, $3::int))
-     order by r.id desc, u.number desc limit $4`,
-    [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit],
-  );
+     order by r.id desc, u.number desc limit $4`;
+  const values = [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit];
+  return tx.query<ConversationRow>(numbered(turns, 'page.run_id desc, page.number desc'), values);
 }
 
 /** A turn of a thread. */
 export async function findThreadTurn(tx: Tx, threadId: string, id: string): Promise<ConversationRow | undefined> {
-  const rows = await tx.query<ConversationRow>(
-    `select ${COLUMNS} from ${TABLES} where u.id = $1 and r.thread_id = $2`,
-    [id, threadId],
-  );
+  const turns = `select ${COLUMNS} from ${TABLES} where u.id = $1 and r.thread_id = $2`;
+  const rows = await tx.query<ConversationRow>(numbered(turns, 'page.number'), [id, threadId]);
   return rows[0];
 }
 
@@ -84,12 +88,16 @@ export async function setTurnExtras(tx: Tx, turnId: string, extras: Record<strin
   return rows.length > 0;
 }
 
-/** The events of a turn: from its first one to before that of the next turn of its run. A turn of an older build does not say where it begins. */
+/**
+ * The events of a turn: from its first one to before that of the next turn of its run. A turn of an older build does not say where it begins.
+ * Both ends are columns, so that an index finds what lies between (`asColumns`).
+ */
 const TURN_EVENTS = `(select u.id, u.run_id, u.number,
     coalesce(u.started_seq, (select min(s.seq) from run_events s where s.run_id = u.run_id and s.turn_id = u.id and s.type = 'turn.started')) as first,
     coalesce(n.started_seq, (select min(s.seq) from run_events s where s.run_id = n.run_id and s.turn_id = n.id and s.type = 'turn.started'),
       9223372036854775807) as beyond
-  from turns u left join turns n on n.run_id = u.run_id and n.number = u.number + 1 where u.id = any($1::uuid[])) u`;
+  from turns u ${asColumns('u.number + 1 as number')} following
+    left join turns n on n.run_id = u.run_id and n.number = following.number where u.id = any($1::uuid[]) offset 0) u`;
 
 /** The length of a conversation after the last event before a position that says it. */
 const lengthBefore = (position: string) => `(select case
@@ -188,8 +196,8 @@ export interface LearntMemories {
   finished_at: string;
 }
 
-/** The turns of a run, each with its steps and what they have come to. */
-export async function listSteppedTurns(tx: Tx, runId: string): Promise<SteppedTurn[]> {
+/** These turns, each with its steps and what they have come to. */
+export async function listSteppedTurns(tx: Tx, turnIds: readonly string[]): Promise<SteppedTurn[]> {
   return tx.query<SteppedTurn>(
     `select e.turn_id, min(e.occurred_at) as started_at,
        coalesce(jsonb_object_agg(e.step, (e.payload->>'ordinal')::int) filter (
@@ -206,10 +214,10 @@ export async function listSteppedTurns(tx: Tx, runId: string): Promise<SteppedTu
            'finished_at', x.finished_at)
          from memory_extractions x
          where x.turn_id = e.turn_id and x.status = 'done' and (x.added <> '{}' or x.superseded <> '{}')) as learnt
-     from run_events e
-     where e.run_id = $1 and e.turn_id is not null
+     from ${TURN_EVENTS} join run_events e on e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond
+     where e.turn_id = u.id
        and e.type in ('turn.started', 'model.called', 'model.responded', 'run.max_steps_reached', 'file.stored')
      group by e.turn_id`,
-    [runId],
+    [turnIds],
   );
 }

@@ -168,7 +168,7 @@ async function forgetMemoriesOfThread(tx: Tx, threadId: string): Promise<void> {
   const said = await tx.query<MemoriesOfAgent>(
     `select m.agent_id, array_agg(m.id) as ids from (
         select agent_id, id from memory_entries where thread_id = $1::text
-        union select agent_id, id from memory_archive where entry->>'thread_id' = $1::text) m
+        union select agent_id, id from memory_archive where thread_id = $1::text) m
        join agents a on a.id = m.agent_id join threads t on t.id = $1::text::uuid and t.workspace_id = a.workspace_id
       group by m.agent_id`,
     [threadId],

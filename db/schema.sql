@@ -451,9 +451,11 @@ table memory_archive row level security forced
   reason text not null
   archived_at timestamp with time zone not null default now()
   expires_at timestamp with time zone
+  thread_id text default (entry ->> 'thread_id'::text)
   constraint memory_archive_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_archive_pkey PRIMARY KEY (id)
   CREATE INDEX memory_archive_by_run ON public.memory_archive USING btree (run_id) WHERE (run_id IS NOT NULL)
+  CREATE INDEX memory_archive_by_thread ON public.memory_archive USING btree (thread_id) WHERE (thread_id IS NOT NULL)
   CREATE INDEX memory_archive_expiry ON public.memory_archive USING btree (expires_at) WHERE (expires_at IS NOT NULL)
   CREATE INDEX memory_archive_page ON public.memory_archive USING btree (agent_id, id)
   policy maintenance_finds_expired for select to drover_maintenance using true
@@ -537,6 +539,7 @@ table memory_entries row level security forced
   constraint memory_entries_status_check CHECK ((status = ANY (ARRAY['active'::text, 'superseded'::text, 'disputed'::text, 'archived'::text])))
   constraint memory_entries_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint memory_entries_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_entries_by_thread ON public.memory_entries USING btree (thread_id) WHERE (thread_id IS NOT NULL)
   CREATE INDEX memory_entries_expiry ON public.memory_entries USING btree (expires_at) WHERE (expires_at IS NOT NULL)
   CREATE INDEX memory_entries_hash ON public.memory_entries USING btree (tenant_id, content_hash)
   CREATE INDEX memory_entries_live ON public.memory_entries USING btree (agent_id, id) WHERE (status = ANY (ARRAY['active'::text, 'disputed'::text]))

@@ -50,18 +50,19 @@ function outcomeOf(response: EgressResponse): ToolOutcome {
       kind: 'error',
       origin: 'drover',
       code: 'not-text',
-      message: `The tool answered with ${body.binary}, neither JSON nor text.`,
+      message: `The tool answered with ${body.binary}.`,
     };
   }
   const code = `http-${status}`;
   const words = 'output' in body ? excerpt(body.output) : '';
   const message = `HTTP ${status}${words}`;
+  const quotes = words !== '' && { quotes: true };
   const retryAfterMs = retryAfter(response.headers.get('retry-after'));
   if (status === 429 || (status === 503 && retryAfterMs !== undefined)) {
-    return { kind: 'unreached', code, message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+    return { kind: 'unreached', code, message, ...(retryAfterMs === undefined ? {} : { retryAfterMs }), ...quotes };
   }
-  if (LOST_STATUSES.includes(status)) return { kind: 'lost', code, message };
-  const origin = words === '' ? ({ origin: 'drover' } as const) : {};
+  if (LOST_STATUSES.includes(status)) return { kind: 'lost', code, message, ...quotes };
+  const origin = quotes ? {} : ({ origin: 'drover' } as const);
   return { kind: 'error', ...origin, code, message, ...('output' in body ? { output: body.output } : {}) };
 }
 

@@ -5,21 +5,55 @@ export function decodeBody(response: EgressResponse): { output: unknown } | { bi
   if (response.body.length === 0) return { output: null };
   const type = mediaType(response);
   const text = decodeText(response);
-  if (text === undefined) return { binary: `${response.body.length} bytes of ${type || 'unknown type'}` };
+  if (text === undefined) {
+    const why = isTextual(type) ? `which are ${NO_SUCH_TEXT}` : 'neither JSON nor text';
+    return { binary: `${response.body.length} bytes of ${type || 'unknown type'}, ${why}` };
+  }
   return { output: type === '' || /[/+]json$/.test(type) ? parseOrText(text) : text };
 }
 
+/** What is said of bytes that are declared to be text, after "are". */
+export const NO_SUCH_TEXT = 'no text in its charset (UTF-8 unless it names one)';
+
 /** A body as text in its declared charset, or undefined if it is no text. */
 export function decodeText(response: EgressResponse): string | undefined {
-  const type = mediaType(response);
-  const named = charsetOf(response.headers.get('content-type') ?? '');
-  const textual = /^text\/|[/+](json|xml|yaml|x-www-form-urlencoded)$|\/(javascript|x-ndjson|jsonl|csv)$/.test(type);
+  const text = textIn(response.body, charsetOf(response.headers.get('content-type') ?? ''));
+  // What is not said to be text must at least be without NUL.
+  return isTextual(mediaType(response)) || !text?.includes('\u0000') ? text : undefined;
+}
+
+/** Whether a body of this type is declared to be text. */
+export function isTextual(type: string): boolean {
+  return /^text\/|[/+](json|xml|yaml|x-www-form-urlencoded)$|\/(javascript|x-ndjson|jsonl|csv)$/.test(type);
+}
+
+/**
+ * Bytes as text in a charset, UTF-8 where none is named that anybody knows; undefined where they are none: a model would
+ * read what nobody has written.
+ */
+export function textIn(bytes: Buffer, charset: string | undefined): string | undefined {
+  const decoder = decoderOf(charset ?? 'utf-8') ?? new TextDecoder('utf-8', { fatal: true });
   try {
-    // What is not said to be text must at least be valid UTF-8 without NUL.
-    const text = new TextDecoder(named ?? 'utf-8', { fatal: !textual }).decode(response.body);
-    return textual || !text.includes('\u0000') ? text : undefined;
+    const text = decoder.decode(bytes);
+    return decoder.encoding === 'windows-1252' ? text.replaceAll(/[\x80-\x9f]/g, fromWindows1252) : text;
   } catch {
-    return textual ? response.body.toString('utf8') : undefined;
+    return undefined;
+  }
+}
+
+/** What bytes from 0x80 to 0x9f are in windows-1252, which is meant by ISO 8859-1 too (encoding.spec.whatwg.org). */
+const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
+
+/** Node 20 leaves them as they are. */
+function fromWindows1252(byte: string): string {
+  return WINDOWS_1252[byte.charCodeAt(0) - 0x80] ?? byte;
+}
+
+function decoderOf(charset: string): InstanceType<typeof TextDecoder> | undefined {
+  try {
+    return new TextDecoder(charset, { fatal: true });
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,6 +1,7 @@
 /** The dashboard: what runs have come to, over days. */
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
+import { shownMoney } from '../../core/money.ts';
 import {
   readAgentSums,
   readErrors,
@@ -67,6 +68,8 @@ function openRangeOf({ from, to, agent_id: agentId }: z.output<typeof range>): P
   };
 }
 
+const costs = z.number().describe('USD, exact; calls of models whose price is not known count as nothing.');
+
 const days = { from: z.iso.date(), to: z.iso.date() };
 const sums = {
   runs: z.number(),
@@ -75,7 +78,7 @@ const sums = {
   steps: z.number(),
   tokens_in: z.number(),
   tokens_out: z.number(),
-  cost_usd: z.number(),
+  cost_usd: costs,
   success_rate: z.number().nullable().describe('Of the runs that have ended.'),
   avg_duration_ms: z.number().nullable(),
   avg_tokens_per_run: z.number().nullable(),
@@ -89,7 +92,7 @@ function presentSums(of: RunSums) {
     steps: of.steps,
     tokens_in: of.tokensIn,
     tokens_out: of.tokensOut,
-    cost_usd: of.costUsd,
+    cost_usd: shownMoney(of.costUsd),
     success_rate: of.successRate,
     avg_duration_ms: of.averageDurationMs,
     avg_tokens_per_run: of.averageTokens,
@@ -148,7 +151,7 @@ const group = z.strictObject({
   failed: z.number(),
   tokens_in: z.number(),
   tokens_out: z.number(),
-  cost_usd: z.number(),
+  cost_usd: costs,
   avg_duration_ms: z.number().nullable(),
 });
 
@@ -162,7 +165,7 @@ const usage = defineRoute({
     200: z.strictObject({
       ...days,
       group_by: z.string(),
-      total: z.strictObject({ tokens_in: z.number(), tokens_out: z.number(), cost_usd: z.number() }),
+      total: z.strictObject({ tokens_in: z.number(), tokens_out: z.number(), cost_usd: costs }),
       groups: z.array(group),
       own_calls: z
         .array(
@@ -192,16 +195,17 @@ const usage = defineRoute({
         failed: row.failed,
         tokens_in: row.tokens_in,
         tokens_out: row.tokens_out,
-        cost_usd: Number(row.cost_usd),
+        cost_usd: shownMoney(row.cost_usd),
         avg_duration_ms: row.count === 0 ? null : Math.round(row.duration_ms / row.count),
       }));
-      const { tokensIn: tokens_in, tokensOut: tokens_out, costUsd: cost_usd } = total;
+      const { tokensIn: tokens_in, tokensOut: tokens_out } = total;
+      const cost_usd = shownMoney(total.costUsd);
       return {
         ...shownRange(asked),
         group_by: by,
         total: { tokens_in, tokens_out, cost_usd },
         groups: [...groups.map((each) => groupOf(each.key, each.sums)), ...named],
-        own_calls: own.map((row) => ({ ...row, cost_usd: row.cost_usd === null ? null : Number(row.cost_usd) })),
+        own_calls: own.map((row) => ({ ...row, cost_usd: shownMoney(row.cost_usd) })),
       };
     });
     return { status: 200, body };
@@ -215,7 +219,7 @@ function groupOf(key: string, of: RunSums): z.input<typeof group> {
     failed: of.byStatus.failed ?? 0,
     tokens_in: of.tokensIn,
     tokens_out: of.tokensOut,
-    cost_usd: of.costUsd,
+    cost_usd: shownMoney(of.costUsd),
     avg_duration_ms: of.averageDurationMs,
   };
 }

@@ -1,6 +1,7 @@
 /** What an agent has learnt, where its memories were used and why, and what that costs. */
 import { z } from 'zod';
 import { MEMORY_STATUSES, MEMORY_TYPES } from '../../core/memory/entry.ts';
+import { shownMoney, sumMoney } from '../../core/money.ts';
 import {
   readExtractions,
   readMemoryUses,
@@ -114,12 +115,9 @@ const usage = defineRoute({
   },
   async handle({ caller, params, context }) {
     const read = await context.db.withTenant(caller.tenantId, (tx) => readUsageOfMemory(tx, caller, params.id));
-    const calls = read.model_calls.map((row) => ({
-      ...row,
-      cost_usd: row.cost_usd === null ? null : Number(row.cost_usd),
-    }));
-    const cost = calls.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0);
-    return { status: 200, body: { ...read, model_calls: calls, cost_usd: cost } };
+    const calls = read.model_calls.map((row) => ({ ...row, cost_usd: shownMoney(row.cost_usd) }));
+    const cost = sumMoney(read.model_calls.map((row) => row.cost_usd ?? '0'));
+    return { status: 200, body: { ...read, model_calls: calls, cost_usd: shownMoney(cost) ?? 0 } };
   },
 });
 

@@ -1,6 +1,9 @@
 /** What comes with the words of a turn. */
 import { z } from 'zod';
 
+/** Attachments of a message. */
+export const MOST_ATTACHMENTS = 50;
+
 const base64 = z.strictObject({ type: z.literal('base64'), media_type: z.string().max(100), data: z.base64() });
 const file_id = z.uuid().toLowerCase().describe('Of a file of the workspace.');
 const filename = z.string().min(1).max(1000).optional();

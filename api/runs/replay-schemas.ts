@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
+import { shownMoney } from '../../core/money.ts';
 import { DIFFERENCES, type ComparedStep } from '../../modules/runs/compare-runs.ts';
 import { createRunBody } from './request-schemas.ts';
 import type { RunView, StepRow } from '../../modules/runs/read-runs.ts';
@@ -164,7 +165,7 @@ function presentSide(run: RunView, steps: StepRow[]): z.input<typeof comparedRun
     tool_calls: steps.reduce((sum, step) => sum + step.calls.length, 0),
     tokens_in: run.tokens_in,
     tokens_out: run.tokens_out,
-    cost_usd: run.cost_usd === null ? null : Number(run.cost_usd),
+    cost_usd: shownMoney(run.cost_usd),
     latency_ms: steps.reduce((sum, step) => sum + latencyOf(step), 0),
   };
 }
@@ -178,7 +179,7 @@ function presentStep(row: StepRow): z.input<typeof comparedStep> {
   const { step: _step, content, calls, cost_usd, ...rest } = row;
   return {
     ...rest,
-    cost_usd: cost_usd === null ? null : Number(cost_usd),
+    cost_usd: shownMoney(cost_usd),
     message: textOf(content ?? []),
     tool_calls: calls.map(({ output_md5: _output, is_error: _error, ...call }) => call),
   };

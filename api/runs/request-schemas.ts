@@ -1,7 +1,7 @@
 /** What clients send to runs and turns. */
 import { z } from 'zod';
 import { requestedConfig } from '../../core/run-config.ts';
-import { attachment } from './attachment-schema.ts';
+import { attachment, MOST_ATTACHMENTS } from './attachment-schema.ts';
 
 const outputSchema = z
   .record(z.string(), z.unknown())
@@ -10,7 +10,7 @@ const outputSchema = z
 const turnInput = z
   .strictObject({
     message: z.string().min(1),
-    attachments: z.array(attachment).max(50).nullish(),
+    attachments: z.array(attachment).max(MOST_ATTACHMENTS).nullish(),
     output_schema: outputSchema.nullish(),
   })
   .meta({ id: 'TurnInput' });

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../../core/events.ts';
+import { shownMoney } from '../../core/money.ts';
 import { MESSAGE_ORIGINS } from '../../core/origin.ts';
 import { dataOf } from '../../core/output-format.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
@@ -300,7 +301,7 @@ function presentModelCall(row: ModelCallRow): z.input<typeof modelCall> {
     recorded: row.recorded,
     tokens_in: row.tokens_in,
     tokens_out: row.tokens_out,
-    cost_usd: money(row.cost_usd),
+    cost_usd: shownMoney(row.cost_usd),
     latency_ms: row.latency_ms,
     content: row.content ?? [],
     created_at: row.created_at.toISOString(),
@@ -308,10 +309,5 @@ function presentModelCall(row: ModelCallRow): z.input<typeof modelCall> {
 }
 
 function presentUsage(row: { tokens_in: number; tokens_out: number; cost_usd: string | null }): z.input<typeof usage> {
-  return { tokens_in: row.tokens_in, tokens_out: row.tokens_out, cost_usd: money(row.cost_usd) };
-}
-
-/** USD as a number; null if the price of a model is not known. */
-function money(value: string | null): number | null {
-  return value === null ? null : Number(value);
+  return { tokens_in: row.tokens_in, tokens_out: row.tokens_out, cost_usd: shownMoney(row.cost_usd) };
 }

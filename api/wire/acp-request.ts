@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
 import { PDF_TYPE } from '../../core/file-types.ts';
 import { MESSAGE_MODES, type GivenInput, type MessageMode } from '../../modules/sessions/converse.ts';
+import { MOST_ATTACHMENTS } from '../runs/attachment-schema.ts';
 import { fromSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 
 const meta = z.looseObject({
@@ -43,8 +44,15 @@ export function inputOf(prompt: readonly ContentBlock[]): GivenInput {
   });
   const message = texts.join('\n');
   if (message.trim() === '') throw RequestError.invalidParams(undefined, 'the prompt has no text');
-  const attachments = prompt.flatMap(attachmentOf);
-  return { message, ...(attachments.length > 0 && { attachments }) };
+  const attached = prompt.flatMap((block, index) =>
+    attachmentOf(block).map((attachment) => ({ attachment, path: `prompt.${index}` })),
+  );
+  if (attached.length === 0) return { message };
+  if (attached.length > MOST_ATTACHMENTS) {
+    throw RequestError.invalidParams(undefined, `a prompt has at most ${MOST_ATTACHMENTS} images and resources`);
+  }
+  const [attachments, attachmentPaths] = [attached.map((each) => each.attachment), attached.map(({ path }) => path)];
+  return { message, attachments, attachmentPaths };
 }
 
 function attachmentOf(block: ContentBlock): NonNullable<GivenInput['attachments']>[number][] {

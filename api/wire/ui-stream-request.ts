@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import { impossible } from '../../core/errors.ts';
 import { PDF_TYPE } from '../../core/file-types.ts';
+import { MOST_ATTACHMENTS } from '../runs/attachment-schema.ts';
 import { MESSAGE_MODES, type Answerable, type GivenInput, type WaitAnswer } from '../../modules/sessions/converse.ts';
 
 const part = z.looseObject({ type: z.string() });
@@ -30,9 +31,10 @@ export const uiStreamBody = z
   .meta({ id: 'UiStreamRequest' });
 
 /** What the client sends: its last message, or the one before it that it has answered in. */
-function sentOf({ messages, messageId }: z.output<typeof uiStreamBody>): Message | undefined {
-  const named = messages.findLast(({ id, role }) => id !== undefined && id === messageId && role === 'assistant');
-  return named ?? messages.at(-1);
+function sentOf({ messages, messageId }: z.output<typeof uiStreamBody>): { last: Message | undefined; path: string } {
+  const named = messages.findLastIndex(({ id, role }) => id !== undefined && id === messageId && role === 'assistant');
+  const index = named === -1 ? messages.length - 1 : named;
+  return { last: messages[index], path: `messages.${index}` };
 }
 
 /** A user's message as the input of a turn; undefined where the message is the assistant's, with answers in it. Throws 422. */
@@ -41,22 +43,37 @@ export function inputOf(body: z.output<typeof uiStreamBody>): GivenInput | undef
   if (trigger === 'regenerate-message') {
     throw refuse('trigger', 'A turn that has happened is not done again: send another message.');
   }
-  const last = sentOf(body);
+  const { last, path } = sentOf(body);
   if (last?.role !== 'user') return undefined;
-  const text = last.parts.flatMap((each) => (each.type === 'text' ? [wordsOf(each)] : [])).join('\n');
-  if (text === '') throw refuse('messages', 'The last message has no text.');
-  const attachments = last.parts.filter(({ type }) => type === 'file').map(toAttachment);
-  return { message: text, ...(attachments.length > 0 && { attachments }) };
+  const parts = last.parts.map((each, index) => ({ part: each, path: `${path}.parts.${index}` }));
+  const text = parts.flatMap((each) => (each.part.type === 'text' ? [wordsOf(each)] : [])).join('\n');
+  if (text === '') throw refuse(`${path}.parts`, 'The last message has no text.');
+  const files = parts.filter((each) => each.part.type === 'file');
+  if (files.length === 0) return { message: text };
+  if (files.length > MOST_ATTACHMENTS) {
+    throw refuse(`${path}.parts`, `A message has at most ${MOST_ATTACHMENTS} files.`);
+  }
+  return {
+    message: text,
+    attachments: files.map(toAttachment),
+    attachmentPaths: files.map((each) => `body.${each.path}`),
+  };
 }
 
-function wordsOf({ text }: Part): string {
+/** A part, and where it stands in the body. */
+interface Placed {
+  part: Part;
+  path: string;
+}
+
+function wordsOf({ part: { text }, path }: Placed): string {
   if (typeof text === 'string') return text;
-  throw refuse('messages', 'A text part of the last message has no text.');
+  throw refuse(path, 'A text part of the last message has no text.');
 }
 
 /** What the last message answers of what is open. */
 export function answersOf(body: z.output<typeof uiStreamBody>, open: readonly Answerable[]): WaitAnswer[] {
-  const last = sentOf(body);
+  const { last } = sentOf(body);
   return open.flatMap((wait) => {
     const given = last?.parts.map((each) => answerOf(each, wait)).find((answer) => answer !== undefined);
     return given ? [given] : [];
@@ -85,7 +102,7 @@ function textOf(content: unknown): string {
   return typeof content === 'string' ? content : (JSON.stringify(content) ?? '');
 }
 
-function toAttachment(file: Part): NonNullable<GivenInput['attachments']>[number] {
+function toAttachment({ part: file, path }: Placed): NonNullable<GivenInput['attachments']>[number] {
   const { url, mediaType, filename } = file;
   const link = String(url);
   const media = String(mediaType);
@@ -96,18 +113,18 @@ function toAttachment(file: Part): NonNullable<GivenInput['attachments']>[number
   if (media.startsWith('image/') && /^https?:\/\//.test(link))
     return { type: 'image', source: { type: 'url', url: link } };
   if (media.startsWith('text/') && data !== undefined) {
-    return { type: 'text', text: decodeText(Buffer.from(data, 'base64')) };
+    return { type: 'text', text: decodeText(Buffer.from(data, 'base64'), path) };
   }
   if (media.toLowerCase() === PDF_TYPE && data !== undefined) {
     const named = typeof filename === 'string' && { filename };
     return { type: 'file', source: { type: 'base64', media_type: PDF_TYPE, data }, ...named };
   }
-  throw refuse('messages', 'A file must be an image, or a PDF or a text as a data URL.');
+  throw refuse(path, 'A file must be an image, or a PDF or a text as a data URL.');
 }
 
 /** What models are shown of a text is UTF-8: they would not see what another one says. */
-function decodeText(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw refuse('messages', 'The text of a file is not UTF-8.');
+function decodeText(bytes: Buffer, path: string): string {
+  if (!isUtf8(bytes)) throw refuse(path, 'The text of a file is not UTF-8.');
   return new TextDecoder().decode(bytes);
 }
 

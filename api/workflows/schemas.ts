@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { shownMoney } from '../../core/money.ts';
 import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/workflows/read-workflows.ts';
 import type { RunView } from '../../modules/runs/read-runs.ts';
 import type { Waiting } from '../../modules/workflows/read-workflows.ts';
@@ -239,7 +240,7 @@ export function presentWhole(
   const { tokens_in = 0, tokens_out = 0, cost_usd = null } = own ?? {};
   return {
     ...presentWorkflow(found.workflow),
-    usage: { tokens_in, tokens_out, cost_usd: cost_usd === null ? null : Number(cost_usd) },
+    usage: { tokens_in, tokens_out, cost_usd: shownMoney(cost_usd) },
     ...(waiting && { waiting_for: waiting }),
     tasks,
   };

@@ -9,6 +9,7 @@ import {
 } from '../../core/decision-events/approvals.ts';
 
 import { OUT_OF_BUDGET, SUBTASK, type NewEvent } from '../../core/events.ts';
+import type { MessageOrigin } from '../../core/origin.ts';
 import { outputColumns } from '../../core/tool-output.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { PolicyRef } from '../../core/policy.ts';
@@ -48,13 +49,14 @@ export function applyGrant(open: OpenApproval, { key, reason, ...grant }: Grant)
 /** A person said no: nothing is called, and the model reads why. */
 export function applyRefusal(open: OpenApproval, { reason, key }: DecidedBy): AppendedChange {
   const message = reason ? `A person denied the call: ${reason}` : 'A person denied the call.';
-  return closed(open, { kind: 'denied', reason, decidedBy: key, message });
+  const refusal: Refusal = { kind: 'denied', reason, decidedBy: key, message };
+  return closed(open, refusal, reason ? 'user' : 'drover');
 }
 
 /** A person wants another call batch: the model reads what is to be different, and goes on. */
 export function applyRefinement(open: OpenApproval, feedback: string, key: string | undefined): AppendedChange {
   const message = `A person wants another plan: ${feedback}`;
-  return closed(open, { kind: 'denied', reason: feedback, decidedBy: key, message, refine: true });
+  return closed(open, { kind: 'denied', reason: feedback, decidedBy: key, message, refine: true }, 'user');
 }
 
 /** Nobody has said anything in time. */
@@ -97,18 +99,23 @@ function decided({ approval, calls }: OpenApproval): DecidedApproval {
   return { approvalId, turnId, callId: tool_call_id ?? undefined, callBatchId: plan_id ?? undefined, calls };
 }
 
-function closed(open: OpenApproval, refusal: Refusal): AppendedChange {
+/** `origin`: of the message, which has what a person has said. */
+function closed(open: OpenApproval, refusal: Refusal, origin: MessageOrigin = 'drover'): AppendedChange {
   const error = { code: 'denied', message: refusal.message };
-  const calls = open.calls.map((id) => refusedCall(id, error));
+  const calls = open.calls.map((id) => refusedCall(id, error, origin));
   return { events: refuseApproval(decided(open), refusal), calls, ...continuation(open.run) };
 }
 
 /** The row of a call that is not made. */
-export function refusedCall(id: string, error: { code: string; message: string }): CallChange {
+export function refusedCall(
+  id: string,
+  error: { code: string; message: string },
+  origin: MessageOrigin = 'drover',
+): CallChange {
   return {
     id,
     from: ['awaiting_approval', 'pending', 'running'],
-    set: { status: 'denied', output: error.message, origin: 'drover', is_error: true, error, finished_at: 'now' },
+    set: { status: 'denied', output: error.message, origin, is_error: true, error, finished_at: 'now' },
   };
 }
 

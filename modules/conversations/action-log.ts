@@ -46,7 +46,8 @@ export async function readActions(
   const { path, after, limit, types, snapshots } = page;
   const { id, agent_id: agentId } = await requireRun(tx, caller, path);
   const { events, hasMore } = await listEvents(tx, { runId: id, after, limit, maxBytes: LIMITS.eventsPageBytes });
-  const turns = new Map((await listSteppedTurns(tx, id)).map((turn) => [turn.turn_id, turn]));
+  const turnIds = new Set(events.flatMap(({ turn_id: turn }) => turn ?? []));
+  const turns = new Map((await listSteppedTurns(tx, [...turnIds])).map((turn) => [turn.turn_id, turn]));
   const actions: LoggedAction[] = [];
   let bytes = 0;
   let last: number | undefined;

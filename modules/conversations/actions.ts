@@ -1,5 +1,6 @@
 /** The actions of a run's log that an event stands for. */
 import { textOf } from '../../core/content.ts';
+import { shownMoney } from '../../core/money.ts';
 import { stopReasonOf } from '../../core/projections/runs.ts';
 import { STOPPED } from '../../core/projections/turns.ts';
 import type { LoggedEvent } from '../../db/events.ts';
@@ -179,7 +180,7 @@ function responded(event: LoggedEvent, payload: Payload, turn: SteppedTurn | und
         cache_creation_input_tokens: (usage['cache_write_5m'] ?? 0) + (usage['cache_write_1h'] ?? 0),
         cache_read_input_tokens: usage['cache_read'],
       },
-      cost_usd: typeof cost_usd === 'string' ? Number(cost_usd) : null,
+      cost_usd: shownMoney(typeof cost_usd === 'string' ? cost_usd : null),
       ...(recorded === true && { recorded }),
       ...(tool === undefined ? { content: event.content ?? [] } : { tool }),
     },

@@ -1,4 +1,5 @@
 /** What a turn has used, as conversations show it. */
+import { shownMoney, sumMoney } from '../../core/money.ts';
 import type { TurnAnswer } from '../../db/conversations.ts';
 import { costsOf, isLongContext } from '../../llm/prices.ts';
 
@@ -39,7 +40,7 @@ export function spendingOf(answers: readonly TurnAnswer[]): Spending {
   const written = tokens(({ usage }) => usage.cache_write_5m + usage.cache_write_1h);
   const read = tokens(({ usage }) => usage.cache_read);
   const costs = paid.map(costsIn);
-  const cost = (kind: keyof Costs) => sumOf(costs.map((each) => each?.[kind] ?? null));
+  const cost = (kind: keyof Costs) => shownMoney(sumMoney(costs.map((each) => each?.[kind] ?? null)));
   return {
     usage: {
       input_tokens: input,
@@ -52,7 +53,7 @@ export function spendingOf(answers: readonly TurnAnswer[]): Spending {
       output_cost: cost('output'),
       cache_write_cost: cost('cache_write'),
       cache_read_cost: cost('cache_read'),
-      total_cost: sumOf(paid.map(({ cost_usd }) => cost_usd)),
+      total_cost: shownMoney(sumMoney(paid.map(({ cost_usd }) => cost_usd))),
       total_input_tokens: input,
       total_output_tokens: output,
       total_cache_creation_tokens: written,
@@ -77,17 +78,4 @@ function costsIn({ costs, cost_usd, provider, model, usage }: TurnAnswer): Costs
   if (costs) return costs;
   if (cost_usd === null) return undefined;
   return Number(cost_usd) === 0 ? FREE : costsOf(provider, model, usage);
-}
-
-const PLACES = 10n ** 10n;
-
-/** The sum of decimals with up to 10 places, exact; null if one is not known. */
-function sumOf(amounts: readonly (string | number | null)[]): number | null {
-  let units = 0n;
-  for (const amount of amounts) {
-    if (amount === null) return null;
-    const [whole = '0', part = ''] = String(amount).split('.');
-    units += BigInt(whole) * PLACES + BigInt(part.padEnd(10, '0').slice(0, 10));
-  }
-  return Number(units) / Number(PLACES);
 }

@@ -1,6 +1,7 @@
 /** What a dashboard shows of a workspace. */
 import type { Caller } from '../../core/caller.ts';
 import { isTerminal, type RunStatus } from '../../core/events.ts';
+import { sumMoney } from '../../core/money.ts';
 import { findAgentNames } from '../../db/agents.ts';
 import {
   countWaiting,
@@ -29,7 +30,8 @@ export interface RunSums {
   steps: number;
   tokensIn: number;
   tokensOut: number;
-  costUsd: number;
+  /** Of calls whose price is known. */
+  costUsd: string;
   /** Of those that have ended; null where none has. */
   successRate: number | null;
   averageDurationMs: number | null;
@@ -116,7 +118,7 @@ function sumsOf(rows: readonly UsageRow[]): RunSums {
     steps: sum(({ steps }) => steps),
     tokensIn,
     tokensOut,
-    costUsd: sum((row) => Number(row.cost_usd)),
+    costUsd: sumMoney(rows.map((row) => row.cost_usd)) ?? '0',
     successRate: ended === 0 ? null : countOf('completed') / ended,
     averageDurationMs: ended === 0 ? null : Math.round(sum((row) => row.duration_ms) / ended),
     averageTokens: runs === 0 ? null : Math.round((tokensIn + tokensOut) / runs),

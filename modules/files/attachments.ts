@@ -77,7 +77,7 @@ function takeFiles(context: FileContext, to: AttachTo, given: readonly GivenAtta
  */
 export async function withContents<T>(
   context: FileContext,
-  { tenantId, given }: { tenantId: string; given: readonly GivenAttachment[] },
+  { tenantId, given, paths }: { tenantId: string; given: readonly GivenAttachment[]; paths?: Paths },
   work: (take: (tx: Tx, to: AttachTo) => Promise<TakenFiles>) => Promise<T>,
 ): Promise<T> {
   const contents = new Map<number, StoredContent>();
@@ -86,7 +86,7 @@ export async function withContents<T>(
       const source = contentOf(each, context);
       if (source !== undefined) contents.set(index, await write(context, tenantId, source));
     }
-    return await work((tx, to) => takeIn(tx, to, { given, contents }));
+    return await work((tx, to) => takeIn(tx, to, { given, contents, paths }));
   } finally {
     // Those that files have now stay.
     for (const content of contents.values()) await discard(context, content);
@@ -106,18 +106,26 @@ async function write(context: FileContext, tenantId: string, base64: string): Pr
   });
 }
 
+/** Where each stands in the request; as the API takes them where absent. */
+type Paths = readonly string[] | undefined;
+
 interface Given {
   given: readonly GivenAttachment[];
   contents: ReadonlyMap<number, StoredContent>;
+  paths: Paths;
 }
 
-async function takeIn(tx: Tx, to: AttachTo, { given, contents }: Given): Promise<TakenFiles> {
+async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): Promise<TakenFiles> {
   const named = given.flatMap((each) => ('file_id' in each ? [each.file_id] : []));
   const found = new Map((await findFiles(tx, named, to.workspaceId)).map((row) => [row.id, row]));
   const made: string[] = [];
   const attachments: Attachment[] = [];
   const used: string[] = [];
   let bytes = 0;
+  const refuse = (index: number, message: string): DroverError => {
+    const path = paths?.[index] ?? `body.input.attachments.${index}`;
+    return impossible(`${path} ${message}.`, [{ path, message }]);
+  };
   for (const [index, each] of given.entries()) {
     const content = contents.get(index);
     const row = content
@@ -160,9 +168,4 @@ function keep(
   const filename = 'filename' in each ? each.filename : undefined;
   const of = { workspaceId, runId, threadId, filename, mimeType };
   return keepFile(tx, content, { ...of, origin: 'user', trust: UPLOAD_TRUST });
-}
-
-function refuse(index: number, message: string): DroverError {
-  const path = `body.input.attachments.${index}`;
-  return impossible(`${path} ${message}.`, [{ path, message }]);
 }

@@ -23,6 +23,8 @@ import { postTurn, type PostTurn } from './post-turn.ts';
 export interface GivenInput {
   message: string;
   attachments?: readonly GivenAttachment[] | null | undefined;
+  /** Where each of them stands in what the client has sent; as in `input` where absent. */
+  attachmentPaths?: readonly string[] | undefined;
   output_schema?: Record<string, unknown> | null | undefined;
 }
 
@@ -79,10 +81,10 @@ export async function withInput<T>(
   { input, ...at }: SaidOnThread & { input: GivenInput },
   work: (inputFor: InputFor) => Promise<T>,
 ): Promise<T> {
-  const { attachments } = input;
+  const { attachments, attachmentPaths: paths } = input;
   if (!attachments || !attachments.some(isFile)) return work(async () => plain(input));
   const taken = await takenOnThread(context, at);
-  return withContents(context, { tenantId: at.tenantId, given: attachments }, (take) =>
+  return withContents(context, { tenantId: at.tenantId, given: attachments, paths }, (take) =>
     work(async (tx, run) => {
       const kept = await take(tx, { ...at, ...run, taken });
       return { ...plain(input), attachments: kept.attachments };

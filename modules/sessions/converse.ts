@@ -123,7 +123,8 @@ async function sayIn(at: At, saying: Saying): Promise<{ turnId: string; waiting?
   }
   const input = await at.inputFor(tx, { runId: run.id, isNew: false });
   const about = { tenantId, agentId: run.agent_id, runId: run.id, input, requestedBy, traceparent };
-  const answered = run.open_turn_id === null ? undefined : await answerQuestionIn(tx, about);
+  const [attachedAt] = saying.input.attachmentPaths ?? [];
+  const answered = run.open_turn_id === null ? undefined : await answerQuestionIn(tx, { ...about, attachedAt });
   const isRefused = saying.mode === 'reject' || !run.keep_open;
   if (answered || run.open_turn_id === null || isRefused) {
     const { turnId, written: posted } = answered ?? (await postTurnIn(tx, about));

@@ -20,7 +20,12 @@ interface AnsweredTurn {
 /** Answers the run's one open question; undefined if it has none or several. Throws 422 for attachments. */
 export async function answerQuestionIn(
   tx: Tx,
-  { tenantId, runId, input }: { tenantId: string; runId: string; input: TurnInput },
+  {
+    tenantId,
+    runId,
+    input,
+    attachedAt = 'body.input.attachments',
+  }: { tenantId: string; runId: string; input: TurnInput; attachedAt?: string | undefined },
 ): Promise<AnsweredTurn | undefined> {
   const appended = await appendIn(tx, { tenantId, runId }, async (run) => {
     if (!run.open_turn_id) return null;
@@ -28,7 +33,7 @@ export async function answerQuestionIn(
     if (!question || another) return null;
     if (input.attachments) {
       const message = 'cannot go with the answer to a question';
-      throw impossible(`body.input.attachments ${message}.`, [{ path: 'body.input.attachments', message }]);
+      throw impossible(`${attachedAt} ${message}.`, [{ path: attachedAt, message }]);
     }
     const signal = { id: newId(), type: 'user' as const, payload: { message: input.message }, callId: question.id };
     await insertSignal(tx, { tenantId, runId, id: signal.id, type: 'user' });

@@ -116,8 +116,14 @@ async function join(look: Look, delegation: Delegation, child: Child): Promise<v
     tell(look, delegation, { type: 'task.failed', payload: { task_id, run_id, error, final: true } });
     // The log keeps no content: what it had said by then is with its run.
     const said = child.output ? ` What it had said by then is the output of run ${run_id}.` : '';
-    const failed = { status: 'failed' as const, origin: 'drover' as const };
-    return settle(look, delegation, { ...failed, code: error.code, message: `${error.message}${said}` });
+    // Of a run that has failed by itself: what its models, or their providers, have said may be in the message.
+    const from = error === child.error ? {} : { origin: 'drover' as const };
+    return settle(look, delegation, {
+      status: 'failed',
+      ...from,
+      code: error.code,
+      message: `${error.message}${said}`,
+    });
   }
   await end(look, delegation, { to: 'completed', tokens, latency_ms });
   tell(look, delegation, { type: 'task.completed', payload: { task_id, run_id, tokens, latency_ms } });

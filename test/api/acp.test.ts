@@ -180,6 +180,7 @@ describe('an agent over ACP', function () {
     assert.deepEqual(inputOf([{ type: 'text', text: 'Look.' }, image]), {
       message: 'Look.',
       attachments: [{ type: 'image', source }],
+      attachmentPaths: ['prompt.1'],
     });
   });
 

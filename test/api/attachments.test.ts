@@ -136,6 +136,38 @@ describe('attachments', function () {
     assert.deepEqual([title, shown], ['contract.pdf', source]);
     const refused = await say('openai/gpt-3.5-turbo');
     assert.deepEqual([refused.status, /which this model does not take/.test(refused.json.detail)], [422, true]);
+    assert.equal(refused.json.errors[0].path, 'body.messages.0.parts.0');
+  });
+
+  it('of a message of the AI SDK that cannot be are named by their place in what the client has sent', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const id = randomUUID();
+    const dataUrl = (mediaType: string, bytes: Buffer) => ({
+      type: 'file',
+      mediaType,
+      url: `data:${mediaType};base64,${bytes.toString('base64')}`,
+    });
+    const text = { type: 'text', text: 'What is this?' };
+    const good = dataUrl('image/png', Buffer.from(MARKED, 'base64'));
+    const refusedAt = async (parts: object[], before: object[] = []) => {
+      const messages = [...before, { id: randomUUID(), role: 'user', parts }];
+      const { status, json } = await post(`/v1/agents/${agent}/ui-stream`, { id, messages });
+      return [status, json.errors?.[0]?.path];
+    };
+    const earlier = [{ id: 'a', role: 'user', parts: [text] }];
+    const notPng = dataUrl('image/png', Buffer.from('no image'));
+    const latin = dataUrl('text/plain', Buffer.from('caf\xe9', 'latin1'));
+    const zip = dataUrl('application/zip', Buffer.from('PK'));
+    assert.deepEqual(await refusedAt([text, good, notPng], earlier), [422, 'body.messages.1.parts.2']);
+    assert.deepEqual(await refusedAt([text, latin]), [422, 'body.messages.0.parts.1']);
+    assert.deepEqual(await refusedAt([zip, text]), [422, 'body.messages.0.parts.0']);
+    assert.deepEqual(await refusedAt([{ type: 'text' }, text]), [422, 'body.messages.0.parts.0']);
+    assert.deepEqual(await refusedAt([text, ...Array.from({ length: 51 }, () => good)]), [
+      422,
+      'body.messages.0.parts',
+    ]);
+    const { json } = await api.call('GET', `/v1/runs?agent_id=${agent}`);
+    assert.deepEqual(json.runs, [], 'nothing was begun');
   });
 
   it('of a prompt over ACP become files, in the first and in later turns', async () => {
@@ -160,6 +192,11 @@ describe('attachments', function () {
     assert.deepEqual([title, source?.data], ['contract.pdf', blob]);
     const zip = [prompt[0], { type: 'resource', resource: { ...resource, mimeType: 'application/zip' } }];
     await assert.rejects(client.agent.request(session.prompt, { sessionId, prompt: zip }), /must be text or a PDF/);
+    const notPng = [prompt[0], { type: 'image', mimeType: 'image/png', data: Buffer.from('no').toString('base64') }];
+    await assert.rejects(
+      client.agent.request(session.prompt, { sessionId, prompt: notPng }),
+      /^RequestError: prompt\.1 is of/,
+    );
     client.leave();
   });
 

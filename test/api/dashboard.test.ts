@@ -78,11 +78,36 @@ describe('the dashboard', () => {
     assert.equal(named.avg_tokens_per_run, 1650, 'the average tokens of a run, of the last seven days');
   });
 
+  it('adds money up as decimals, not as binary fractions', async () => {
+    const agent = await agentOf('payer');
+    // One dollar a million tokens in, five a million out: 0.1, and 0.2 of a run that goes on, which is another sum.
+    replies = [
+      { ...text('a'), usage: { input_tokens: 50_000, output_tokens: 10_000 } },
+      { ...text('b'), usage: { input_tokens: 100_000, output_tokens: 20_000 } },
+    ];
+    const [ended, open] = [await run(agent), await run(agent, { config: { keep_open: true } })];
+    const cost = async (path: string) => (await get(path)).total.cost_usd;
+    for (const path of ['runs', 'usage', 'usage?group_by=day', 'runs?group_by=agent']) {
+      const [head = '', query = ''] = path.split('?');
+      assert.equal(await cost(`/v1/dashboard/${head}?agent_id=${agent}&${query}`), 0.3, path);
+    }
+    const { agents } = await get(`/v1/dashboard/agents?agent_id=${agent}`);
+    assert.equal(agents[0].cost_usd, 0.3);
+    for (const [id, paid] of [
+      [ended, 0.1],
+      [open, 0.2],
+    ] as const) {
+      const shown = await get(`/v1/runs/${id}`);
+      const { conversations } = await get(`/v1/threads/${shown.thread_id}/conversations`);
+      assert.deepEqual([shown.usage.cost_usd, conversations[0].cost.total_cost], [paid, paid]);
+    }
+  });
+
   it('takes days, and refuses those that cannot be', async () => {
     const past = await get('/v1/dashboard/runs?from=2020-01-01&to=2020-01-31');
     assert.deepEqual([past.from, past.to, past.total.runs], ['2020-01-01', '2020-01-31', 0]);
     const today = new Date().toISOString();
-    assert.equal((await get(`/v1/dashboard/runs?from=${today}&to=${today}`)).total.runs, 4);
+    assert.equal((await get(`/v1/dashboard/runs?from=${today}&to=${today}`)).total.runs, 6);
     for (const what of ['runs', 'agents', 'usage', 'errors']) {
       assert.equal((await api.call('GET', `/v1/dashboard/${what}?from=2021-01-01&to=2020-01-31`)).status, 400, what);
     }

@@ -233,6 +233,14 @@ describe('files', function () {
     assert.deepEqual(await named('..', 'application/octet-stream'), ['file', 'application/octet-stream']);
     assert.deepEqual(await named('a\u202eb.png', 'image/png'), ['ab.png', 'application/octet-stream']);
     assert.deepEqual(await named('a.txt', 'text/plain', png), ['a.txt', 'image/png']);
+    assert.deepEqual(await named('data.JSON', 'text/plain'), ['data.JSON', 'application/json']);
+    assert.deepEqual(await named('data.json', 'text/csv'), ['data.json', 'text/csv']);
+    const part = '--b\r\ncontent-disposition: form-data; name="file"; filename="rows.csv"\r\n\r\na,b\r\n--b--\r\n';
+    const without = await api.call('POST', '/v1/files', {
+      raw: part,
+      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+    });
+    assert.deepEqual([without.status, without.json.mime_type], [201, 'text/csv']);
     assert.deepEqual(await named('x'.repeat(300), 'Text/Plain; charset=utf-8'), ['x'.repeat(255), 'text/plain']);
     const { json } = await upload(api, Buffer.from('<script>'), { filename: 'Ä".html', type: 'text/html' });
     const { headers } = await download(api, json.id);

@@ -10,7 +10,14 @@ interface ShownCall {
   trust: string;
 }
 
-const STATUSES: Record<string, number> = { '/refuses': 400, '/silent': 404 };
+const STATUSES: Record<string, number> = {
+  '/refuses': 400,
+  '/silent': 404,
+  '/gateway': 502,
+  '/gateway-silent': 504,
+  '/busy': 429,
+};
+const WITHOUT_BODY: readonly (string | undefined)[] = ['/silent', '/gateway-silent'];
 
 describe('what a call is answered with', () => {
   let api: ScriptedService;
@@ -20,7 +27,7 @@ describe('what a call is answered with', () => {
       if (path === '/lost') return void socket.destroy();
       const type = path === '/bytes' ? 'application/octet-stream' : 'application/json';
       response.writeHead(STATUSES[path ?? ''] ?? 200, { 'content-type': type });
-      if (path === '/silent') response.end();
+      if (WITHOUT_BODY.includes(path)) response.end();
       else response.end(path === '/bytes' ? Buffer.from([0xff, 0]) : '{"price":4.2}');
     });
     api = await startScriptedService({ env: { DROVER_EGRESS_ALLOW: '127.0.0.1' } });
@@ -33,6 +40,9 @@ describe('what a call is answered with', () => {
       ['lost', `${tools.url}/lost`, { accepts_tainted: true }],
       ['away', away, {}],
       ['silent', `${tools.url}/silent`, {}],
+      ['gateway', `${tools.url}/gateway`, { risk_level: 'READ_ONLY' }],
+      ['gateway_silent', `${tools.url}/gateway-silent`, { risk_level: 'READ_ONLY' }],
+      ['busy', `${tools.url}/busy`, {}],
       ['bytes', `${tools.url}/bytes`, {}],
       ['forbidden', 'http://10.0.0.1/', {}],
       ['keyless', `${tools.url}/answers`, { transport: { headers: { 'x-key': '{{secret:missing}}' } } }],
@@ -122,8 +132,12 @@ describe('what a call is answered with', () => {
     assert.deepEqual(await callsOf(unreached), [['away', 'failed', 'drover', 'trusted']]);
 
     const denied = await start('call answers {} | say done', agent, { autonomy_level: 0 });
-    await answered(denied, { decision: { decision: 'deny', reason: 'no' } });
+    await answered(denied, { decision: { decision: 'deny' } });
     assert.deepEqual(await callsOf(denied), [['answers', 'denied', 'drover', 'trusted']]);
+    // Why is what a person has said.
+    const reasoned = await start('call answers {} | say done', agent, { autonomy_level: 0 });
+    await answered(reasoned, { decision: { decision: 'deny', reason: 'no' } });
+    assert.deepEqual(await callsOf(reasoned), [['answers', 'denied', 'user', 'trusted']]);
   });
 
   it('is said by Drover where the message of a failure has none of the words of its tool', async () => {
@@ -137,6 +151,20 @@ describe('what a call is answered with', () => {
     const { json } = await api.call('GET', `/v1/runs/${made.run}/events?types=tool.failed`);
     const codes = json.events.map(({ payload }: { payload: { error: { code: string } } }) => payload.error.code);
     assert.deepEqual(codes.toSorted(), ['egress-refused', 'http-404', 'not-text', 'secret-missing']);
+  });
+
+  it('is said by the tool where the message of an attempt without an answer quotes what came in its place', async () => {
+    const names = ['gateway', 'gateway_silent', 'busy'];
+    const agent = await api.newAgent(names, { autonomy_level: 3 });
+    const made = await start(`call ${names.map((name) => `${name} {}`).join(' & ')} | say done`, agent);
+    assert.deepEqual(await callsOf(made), [
+      ['gateway', 'failed', 'tool', 'trusted'],
+      ['gateway_silent', 'failed', 'drover', 'trusted'],
+      ['busy', 'failed', 'tool', 'trusted'],
+    ]);
+    const { json } = await api.call('GET', `/v1/runs/${made.run}/events?types=tool.failed`);
+    const said = json.events.map(({ payload }: { payload: { error: { message: string } } }) => payload.error.message);
+    assert.deepEqual(said.toSorted(), ['HTTP 429: {"price":4.2}', 'HTTP 502: {"price":4.2}', 'HTTP 504']);
   });
 
   it('is said by the same ones in a replay that takes it from the record', async () => {

@@ -4,6 +4,7 @@ import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
 import {
   listAgentTurns,
+  listSteppedTurns,
   listThreadTurns,
   listTurnAnswers,
   listTurnFiles,
@@ -13,7 +14,7 @@ import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage
 import { listAuditRows } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
-import { ERASERS } from '../../db/erasure.ts';
+import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
 import { listEvents } from '../../db/events.ts';
 import { findDueExtraction } from '../../db/memory-extractions.ts';
 import { listRecordedAnswers, listRecordedCalls } from '../../db/replay.ts';
@@ -106,6 +107,8 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         select ${ids('h')}, $tenant, $workspace, ${ids('a')}, now() ${series}`);
       await run(`insert into waits (id, tenant_id, run_id, turn_id, type, until, created_at, closed_at)
         select ${ids('c')}, $tenant, ${ids('r')}, ${ids('u')}, 'user', now(), now(), now() ${series}`);
+      await run(`insert into run_events (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, turn_id, occurred_at)
+        select ${ids('r')}, 2, $tenant, $workspace, 'turn.started', 1, '{}', 'user', ${ids('u')}, now() ${series}`);
       await client.query('set session_replication_role = origin');
       await client.query('analyze');
       const { rows } = await client.query<{ id: string }>(`select md5('a1')::uuid as id`);
@@ -191,6 +194,32 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     });
   }
 
+  it('conversations of a page count through their thread once, not once for each of them', async () => {
+    const turns = {
+      thread: (tx: Tx) => listThreadTurns(tx, agent, { limit }),
+      agent: (tx: Tx) => listAgentTurns(tx, agent, { limit }),
+    };
+    for (const [of, list] of Object.entries(turns)) {
+      const plans = await plansOf(list);
+      // What is worked out for each row comes last.
+      const [, ...ofEachRow] = plans.split('SubPlan');
+      assert.ok(ofEachRow.length > 0 && !ofEachRow.some((plan) => plan.includes(' on runs ')), `${of}: ${plans}`);
+    }
+  });
+
+  it('what lies between the ends of turns is found by an index, not looked for in all of their runs', async () => {
+    const reads = {
+      messages: (tx: Tx) => listTurnMessages(tx, [agent, middle]),
+      answers: (tx: Tx) => listTurnAnswers(tx, [agent, middle]),
+      files: (tx: Tx) => listTurnFiles(tx, [agent, middle]),
+      actions: (tx: Tx) => listSteppedTurns(tx, [agent, middle]),
+    };
+    for (const [what, read] of Object.entries(reads)) {
+      const plans = await neverFullPlansOf(testDatabase.database, tenant, read);
+      assert.match(plans, /Index Cond: \(\(run_id = u\.run_id\) AND \(seq [<>]/, `${what}: ${plans}`);
+    }
+  });
+
   it('webhooks that are due are found without a look at the others', async () => {
     let plan = '';
     const { database } = testDatabase;
@@ -213,6 +242,14 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       if (statement.startsWith('select') || LOOKED_THROUGH.includes(table)) continue;
       const plans = await neverFullPlansOf(testDatabase.database, tenant, (tx) => tx.query(statement, [agent]));
       assert.doesNotMatch(plans, /Seq Scan/, `${table}: ${plans}`);
+    }
+  });
+
+  it('erasure finds what is remembered and kept of a thread by an index', async () => {
+    const plans = await neverFullPlansOf(testDatabase.database, tenant, (tx) => eraseThreadRow(tx, agent));
+    assert.doesNotMatch(plans, /Seq Scan/, plans);
+    for (const table of ['memory_entries', 'memory_archive']) {
+      assert.match(plans, new RegExp(`${table}_by_thread on ${table} .*\\n +Index Cond: \\(thread_id`));
     }
   });
 });

@@ -277,6 +277,18 @@ describe('http_get', () => {
     await server.close();
   });
 
+  it('reads a body in its charset, and says so where it is no text in that', async () => {
+    const server = await startServer(({ path }, response) => {
+      const type = path === '/named' ? 'text/html; charset=iso-8859-1' : 'text/html';
+      response.writeHead(200, { 'content-type': type }).end(Buffer.from('caf\xe9', 'latin1'));
+    });
+    const named = await run('http_get', { url: `${server.url}/named` });
+    assert.deepEqual(outputOf(named), { status: 200, content_type: 'text/html', body: 'café' });
+    const why = 'The URL holds text/html, whose bytes are no text in its charset (UTF-8 unless it names one).';
+    assert.equal(messageOf(await run('http_get', { url: server.url })), why);
+    await server.close();
+  });
+
   it('does not reach what the egress guard refuses', async () => {
     assert.equal(briefly(await run('http_get', { url: 'http://169.254.169.254/' })), 'error egress-refused');
   });

@@ -114,19 +114,39 @@ describe('callHttp', () => {
       });
     }
 
-    it('in its own charset', async () => {
-      answer = {
-        status: 200,
-        headers: { 'content-type': 'text/plain; charset=iso-8859-1' },
-        body: Buffer.from([0xe9]),
-      };
-      assert.equal(outputOf(await call()), 'é');
-    });
+    const charsets: [string, Buffer, unknown][] = [
+      ['text/plain; charset=iso-8859-1', Buffer.from([0xe9]), 'é'],
+      ['text/html; charset="windows-1252"', Buffer.from([0x80, 0x20, 0x93]), '€ “'],
+      ['application/json;charset=UTF-16LE', Buffer.from('{"a":"é"}', 'utf16le'), { a: 'é' }],
+      ['text/csv;charset=shift_jis', Buffer.from([0x93, 0xfa]), '日'],
+      ['text/plain; charset=of-nobody', Buffer.from('é'), 'é'],
+      ['text/plain', Buffer.from('\ufeffé'), 'é'],
+    ];
+    for (const [type, body, output] of charsets) {
+      it(`in the charset of ${type}`, async () => {
+        answer = { status: 200, headers: { 'content-type': type }, body };
+        assert.deepEqual(outputOf(await call()), output);
+      });
+    }
   });
 
   it('says so when the answer is neither JSON nor text', async () => {
     answer = { status: 200, headers: { 'content-type': 'image/png' }, body: Buffer.from([0x89, 0x50, 0, 0xff]) };
-    assert.match(messageOf(await call()), /4 bytes of image\/png/);
+    assert.match(messageOf(await call()), /4 bytes of image\/png, neither JSON nor text/);
+  });
+
+  it('never takes for text what is none in its charset', async () => {
+    const latin = Buffer.from('caf\xe9', 'latin1');
+    for (const type of ['text/plain', 'text/csv; charset=utf-8', 'application/json', 'text/plain; charset=of-nobody']) {
+      answer = { status: 200, headers: { 'content-type': type }, body: latin };
+      const outcome = await call();
+      assert.equal(briefly(outcome), 'error not-text');
+      const [media = ''] = type.split(';');
+      const why = `4 bytes of ${media}, which are no text in its charset (UTF-8 unless it names one).`;
+      assert.equal(messageOf(outcome), `The tool answered with ${why}`);
+      answer = { status: 400, headers: { 'content-type': type }, body: latin };
+      assert.equal(messageOf(await call()), 'HTTP 400');
+    }
   });
 
   const statuses: [number, Record<string, string>, string][] = [

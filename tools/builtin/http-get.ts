@@ -1,7 +1,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
-import { decodeText, mediaType } from '../response-body.ts';
+import { decodeText, isTextual, mediaType, NO_SUCH_TEXT } from '../response-body.ts';
 import { toolError } from './builtin-type.ts';
 import type { Builtin, BuiltinRuntime } from './builtin-type.ts';
 
@@ -55,7 +55,10 @@ export async function httpGet(attempt: ToolAttempt<Wanted>, runtime: BuiltinRunt
     });
     const type = mediaType(response);
     const body = decodeText(response);
-    if (body === undefined) return toolError('not-text', `The URL holds ${type || 'binary data'}, not text.`);
+    if (body === undefined) {
+      const why = isTextual(type) ? `whose bytes are ${NO_SUCH_TEXT}` : 'not text';
+      return toolError('not-text', `The URL holds ${type || 'binary data'}, ${why}.`);
+    }
     return { kind: 'succeeded', output: { status: response.status, content_type: type, body } };
   } catch (error) {
     if (error instanceof EgressError) return outcomeOfEgressError(error);

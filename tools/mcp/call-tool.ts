@@ -84,12 +84,15 @@ function notStarted(error: unknown): ToolOutcome {
   if (error instanceof EgressError && (error.code === 'refused' || error.code === 'bad-request')) {
     return outcomeOfEgressError(error);
   }
-  if (error instanceof ServerBackOffError) return { kind: 'unreached', code, message, retryAfterMs: error.waitMs };
+  // What it has said on its way, or answered with, may be in the message.
+  const quotes = !(error instanceof EgressError);
+  if (error instanceof ServerBackOffError)
+    return { kind: 'unreached', code, message, retryAfterMs: error.waitMs, quotes };
   const status = statusOf(error);
   if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
     return { kind: 'error', code: `http-${status}`, message };
   }
-  return { kind: 'unreached', code, message };
+  return { kind: 'unreached', code, message, quotes };
 }
 
 async function request(
@@ -187,15 +190,17 @@ function refused(status: number, message: string, connection: McpConnection): An
   // By the specification 404; many servers, the reference implementation's among them, answer 400 and say why.
   if (connection.hasSession && (status === 404 || (status === 400 && /session/i.test(message)))) return 'session-gone';
   const code = `http-${status}`;
-  if (status === 429) return { kind: 'unreached', code, message };
-  return { kind: LOST_STATUSES.includes(status) ? 'lost' : 'error', code, message };
+  if (status === 429) return { kind: 'unreached', code, message, quotes: true };
+  return LOST_STATUSES.includes(status)
+    ? { kind: 'lost', code, message, quotes: true }
+    : { kind: 'error', code, message };
 }
 
 const REQUEST_TIMEOUT: number = ErrorCode.RequestTimeout;
 const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed;
 
 function mcpFailure(error: McpError, connection: McpConnection): ToolOutcome {
-  if (error.code === REQUEST_TIMEOUT) return { kind: 'lost', code: 'timeout', message: error.message };
+  if (error.code === REQUEST_TIMEOUT) return { kind: 'lost', code: 'timeout', message: error.message, quotes: true };
   // Servers use the same code for errors of their own; ours comes from a connection that is gone.
   if (error.code === CONNECTION_CLOSED && connection.closed()) return lostServer(connection);
   return { kind: 'error', code: `mcp${error.code}`, message: error.message };
@@ -204,5 +209,5 @@ function mcpFailure(error: McpError, connection: McpConnection): ToolOutcome {
 function lostServer(connection: McpConnection): ToolOutcome {
   const said = connection.lastWords();
   const message = `The tool's server ended during the call${said === '' ? '' : `; it said: ${said}`}`;
-  return { kind: 'lost', code: 'server-died', message };
+  return { kind: 'lost', code: 'server-died', message, quotes: said !== '' };
 }

@@ -3,7 +3,7 @@ import type { CallToolResult, ReadResourceResult } from '@modelcontextprotocol/s
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { OutputPart } from '../../core/tool-output.ts';
 import { isTextType } from '../../core/file-types.ts';
-import { charsetOf, parseOrText } from '../response-body.ts';
+import { charsetOf, NO_SUCH_TEXT, parseOrText, textIn } from '../response-body.ts';
 
 type Block = CallToolResult['content'][number];
 
@@ -70,19 +70,10 @@ function resource(held: Extract<Block, { type: 'resource' }>['resource']): Outpu
   if (type.startsWith('image/')) return image(type, held.blob);
   const bytes = Buffer.from(held.blob, 'base64');
   const isText = isTextType(type.split(';')[0]?.trim().toLowerCase() ?? '');
-  const words = isText ? decode(bytes, charsetOf(type)) : undefined;
+  const words = isText ? textIn(bytes, charsetOf(type)) : undefined;
   if (words !== undefined) return text(words);
-  const why = isText ? ', whose bytes are no text in its charset (UTF-8 unless it names one),' : '';
+  const why = isText ? `, whose bytes are ${NO_SUCH_TEXT},` : '';
   return text(`[resource ${held.uri}: ${type} of ${bytes.length} bytes${why} left out]`);
-}
-
-/** Undefined where the bytes are not in the charset, or where nobody knows it: a model would read what nobody has written. */
-function decode(bytes: Buffer, charset = 'utf-8'): string | undefined {
-  try {
-    return new TextDecoder(charset, { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
 }
 
 function text(words: string): OutputPart {

@@ -92,7 +92,7 @@ async function begin(remote: Remote, attempt: ToolAttempt, now: Date): Promise<T
     const outcome = outcomeOf(sent.task, { remote, begun, now });
     if (!isDirect || outcome.kind !== 'elsewhere') return outcome;
     if (outcome.question !== undefined) return { ...unanswered(outcome), remote: begun };
-    return ours('still-working', `The remote agent goes on with its task ${task_id}.`);
+    return { kind: 'error', code: 'still-working', message: `The remote agent goes on with its task ${task_id}.` };
   } finally {
     release();
   }

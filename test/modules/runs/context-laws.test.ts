@@ -74,7 +74,8 @@ const conversation = fc.record({
 type Conversation = typeof conversation extends fc.Arbitrary<infer T> ? T : never;
 type Turn = Conversation['turns'][number];
 
-describe('What a model is sent of a conversation', () => {
+describe('What a model is sent of a conversation', function () {
+  this.timeout(sized({ usual: 180_000, nightly: 1_800_000 }));
   let engine: Engine;
   let folder: string;
   before(async () => {

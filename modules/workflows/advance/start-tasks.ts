@@ -151,6 +151,7 @@ interface Start {
 async function startAll(step: WorkflowStep, starts: readonly Start[], inputs: Inputs): Promise<void> {
   const begun: Begun[] = [];
   for (const start of starts) {
+    if (await lacksInput(step, start.task, inputs)) continue;
     try {
       begun.push({ ...start, child: await prepare(step, start, inputs) });
     } catch (error) {
@@ -159,6 +160,16 @@ async function startAll(step: WorkflowStep, starts: readonly Start[], inputs: In
     }
   }
   await writeAll(step, begun);
+}
+
+/** What is erased cannot be gone on from. Whoever takes over what was handed to it goes on from what stands in that. */
+async function lacksInput(step: WorkflowStep, task: ScheduledTask, { byTask }: Inputs): Promise<boolean> {
+  if (task.status === 'awaiting_handoff') return false;
+  const erased = task.dependencies.map((id) => byTask.get(id)).find((input) => input?.is_erased);
+  if (!erased) return false;
+  const error = { code: 'erased', message: `The result of ${erased.name}, which it needs, is erased.` };
+  await fail(step, task, { error, tokens: null, isFinal: true });
+  return true;
 }
 
 async function refused(step: WorkflowStep, { task, worker }: Start, { code, message }: DroverError): Promise<void> {
@@ -254,7 +265,8 @@ function messageFor(task: ScheduledTask, { byTask }: Inputs): string[] {
   );
   const inherited = task.dependencies.map((id) => {
     const from = byTask.get(id);
-    return `Result of ${from?.name ?? id}:\n${shortened(textOf(from?.content ?? []), id)}`;
+    const result = from?.is_erased ? '[erased]' : shortened(textOf(from?.content ?? []), id);
+    return `Result of ${from?.name ?? id}:\n${result}`;
   });
   return [task.description, ...given, ...inherited];
 }

@@ -72,7 +72,7 @@ function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed
   const hopeless = new Set(tasks.filter(({ status }) => status === 'failed').map(({ name }) => name));
   const works = worksOf(tasks);
   const written = (isFailed: boolean) =>
-    works.filter(({ id }) => hopeless.has(id) === isFailed).map((work) => canonicalJson(work));
+    works.filter(({ id }) => hopeless.has(id) === isFailed).map(({ agent: _, ...work }) => canonicalJson(work));
   return { begun: written(false), failed: written(true) };
 }
 

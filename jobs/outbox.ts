@@ -18,7 +18,7 @@ import { TURNS, type TurnJob } from './turns.ts';
 export interface Outbox {
   /** Sends rows of a commit at `position`; nobody need wait for it, and it never rejects: what fails is swept later. */
   send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => Promise<void>;
-  /** From now on asks first whether this process has a free slot to drive a turn, to make a call, or to look at a parent, itself, at once. */
+  /** From now on asks first whether this process has a free slot to drive a turn or a child, to make a call, or to look at a parent, itself, at once. */
   offerSlots: (offered: Partial<SlotReserves>) => void;
   /** Holds room in this process for a turn of the tenant that is about to be committed; undefined if there is none. */
   reserveSlot: (tenantId: string) => SlotReservation | undefined;
@@ -36,6 +36,7 @@ interface SlotReserves {
   turns: ReserveSlot;
   calls: ReserveCallSlot;
   looks: LookHere;
+  children: ReserveSlot;
 }
 
 /** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
@@ -59,7 +60,12 @@ export interface OutboxParts {
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
-  const reserve: SlotReserves = { turns: () => undefined, calls: () => undefined, looks: () => undefined };
+  const reserve: SlotReserves = {
+    turns: () => undefined,
+    calls: () => undefined,
+    looks: () => undefined,
+    children: () => undefined,
+  };
 
   const track = (work: Promise<void>) => {
     const done = work.finally(() => open.delete(done));
@@ -148,23 +154,26 @@ function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (wo
   };
 }
 
-/** What this process does at once: a turn it has a slot for, or a look at a run that has children. */
+/** What this process does at once: a turn or a child that it has a slot for, or a look at a run that has children. */
 function takeHere({ queue, payload }: Sendable, reserve: SlotReserves): Promise<unknown> | undefined {
   if (queue === TURNS.name) {
     const job = payload as TurnJob;
     return reserve.turns(job.tenantId)?.drive(job);
   }
   if (queue !== SUBTASKS.name) return undefined;
-  const job = payload as SubtaskJob;
-  return job.taskId === undefined ? reserve.looks(job) : undefined;
+  const { taskId, ...job } = payload as SubtaskJob;
+  // No position is named in the job of a child.
+  return taskId === undefined ? reserve.looks(job) : reserve.children(job.tenantId)?.drive({ ...job, seq: 0 });
 }
 
 const noop = () => undefined;
 
-/** What is not taken. A job that waits for others among the rows is not offered. */
+/** What is not taken. A job that waits for others among the rows is not offered, and not sent where all of these are taken. */
 function leftOf<R extends Sendable>(rows: readonly R[], take: (row: R) => boolean): R[] {
   const parents = new Set(rows.map(({ parent }) => parent?.job_id));
-  return rows.filter((row) => parents.has(row.job_id) || !take(row));
+  const left = rows.filter((row) => parents.has(row.job_id) || !take(row));
+  const awaited = new Set(left.map(({ parent }) => parent?.job_id));
+  return left.filter(({ job_id }) => !parents.has(job_id) || awaited.has(job_id));
 }
 
 /** A row as the commit has written it, which knew the position. */

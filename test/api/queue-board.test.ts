@@ -283,7 +283,7 @@ for (const mode of MODES) {
       assert.deepEqual([json.status, json.turn_count ?? 1], ['completed', 1]);
     });
 
-    it('show the tree of a workflow, though no job has driven its children, from wherever one looks', async () => {
+    it('show the tree of a workflow, however its children are driven, from wherever one looks', async () => {
       const needs = { a: [], b: [], c: ['a', 'b'] };
       const subtasks = Object.entries(needs).map(([id, dependencies]) => ({ id, description: 'Grow.', dependencies }));
       const body = { name: 'garden', agent_id: agent, input: { user_query: 'Grow it.' }, definition: { subtasks } };
@@ -304,11 +304,6 @@ for (const mode of MODES) {
         const card = children.find(({ name }: { name: string }) => name.includes(run_id));
         assert.deepEqual((await flowOf(card.id)).flowRoot, tree.flowRoot);
       }
-      const inQueue = await platform.context.queues.queue('subtasks').getJobs();
-      assert.deepEqual(
-        inQueue.filter(({ data }) => data.taskId !== undefined),
-        [],
-      );
       const few = await call('GET', `${BOARD}/api/queues/turns/${root.id}/flow?maxChildren=2`);
       assert.deepEqual([few.json.flowRoot.children.length, few.json.flowRoot.truncated], [2, true]);
     });

@@ -22,6 +22,8 @@ export interface Outbox {
   offerSlots: (offered: Partial<SlotReserves>) => void;
   /** Holds room in this process for a turn of the tenant that is about to be committed; undefined if there is none. */
   reserveSlot: (tenantId: string) => SlotReservation | undefined;
+  /** The same for a child. */
+  reserveChildSlot: ReserveSlot;
   /** Holds room in this process for a tool call of the tenant that is about to be asked for; undefined if there is none. */
   reserveCallSlot: ReserveCallSlot;
   /** Drives the turn there. A failure is handled; the promise tells callers of it, too. */
@@ -111,6 +113,7 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       Object.assign(reserve, offered);
     },
     reserveSlot: (tenantId) => reserve.turns(tenantId),
+    reserveChildSlot: (tenantId) => reserve.children(tenantId),
     reserveCallSlot: (tenantId) => reserve.calls(tenantId),
     drive: (slot, job, from) => {
       const job_id = TURNS.id({ ...job, fence: from.claimed.run.fence });

@@ -1,6 +1,8 @@
 /** Children that are driven by the process which begins them. */
 import assert from 'node:assert/strict';
 import { pino } from 'pino';
+import type { Context } from '../../modules/governance/context.ts';
+import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
 import { reconcile } from '../../modules/run-log/reconcile.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { door, openEngine, text, type Engine } from '../support/engine.ts';
@@ -30,11 +32,11 @@ for (const mode of MODES) {
     });
     after(() => engine.close());
 
-    const serve = async (subtasks: number) => {
+    const serve = async (subtasks: number, changed: Partial<Context> = {}) => {
       const { context } = engine;
       const concurrency = { ...context.config.concurrency, subtasks };
       const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
-      workers = await startWorkers({ ...context, log, config: { ...context.config, concurrency } });
+      workers = await startWorkers({ ...context, log, config: { ...context.config, concurrency }, ...changed });
     };
     const read = (id: string) => readWorkflow(engine, id);
     const completed = (id: string) =>
@@ -47,13 +49,43 @@ for (const mode of MODES) {
       return Object.fromEntries(tasks.map(({ name, run_id }) => [name, done(run_id)?.dispatched ?? 'by the queue']));
     };
 
-    it('go through no queue', async () => {
+    it('go through no queue, and are claimed by the commit that creates them', async () => {
       engine.say(() => text('done'));
-      await serve(20);
+      const claims: string[] = [];
+      await serve(20, {
+        claim: (claim) => {
+          claims.push(claim.run_id);
+          return engine.context.claim(claim);
+        },
+      });
       const id = await startWorkflow(engine, [subtask('a'), subtask('b'), subtask('c', 'a', 'b')], { agentId });
       await completed(id);
       assert.deepEqual(await ways(id), { a: 'locally', b: 'locally', c: 'locally' });
-      assert.equal((await childrenOfRun(engine, id)).length, 3);
+      const children = await childrenOfRun(engine, id);
+      assert.equal(children.length, 3);
+      assert.deepEqual(
+        children.filter((child) => claims.includes(child.id)),
+        [],
+      );
+      const { differences } = await rebuildProjections(engine.context.db, { check: true });
+      assert.deepEqual(differences, []);
+    });
+
+    it('give their slot back where the look that creates them is not committed', async () => {
+      engine.say(() => text('done'));
+      const { db } = engine.context;
+      let faults = 0;
+      const withTenant: Context['db']['withTenant'] = (tenantId, work) =>
+        db.withTenant(tenantId, (tx) => {
+          const last: typeof tx.last = (sql, values) =>
+            faults++ === 0 ? Promise.reject(new Error('a fault of ours')) : tx.last(sql, values);
+          return work({ ...tx, query: (sql, values) => tx.query(sql, values), last });
+        });
+      await serve(2, { db: { ...db, withTenant } });
+      const id = await startWorkflow(engine, [subtask('a'), subtask('b', 'a')], { agentId });
+      await completed(id);
+      assert.ok(faults > 1);
+      assert.deepEqual(await ways(id), { a: 'locally', b: 'locally' });
     });
 
     it('leave half of the slots to the queue, which has the rest of a wide workflow', async () => {

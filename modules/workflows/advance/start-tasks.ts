@@ -8,8 +8,7 @@ import { howFar, listReadyTasks, type ScheduledTask } from '../../../db/schedule
 import { isPlanUntrusted, readInputs, readReadyInputs, recountInputs, type InputRow } from '../../../db/task-inputs.ts';
 import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
-import type { Announcement } from '../../run-log/append-to-run.ts';
-import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
+import { prepareRun, type HeldSlot, type ReadyRun, type WrittenRun } from '../../runs/create-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, countStart, lookUpOwn, type Worker } from './choose-worker.ts';
 import { sooner, type Delay } from './later-look.ts';
@@ -226,10 +225,11 @@ async function writeAll(step: WorkflowStep, begun: readonly Begun[]): Promise<vo
   }
 }
 
-async function rowsOf({ tx }: WorkflowStep, begun: readonly Begun[]): Promise<Announcement[]> {
+async function rowsOf(step: WorkflowStep, begun: readonly Begun[]): Promise<WrittenRun[]> {
+  const { tx } = step;
   const agents = new Set(begun.map(({ worker }) => worker.agentId));
   const [created] = await Promise.all([
-    Promise.all(begun.map(({ child }) => child.write(tx))),
+    Promise.all(begun.map(({ child }) => child.write(tx, holdSlot(step)))),
     ...[...agents].map((id) => noteAssigned(tx, id)),
     ...begun.map(({ task, worker: { agentId: agent_id, reason: why, score }, child: { body } }) => {
       const reason = score === undefined ? why : `${why}, score ${score}`;
@@ -237,6 +237,15 @@ async function rowsOf({ tx }: WorkflowStep, begun: readonly Begun[]): Promise<An
     }),
   ]);
   return created;
+}
+
+/** Where this process has room, it drives the child itself. */
+function holdSlot(step: WorkflowStep): HeldSlot | undefined {
+  const { context, run, governance, held } = step;
+  const slot = context.outbox.reserveChildSlot(run.tenant_id);
+  if (!slot) return undefined;
+  held.push(slot);
+  return { slot, leaseMs: context.config.leaseMs, policyEpoch: governance.epoch };
 }
 
 /** What those that begin together, and maybe others, read of what they depend on. */

@@ -62,12 +62,7 @@ export interface OutboxParts {
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
-  const reserve: SlotReserves = {
-    turns: () => undefined,
-    calls: () => undefined,
-    looks: () => undefined,
-    children: () => undefined,
-  };
+  const reserve: SlotReserves = { turns: noop, calls: noop, looks: noop, children: noop };
 
   const track = (work: Promise<void>) => {
     const done = work.finally(() => open.delete(done));
@@ -116,9 +111,8 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
     reserveChildSlot: (tenantId) => reserve.children(tenantId),
     reserveCallSlot: (tenantId) => reserve.calls(tenantId),
     drive: (slot, job, from) => {
-      const job_id = TURNS.id({ ...job, fence: from.claimed.run.fence });
       const driven = slot.drive(job, from);
-      follow(driven, { queue: TURNS.name, job_id, payload: { ...job } });
+      follow(driven, turnOf(job, from));
       return driven;
     },
     sweep: async (olderThanMs) => {
@@ -133,6 +127,12 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       await deletion.flush();
     },
   };
+}
+
+/** The job that drives the turn where the process of its claim could not. */
+function turnOf(job: TurnJob, { claimed }: DrivenFrom): Sendable {
+  const job_id = TURNS.id({ ...job, fence: claimed.run.fence });
+  return { queue: TURNS.name, job_id, payload: { ...job } };
 }
 
 /** Deletes rows some time after they were sent, together. */

@@ -73,12 +73,14 @@ async function withoutLiveJobs({ queues }: RunLogContext, looks: readonly string
   const prefix = `${queue.qualifiedName}:`;
   const hasLive = async (look: string): Promise<boolean> => {
     const job = await queue.getJob(look);
-    for (let cursor: number | undefined; job && cursor !== 0;) {
-      const page = await job.getDependencies({ unprocessed: { count: AT_A_TIME, cursor: cursor ?? 0 } });
+    if (!job) return false;
+    let cursor = 0;
+    do {
+      const page = await job.getDependencies({ unprocessed: { count: AT_A_TIME, cursor } });
       const ids = (page.unprocessed ?? []).map((key) => key.slice(prefix.length));
       if ((await queues.states(SUBTASKS.name, ids)).some((state) => !ENDED.includes(state))) return true;
-      cursor = Number(page.nextUnprocessedCursor ?? 0);
-    }
+      cursor = page.nextUnprocessedCursor ?? 0;
+    } while (cursor !== 0);
     return false;
   };
   const lost: string[] = [];

@@ -127,7 +127,7 @@ async function byAgents(
   const names = subtasks.flatMap(({ agent }) => agent ?? []);
   if (names.length === 0) return [...subtasks];
   const ids = await findAgentIds(tx, workspaceId, names);
-  return subtasks.map((subtask) => ({ ...subtask, agent: ids.get(subtask.agent ?? '') }));
+  return subtasks.map((each) => ({ ...each, agent: ids.get(each.agent ?? '') }));
 }
 
 /** The subtasks that were begun early, in the words of a plan, and who does them. */

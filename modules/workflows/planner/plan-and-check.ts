@@ -72,7 +72,10 @@ function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed
   const hopeless = new Set(tasks.filter(({ status }) => status === 'failed').map(({ name }) => name));
   const works = worksOf(tasks);
   const written = (isFailed: boolean) =>
-    works.filter(({ id }) => hopeless.has(id) === isFailed).map(({ agent: _, ...work }) => canonicalJson(work));
+    works
+      .filter(({ id }) => hopeless.has(id) === isFailed)
+      // It is told of no agents.
+      .map((work) => canonicalJson({ ...work, agent: undefined }));
   return { begun: written(false), failed: written(true) };
 }
 

@@ -68,11 +68,14 @@ export interface PlannedWork {
   description: string;
   dependencies: readonly string[];
   required_capabilities?: readonly string[] | undefined;
+  /** Who does it; a plan that does not say leaves it to whoever has begun it. */
+  agent?: string | undefined;
 }
 
 /**
  * Of a whole plan, the subtasks that were begun before it was whole, by their ids in it: each is the same work on the same
- * inputs. `known` are finished subtasks, which both may depend on. None of `begun` is taken twice.
+ * inputs, by the agent that the plan names. `known` are finished subtasks, which both may depend on. None of `begun` is taken
+ * twice.
  */
 export function sameWork(
   plan: readonly PlannedWork[],
@@ -85,10 +88,16 @@ export function sameWork(
     const work = works.get(id);
     if (work !== undefined) byWork.set(work, [...(byWork.get(work) ?? []), id]);
   }
+  const planned = new Map(plan.map((subtask) => [subtask.id, subtask]));
+  const agents = new Map(begun.map(({ id, agent }) => [id, agent]));
   const same = new Map<string, string>();
+  // In the order of their dependencies: what needs something that is done anew is done anew, too.
   for (const [id, work] of worksOf(plan, known)) {
+    const { agent, dependencies = [] } = planned.get(id) ?? {};
+    if (!dependencies.every((dependency) => same.has(dependency) || known.includes(dependency))) continue;
     const candidates = byWork.get(work) ?? [];
-    const taken = candidates.includes(id) ? id : candidates[0];
+    const fitting = candidates.filter((each) => agent === undefined || agents.get(each) === agent);
+    const taken = fitting.includes(id) ? id : fitting[0];
     if (taken === undefined) continue;
     same.set(id, taken);
     byWork.set(

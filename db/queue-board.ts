@@ -27,6 +27,14 @@ export interface BoardTurn {
   is_last: boolean;
   last_seq: number;
   fence: number;
+  /** Of a child: the turn of the run above it in which it was created. */
+  parent_id: string | null;
+}
+
+/** A turn with those below it: how many of the runs that were created in it have ended, and how many have not. */
+export interface TurnAbove extends BoardTurn {
+  ended_below: number;
+  open_below: number;
 }
 
 /** A process that takes jobs of a queue. Null if the database does not say, as in embedded mode. */
@@ -67,11 +75,26 @@ const STATE = `case
   when r.dormant then case when ${FOR_THE_TIME} then 'delayed' else 'waiting-children' end
   else ${STATE_TO_DRIVE} end`;
 
-const TURN = `select t.id, ${STATE} as state, t.tenant_id, t.run_id, t.number, t.status, t.stop_reason, t.error, t.steps,
+/** The turn of a child's parent in which it was created. */
+const PARENT = (child: string) => `(select p.id from turns p
+    where p.run_id = ${child}.parent_run_id and p.created_at <= ${child}.created_at order by p.number desc limit 1)`;
+
+const COLUMNS = `t.id, ${STATE} as state, t.tenant_id, t.run_id, t.number, t.status, t.stop_reason, t.error, t.steps,
     t.created_at, t.completed_at, a.name as agent, r.agent_id, r.agent_version, r.status as run_status,
     r.waiting_for->>'type' as waits_for, r.last_seq, r.fence, t.number = r.turn_count as is_last,
-    a.suspended_at is not null or n.suspended_by is not null as suspended
-  from turns t join runs r on r.id = t.run_id join agents a on a.id = r.agent_id join tenants n on n.id = r.tenant_id`;
+    a.suspended_at is not null or n.suspended_by is not null as suspended, ${PARENT('r')} as parent_id`;
+
+const FROM = `from turns t join runs r on r.id = t.run_id join agents a on a.id = r.agent_id join tenants n on n.id = r.tenant_id`;
+
+const TURN = `select ${COLUMNS} ${FROM}`;
+
+const ENDED = `c.status in ('completed', 'failed', 'cancelled')`;
+
+/** The same with the numbers of runs below. */
+const TURN_ABOVE = `select ${COLUMNS}, below.ended as ended_below, below.open as open_below ${FROM}
+  cross join lateral (
+    select count(*) filter (where ${ENDED})::int as ended, count(*) filter (where not ${ENDED})::int as open
+    from runs c where c.parent_run_id = t.run_id and ${PARENT('c')} = t.id) below`;
 
 /** Counts the turns by state, each exactly up to `MOST_SHOWN`. */
 export async function countTurns(db: Database, delayed: readonly string[]): Promise<Record<TurnState, number>> {
@@ -136,6 +159,33 @@ export async function findBoardTurn(
 ): Promise<BoardTurn | undefined> {
   const [row] = await db.asMaintenance((tx) => tx.query<BoardTurn>(`${TURN} where t.id = $2`, [delayed, id]));
   return row;
+}
+
+/** One turn with the numbers of runs below it. */
+export async function findTurnAbove(
+  db: Database,
+  id: string,
+  delayed: readonly string[],
+): Promise<TurnAbove | undefined> {
+  const [row] = await db.asMaintenance((tx) => tx.query<TurnAbove>(`${TURN_ABOVE} where t.id = $2`, [delayed, id]));
+  return row;
+}
+
+/** The last turns of the first children of each of these turns, in the order in which they were created. */
+export async function listTurnsBelow(
+  db: Database,
+  above: { ids: readonly string[]; delayed: readonly string[]; limit: number },
+): Promise<TurnAbove[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<TurnAbove>(
+      `${TURN_ABOVE} join (
+         select child.id from turns up cross join lateral (
+           select c.id from runs c where c.parent_run_id = up.run_id and ${PARENT('c')} = up.id order by c.id limit $3::int) child
+         where up.id = any($2::uuid[])) listed on listed.id = r.id and t.number = r.turn_count
+       order by r.id`,
+      [above.delayed, above.ids, above.limit],
+    ),
+  );
 }
 
 /** The last turns of a run, the newest first; none if there is no such run, or no turn in it. */

@@ -45,9 +45,12 @@ export interface InputRow {
   content: StoredBlock[] | null;
   /** Nobody vouches for it. */
   is_untrusted: boolean;
+  /** It was there, and is gone with its run. */
+  is_erased: boolean;
 }
 
-const INPUTS = `select t.id, t.name, m.content, coalesce(t.status = 'completed' and r.trust = 'untrusted', false) as is_untrusted
+const INPUTS = `select t.id, t.name, m.content, coalesce(t.status = 'completed' and r.trust = 'untrusted', false) as is_untrusted,
+    t.status = 'completed' and (r.id is null or r.erased_at is not null) as is_erased
   from tasks t left join runs r on r.id = t.run_id
     left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal and r.erased_at is null`;
 

@@ -270,6 +270,25 @@ export async function cancelTaskRow(tx: Tx, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** Cancels one task, which is no task of its workflow any more; false if it has ended. */
+export async function dropTaskRow(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query(
+    `update tasks set status = 'cancelled', is_early = true, completed_at = now(), updated_at = now()
+     where id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id`,
+    [id],
+  );
+  return rows.length > 0;
+}
+
+/** Whether a workflow has others than this task, which are not cancelled. */
+export async function hasOtherTasks(tx: Tx, { workflowId, id }: { workflowId: string; id: string }): Promise<boolean> {
+  const rows = await tx.query(
+    `select from tasks where workflow_id = $1 and id <> $2 and status <> 'cancelled' limit 1`,
+    [workflowId, id],
+  );
+  return rows.length > 0;
+}
+
 /** A task that is taken over by another workflow: under a new id, with its result where it has one that is kept. */
 export interface TakenTask {
   from: string;

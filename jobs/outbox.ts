@@ -18,10 +18,12 @@ import { TURNS, type TurnJob } from './turns.ts';
 export interface Outbox {
   /** Sends rows of a commit at `position`; nobody need wait for it, and it never rejects: what fails is swept later. */
   send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => Promise<void>;
-  /** From now on asks first whether this process has a free slot to drive a turn, to make a call, or to look at a parent, itself, at once. */
+  /** From now on asks first whether this process has a free slot to drive a turn or a child, to make a call, or to look at a parent, itself, at once. */
   offerSlots: (offered: Partial<SlotReserves>) => void;
   /** Holds room in this process for a turn of the tenant that is about to be committed; undefined if there is none. */
   reserveSlot: (tenantId: string) => SlotReservation | undefined;
+  /** The same for a child. */
+  reserveChildSlot: ReserveSlot;
   /** Holds room in this process for a tool call of the tenant that is about to be asked for; undefined if there is none. */
   reserveCallSlot: ReserveCallSlot;
   /** Drives the turn there. A failure is handled; the promise tells callers of it, too. */
@@ -36,6 +38,7 @@ interface SlotReserves {
   turns: ReserveSlot;
   calls: ReserveCallSlot;
   looks: LookHere;
+  children: ReserveSlot;
 }
 
 /** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
@@ -59,7 +62,7 @@ export interface OutboxParts {
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const open = new Set<Promise<void>>();
-  const reserve: SlotReserves = { turns: () => undefined, calls: () => undefined, looks: () => undefined };
+  const reserve: SlotReserves = { turns: noop, calls: noop, looks: noop, children: noop };
 
   const track = (work: Promise<void>) => {
     const done = work.finally(() => open.delete(done));
@@ -105,11 +108,11 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       Object.assign(reserve, offered);
     },
     reserveSlot: (tenantId) => reserve.turns(tenantId),
+    reserveChildSlot: (tenantId) => reserve.children(tenantId),
     reserveCallSlot: (tenantId) => reserve.calls(tenantId),
     drive: (slot, job, from) => {
-      const job_id = TURNS.id({ ...job, fence: from.claimed.run.fence });
       const driven = slot.drive(job, from);
-      follow(driven, { queue: TURNS.name, job_id, payload: { ...job } });
+      follow(driven, turnOf(job, from));
       return driven;
     },
     sweep: async (olderThanMs) => {
@@ -124,6 +127,12 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       await deletion.flush();
     },
   };
+}
+
+/** The job that drives the turn where the process of its claim could not. */
+function turnOf(job: TurnJob, { claimed }: DrivenFrom): Sendable {
+  const job_id = TURNS.id({ ...job, fence: claimed.run.fence });
+  return { queue: TURNS.name, job_id, payload: { ...job } };
 }
 
 /** Deletes rows some time after they were sent, together. */
@@ -148,23 +157,26 @@ function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (wo
   };
 }
 
-/** What this process does at once: a turn it has a slot for, or a look at a run that has children. */
+/** What this process does at once: a turn or a child that it has a slot for, or a look at a run that has children. */
 function takeHere({ queue, payload }: Sendable, reserve: SlotReserves): Promise<unknown> | undefined {
   if (queue === TURNS.name) {
     const job = payload as TurnJob;
     return reserve.turns(job.tenantId)?.drive(job);
   }
   if (queue !== SUBTASKS.name) return undefined;
-  const job = payload as SubtaskJob;
-  return job.taskId === undefined ? reserve.looks(job) : undefined;
+  const { taskId, ...job } = payload as SubtaskJob;
+  // No position is named in the job of a child.
+  return taskId === undefined ? reserve.looks(job) : reserve.children(job.tenantId)?.drive({ ...job, seq: 0 });
 }
 
 const noop = () => undefined;
 
-/** What is not taken. A job that waits for others among the rows is not offered. */
+/** What is not taken. A job that waits for others among the rows is not offered, and not sent where all of these are taken. */
 function leftOf<R extends Sendable>(rows: readonly R[], take: (row: R) => boolean): R[] {
   const parents = new Set(rows.map(({ parent }) => parent?.job_id));
-  return rows.filter((row) => parents.has(row.job_id) || !take(row));
+  const left = rows.filter((row) => parents.has(row.job_id) || !take(row));
+  const awaited = new Set(left.map(({ parent }) => parent?.job_id));
+  return left.filter(({ job_id }) => !parents.has(job_id) || awaited.has(job_id));
 }
 
 /** A row as the commit has written it, which knew the position. */

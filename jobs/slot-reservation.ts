@@ -42,6 +42,8 @@ export type LookHere = (job: SubtaskJob) => Promise<unknown> | undefined;
 /** A run that is held for its driver already. */
 export interface DrivenFrom {
   claimed: ClaimedRun;
+  /** When its lease was asked for, by the process's own clock (`performance.now`), where that was before the drive. */
+  sinceMs?: number;
   /** The run is still to be created; `claimed` is how it will be then. */
   initialCommit?: InitialCommit | undefined;
 }

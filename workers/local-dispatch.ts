@@ -1,5 +1,5 @@
 /**
- * Drives turns and makes tool calls that this process has just committed, without sending them through the queue, while it has
+ * Drives turns and children, and makes tool calls, that this process has just committed, without sending them through the queue, while it has
  * slots that no job waits for. What fails goes to the queue after all, with its attempts. The line in the log says
  * `dispatched: "locally"`.
  */
@@ -7,7 +7,7 @@ import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';
 import { sendJobs } from '../jobs/send-jobs.ts';
 import type { DrivenFrom, MakeCall, ReserveCallSlot, ReserveSlot } from '../jobs/slot-reservation.ts';
-import type { SubtaskJob } from '../jobs/subtasks.ts';
+import { SUBTASKS, type SubtaskJob } from '../jobs/subtasks.ts';
 import { laterJob, TOOL_CALLS, type ToolCallJob } from '../jobs/tool-calls.ts';
 import { TURNS, type TurnJob } from '../jobs/turns.ts';
 import { endOf } from './handle-job.ts';
@@ -23,14 +23,37 @@ export type LocalDuty = Duty & Required<Pick<Duty, 'slots' | 'process'>>;
 
 /** Turns in the slots of their queue. */
 export function dispatchTurns(context: Context, duty: LocalDuty): LocalDispatch<ReserveSlot> {
+  return dispatchDrives(context, { queue: TURNS.name, duty, most: Infinity });
+}
+
+/**
+ * Children in slots of their queue. A look may begin 64 of them at once: of those that find half of the slots taken so already
+ * the others go to the queue, where processes share them.
+ */
+export function dispatchChildren(context: Context, duty: LocalDuty, concurrency: number): LocalDispatch<ReserveSlot> {
+  return dispatchDrives(context, { queue: SUBTASKS.name, duty, most: Math.ceil(concurrency / 2) });
+}
+
+/** `most`: at a time. */
+function dispatchDrives(
+  context: Context,
+  { queue, duty, most }: { queue: string; duty: LocalDuty; most: number },
+): LocalDispatch<ReserveSlot> {
   const { work, idle } = track();
+  let taken = 0;
 
   const drive = (job: TurnJob, from: DrivenFrom | undefined): Promise<void> =>
-    measured(context, { queue: TURNS.name, job }, async (tell) => driveRun(context, job, { ...duty, from, tell }));
+    measured(context, { queue, job }, async (tell) => driveRun(context, job, { ...duty, from, tell }));
 
   const reserve: ReserveSlot = (tenantId) => {
-    const leave = take(duty, tenantId);
-    return leave && { leave, drive: (job, from) => work(drive(job, from).finally(leave)) };
+    const leaveSlot = taken < most ? take(duty, tenantId) : undefined;
+    if (!leaveSlot) return undefined;
+    taken += 1;
+    const leave = once(() => {
+      taken -= 1;
+      leaveSlot();
+    });
+    return { leave, drive: (job, from) => work(drive(job, from).finally(leave)) };
   };
   return { reserve, idle };
 }

@@ -12,7 +12,7 @@ import { keepMaintaining } from './keep-maintaining.ts';
 import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
 import { createProcessSlots } from './process-slots.ts';
-import { dispatchCalls, dispatchTurns, type LocalDispatch } from './local-dispatch.ts';
+import { dispatchCalls, dispatchChildren, dispatchTurns, type LocalDispatch } from './local-dispatch.ts';
 import { dispatchLooks } from './local-looks.ts';
 
 export interface Workers {
@@ -47,8 +47,9 @@ export async function startWorkers(context: Context): Promise<Workers> {
     }
     const looks = name === SUBTASKS.name ? dispatchLooks(context, duty) : undefined;
     if (looks) {
-      locally.push(looks);
-      context.outbox.offerSlots({ looks: looks.reserve });
+      const children = dispatchChildren(context, duty, concurrency);
+      locally.push(looks, children);
+      context.outbox.offerSlots({ looks: looks.reserve, children: children.reserve });
     }
     const held = { ...duty, ...(looks && { joining: looks.joining }) };
     const worker = queues.worker(name, (job, token) => handleJob(context, handler, { ...held, job, token }), {

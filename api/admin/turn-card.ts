@@ -1,17 +1,21 @@
 import { Job, type FinishedStatus, type Queue } from 'bullmq';
 import { conflict } from '../../core/errors.ts';
-import type { BoardTurn } from '../../modules/platform/read-queue-board.ts';
+import type { BoardTurn, TurnAbove } from '../../modules/platform/read-queue-board.ts';
 
 /**
  * A turn as the board shows a job. What it says comes from the database; what is done to it is done to the job that the
  * queue has for it now. A turn without one, as it was dispatched locally or has ended long ago, refuses with 409.
  */
 export class TurnCard extends Job {
-  readonly #turn: BoardTurn;
+  readonly #turn: BoardTurn & Partial<TurnAbove>;
   readonly #job: Job | undefined;
 
-  constructor(queue: Queue, turn: BoardTurn, job: Job | undefined) {
-    super(queue, `${turn.agent} · run ${turn.run_id} · ${outcomeOf(turn)}`, dataOf(turn, job), job?.opts, turn.id);
+  constructor(queue: Queue, turn: BoardTurn | TurnAbove, job: Job | undefined) {
+    const { agent, run_id: run, parent_id } = turn;
+    // A turn stands below that of its run's parent, whatever its job was below.
+    const { parent: _, ...own } = job?.opts ?? {};
+    const options = parent_id === null ? own : { ...own, parent: { id: parent_id, queue: queue.qualifiedName } };
+    super(queue, `${agent} · run ${run} · ${outcomeOf(turn)}`, dataOf(turn, job), options, turn.id);
     this.#turn = turn;
     this.#job = job;
     this.timestamp = turn.created_at.getTime();
@@ -31,6 +35,12 @@ export class TurnCard extends Job {
 
   override async getState() {
     return this.#turn.state;
+  }
+
+  /** Where the card is part of a tree. */
+  override async getDependenciesCount(): Promise<{ processed: number; unprocessed: number }> {
+    const { ended_below: processed = 0, open_below: unprocessed = 0 } = this.#turn;
+    return { processed, unprocessed };
   }
 
   override async retry(state?: FinishedStatus): Promise<void> {

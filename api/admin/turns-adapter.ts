@@ -1,14 +1,18 @@
 import type { JobCleanStatus, JobCounts, JobStatus, QueueJobOptions } from '@bull-board/api/typings/app';
-import type { Job, JobType } from 'bullmq';
+import type { FlowProducer, Job, JobNode, JobType, NodeOpts } from 'bullmq';
 import { z } from 'zod';
+import { LIMITS } from '../../core/limits.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import {
   countTurns,
   findBoardTurn,
+  findTurnAbove,
   listBoardTurns,
+  listTurnsBelow,
   listTurnsOfRun,
   MOST_SHOWN,
   type BoardTurn,
+  type TurnAbove,
   type TurnState,
 } from '../../modules/platform/read-queue-board.ts';
 import { QueueAdapter } from './queue-adapter.ts';
@@ -49,6 +53,36 @@ export class TurnsAdapter extends QueueAdapter {
     const turn = await findBoardTurn(this.context.db, id, await this.#delayedRuns());
     const [card] = turn ? await this.#cards([turn]) : [];
     return card;
+  }
+
+  /** Its trees are those of the runs: a turn has below it the children that were created in it, whether a job drove them or not. */
+  override async getFlowProducer(): Promise<FlowProducer | null> {
+    const producer = await super.getFlowProducer();
+    const getFlow = (window: NodeOpts) => this.#tree(window);
+    return producer && (Object.create(producer, { getFlow: { value: getFlow } }) as FlowProducer);
+  }
+
+  async #tree({ id, depth = MOST_LEVELS, maxChildren: limit = MOST_CHILDREN }: NodeOpts): Promise<JobNode | undefined> {
+    const { db } = this.context;
+    const delayed = await this.#delayedRuns();
+    const root = z.uuid().safeParse(id).success ? await findTurnAbove(db, id, delayed) : undefined;
+    if (!root) return undefined;
+    const tree = this.#node(root);
+    let level = new Map([[root.id, tree]]);
+    for (let at = 1; at < depth && level.size > 0; at++) {
+      const below = new Map<string, TurnNode>();
+      for (const turn of await listTurnsBelow(db, { ids: [...level.keys()], delayed, limit })) {
+        const node = this.#node(turn);
+        level.get(turn.parent_id ?? '')?.children.push(node);
+        below.set(turn.id, node);
+      }
+      level = below;
+    }
+    return tree;
+  }
+
+  #node(turn: TurnAbove): TurnNode {
+    return { job: new TurnCard(this.jobs, turn, undefined), children: [] };
   }
 
   /** Under the queue's name, by which workers know it: a card's name is for people. */
@@ -108,6 +142,12 @@ export class TurnsAdapter extends QueueAdapter {
     return byRun;
   }
 }
+
+type TurnNode = Required<JobNode>;
+
+/** Of a tree where the board does not say: runs have children so many levels deep at most. */
+const MOST_LEVELS = LIMITS.runDepth + 1;
+const MOST_CHILDREN = 20;
 
 type ListedState = 'active' | 'delayed' | 'completed' | 'failed';
 

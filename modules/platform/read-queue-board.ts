@@ -2,10 +2,13 @@
 export {
   countTurns,
   findBoardTurn,
+  findTurnAbove,
   listBoardTurns,
   listQueueWorkers,
+  listTurnsBelow,
   listTurnsOfRun,
   MOST_SHOWN,
   type BoardTurn,
+  type TurnAbove,
   type TurnState,
 } from '../../db/queue-board.ts';

@@ -18,7 +18,7 @@ interface Waiting extends Position {
 /**
  * A turn that goes on after its calls is their parent in the queue, and a look at a workflow that of the children which it has
  * let begin. Where their jobs are lost, the database sends the calls and the children anew, and goes on under a position or
- * by a look of its own; the parent would wait for ever. Of each kind `LIMITS.sweepRows` of those that wait are looked at, others
+ * by a look of its own; the parent would wait for ever, at the latest from when none of its children is at work. Of each kind `LIMITS.sweepRows` of those that wait are looked at, others
  * each time where there are more; runs that have changed within `quietMs` are left for the next time. Answers how many jobs
  * were removed.
  */
@@ -38,7 +38,9 @@ export async function dropPassedParents(context: RunLogContext, quietMs: number)
     });
     const childIds = waiting.map(({ childId }) => childId);
     const awaited = new Set(await listAwaitedChildren(context.db, { childIds, quietMs }));
-    return waiting.filter(({ childId }) => !awaited.has(childId)).map(({ id }) => id);
+    const over = waiting.filter(({ childId }) => !awaited.has(childId)).map(({ id }) => id);
+    const open = waiting.filter(({ childId }) => awaited.has(childId)).map(({ id }) => id);
+    return [...over, ...(await withoutLiveJobs(context, open))];
   });
   return turns + looks;
 }
@@ -61,6 +63,29 @@ async function dropPassed(
     removed += (await Promise.all(some)).filter((each) => each === 1).length;
   }
   return removed;
+}
+
+const ENDED = ['completed', 'failed', 'unknown'];
+
+/** Of these looks those that wait for nothing but jobs which have ended, or are gone: no end of theirs is still to come. */
+async function withoutLiveJobs({ queues }: RunLogContext, looks: readonly string[]): Promise<string[]> {
+  const queue = queues.queue(SUBTASKS.name);
+  const prefix = `${queue.qualifiedName}:`;
+  const hasLive = async (look: string): Promise<boolean> => {
+    const job = await queue.getJob(look);
+    if (!job) return false;
+    let cursor = 0;
+    do {
+      const page = await job.getDependencies({ unprocessed: { count: AT_A_TIME, cursor } });
+      const ids = (page.unprocessed ?? []).map((key) => key.slice(prefix.length));
+      if ((await queues.states(SUBTASKS.name, ids)).some((state) => !ENDED.includes(state))) return true;
+      cursor = page.nextUnprocessedCursor ?? 0;
+    } while (cursor !== 0);
+    return false;
+  };
+  const lost: string[] = [];
+  for (const look of looks) if (!(await hasLive(look))) lost.push(look);
+  return lost;
 }
 
 /** All jobs of runs that await none, and of the others all but the newest. */

@@ -23,7 +23,7 @@ import type { Start } from '../agents/start-cache.ts';
 import type { Context } from '../governance/context.ts';
 import type { Governance } from '../governance/governance.ts';
 import { toClaim, type NewRun } from './driver/initial-commit.ts';
-import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
+import type { DrivenFrom, InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { lastOfOpenThread } from './creation/open-thread.ts';
@@ -146,7 +146,28 @@ type PrepareRun = Omit<CreateRun, 'idempotency'> & { moreTools?: readonly Pinned
 /** A run that is ready to be written in a transaction: nothing about it can be wrong any more. */
 export interface ReadyRun {
   body: CreatedRun;
-  write: (tx: Tx) => Promise<Announcement>;
+  /** `held`: where there is one, the run is claimed with its creation, to be driven there after the commit. */
+  write: (tx: Tx, held?: HeldSlot) => Promise<WrittenRun>;
+}
+
+/** A slot for a run that is about to be written, and the lease that its driver gets. */
+export interface HeldSlot {
+  slot: SlotReservation;
+  leaseMs: number;
+  /** Of the governance under which it was prepared. */
+  policyEpoch: number;
+}
+
+/** A run that was written, and its driver where it has one. */
+export interface WrittenRun extends Announcement {
+  driver?: { slot: SlotReservation; job: TurnJob; from: DrivenFrom };
+}
+
+/** After the commit: has the run driven by its driver or by whom its job comes to, and tells of it. */
+export function announceWritten(context: Context, { driver, ...written }: WrittenRun): void {
+  // What fails there is left to the queue.
+  if (driver) void context.outbox.drive(driver.slot, driver.job, driver.from).catch(() => undefined);
+  announceAppended(context, written);
 }
 
 /** A run on a thread of its own. Throws as `createRun` does; `under.governance` is what the transaction has read. */
@@ -168,12 +189,30 @@ function prepare(
   checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
   const limits = limitsOf(context, start.definition, request.config.model_override);
   const made = newRun(request, { ...start, limits }, place);
-  const change = changeOf(made);
-  const write = async (tx: Tx) => {
+  const write = async (tx: Tx, held?: HeldSlot): Promise<WrittenRun> => {
+    if (held && made.job) return writeHeld(tx, { ...made, job: made.job }, held);
+    const change = changeOf(made);
     return announcement(change, await mustCommitRun(tx, change, 'query'));
   };
   return { body: made.body, write };
 }
+
+async function writeHeld(
+  tx: Tx,
+  made: PreparedRun & Pick<DrivenAtOnce, 'job'>,
+  { slot, leaseMs, policyEpoch }: HeldSlot,
+): Promise<WrittenRun> {
+  const { run, events, job } = made;
+  const sinceMs = performance.now();
+  const { create, ...change } = changeOf({ ...made, job: undefined });
+  const claimed = { ...change, create: { ...create, fence: FIRST_FENCE }, lease_ms: leaseMs };
+  const result = await mustCommitRun(tx, claimed, 'query');
+  const from = { claimed: toClaim(run, { events, policyEpoch, at: result.at }), sinceMs };
+  return { ...announcement(change, result), driver: { slot, job: { ...job, seq: events.length }, from } };
+}
+
+/** Of a run that is claimed by its creation. */
+const FIRST_FENCE = 1;
 
 function withTools(start: Start, more: readonly PinnedTool[]): Start {
   const added = more.filter(({ id }) => start.tools.every((tool) => tool.id !== id));

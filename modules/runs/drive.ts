@@ -71,10 +71,10 @@ type Driving = DriveOptions & { driven: { session?: DriveSession } };
 
 async function drive(context: Context, job: TurnJob, options: Driving): Promise<DriveEnd> {
   const { leaseMs } = context.config;
-  const sinceMs = performance.now();
+  const { from } = options;
+  const sinceMs = from?.sinceMs ?? performance.now();
   const cached = context.runCache.take(job.runId);
   const { tenantId, runId, seq } = job;
-  const { from } = options;
   const claimed =
     from?.claimed ??
     (await context.claim({ tenant_id: tenantId, run_id: runId, seq, leaseMs, known: cached && positionOf(cached) }));

@@ -28,17 +28,27 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
   const appended = await appendToRun(context, ref, async (run, tx) => {
     if (run.status === 'cancelled') return null;
     mustBeUnfinished(run);
-    const details = { status: run.status, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
-    const by = ref.by ?? { tenantId: ref.tenantId };
-    await recordAudit(tx, by, { action: 'run.cancelled', target: ['run', run.id], details });
-    const children = await cancelChildren(tx, run, reason);
-    below = children.cancelled;
-    return cancellation(tx, run, { reason, events: children.events });
+    const { change, cancelled } = await cancelIn(tx, run, { by: ref.by, reason });
+    below = cancelled;
+    return change;
   });
   if (!appended) return false;
   context.bus.publish({ runId: ref.runId, kind: 'abort', reason: 'cancel', below: appended.fence });
   announceCancelled(context, below);
   return true;
+}
+
+/** What cancels an unfinished run whose row is locked, with its descendants, which are to be announced after the commit. */
+export async function cancelIn(
+  tx: Tx,
+  run: RunRow,
+  { by, reason }: { by: AuditedBy | undefined; reason?: string | undefined },
+): Promise<{ change: AppendedChange; cancelled: CancelledRun[] }> {
+  const details = { status: run.status, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
+  const audited = by ?? { tenantId: run.tenant_id };
+  await recordAudit(tx, audited, { action: 'run.cancelled', target: ['run', run.id], details });
+  const { events, cancelled } = await cancelChildren(tx, run, reason);
+  return { change: await cancellation(tx, run, { reason, events }), cancelled };
 }
 
 /** Completes a run that waits between turns. Answers false if it is completed already. */

@@ -55,7 +55,7 @@ export async function lookAtWorkflow(
   let step: WorkflowStep | undefined;
   let isEnded = false;
   let isWorkflow = true;
-  const appended = await appendRead(context, ref, {
+  const reading = appendRead(context, ref, {
     read: (tx) => readWorkflow(context, tx, { tenantId, runId, childIds }),
     async act(run, tx, found) {
       isWorkflow = run.kind === 'workflow';
@@ -73,6 +73,10 @@ export async function lookAtWorkflow(
       isEnded = isTerminal(statusAfter(run.status, change?.events ?? []));
       return change && { ...change, ...(step.writing && { along: step.writing }) };
     },
+  });
+  const appended = await reading.catch((error: unknown) => {
+    for (const { leave } of step?.held ?? []) leave();
+    throw error;
   });
   if (!isWorkflow) return 'no workflow';
   await announceChildren(context, ref, { created: step?.created ?? [], below });

@@ -2,20 +2,22 @@
 import type { Caller } from '../../core/caller.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
-import { cancelTaskRow, findTask, type TaskRow } from '../../db/tasks.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { cancelTaskRow, dropTaskRow, findTask, hasOtherTasks, type TaskRow } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';
-import { appendToRun } from '../run-log/append-to-run.ts';
+import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
-import { cancelRun } from '../runs/end-run.ts';
+import { cancelIn } from '../runs/end-run.ts';
 import { requireTask } from './read-workflows.ts';
 
 /**
- * A task that stands alone ends with its workflow; one among others fails the workflow that needs it; of one that was
- * delegated the agent that waits for it is told. Answers false if it
- * was cancelled already; throws 404, and 409 for a task that has ended otherwise.
+ * Of a workflow that is nothing but tasks the others go on; with the last of them it ends. One among the subtasks of a plan fails
+ * the workflow that needs it; of one that was delegated the agent that waits for it is told. Answers false if it was cancelled
+ * already; throws 404, and 409 for a task that has ended otherwise.
  */
 export async function cancelTask(context: Context, caller: Caller, id: string): Promise<boolean> {
   const { tenantId } = caller;
@@ -26,22 +28,40 @@ export async function cancelTask(context: Context, caller: Caller, id: string): 
   });
   if (task.status === 'cancelled') return false;
   mustBeOpen(task);
-  if (workflow?.name === '') return cancelRun(context, { tenantId, runId, by: caller });
+  const isOfTasks = workflow?.name === '';
   let cancelled: CancelledRun[] = [];
+  let isLast = false;
   const appended = await appendToRun(context, { tenantId, runId }, async (run, tx) => {
     const now = await findTask(tx, id);
     // It may have ended while nobody held its workflow.
     if (now) mustBeOpen(now);
-    if (isTerminal(run.status) || !(await cancelTaskRow(tx, id))) return null;
-    cancelled = now?.run_id ? await cancelChild(tx, { tenantId, runId: now.run_id }, 'task cancelled') : [];
-    const payload = { task_id: id, ...(now?.run_id && { run_id: now.run_id }) };
-    return {
-      events: [{ type: 'task.cancelled', actor: 'user', turn_id: run.open_turn_id ?? undefined, payload }],
-      outbox: [{ id: newId(), queue: SUBTASKS.name, at_position: true, payload: { tenantId, runId: run.id } }],
-    };
+    if (!now || now.status === 'cancelled' || isTerminal(run.status)) return null;
+    isLast = isOfTasks && !(await hasOtherTasks(tx, { workflowId: runId, id }));
+    const { change, cancelled: below } = await (isLast
+      ? cancelIn(tx, run, { by: caller })
+      : cancelOne(tx, run, { task: now, isOfTasks }));
+    cancelled = below;
+    return change;
   });
+  if (appended && isLast) context.bus.publish({ runId, kind: 'abort', reason: 'cancel', below: appended.fence });
   announceCancelled(context, cancelled);
   return appended !== null;
+}
+
+async function cancelOne(
+  tx: Tx,
+  run: RunRow,
+  { task: { id, run_id }, isOfTasks }: { task: TaskRow; isOfTasks: boolean },
+): Promise<{ change: AppendedChange | null; cancelled: CancelledRun[] }> {
+  const { id: runId, tenant_id: tenantId, open_turn_id } = run;
+  if (!(await (isOfTasks ? dropTaskRow(tx, id) : cancelTaskRow(tx, id)))) return { change: null, cancelled: [] };
+  const cancelled = run_id ? await cancelChild(tx, { tenantId, runId: run_id }, 'task cancelled') : [];
+  const payload = { task_id: id, ...(run_id && { run_id }) };
+  const change: AppendedChange = {
+    events: [{ type: 'task.cancelled', actor: 'user', turn_id: open_turn_id ?? undefined, payload }],
+    outbox: [{ id: newId(), queue: SUBTASKS.name, at_position: true, payload: { tenantId, runId } }],
+  };
+  return { change, cancelled };
 }
 
 function mustBeOpen({ status }: TaskRow): void {

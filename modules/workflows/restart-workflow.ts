@@ -9,7 +9,8 @@ import type { RequestedConfig } from '../../core/run-config.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
-import { listScheduledTasks } from '../../db/scheduled-tasks.ts';
+import { findAgentIds, findAgentNames } from '../../db/agents.ts';
+import { listScheduledTasks, type ScheduledTask } from '../../db/scheduled-tasks.ts';
 import { copyTasks, listTasksOf, readTaskResults, type TaskRow } from '../../db/tasks.ts';
 import { copyWorkflow, findWorkflow } from '../../db/workflows.ts';
 import { renewPaths } from './workflow-plan.ts';
@@ -131,21 +132,31 @@ async function restart(
   });
   const { run_id: id, thread_id, turn_id } = created.body;
   await copyWorkflow(tx, { from: original.id, id, recordedFrom: recorded ? original.id : null });
-  const written = await takeOver(tx, { tenantId, from: original.id, id, keeps });
+  const written = await takeOver(tx, { tenantId, workspaceId, from: original.id, id, keeps });
   const ids = { id, run_id: id, new_run_id: id, thread_id, ...(turn_id && { turn_id }), status: 'running' as const };
   return { ids, written: written ? { ...created.written, seq: written.seq } : created.written };
 }
 
+interface TakeOver {
+  tenantId: string;
+  workspaceId: string;
+  from: string;
+  id: string;
+  keeps: boolean;
+}
+
 /** Its tasks, with what became of those that are finished; a plan that was never whole is made anew. */
-async function takeOver(
-  tx: Tx,
-  { tenantId, from, id, keeps }: { tenantId: string; from: string; id: string; keeps: boolean },
-): Promise<{ seq: number } | null> {
+async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: TakeOver): Promise<{ seq: number } | null> {
   const tasks = (await listScheduledTasks(tx, from)).filter(({ is_early }) => !is_early);
   if (tasks.length === 0) return null;
   const kept = keeps ? await finished(tx, tasks) : new Set<string>();
   // What is to be done anew must still be known.
   if (tasks.some((task) => task.description === '' && !kept.has(task.id))) throw erased('A subtask of the workflow');
+  await agentsMustBeThere(
+    tx,
+    workspaceId,
+    tasks.filter(({ id: task }) => !kept.has(task)),
+  );
   const taken = tasks.map((task) => ({ from: task.id, id: newId(), isDone: kept.has(task.id) }));
   await copyTasks(tx, id, taken);
   await renewPaths(tx, id);
@@ -166,6 +177,19 @@ async function takeOver(
         return { ...by, type: 'task.completed', payload };
       });
     return { events: [{ ...by, type: 'workflow.planned', payload: { replan: 0, tasks: planned } }, ...ends] };
+  });
+}
+
+/** As where it is created anew: a subtask that names an agent which was deprecated is not begun with somebody else. */
+async function agentsMustBeThere(tx: Tx, workspaceId: string, tasks: readonly ScheduledTask[]): Promise<void> {
+  const named = tasks.flatMap(({ agent_id }) => agent_id ?? []);
+  if (named.length === 0) return;
+  const there = await findAgentIds(tx, workspaceId, named);
+  const gone = tasks.find(({ agent_id }) => agent_id !== null && !there.has(agent_id));
+  if (!gone?.agent_id) return;
+  const name = (await findAgentNames(tx, [gone.agent_id])).get(gone.agent_id) ?? gone.agent_id;
+  throw conflict(`The subtask ${gone.name} is for the agent ${name}, which is deprecated; it takes no new runs.`, {
+    agent_id: gone.agent_id,
   });
 }
 

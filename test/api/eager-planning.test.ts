@@ -18,7 +18,14 @@ interface Flow {
   result: string;
   plans: number;
   error?: { code: string };
-  tasks: { subtask_id: string; status: string; dependencies: string[]; retry_count: number; run_id: string | null }[];
+  tasks: {
+    subtask_id: string;
+    status: string;
+    dependencies: string[];
+    retry_count: number;
+    run_id: string | null;
+    assignment?: { assigned_agent_id: string };
+  }[];
 }
 
 describe('a plan that is still being written', () => {
@@ -28,6 +35,7 @@ describe('a plan that is still being written', () => {
   let key: string;
   let tenantId: string;
   let agent: string;
+  let other: string;
   /** Answers of the planner in their order. */
   let plans: (Pieces | { pieces: Pieces; breakOff: true })[];
   let asked: string[];
@@ -91,6 +99,7 @@ describe('a plan that is still being written', () => {
     workers = await startWorkers(api.context);
     ({ id: tenantId, key } = await api.newTenant());
     ({ id: agent } = await call('POST', '/v1/agents', { name: 'worker' }));
+    ({ id: other } = await call('POST', '/v1/agents', { name: 'other' }));
   });
   after(async () => {
     await workers.stop(5000);
@@ -155,6 +164,22 @@ describe('a plan that is still being written', () => {
     assert.deepEqual(done, { a: 1, b: 1 });
     const one = flow.tasks.find(({ subtask_id }) => subtask_id === 'one');
     assert.equal(one?.retry_count, 0);
+  });
+
+  it('that is whole in the end has each subtask done by the agent that it names, whoever has begun it', async () => {
+    const by = (agentName: string) =>
+      JSON.stringify({ id: 'a', description: 'Do a.', dependencies: [], agent: agentName });
+    plans = [
+      { pieces: [OPEN, `${by('worker')}, ${json('b', 'a')}`, is('b', 'completed')], breakOff: true },
+      [OPEN, `${by('other')}, ${json('b', 'a')}, ${json('c')}`, CLOSE],
+    ];
+    await begin();
+    const flow = await end();
+    assert.equal(flow.status, 'completed', JSON.stringify(flow));
+    const whole = flow.tasks.filter(({ status }) => status === 'completed');
+    const agents = whole.map(({ subtask_id, assignment }) => [subtask_id, assignment?.assigned_agent_id]);
+    assert.deepEqual(Object.fromEntries(agents), { a: other, b: agent, c: agent });
+    assert.deepEqual(done, { a: 2, b: 2, c: 1 });
   });
 
   it('that goes in a circle is asked for once more, and what was begun goes on in the new one', async () => {

@@ -283,6 +283,31 @@ for (const mode of MODES) {
       assert.deepEqual([json.status, json.turn_count ?? 1], ['completed', 1]);
     });
 
+    it('show the tree of a workflow, however its children are driven, from wherever one looks', async () => {
+      const needs = { a: [], b: [], c: ['a', 'b'] };
+      const subtasks = Object.entries(needs).map(([id, dependencies]) => ({ id, description: 'Grow.', dependencies }));
+      const body = { name: 'garden', agent_id: agent, input: { user_query: 'Grow it.' }, definition: { subtasks } };
+      const { json: workflow } = await call('POST', '/v1/workflows', body);
+      const root = await untilShown(workflow.id, 'completed');
+      const flowOf = async (id: string) => (await call('GET', `${BOARD}/api/queues/turns/${id}/flow`)).json;
+      const tree = await flowOf(root.id);
+      assert.equal(tree.isFlowNode, true);
+      const { children, ...top } = tree.flowRoot;
+      assert.deepEqual([top.id, top.queueName, top.state, top.truncated], [root.id, 'turns', 'completed', undefined]);
+      assert.deepEqual(top.dependencies, { processed: 3, unprocessed: 0, ignored: 0, failed: 0 });
+      assert.deepEqual(
+        children.map(({ state }: { state: string }) => state),
+        ['completed', 'completed', 'completed'],
+      );
+      const { json: runs } = await call('GET', `/v1/runs/${workflow.id}/tree`);
+      for (const { run_id } of runs.children) {
+        const card = children.find(({ name }: { name: string }) => name.includes(run_id));
+        assert.deepEqual((await flowOf(card.id)).flowRoot, tree.flowRoot);
+      }
+      const few = await call('GET', `${BOARD}/api/queues/turns/${root.id}/flow?maxChildren=2`);
+      assert.deepEqual([few.json.flowRoot.children.length, few.json.flowRoot.truncated], [2, true]);
+    });
+
     it('come in pages that hold each of them once', async () => {
       const { counts } = await look();
       const shown = new Set<string>();

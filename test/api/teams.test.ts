@@ -23,6 +23,7 @@ describe('teams', () => {
   before(async () => {
     model = await startFakeAnthropic(async (request: AnthropicRequest) => {
       const asked = JSON.stringify(request.messages);
+      if (/PONDER/.test(asked)) return { content: [], hang: true };
       if (/THINK/.test(asked) && !thinking) await new Promise<void>((resolve) => (thinking = resolve));
       const answer = /merge|Make one answer/.test(asked)
         ? 'merged'
@@ -179,6 +180,24 @@ describe('teams', () => {
       (await work({ orchestration_pattern: 'hierarchical', supervisor_agent_id: agents['lead'] })).result,
       'lead',
     );
+  });
+
+  it('do not try a workflow again for which a member is wanted that was deprecated since, and say so at once', async () => {
+    const { id: lost } = await make('/v1/agents', { name: 'leaving' });
+    const members = [{ agent_id: agents['north'] }, { agent_id: lost }];
+    const { id } = await make('/v1/teams', { name: 'leaving', orchestration_pattern: 'parallel', members });
+    const { id: flow } = await make('/v1/workflows', { name: 'x', team_id: id, input: { user_query: 'PONDER' } }, 202);
+    await make(`/v1/runs/${flow}/cancel`, {}, 202);
+    assert.equal((await api.call('DELETE', `/v1/agents/${lost}`, { key })).status, 204);
+    for (const [path, body] of [
+      ['retry', {}],
+      ['replay', { checkpoint_id: 'start' }],
+    ] as const) {
+      const refused = await make(`/v1/runs/${flow}/${path}`, body, 409);
+      assert.deepEqual([refused.code, refused.agent_id], ['conflict', lost]);
+      assert.match(refused.detail, /is for the agent leaving, which is deprecated/);
+    }
+    assert.equal((await api.call('DELETE', `/v1/teams/${id}`, { key })).status, 204);
   });
 
   it('that are gone have no members: what is left of their work goes to nobody else', async () => {

@@ -51,6 +51,16 @@ describe('A plan that is still being written', () => {
     assert.deepEqual([...sameWork([work('1', 'A'), work('a', 'A')], [work('a', 'A')], [])].length, 1);
   });
 
+  it('shares no work with a plan that names another agent for it, nor what needs that', () => {
+    const begun = [{ ...work('a', 'A'), agent: 'ann' }, work('b', 'B', 'a'), work('c', 'C')];
+    const ids = (agent: string | undefined) => [
+      ...sameWork([{ ...work('a', 'A'), agent }, work('b', 'B', 'a'), work('c', 'C')], begun, []).keys(),
+    ];
+    assert.deepEqual(ids('ann'), ['a', 'b', 'c']);
+    assert.deepEqual(ids(undefined), ['a', 'b', 'c']);
+    assert.deepEqual(ids('bob').toSorted(), ['c']);
+  });
+
   it('is shared with itself, under whatever ids', () => {
     const dag = fc.array(fc.tuple(fc.constantFrom('A', 'B', 'C'), fc.array(fc.nat(), { maxLength: 3 })), {
       maxLength: 12,

@@ -8,11 +8,18 @@ import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 /** The ids of a run that is to be created. */
 export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
 
-/** What the driver begins with: the run as a claim would read it, if it were there. */
-export function toClaim(run: NewRun, { events, policyEpoch }: InitialCommit): ClaimedRun {
+/** What the driver begins with: the run as a claim would read it; `at` is when it was created, if it is there already. */
+export function toClaim(
+  run: NewRun,
+  {
+    events,
+    policyEpoch,
+    at = '',
+  }: Partial<InitialCommit> & Pick<InitialCommit, 'events' | 'policyEpoch'> & { at?: string },
+): ClaimedRun {
   const logged = events.map((event, index) => {
     const { turn_id = null, step = null, ...rest } = toLogged(event);
-    return { ...rest, turn_id, step, seq: index + 1, occurred_at: '' };
+    return { ...rest, turn_id, step, seq: index + 1, occurred_at: at };
   });
   const nothing = { checkpoint: null, messages: [], outcomes: {}, from: null };
   return { ok: true, run: toRow(run, events), policy_epoch: policyEpoch, events: logged, ...nothing };

@@ -1,8 +1,9 @@
-/** After the commit of a look: sends the children that it has begun to whoever drives them. */
+/** After the commit of a look: drives the children that this process has claimed, and sends the others to whoever drives them. */
 import type { OutboxRow, WaitingJob } from '../../../db/commit-run.ts';
 import { nextLookJobId, SUBTASKS } from '../../../jobs/subtasks.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
+import { announceWritten, type WrittenRun } from '../../runs/create-run.ts';
 import { announceAppended, type Announcement } from '../../run-log/append-to-run.ts';
 
 /**
@@ -16,7 +17,17 @@ import { announceAppended, type Announcement } from '../../run-log/append-to-run
 export async function announceChildren(
   context: Context,
   { tenantId, runId }: { tenantId: string; runId: string },
-  { created, below }: { created: readonly Announcement[]; below?: WaitingJob | undefined },
+  { created, below }: { created: readonly WrittenRun[]; below?: WaitingJob | undefined },
+): Promise<void> {
+  const sent = created.filter(({ driver }) => !driver);
+  for (const written of created) if (written.driver) announceWritten(context, written);
+  return sendChildren(context, { tenantId, runId }, { created: sent, below });
+}
+
+async function sendChildren(
+  context: Context,
+  { tenantId, runId }: { tenantId: string; runId: string },
+  { created, below }: { created: readonly Announcement[]; below: WaitingJob | undefined },
 ): Promise<void> {
   const [first] = created;
   if (context.queues.kind !== 'redis' || !first) {

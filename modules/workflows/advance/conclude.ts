@@ -5,6 +5,7 @@ import type { NewEvent, RunStatus } from '../../../core/events.ts';
 import { majority } from '../../../core/team.ts';
 import { lastSubtasks } from '../../../core/workflow.ts';
 import { isPlanUntrusted } from '../../../db/task-inputs.ts';
+import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
 import { findWorkflow, rememberVerdict } from '../../../db/workflows.ts';
@@ -31,7 +32,7 @@ export async function plainConclusion({
     tx,
     last.map(({ id }) => id),
   );
-  const texts = last.map(({ id, name }) => ({ name, text: textOf(results.get(id) ?? []) }));
+  const texts = last.map((task) => ({ name: task.name, text: resultOf(task, results) }));
   const team = workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
   // Of a parallel team that nobody leads the answer is what most have said.
   if (team?.orchestration_pattern === 'parallel' && !team.supervisor_agent_id) {
@@ -41,6 +42,15 @@ export async function plainConclusion({
   const result =
     texts.length === 1 ? (texts[0]?.text ?? '') : texts.map(({ name, text }) => `${name}:\n${text}`).join('\n\n');
   return { result, meetsCriteria: null, gaps: 0 };
+}
+
+/** What a task has come to: one that is done has said something, which may be erased since. */
+export function resultOf(
+  { id, status }: Pick<ScheduledTask, 'id' | 'status'>,
+  results: ReadonlyMap<string, StoredBlock[]>,
+): string {
+  const content = results.get(id);
+  return content ? textOf(content) : status === 'completed' ? '[erased]' : '';
 }
 
 /** The answer of the workflow that this one is a recorded replay of; undefined where it is none, or that one's is gone. */

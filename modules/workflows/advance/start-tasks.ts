@@ -8,8 +8,7 @@ import { howFar, listReadyTasks, type ScheduledTask } from '../../../db/schedule
 import { isPlanUntrusted, readInputs, readReadyInputs, recountInputs, type InputRow } from '../../../db/task-inputs.ts';
 import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
-import type { Announcement } from '../../run-log/append-to-run.ts';
-import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
+import { prepareRun, type HeldSlot, type ReadyRun, type WrittenRun } from '../../runs/create-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, countStart, lookUpOwn, type Worker } from './choose-worker.ts';
 import { sooner, type Delay } from './later-look.ts';
@@ -151,6 +150,7 @@ interface Start {
 async function startAll(step: WorkflowStep, starts: readonly Start[], inputs: Inputs): Promise<void> {
   const begun: Begun[] = [];
   for (const start of starts) {
+    if (await lacksInput(step, start.task, inputs)) continue;
     try {
       begun.push({ ...start, child: await prepare(step, start, inputs) });
     } catch (error) {
@@ -159,6 +159,16 @@ async function startAll(step: WorkflowStep, starts: readonly Start[], inputs: In
     }
   }
   await writeAll(step, begun);
+}
+
+/** What is erased cannot be gone on from. Whoever takes over what was handed to it goes on from what stands in that. */
+async function lacksInput(step: WorkflowStep, task: ScheduledTask, { byTask }: Inputs): Promise<boolean> {
+  if (task.status === 'awaiting_handoff') return false;
+  const erased = task.dependencies.map((id) => byTask.get(id)).find((input) => input?.is_erased);
+  if (!erased) return false;
+  const error = { code: 'erased', message: `The result of ${erased.name}, which it needs, is erased.` };
+  await fail(step, task, { error, tokens: null, isFinal: true });
+  return true;
 }
 
 async function refused(step: WorkflowStep, { task, worker }: Start, { code, message }: DroverError): Promise<void> {
@@ -215,10 +225,11 @@ async function writeAll(step: WorkflowStep, begun: readonly Begun[]): Promise<vo
   }
 }
 
-async function rowsOf({ tx }: WorkflowStep, begun: readonly Begun[]): Promise<Announcement[]> {
+async function rowsOf(step: WorkflowStep, begun: readonly Begun[]): Promise<WrittenRun[]> {
+  const { tx } = step;
   const agents = new Set(begun.map(({ worker }) => worker.agentId));
   const [created] = await Promise.all([
-    Promise.all(begun.map(({ child }) => child.write(tx))),
+    Promise.all(begun.map(({ child }) => child.write(tx, holdSlot(step)))),
     ...[...agents].map((id) => noteAssigned(tx, id)),
     ...begun.map(({ task, worker: { agentId: agent_id, reason: why, score }, child: { body } }) => {
       const reason = score === undefined ? why : `${why}, score ${score}`;
@@ -226,6 +237,15 @@ async function rowsOf({ tx }: WorkflowStep, begun: readonly Begun[]): Promise<An
     }),
   ]);
   return created;
+}
+
+/** Where this process has room, it drives the child itself. */
+function holdSlot(step: WorkflowStep): HeldSlot | undefined {
+  const { context, run, governance, held } = step;
+  const slot = context.outbox.reserveChildSlot(run.tenant_id);
+  if (!slot) return undefined;
+  held.push(slot);
+  return { slot, leaseMs: context.config.leaseMs, policyEpoch: governance.epoch };
 }
 
 /** What those that begin together, and maybe others, read of what they depend on. */
@@ -254,7 +274,8 @@ function messageFor(task: ScheduledTask, { byTask }: Inputs): string[] {
   );
   const inherited = task.dependencies.map((id) => {
     const from = byTask.get(id);
-    return `Result of ${from?.name ?? id}:\n${shortened(textOf(from?.content ?? []), id)}`;
+    const result = from?.is_erased ? '[erased]' : shortened(textOf(from?.content ?? []), id);
+    return `Result of ${from?.name ?? id}:\n${result}`;
   });
   return [task.description, ...given, ...inherited];
 }

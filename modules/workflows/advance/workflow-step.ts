@@ -8,7 +8,8 @@ import type { InputRow } from '../../../db/task-inputs.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Governance } from '../../governance/governance.ts';
-import type { Announcement } from '../../run-log/append-to-run.ts';
+import type { SlotReservation } from '../../../jobs/slot-reservation.ts';
+import type { WrittenRun } from '../../runs/create-run.ts';
 import type { CancelledRun } from '../../runs/cancel-children.ts';
 
 export interface WorkflowStep {
@@ -31,8 +32,10 @@ export interface WorkflowStep {
   events: NewEvent[];
   /** What was written last, on its way to the database: it goes in one round trip with the events. */
   writing?: Promise<unknown>;
+  /** Slots of this process for children that it has written; given back where there is no commit. */
+  held: SlotReservation[];
   /** Told after the commit: children that were created, and that were cancelled. */
-  created: Announcement[];
+  created: WrittenRun[];
   cancelled: CancelledRun[];
   /** Skills that are to be looked at after the commit: nobody is called just so, and somebody may do something like it. */
   untriedSkills?: string[];
@@ -44,7 +47,7 @@ export interface WorkflowStep {
 export function newStep(
   of: Pick<WorkflowStep, 'context' | 'tx' | 'run' | 'workflow' | 'tasks' | 'governance'>,
 ): WorkflowStep {
-  return { ...of, workers: new Map(), places: new Map(), events: [], created: [], cancelled: [] };
+  return { ...of, workers: new Map(), places: new Map(), events: [], held: [], created: [], cancelled: [] };
 }
 
 type Told = Pick<NewEvent, 'type' | 'payload'>;

@@ -8,6 +8,9 @@ import { sameWork, wholeElements, type PlannedWork } from '../../../core/plan-st
 import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { findAgentIds } from '../../../db/agents.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import type { Tx } from '../../../db/database.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { dropEarlyTasks, keepEarlyTasks } from '../../../db/tasks.ts';
 import { rememberPlanning } from '../../../db/workflows.ts';
@@ -86,7 +89,7 @@ function writeEarly(planning: Planning, subtasks: readonly PlannedSubtask[], gap
   return append(planning, async ({ tx, run, workflow, tasks }) => {
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
     // What an earlier plan that was never whole has begun is under way.
-    const begun = sameWork(subtasks, worksOf(tasks), doneNames(tasks));
+    const begun = sameWork(await byAgents(tx, run, subtasks), worksOf(tasks), doneNames(tasks));
     const fresh = subtasks.filter(({ id }) => !begun.has(id)).slice(0, roomFor(tasks));
     if (fresh.length === 0) return null;
     const known = [...tasks.map(({ id, name }) => ({ id, name })), ...aliases(begun, tasks)];
@@ -115,16 +118,29 @@ function aliases(begun: ReadonlyMap<string, string>, tasks: readonly ScheduledTa
   });
 }
 
-/** The subtasks that were begun early, in the words of a plan. */
+/** The subtasks of a plan with the ids of the agents that it names. */
+async function byAgents(
+  tx: Tx,
+  { workspace_id: workspaceId }: Pick<RunRow, 'workspace_id'>,
+  subtasks: readonly PlannedSubtask[],
+): Promise<PlannedWork[]> {
+  const names = subtasks.flatMap(({ agent }) => agent ?? []);
+  if (names.length === 0) return [...subtasks];
+  const ids = await findAgentIds(tx, workspaceId, names);
+  return subtasks.map((each) => ({ ...each, agent: ids.get(each.agent ?? '') }));
+}
+
+/** The subtasks that were begun early, in the words of a plan, and who does them. */
 export function worksOf(tasks: readonly ScheduledTask[]): PlannedWork[] {
   const names = new Map(tasks.map(({ id, name }) => [id, name]));
   return tasks
     .filter(({ is_early }) => is_early)
-    .map(({ name, description, dependencies, requirements }) => ({
+    .map(({ name, description, dependencies, requirements, agent_id, assigned_agent_id }) => ({
       id: name,
       description,
       dependencies: dependencies.map((id) => names.get(id) ?? id),
       required_capabilities: requirements.required_capabilities,
+      agent: agent_id ?? assigned_agent_id ?? undefined,
     }));
 }
 
@@ -143,7 +159,7 @@ export async function settleEarly(
 ): Promise<{ subtasks: PlannedSubtask[]; known: { id: string; name: string }[] }> {
   const { tx, run, tasks } = step;
   const early = tasks.filter(({ is_early }) => is_early);
-  const same = sameWork(plan, worksOf(tasks), doneNames(tasks));
+  const same = sameWork(await byAgents(tx, run, plan), worksOf(tasks), doneNames(tasks));
   const kept = [...same].flatMap(([name, was]) => {
     const task = early.find((each) => each.name === was);
     return task ? [{ id: task.id, name }] : [];

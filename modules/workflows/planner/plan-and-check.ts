@@ -1,5 +1,4 @@
 /** The steps of a workflow for which a model is asked: the plan, and the answer with its check. */
-import { textOf } from '../../../core/content.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
@@ -11,7 +10,7 @@ import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import { failure } from '../../runs/end-run.ts';
-import { concluded, plainConclusion, type Conclusion } from '../advance/conclude.ts';
+import { concluded, plainConclusion, resultOf, type Conclusion } from '../advance/conclude.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
 import { append, type PlannedStep } from './append.ts';
 import {
@@ -50,7 +49,7 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
       if (!workflow || !isNeeded(need, workflow, tasks)) return undefined;
       const done = tasks
         .filter(({ is_early }) => !is_early)
-        .map(({ id, name, description }) => ({ name, description, result: textOf(results.get(id) ?? []) }));
+        .map((task) => ({ name: task.name, description: task.description, result: resultOf(task, results) }));
       return { workflow, done, skills, ...begunOf(tasks) };
     });
     // Somebody else has asked between the look that said so and this lease.
@@ -73,7 +72,10 @@ function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed
   const hopeless = new Set(tasks.filter(({ status }) => status === 'failed').map(({ name }) => name));
   const works = worksOf(tasks);
   const written = (isFailed: boolean) =>
-    works.filter(({ id }) => hopeless.has(id) === isFailed).map((work) => canonicalJson(work));
+    works
+      .filter(({ id }) => hopeless.has(id) === isFailed)
+      // It is told of no agents.
+      .map((work) => canonicalJson({ ...work, agent: undefined }));
   return { begun: written(false), failed: written(true) };
 }
 

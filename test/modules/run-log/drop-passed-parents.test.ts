@@ -183,14 +183,31 @@ for (const mode of FAULT_MODES) {
       return { look, children: tasks.map(({ run_id }) => run_id ?? '') };
     };
 
-    it('is removed when none of them is at work any more, and not before', async () => {
+    it('is removed at once, whoever is still at work, and not while the job of one of them lives', async () => {
+      const agent = await engine.agent();
+      const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: agent });
+      await advance(id);
+      const { look } = await loseChildren(id);
+      assert.equal(await state(look), 'waiting-children', 'the queue lets it wait');
+      const one = { queue: SUBTASKS.name, job_id: 'alive', priority: 1, payload: { tenantId: engine.tenantId } };
+      await sendJobs(engine.context.queues, [{ ...one, parent: { queue: SUBTASKS.name, job_id: look, waits: true } }]);
+      assert.equal(await dropPassedParents(engine.context, 0), 0, 'a job below it is still to come');
+      assert.equal(await state(look), 'waiting-children');
+      await queue().remove('alive');
+      assert.equal((await maintain(engine.context, 'reconcile'))['dropped'], 1);
+      assert.equal(await state(look), 'unknown');
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+    });
+
+    it('is removed when none of them is at work any more, though a job below it lives', async () => {
       const agent = await engine.agent({ tools: ['ask_user'] });
       const question = use({ name: 'ask_user', input: { question: 'Which?' } });
       engine.say((request) => (/"Do a\./.test(JSON.stringify(request.messages)) ? question : text('done')));
       const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: agent });
       await advance(id);
       const { look, children } = await loseChildren(id);
-      assert.equal(await state(look), 'waiting-children', 'the queue lets it wait');
+      const one = { queue: SUBTASKS.name, job_id: 'alive', priority: 1, payload: { tenantId: engine.tenantId } };
+      await sendJobs(engine.context.queues, [{ ...one, parent: { queue: SUBTASKS.name, job_id: look, waits: true } }]);
       assert.equal(await dropPassedParents(engine.context, 0), 0, 'both are still to be driven');
       for (const child of children) await engine.finish(child);
       await advance(id);
@@ -199,6 +216,7 @@ for (const mode of FAULT_MODES) {
       assert.equal((await maintain(engine.context, 'reconcile'))['dropped'], 0, 'so it is in maintenance');
       assert.equal(await dropPassedParents(engine.context, 0), 1, 'one is done, one waits for a person');
       assert.equal(await state(look), 'unknown');
+      await queue().remove('alive');
     });
 
     it('is removed when its workflow was cancelled, or erased', async () => {

@@ -2,11 +2,13 @@ import assert from 'node:assert/strict';
 import { DroverError } from '../../../core/errors.ts';
 import { readEvent } from '../../../core/events.ts';
 import { loadRun } from '../../../db/claim-run.ts';
+import { isDriven } from '../../../db/checkpoints.ts';
+import { lockRun } from '../../../db/runs.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { createGroupCommit } from '../../../modules/run-log/group-commit.ts';
 import { createPolicyCache } from '../../../modules/governance/policy-cache.ts';
 import type { Context } from '../../../modules/governance/context.ts';
-import { createRun } from '../../../modules/runs/create-run.ts';
+import { createRun, prepareRun } from '../../../modules/runs/create-run.ts';
 import { toClaim } from '../../../modules/runs/driver/initial-commit.ts';
 import { retireAgent, updateAgent } from '../../../modules/agents/update-agent.ts';
 import { updateTool } from '../../../modules/tools-registry/update-tool.ts';
@@ -120,6 +122,42 @@ describe('Creating a run', () => {
     const columns = Object.keys(read.run).filter((column) => column in begun.run && !AT_COMMIT.has(column));
     assert.ok(columns.length > 25, columns.join(' '));
     assert.deepEqual(only(columns, begun.run), only(columns, read.run));
+  });
+
+  it('claims a child for the slot that is held for it, which begins as a claim would read it', async () => {
+    const agentId = await engine.agent();
+    const { tenantId, context } = engine;
+    const { db } = context;
+    const drive = () => Promise.resolve();
+    const written = await db.withTenant(tenantId, async (tx) => {
+      const parent = await lockRun(tx, await create(agentId));
+      assert.ok(parent);
+      const governance = await context.governance.current(tx, tenantId);
+      const ready = await prepareRun(
+        context,
+        { tx, governance },
+        {
+          tenantId,
+          workspaceId: parent.workspace_id,
+          agentId,
+          input: { message: 'hello' },
+          config: {},
+          mayRaiseAutonomy: false,
+          child: { parent, taskId: newId(), attempt: 0 },
+        },
+      );
+      const held = { slot: { drive, leave: drive }, leaseMs: 60_000, policyEpoch: governance.epoch };
+      return ready.write(tx, held);
+    });
+    assert.deepEqual(written.outbox, []);
+    const begun = written.driver?.from.claimed;
+    const read = await loadRun(db, { tenant_id: tenantId, run_id: written.runId });
+    assert.ok(read.ok && begun);
+    assert.deepEqual(begun.events.map(readEvent), read.events.map(readEvent));
+    assert.deepEqual([begun.run.fence, begun.policy_epoch], [read.run.fence, read.policy_epoch]);
+    const columns = Object.keys(read.run).filter((column) => column in begun.run && !AT_COMMIT.has(column));
+    assert.deepEqual(only(columns, begun.run), only(columns, read.run));
+    assert.equal(await db.withTenant(tenantId, (tx) => isDriven(tx, written.runId)), true);
   });
 
   it('remembers its answer under a key', async () => {

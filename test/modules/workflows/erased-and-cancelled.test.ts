@@ -1,0 +1,99 @@
+/** Workflows of which a part is erased or cancelled while the rest goes on. */
+import assert from 'node:assert/strict';
+import { newId } from '../../../lib/new-id.ts';
+import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
+import { cancelTask } from '../../../modules/workflows/cancel-task.ts';
+import { submitTask } from '../../../modules/workflows/create-workflow.ts';
+import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+
+describe('A workflow of which a part is gone', () => {
+  let engine: Engine;
+  let agent: string;
+
+  before(async () => {
+    engine = await openEngine();
+    agent = await engine.agent();
+  });
+  after(() => engine.close());
+  beforeEach(() => engine.say(() => text('done')));
+
+  const advance = (id: string) => advanceParent(engine.context, { tenantId: engine.tenantId, runId: id });
+  const read = (id: string) => readWorkflow(engine, id);
+  const task = async (id: string, name: string) => {
+    const found = (await read(id)).tasks.find((each) => each.name === name);
+    assert.ok(found);
+    return found;
+  };
+  const finish = async (id: string, name: string) => engine.finish((await task(id, name)).run_id ?? '');
+  const submit = (workflowId?: string) =>
+    submitTask(
+      engine.context,
+      {
+        caller: engine.caller,
+        description: 'Do it.',
+        input: undefined,
+        requirements: {},
+        workflowId,
+        idempotency: { tenantId: engine.tenantId, route: 'test', body: newId() },
+      },
+      (row) => row,
+    );
+  const cancel = (id: string) => cancelTask(engine.context, engine.caller, id);
+
+  it('fails a subtask that needs what is erased, and says so; it had begun with nothing in its place', async () => {
+    const id = await startWorkflow(engine, [subtask('a'), subtask('b'), subtask('c', 'a', 'b')], { agentId: agent });
+    await advance(id);
+    await finish(id, 'a');
+    await advance(id);
+    await eraseRun(engine.context, engine.caller, { id: (await task(id, 'a')).run_id ?? '', dependents: false });
+    await finish(id, 'b');
+    await advance(id);
+    const { status, error, run_id } = await task(id, 'c');
+    assert.deepEqual([status, error?.code, run_id], ['failed', 'erased', null]);
+    assert.match(error?.message ?? '', /result of a, which it needs, is erased/);
+    assert.equal((await read(id)).workflow.status, 'failed');
+  });
+
+  it('answers that a result is erased where it is one of those that it comes to', async () => {
+    const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: agent });
+    await advance(id);
+    await finish(id, 'a');
+    await advance(id);
+    await eraseRun(engine.context, engine.caller, { id: (await task(id, 'a')).run_id ?? '', dependents: false });
+    await finish(id, 'b');
+    await advance(id);
+    const { workflow } = await read(id);
+    assert.equal(workflow.status, 'completed');
+    assert.deepEqual(workflow.output, [{ type: 'text', text: 'a:\n[erased]\n\nb:\ndone' }]);
+  });
+
+  it('goes on with the other tasks where it is made of nothing else, and ends with the last of them', async () => {
+    const { body: first } = await submit();
+    const id = first.workflow_id ?? '';
+    const { body: second } = await submit(id);
+    const { body: third } = await submit(id);
+    await advance(id);
+    assert.equal(await cancel(first.id), true);
+    assert.equal(await cancel(first.id), false);
+    await advance(id);
+    const statuses = async () => (await read(id)).tasks.map(({ status }) => status);
+    assert.deepEqual(await statuses(), ['cancelled', 'in_progress', 'in_progress']);
+    await engine.finish((await read(id)).tasks[1]?.run_id ?? '');
+    await advance(id);
+    assert.equal((await read(id)).workflow.status, 'executing');
+    assert.equal(await cancel(third.id), true);
+    await advance(id);
+    assert.deepEqual(await statuses(), ['cancelled', 'completed', 'cancelled']);
+    assert.equal((await read(id)).workflow.status, 'completed');
+    await assert.rejects(cancel(second.id), { status: 409 });
+    const { body: alone } = await submit();
+    const { body: beside } = await submit(alone.workflow_id ?? '');
+    await advance(alone.workflow_id ?? '');
+    const all = await Promise.all([cancel(alone.id), cancel(beside.id)]);
+    assert.deepEqual(all, [true, true]);
+    const { workflow, tasks } = await read(alone.workflow_id ?? '');
+    assert.deepEqual([workflow.status, ...tasks.map(({ status }) => status)], ['cancelled', 'cancelled', 'cancelled']);
+  });
+});

@@ -36,7 +36,7 @@ export function rangeOf(
   { range, ifRange }: { range: string; ifRange: string },
   file: { size: number; sha256: string },
 ): ByteRange | 'none' | undefined {
-  const [, from = '', to = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(range.trim()) ?? [];
+  const [, from = '', to = ''] = /^bytes=(\d*)-(\d*)$/.exec(range.trim()) ?? [];
   if ((from === '' && to === '') || (ifRange !== '' && ifRange !== etagOf(file))) return undefined;
   const { size } = file;
   const start = from === '' ? Math.max(0, size - Number(to)) : Number(from);

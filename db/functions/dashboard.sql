@@ -1,7 +1,8 @@
--- What a run has come to: itself by its status, its answers by model, its calls by tool.
+-- What a run has come to: itself by its status, its answers by model, its calls by tool. Turns that it took over from another run are that one's.
 create or replace function usage_of_run(r runs) returns table (kind text, name text, count bigint, failed bigint, turns bigint,
   steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint) language sql stable as $$
-  select 'run', r.status::text, 1::bigint, case when r.status = 'failed' then 1::bigint else 0::bigint end, r.turn_count::bigint, r.steps::bigint,
+  select 'run', r.status::text, 1::bigint, case when r.status = 'failed' then 1::bigint else 0::bigint end,
+    (select count(*) from turns t where t.run_id = r.id), r.steps::bigint,
     r.tokens_in, r.tokens_out, coalesce(r.cost_usd, 0),
     coalesce((extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)::bigint, 0)
   union all

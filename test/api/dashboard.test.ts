@@ -41,9 +41,12 @@ describe('the dashboard', () => {
   };
   const run = async (agent: string, more: Record<string, unknown> = {}) => {
     const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message: 'x' }, ...more } });
-    const options = { stop: new AbortController().signal, draining: () => false };
-    await driveRun(api.context, { tenantId, runId: json.run_id, seq: 0 }, options);
+    await drive(json.run_id);
     return json.run_id as string;
+  };
+  const drive = async (runId: string) => {
+    const options = { stop: new AbortController().signal, draining: () => false };
+    await driveRun(api.context, { tenantId, runId, seq: 0 }, options);
   };
 
   it('shows the same sums before and after they are added up, and they are those of the runs', async () => {
@@ -118,6 +121,23 @@ describe('the dashboard', () => {
       }
     }
     assert.equal((await api.call('GET', '/v1/dashboard/usage?group_by=moon')).status, 400);
+  });
+
+  it('counts a turn with the run that has taken it, not with those that go on from there', async () => {
+    const agent = await agentOf('goes on');
+    const first = await run(agent, { config: { keep_open: true } });
+    await api.call('POST', `/v1/runs/${first}/cancel`);
+    const { json } = await api.call('POST', `/v1/runs/${first}/retry`);
+    await api.call('POST', `/v1/agents/${agent}/runs/${json.new_run_id}/turns`, {
+      body: { input: { message: 'and now?' } },
+      headers: { prefer: 'respond-async' },
+    });
+    await drive(json.new_run_id);
+    await api.call('POST', `/v1/runs/${json.new_run_id}/cancel`);
+    const turns = async () => (await get(`/v1/dashboard/runs?agent_id=${agent}`)).total.turns;
+    assert.equal(await turns(), 2);
+    await rollUpRuns(api.context);
+    assert.equal(await turns(), 2);
   });
 
   it('finds errors, newest first, with where and what they were', async () => {

@@ -400,8 +400,15 @@ describe('the stream of a session', function () {
     await watcher.closed;
   });
 
-  it('closes with 4008 for a client that does not read', async () => {
-    const flood = defineRoute({
+  /** Waits until the server has given a client up that is too slow, from now on. */
+  const givenUp = () => {
+    const isSlow = ({ msg }: Record<string, unknown>) => msg === 'a client of a stream is too slow';
+    const before = platform.log.filter(isSlow).length;
+    return () => waitUntil('the server gives up', () => platform.log.filter(isSlow).length > before);
+  };
+  /** A route that sends more than the buffers of both ends hold, once its client has said something. */
+  const flood = () =>
+    defineRoute({
       method: 'get',
       path: '/agent/stream/:id',
       access: 'runs:read',
@@ -418,13 +425,27 @@ describe('the stream of a session', function () {
         return Promise.resolve({ status: 101 });
       },
     });
-    api = await serve(platform.context, [flood], { host: '127.0.0.1', port: 0, sockets: { stallMs: 100 } });
+
+  it('closes with 4008 for a client that does not read', async () => {
+    api = await serve(platform.context, [flood()], { host: '127.0.0.1', port: 0, sockets: { stallMs: 100 } });
+    const isGivenUp = givenUp();
     const watcher = await watch('any', { url: api.url });
     watcher.socket.pause();
     watcher.socket.send('go');
-    await waitUntil('the server gives up', () =>
-      platform.log.some((line) => line['msg'] === 'a client of a stream is too slow'),
-    );
+    await isGivenUp();
+    watcher.socket.resume();
+    assert.equal(await watcher.closed, 4008);
+  });
+
+  it('closes with 4008 for a client that reads too slowly to come to a ping, and lets it read why', async () => {
+    // What waits may wait for longer than many pings.
+    const limits = { stallMs: 600_000, pingMs: 50 };
+    api = await serve(platform.context, [flood()], { host: '127.0.0.1', port: 0, sockets: limits });
+    const isGivenUp = givenUp();
+    const watcher = await watch('any', { url: api.url });
+    watcher.socket.pause();
+    watcher.socket.send('go');
+    await isGivenUp();
     watcher.socket.resume();
     assert.equal(await watcher.closed, 4008);
   });
@@ -439,12 +460,11 @@ describe('the stream of a session', function () {
       assert.equal(json?.output?.status, 'complete', text.slice(0, 500));
     }
     api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { stallMs: 100 } });
-    const isSlow = ({ msg }: Record<string, unknown>) => msg === 'a client of a stream is too slow';
-    const before = platform.log.filter(isSlow).length;
+    const isGivenUp = givenUp();
     const slow = await watch(session, { url: api.url });
     slow.socket.pause();
     slow.socket.send(JSON.stringify({ type: 'resume', after: 0 }));
-    await waitUntil('the server gives up', () => platform.log.filter(isSlow).length > before);
+    await isGivenUp();
     slow.socket.resume();
     assert.equal(await slow.closed, 4008);
     const seqsOf = (frames: readonly Frame[]) => frames.flatMap(({ seq }) => seq ?? []);
@@ -476,15 +496,16 @@ describe('the stream of a session', function () {
     await again.until('all of it', last('completed'));
   });
 
-  it('cuts off a peer that answers no ping', async () => {
+  it('closes with 4008 for a peer that answers no ping, and cuts it off where it does not answer that', async () => {
     const session = await begin();
-    api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { pingMs: 50 } });
+    const limits = { pingMs: 50, closeMs: 50 };
+    api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: limits });
     const id = newId();
     const watcher = await watch(session, { url: api.url, id });
     watcher.socket.pause();
     await waitUntil('the connection is gone', () => platform.log.some((line) => line['request_id'] === id));
     watcher.socket.resume();
-    assert.equal(await watcher.closed, 1006);
+    assert.equal(await watcher.closed, 4008);
   });
 
   it('limits how many a key has open', async () => {

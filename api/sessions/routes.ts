@@ -9,7 +9,6 @@ import { chat } from '../../modules/sessions/chat.ts';
 import { executeCallBatch, refineCallBatch, rejectCallBatch } from '../../modules/sessions/decide-call-batch.ts';
 import { deleteSession, interruptSession } from '../../modules/sessions/end-session.ts';
 import type { SessionView } from '../../modules/sessions/session.ts';
-import { holdToRates } from '../kit/rate-limit.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { streamRoute } from './stream-route.ts';
@@ -40,11 +39,11 @@ const sendMessage = defineRoute({
   threadToken: { scope: 'answer' },
   summary: 'Send a message to a session, or begin one',
   idempotent: true,
+  rates: (caller, body) => chatRates(caller, userIn(body)),
   body: chatBody,
   responses: { 202: z.object({ session_id: z.uuid(), status, plan_id: z.uuid().optional() }) },
   async handle({ caller, body, context, idempotency, ctx, app }) {
     const user = userOf(body);
-    await holdToRates(ctx, app.counter, chatRates(caller, user));
     const answer = await chat(context, {
       caller,
       message: body.message,
@@ -62,6 +61,20 @@ const sendMessage = defineRoute({
   },
 });
 
+const namesUser = z.looseObject({
+  user_id: userId.optional().catch(undefined),
+  character_id: z
+    .union([userId, z.int().min(1)])
+    .optional()
+    .catch(undefined),
+});
+
+/** Whom a message is counted for, of whatever form it is. Those that name nobody are counted together: no user is called ''. */
+function userIn(body: unknown): string {
+  const { user_id, character_id } = namesUser.safeParse(body).data ?? {};
+  return String(user_id ?? character_id ?? '');
+}
+
 function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
   const given = user_id ?? character_id;
   if (character_id !== undefined && String(character_id) !== String(given)) {
@@ -75,6 +88,7 @@ function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
 
 const callBatchRef = { session_id: idParam, plan_id: idParam };
 const outcome = z.object({ status, message: z.string() });
+const namesSession = z.looseObject({ session_id: idParam });
 
 const execute = defineRoute({
   method: 'post',
@@ -82,10 +96,10 @@ const execute = defineRoute({
   access: 'approvals:write',
   threadToken: { scope: 'answer' },
   summary: 'Approve the pending plan and carry it out',
+  rates: (caller, body) => executeRates(caller, namesSession.safeParse(body).data?.session_id ?? ''),
   body: z.strictObject(callBatchRef),
   responses: { 200: outcome.extend({ result: z.string().optional() }) },
-  async handle({ caller, body, context, ctx, app }) {
-    await holdToRates(ctx, app.counter, executeRates(caller, body.session_id));
+  async handle({ caller, body, context, app }) {
     const ref = { caller, sessionId: body.session_id, callBatchId: body.plan_id };
     const executed = await executeCallBatch(context, ref);
     app.liveSessions.forget(ref);

@@ -11,6 +11,7 @@ import { deleteSession, interruptSession } from '../../modules/sessions/end-sess
 import type { SessionView } from '../../modules/sessions/session.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { presentWaiting, waitingFor } from '../runs/waiting.ts';
 import { streamRoute } from './stream-route.ts';
 
 const status = z.enum(SESSION_STATUSES);
@@ -183,6 +184,10 @@ const session = z
         steps: z.array(step),
       })
       .nullable(),
+    waiting_for: waitingFor
+      .omit({ hook_url: true })
+      .nullable()
+      .describe('What the open turn waits for: a question (`user`), to which the next message is the answer, …'),
     queued_message: z.string().nullable(),
     context: z.record(z.string(), z.unknown()),
     created_at: z.iso.datetime(),
@@ -205,7 +210,7 @@ const get = defineRoute({
   },
 });
 
-function present({ state, status: now, messages, queued }: SessionView): z.input<typeof session> {
+function present({ state, status: now, messages, queued, waiting }: SessionView): z.input<typeof session> {
   const { session: row, run, pending } = state;
   const { id, agent_id, user_id, autonomy_level, context } = row;
   const updated = run && run.updated_at > row.updated_at ? run.updated_at : row.updated_at;
@@ -228,6 +233,7 @@ function present({ state, status: now, messages, queued }: SessionView): z.input
       tool_count: pending.steps.length,
       steps: pending.steps,
     },
+    waiting_for: (waiting && presentWaiting(waiting)) ?? null,
     queued_message: queued,
     context,
     created_at: new Date(row.created_at).toISOString(),

@@ -70,14 +70,7 @@ export function createSockets(
   given: Partial<SocketLimits> = {},
 ): Sockets {
   const limits = { ...DEFAULTS, ...given };
-  const servers = new Map<number, WebSocketServer>();
-  const serverFor = (maxPayload: number): WebSocketServer => {
-    const made = { noServer: true, maxPayload, perMessageDeflate: false, closeTimeout: limits.closeMs };
-    const server = servers.get(maxPayload) ?? new WebSocketServer({ ...made, handleProtocols: pickProtocol });
-    servers.set(maxPayload, server);
-    return server;
-  };
-  const everySocket = () => [...servers.values()].flatMap(({ clients }) => [...clients]);
+  const { serverFor, everySocket } = createServers(limits.closeMs);
   const waiting = new WeakMap<IncomingMessage, Waiting>();
   const keys = new WeakMap<WebSocket, string>();
   const giveUp = (socket: WebSocket) => {
@@ -127,6 +120,20 @@ export function createSockets(
     terminate() {
       for (const socket of everySocket()) socket.terminate();
     },
+  };
+}
+
+/** One for each size of messages. */
+function createServers(closeTimeout: number) {
+  const servers = new Map<number, WebSocketServer>();
+  return {
+    serverFor: (maxPayload: number): WebSocketServer => {
+      const made = { noServer: true, maxPayload, perMessageDeflate: false, closeTimeout };
+      const server = servers.get(maxPayload) ?? new WebSocketServer({ ...made, handleProtocols: pickProtocol });
+      servers.set(maxPayload, server);
+      return server;
+    },
+    everySocket: () => [...servers.values()].flatMap(({ clients }) => [...clients]),
   };
 }
 

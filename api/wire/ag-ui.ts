@@ -62,7 +62,7 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'call_settled':
       return isTold(change.call) ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call) }] : [];
     case 'message_changed':
-      return [told(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
+      return [tellOf(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
     case 'text_settled':
     case 'said':
     case 'asked':
@@ -139,7 +139,7 @@ function resultOf({ id, state, output, error }: CallPart) {
 }
 
 /** What has become of a message that came while the turn was at work. */
-function told({ id, text, status }: UserMessage): AgUiEvent {
+function tellOf({ id, text, status }: UserMessage): AgUiEvent {
   return custom('message', { message_id: id, text, status });
 }
 

@@ -136,7 +136,6 @@ describe('a session', function () {
   it('refuses a message that is too long, or has no user, or two', async () => {
     assert.equal((await chat('')).status, 400);
     assert.equal((await chat('x'.repeat(5001))).status, 400);
-    assert.equal((await chat('🙂'.repeat(5001))).status, 400);
     assert.equal((await chat(`<b>{${'x'.repeat(4990)}`)).status, 202);
     assert.equal((await chat('🙂'.repeat(5000))).status, 202, 'as many characters, each of two units');
     assert.equal((await call('POST', '/agent/chat', { message: 'hi', agent_id: agent })).status, 400);
@@ -502,9 +501,8 @@ describe('a session', function () {
         ? say(`so ${JSON.stringify(messages.at(-1)).includes('blue') ? 'blue' : said}`)
         : use({ name: 'ask_user', input: { question: 'which colour?' } });
     const session = await begin('paint it');
-    const { waiting_for, pending_plan } = await until(session, 'waiting_approval');
-    assert.equal(pending_plan, null);
-    assert.deepEqual([waiting_for.type, waiting_for.question], ['user', 'which colour?']);
+    const { waiting_for: asks, pending_plan } = await until(session, 'waiting_approval');
+    assert.deepEqual([pending_plan, asks.type, asks.question], [null, 'user', 'which colour?']);
     await begin('blue', { session_id: session });
     const done = await until(session, 'completed');
     assert.deepEqual([done.messages.at(-1).content, done.waiting_for], ['so blue', null]);

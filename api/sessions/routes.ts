@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { chatRates, executeRates } from '../../core/rate-limits.ts';
-import { SESSION_STATUSES } from '../../core/session-status.ts';
+import { isAsked, SESSION_STATUSES } from '../../core/session-status.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import { chat } from '../../modules/sessions/chat.ts';
 import { executeCallBatch, refineCallBatch, rejectCallBatch } from '../../modules/sessions/decide-call-batch.ts';
@@ -11,7 +11,7 @@ import { deleteSession, interruptSession } from '../../modules/sessions/end-sess
 import type { SessionView } from '../../modules/sessions/session.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { presentWaiting, waitingFor } from '../runs/waiting.ts';
+import { presentWaiting, presentWaits, waitingFor } from '../runs/waiting.ts';
 import { streamRoute } from './stream-route.ts';
 
 const status = z.enum(SESSION_STATUSES);
@@ -233,12 +233,17 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
       tool_count: pending.steps.length,
       steps: pending.steps,
     },
-    waiting_for: (waiting && presentWaiting(waiting)) ?? null,
+    waiting_for: (waiting && waitOf(waiting, isAsked(state.facts))) ?? null,
     queued_message: queued,
     context,
     created_at: new Date(row.created_at).toISOString(),
     updated_at: new Date(updated).toISOString(),
   };
+}
+
+/** A question comes first, whatever else is waited for: the next message is its answer. */
+function waitOf(run: NonNullable<SessionView['waiting']>, isQuestion: boolean) {
+  return (isQuestion && presentWaits(run).find(({ type }) => type === 'user')) || presentWaiting(run);
 }
 
 const remove = defineRoute({

@@ -163,6 +163,8 @@ const step = z.object({
   risk_level: z.enum(RISK_LEVELS),
   tool_call_id: z.uuid(),
 });
+/** Without what changes while the log of the run stays as it is: live state is kept by that. */
+const sessionWait = waitingFor.omit({ hook_url: true, next_at: true, error: true, run_id: true });
 const session = z
   .object({
     id: z.uuid(),
@@ -184,8 +186,7 @@ const session = z
         steps: z.array(step),
       })
       .nullable(),
-    waiting_for: waitingFor
-      .omit({ hook_url: true })
+    waiting_for: sessionWait
       .nullable()
       .describe('What the open turn waits for: a question (`user`), to which the next message is the answer, …'),
     queued_message: z.string().nullable(),
@@ -233,7 +234,7 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
       tool_count: pending.steps.length,
       steps: pending.steps,
     },
-    waiting_for: (waiting && waitOf(waiting, isAsked(state.facts))) ?? null,
+    waiting_for: waiting ? waitOf(waiting, isAsked(state.facts)) : null,
     queued_message: queued,
     context,
     created_at: new Date(row.created_at).toISOString(),
@@ -242,8 +243,12 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
 }
 
 /** A question comes first, whatever else is waited for: the next message is its answer. */
-function waitOf(run: NonNullable<SessionView['waiting']>, isQuestion: boolean) {
-  return (isQuestion && presentWaits(run).find(({ type }) => type === 'user')) || presentWaiting(run);
+function waitOf(run: NonNullable<SessionView['waiting']>, isQuestion: boolean): z.input<typeof sessionWait> | null {
+  const question = isQuestion ? presentWaits(run).find(({ type }) => type === 'user') : undefined;
+  const wait = question ?? presentWaiting(run);
+  if (!wait) return null;
+  const { hook_url: _hook, next_at: _next, error: _error, run_id: _child, ...shown } = wait;
+  return shown;
 }
 
 const remove = defineRoute({

@@ -67,6 +67,15 @@ describe('A question in a session', () => {
     assert.match(await answered(session_id), /first.*second.*third/);
   });
 
+  it('is no wait for a webhook, which is shown without the address that answers it', async () => {
+    const ask = { name: 'ask', type: 'human', config: { prompt: 'Well?', signal: 'webhook', name: 'paid' } };
+    const session_id = await chat('begin', { agent_id: await api.newAgent([], { workflow_graph: inTurn(ask) }) });
+    await waitUntil('it waits', async () => (await read(session_id)).waiting_for?.type === 'webhook');
+    const { status, waiting_for: wait } = await read(session_id);
+    assert.equal(status, 'executing');
+    assert.deepEqual(Object.keys(wait).toSorted(), ['name', 'tool_call_id', 'type', 'until', 'wait_id']);
+  });
+
   it('of a remote agent is answered, too', async () => {
     const name = `remote_${randomUUID().replaceAll('-', '')}`;
     const transport = { type: 'a2a', endpoint: remote.url };

@@ -190,6 +190,8 @@ export const LIMITS = {
   /** What waits on a WebSocket for a reader that does not keep up, in bytes, and the seconds for which that much may wait. */
   socketBufferBytes: 1024 * 1024,
   socketStallSeconds: 10,
+  /** Seconds that a client has to take what waits for it and to answer, once its WebSocket is being closed. */
+  socketCloseSeconds: 30,
   /** Characters of a tool's result, and of a queued message, that a session's stream shows. */
   previewChars: 200,
   /** Runs that a process keeps in mind after it has driven them, and bytes of all their conversations together. */

@@ -36,10 +36,15 @@ export function sessionStatus(facts: SessionFacts): SessionStatus {
   return has_open_turn && !isTerminal(run_status) ? statusOfOpenTurn(facts) : statusAfter(facts);
 }
 
+/** Whether the open turn has a question for the user: its agent's, or that of a remote agent, whose call goes on elsewhere. */
+export function isAsked({ run_status, waits_for }: Pick<SessionFacts, 'run_status' | 'waits_for'>): boolean {
+  return waits_for === 'user' && (run_status === 'awaiting_human' || run_status === 'awaiting_tool');
+}
+
 /** Between its model calls a turn is executing; one that waits for a webhook or for the time is, too. */
 function statusOfOpenTurn({ run_status, waits_for, is_calling, has_queued }: SessionFacts): SessionStatus {
   // What needs no approval may still be called meanwhile.
-  if (waits_for === 'approval' || (run_status === 'awaiting_human' && waits_for === 'user')) return 'waiting_approval';
+  if (waits_for === 'approval' || isAsked({ run_status, waits_for })) return 'waiting_approval';
   if (has_queued) return 'executing_queued';
   const waits = waits_for !== null || run_status === 'awaiting_tool';
   return waits || is_calling ? 'executing' : 'planning';

@@ -53,6 +53,15 @@ export async function findOpenWait(tx: Tx, runId: string, id: string): Promise<W
   return row;
 }
 
+/** Of the open questions of a run the one that is shown as what it waits for. */
+export async function findShownQuestion(tx: Tx, runId: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>(
+    `select id from waits where run_id = $1 and closed_at is null and type = 'user' order by until, id limit 1`,
+    [runId],
+  );
+  return row?.id;
+}
+
 /** What can be answered of a run: a wait, or an approval. */
 export interface Answerable {
   id: string;

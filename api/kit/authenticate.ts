@@ -74,13 +74,12 @@ async function holderOf(
   const known = { ...caller, origin: originOf(ctx), tokenLeftMs: leftMs };
   ctx.state.caller = known;
   const isOfThread = target.kind === 'thread' && threadToken !== undefined;
+  const needed = isOfThread ? threadToken.scope : runToken;
+  if (!needed) throw forbidden(`A token for a ${target.kind} does not open this; a key may.`);
   const isIts = isOfThread ? isAboutThread(ctx, threadToken, target) : await isAboutRun(ctx, target, { caller, deps });
   if (!isIts) throw forbidden(`The token is for one ${target.kind}, and this is not about it.`);
-  const needed = isOfThread ? threadToken.scope : runToken;
-  if (needed && scopes.includes(needed)) return known;
-  throw forbidden(
-    needed ? `The token is not for "${needed}".` : `A token for a ${target.kind} does not open this; a key may.`,
-  );
+  if (scopes.includes(needed)) return known;
+  throw forbidden(`The token is not for "${needed}".`);
 }
 
 /** Where no parameter names the thread, whatever finds it in the request looks at `boundThreadId`. */

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { Scope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
+import type { Rate } from '../../core/rate-limits.ts';
 import type { LiveSessions } from '../../modules/sessions/live-state.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
@@ -12,6 +13,7 @@ import type { TokenScope } from '../../modules/tenants/tokens.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
 import { readMessage } from './json-rpc-body.ts';
+import { holdToRates } from './rate-limit.ts';
 import type { Sockets } from './sockets.ts';
 import type { ApiContext } from './state.ts';
 import { checkParams, checkPart } from './validate.ts';
@@ -78,6 +80,8 @@ interface RouteHead {
   tokenInQuery?: true;
   /** The body is a message of JSON-RPC. */
   jsonRpc?: true;
+  /** What a request counts towards by its body, be that of a valid form or not; undefined: none could be read. */
+  rates?: (caller: Caller, body: unknown) => Rate[];
   /** Takes `Idempotency-Key`. */
   idempotent?: boolean;
   /** The body is `multipart/form-data` with one file, which `handle` reads itself, and has as long as an upload may take; these are its other fields. */
@@ -127,9 +131,21 @@ export interface AppParts {
 }
 
 /** The body, which fits its schema. Throws 400. */
-async function readChecked(ctx: ApiContext, { body = NOTHING, jsonRpc }: { body?: Schema; jsonRpc?: true }) {
-  const check = (read: unknown) => checkPart(body, read, 'body');
-  return jsonRpc ? readMessage(() => readBody(ctx), check) : check(await readBody(ctx));
+async function readChecked(
+  read: () => Promise<unknown>,
+  { body = NOTHING, jsonRpc }: { body?: Schema; jsonRpc?: true },
+) {
+  const check = (given: unknown) => checkPart(body, given, 'body');
+  return jsonRpc ? readMessage(read, check) : check(await read());
+}
+
+/** Counts the request by its body before anything of it is refused; gives what reads that body. Throws 429. */
+async function countByBody({ ctx, app, caller }: Incoming, rates: RouteHead['rates']): Promise<() => Promise<unknown>> {
+  if (!rates || !caller) return () => readBody(ctx);
+  const reading = readBody(ctx);
+  const body = await reading.catch(() => undefined);
+  await holdToRates(ctx, app.counter, rates(caller, body));
+  return () => reading;
 }
 
 /** Makes a route. Fields that no schema names are refused with 400, ids that are none with 404. */
@@ -141,11 +157,13 @@ export function defineRoute<
 >(spec: RouteSpec<P, Q, B, A>): Route {
   const { handle, ...head } = spec;
   const { params, query, body } = spec;
-  const run = async ({ ctx, context, app, caller }: Incoming): Promise<Reply> => {
+  const run = async (incoming: Incoming): Promise<Reply> => {
+    const { ctx, context, app, caller } = incoming;
+    const read = await countByBody(incoming, spec.rates);
     const checked = {
       params: checkParams(params, ctx),
       query: checkPart(query ?? NOTHING, { ...ctx.query }, 'query'),
-      body: takesBody(spec) ? await readChecked(ctx, spec) : undefined,
+      body: takesBody(spec) ? await readChecked(read, spec) : undefined,
     };
     const request = { ...checked, caller, idempotency: idempotencyOf(ctx, caller, checked.body), context, app, ctx };
     return handle(request as unknown as RouteRequest<P, Q, B, A>);

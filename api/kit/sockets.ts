@@ -13,6 +13,8 @@ export interface SocketLimits {
   bufferBytes: number;
   stallMs: number;
   pingMs: number;
+  /** How long a peer has to answer the server's close, with what waits for it before that. */
+  closeMs: number;
 }
 
 const DEFAULTS: SocketLimits = {
@@ -21,6 +23,7 @@ const DEFAULTS: SocketLimits = {
   bufferBytes: LIMITS.socketBufferBytes,
   stallMs: LIMITS.socketStallSeconds * 1000,
   pingMs: LIMITS.streamPingSeconds * 1000,
+  closeMs: LIMITS.socketCloseSeconds * 1000,
 };
 
 /** A WebSocket that a route has taken, and the way to write to it. */
@@ -60,33 +63,28 @@ const SLOW_CONSUMER = 4008;
 
 const PROTOCOL_OF_KEY = 'bearer.';
 
-/** WebSockets of a server. All are closed with 1001 when `closing` fires; peers that answer no ping are cut off. */
+/** WebSockets of a server. All are closed with 1001 when `closing` fires, and with 4008 where the peer answers no ping. */
 export function createSockets(
   { log }: Pick<Context, 'log'>,
   closing: AbortSignal,
   given: Partial<SocketLimits> = {},
 ): Sockets {
   const limits = { ...DEFAULTS, ...given };
-  const servers = new Map<number, WebSocketServer>();
-  const serverFor = (maxPayload: number): WebSocketServer => {
-    const made = { noServer: true, maxPayload, perMessageDeflate: false, handleProtocols: pickProtocol };
-    const server = servers.get(maxPayload) ?? new WebSocketServer(made);
-    servers.set(maxPayload, server);
-    return server;
-  };
-  const everySocket = () => [...servers.values()].flatMap(({ clients }) => [...clients]);
+  const { serverFor, everySocket } = createServers(limits.closeMs);
   const waiting = new WeakMap<IncomingMessage, Waiting>();
-  const alive = keepAlive(everySocket, limits.pingMs);
+  const keys = new WeakMap<WebSocket, string>();
+  const giveUp = (socket: WebSocket) => {
+    if (socket.readyState !== socket.OPEN) return;
+    log.warn({ key: keys.get(socket), buffered_bytes: socket.bufferedAmount }, 'a client of a stream is too slow');
+    socket.close(SLOW_CONSUMER, 'The client is too slow.');
+  };
+  const alive = keepAlive(everySocket, { pingMs: limits.pingMs, giveUp });
   closing.addEventListener('abort', () => {
     alive.stop();
     for (const socket of everySocket()) socket.close(1001, 'The server stops.');
   });
 
   const perKey = countPerKey(limits.perKey);
-  const giveUp = (socket: WebSocket, keyId: string) => {
-    log.warn({ key: keyId, buffered_bytes: socket.bufferedAmount }, 'a client of a stream is too slow');
-    socket.close(SLOW_CONSUMER, 'The client is too slow.');
-  };
 
   return {
     receive(upgrade, handle) {
@@ -113,14 +111,29 @@ export function createSockets(
       serverFor(messageBytes).handleUpgrade(request, connection, head, (socket) => {
         // What breaks the protocol closes the connection, which is all there is to say about it.
         socket.on('error', () => undefined);
+        keys.set(socket, keyId);
         alive.add(socket);
         if (closing.aborted) socket.close(1001, 'The server stops.');
-        else serve({ socket, ...createSocketWriter(socket, { ...limits, onStall: () => giveUp(socket, keyId) }) });
+        else serve({ socket, ...createSocketWriter(socket, { ...limits, onStall: () => giveUp(socket) }) });
       });
     },
     terminate() {
       for (const socket of everySocket()) socket.terminate();
     },
+  };
+}
+
+/** One for each size of messages. */
+function createServers(closeTimeout: number) {
+  const servers = new Map<number, WebSocketServer>();
+  return {
+    serverFor: (maxPayload: number): WebSocketServer => {
+      const made = { noServer: true, maxPayload, perMessageDeflate: false, closeTimeout };
+      const server = servers.get(maxPayload) ?? new WebSocketServer({ ...made, handleProtocols: pickProtocol });
+      servers.set(maxPayload, server);
+      return server;
+    },
+    everySocket: () => [...servers.values()].flatMap(({ clients }) => [...clients]),
   };
 }
 
@@ -176,19 +189,35 @@ function countPerKey(most: number) {
   };
 }
 
-function keepAlive(everySocket: () => WebSocket[], pingMs: number) {
-  const answered = new WeakSet<WebSocket>();
-  const timer = setInterval(() => {
-    for (const socket of everySocket()) {
-      if (!answered.delete(socket)) socket.terminate();
-      else if (socket.readyState === socket.OPEN) socket.ping();
-    }
-  }, pingMs);
+/** Rounds of pings for which one may stand behind what the client has not taken yet. */
+const ROUNDS_UNSENT = 4;
+
+/**
+ * Pings everybody in rounds, and gives those up who have not answered by the next one. A ping that stands behind what its client
+ * is still taking has not been sent: how much may wait, and how long, is for its writer to judge, so that this waits for some rounds.
+ */
+function keepAlive(
+  everySocket: () => WebSocket[],
+  { pingMs, giveUp }: { pingMs: number; giveUp: (socket: WebSocket) => void },
+) {
+  const pings = new WeakMap<WebSocket, { isSent: boolean; rounds: number }>();
+  const ping = (socket: WebSocket) => {
+    const open = { isSent: false, rounds: 0 };
+    pings.set(socket, open);
+    socket.ping(undefined, undefined, () => (open.isSent = true));
+  };
+  const look = (socket: WebSocket) => {
+    // One that is being closed ends by itself: whoever is slow may read till then why.
+    if (socket.readyState !== socket.OPEN) return;
+    const open = pings.get(socket);
+    if (!open) ping(socket);
+    else if (open.isSent || (open.rounds += 1) >= ROUNDS_UNSENT) giveUp(socket);
+  };
+  const timer = setInterval(() => everySocket().forEach(look), pingMs);
   timer.unref();
   return {
     add(socket: WebSocket): void {
-      answered.add(socket);
-      socket.on('pong', () => answered.add(socket));
+      socket.on('pong', () => pings.delete(socket));
     },
     stop: () => clearInterval(timer),
   };

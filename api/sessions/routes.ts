@@ -3,15 +3,15 @@ import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { chatRates, executeRates } from '../../core/rate-limits.ts';
-import { SESSION_STATUSES } from '../../core/session-status.ts';
+import { isAsked, SESSION_STATUSES } from '../../core/session-status.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import { chat } from '../../modules/sessions/chat.ts';
 import { executeCallBatch, refineCallBatch, rejectCallBatch } from '../../modules/sessions/decide-call-batch.ts';
 import { deleteSession, interruptSession } from '../../modules/sessions/end-session.ts';
 import type { SessionView } from '../../modules/sessions/session.ts';
-import { holdToRates } from '../kit/rate-limit.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { presentWaiting, presentWaits, waitingFor } from '../runs/waiting.ts';
 import { streamRoute } from './stream-route.ts';
 
 const status = z.enum(SESSION_STATUSES);
@@ -40,11 +40,11 @@ const sendMessage = defineRoute({
   threadToken: { scope: 'answer' },
   summary: 'Send a message to a session, or begin one',
   idempotent: true,
+  rates: (caller, body) => chatRates(caller, userIn(body)),
   body: chatBody,
   responses: { 202: z.object({ session_id: z.uuid(), status, plan_id: z.uuid().optional() }) },
   async handle({ caller, body, context, idempotency, ctx, app }) {
     const user = userOf(body);
-    await holdToRates(ctx, app.counter, chatRates(caller, user));
     const answer = await chat(context, {
       caller,
       message: body.message,
@@ -62,6 +62,20 @@ const sendMessage = defineRoute({
   },
 });
 
+const namesUser = z.looseObject({
+  user_id: userId.optional().catch(undefined),
+  character_id: z
+    .union([userId, z.int().min(1)])
+    .optional()
+    .catch(undefined),
+});
+
+/** Whom a message is counted for, of whatever form it is. Those that name nobody are counted together: no user is called ''. */
+function userIn(body: unknown): string {
+  const { user_id, character_id } = namesUser.safeParse(body).data ?? {};
+  return String(user_id ?? character_id ?? '');
+}
+
 function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
   const given = user_id ?? character_id;
   if (character_id !== undefined && String(character_id) !== String(given)) {
@@ -75,6 +89,7 @@ function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
 
 const callBatchRef = { session_id: idParam, plan_id: idParam };
 const outcome = z.object({ status, message: z.string() });
+const namesSession = z.looseObject({ session_id: idParam });
 
 const execute = defineRoute({
   method: 'post',
@@ -82,10 +97,10 @@ const execute = defineRoute({
   access: 'approvals:write',
   threadToken: { scope: 'answer' },
   summary: 'Approve the pending plan and carry it out',
+  rates: (caller, body) => executeRates(caller, namesSession.safeParse(body).data?.session_id ?? ''),
   body: z.strictObject(callBatchRef),
   responses: { 200: outcome.extend({ result: z.string().optional() }) },
-  async handle({ caller, body, context, ctx, app }) {
-    await holdToRates(ctx, app.counter, executeRates(caller, body.session_id));
+  async handle({ caller, body, context, app }) {
     const ref = { caller, sessionId: body.session_id, callBatchId: body.plan_id };
     const executed = await executeCallBatch(context, ref);
     app.liveSessions.forget(ref);
@@ -148,6 +163,8 @@ const step = z.object({
   risk_level: z.enum(RISK_LEVELS),
   tool_call_id: z.uuid(),
 });
+/** Without what changes while the log of the run stays as it is: live state is kept by that. */
+const sessionWait = waitingFor.omit({ hook_url: true, next_at: true, error: true, run_id: true });
 const session = z
   .object({
     id: z.uuid(),
@@ -169,6 +186,9 @@ const session = z
         steps: z.array(step),
       })
       .nullable(),
+    waiting_for: sessionWait
+      .nullable()
+      .describe('What the open turn waits for: a question (`user`), to which the next message is the answer, …'),
     queued_message: z.string().nullable(),
     context: z.record(z.string(), z.unknown()),
     created_at: z.iso.datetime(),
@@ -191,7 +211,7 @@ const get = defineRoute({
   },
 });
 
-function present({ state, status: now, messages, queued }: SessionView): z.input<typeof session> {
+function present({ state, status: now, messages, queued, waiting }: SessionView): z.input<typeof session> {
   const { session: row, run, pending } = state;
   const { id, agent_id, user_id, autonomy_level, context } = row;
   const updated = run && run.updated_at > row.updated_at ? run.updated_at : row.updated_at;
@@ -214,11 +234,21 @@ function present({ state, status: now, messages, queued }: SessionView): z.input
       tool_count: pending.steps.length,
       steps: pending.steps,
     },
+    waiting_for: waiting ? waitOf(waiting, isAsked(state.facts)) : null,
     queued_message: queued,
     context,
     created_at: new Date(row.created_at).toISOString(),
     updated_at: new Date(updated).toISOString(),
   };
+}
+
+/** A question comes first, whatever else is waited for: the next message is its answer. */
+function waitOf(run: NonNullable<SessionView['waiting']>, isQuestion: boolean): z.input<typeof sessionWait> | null {
+  const question = isQuestion ? presentWaits(run).find(({ type }) => type === 'user') : undefined;
+  const wait = question ?? presentWaiting(run);
+  if (!wait) return null;
+  const { hook_url: _hook, next_at: _next, error: _error, run_id: _child, ...shown } = wait;
+  return shown;
 }
 
 const remove = defineRoute({

@@ -56,10 +56,26 @@ export function messageIdOf(threadId: string, id: string): string {
 export const inputId = (turnId: string) => `${turnId}.input`;
 const INPUT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.input$/;
 
+export interface SaidMessage {
+  id: string;
+  input: TurnInput;
+}
+
 /** The last message, where it is the user's and nothing is answered; its id makes that it is said once. */
-export function inputOf({ messages, resume = [] }: RunAgentInput): { id: string; input: TurnInput } | undefined {
+export function inputOf(body: RunAgentInput): SaidMessage | undefined {
+  return (body.resume ?? []).length > 0 ? undefined : lastSaid(body);
+}
+
+/** The same where it comes with answers, since clients send nothing while an interrupt is unanswered. Who answers alone has what began the turn as the user's last message. */
+export function inputBeside(body: RunAgentInput, turn: { id: string; said: string }): SaidMessage | undefined {
+  const last = lastSaid(body);
+  const isSince = body.messages.slice(0, -1).some(({ id }) => id.startsWith(`${turn.id}.`));
+  return isSince || last?.input.message !== turn.said ? last : undefined;
+}
+
+function lastSaid({ messages }: RunAgentInput): SaidMessage | undefined {
   const last = messages.at(-1);
-  if (last?.role !== 'user' || resume.length > 0 || INPUT_ID.test(last.id)) return undefined;
+  if (last?.role !== 'user' || INPUT_ID.test(last.id)) return undefined;
   const text = textOf(last.content);
   if (text === '')
     throw impossible('The last message has no text.', [{ path: 'body.messages', message: 'has no text' }]);
@@ -76,6 +92,12 @@ function textOf(content: unknown): string {
     ]);
   });
   return texts.join('\n');
+}
+
+/** Answers of `resume` to what is not open: somebody has answered it, or nobody has asked. */
+export function passedOver({ resume = [] }: RunAgentInput, answers: readonly WaitAnswer[]): string[] {
+  const taken = new Set(answers.map(({ waitId }) => waitId));
+  return resume.flatMap(({ interruptId }) => (taken.has(interruptId) ? [] : [interruptId]));
 }
 
 /** Answers to what is open: from `resume`, or results of the client's tools among the last messages. Throws 409 if `resume` leaves one out. */

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { digestOf } from '../../core/ids.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import { answerOnThread, say, threadIdOf, type Said } from '../../modules/sessions/converse.ts';
+import { answerOnThread, say, threadIdOf, type Said, type Saying } from '../../modules/sessions/converse.ts';
 import { requireReadableThread } from '../../modules/sessions/client-thread.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
@@ -13,7 +13,17 @@ import { idParam } from '../kit/validate.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { streamBody } from '../runs/stream-body.ts';
 import { agUi } from './ag-ui.ts';
-import { answersOf, inputOf, messageIdOf, modeOf, runAgentInput, type RunAgentInput } from './ag-ui-request.ts';
+import {
+  answersOf,
+  inputBeside,
+  inputOf,
+  messageIdOf,
+  modeOf,
+  passedOver,
+  runAgentInput,
+  type RunAgentInput,
+  type SaidMessage,
+} from './ag-ui-request.ts';
 import { followThrough } from './follow-message.ts';
 import { followTurn } from './form.ts';
 import { requireMayDecide } from './may-decide.ts';
@@ -36,11 +46,11 @@ const run = defineRoute({
   responses: { 200: CONTENT },
   async handle(request) {
     const { caller, body, context, app, ctx, params } = request;
-    const { turn, after: stands, waiting: messageId } = await begin(request, params.agent);
+    const { turn, after: stands, waiting: messageId, passed } = await begin(request, params.agent);
     const after = Math.min(lastEventId(ctx) ?? stands, stands);
     const signal = untilEnded({ ctx, app, caller, context });
     const about = { tenantId: caller.tenantId, turn, after, signal };
-    const form = agUi({ ...body, thread: turn.threadId });
+    const form = agUi({ ...body, thread: turn.threadId, passed });
     const sent =
       messageId === undefined
         ? followTurn(context, about, form)
@@ -58,23 +68,25 @@ interface Posted {
   idempotency: IdempotentRequest;
 }
 
-/** The turn, and where its client is brought to before it is shown what happens. */
+/** The turn, and where its client is brought to before it is shown what happens; `passed`: interrupts that are not open. */
 async function begin(
   { caller, body, context, ctx, idempotency }: Posted,
   agentId: string,
-): Promise<Said & { after: number }> {
-  const said = inputOf(body);
+): Promise<Said & { after: number; passed: string[] }> {
   const threadId = await context.db.withTenant(caller.tenantId, (tx) => threadIdOf(tx, caller, body.threadId));
-  if (said) {
+  const sayingOf = (said: SaidMessage, key?: string): Saying => {
     // A client that was cut off posts its message again, and finds the turn that the first one began.
     const asked = { thread: threadId, message: said };
-    const once = { ...idempotency, key: idempotency.key ?? digestOf(asked), body: asked };
-    const { traceparent } = ctx.state;
-    const messageId = messageIdOf(threadId, said.id);
-    const message = { input: said.input, mode: modeOf(body), messageId };
-    const taken = await say(context, { caller, agentId, threadId, ...message, traceparent, idempotency: once });
-    return { ...taken, after: taken.turn.head };
+    const once = { ...idempotency, key: key ?? digestOf(asked), body: asked };
+    const message = { input: said.input, mode: modeOf(body), messageId: messageIdOf(threadId, said.id) };
+    return { caller, agentId, threadId, ...message, traceparent: ctx.state.traceparent, idempotency: once };
+  };
+  const said = inputOf(body);
+  if (said) {
+    const taken = await say(context, sayingOf(said, idempotency.key));
+    return { ...taken, after: taken.turn.head, passed: [] };
   }
+  let passed: string[] = [];
   const { isAnswered, stood, ...at } = await answerOnThread(context, {
     caller,
     threadId,
@@ -82,11 +94,16 @@ async function begin(
     choose(open) {
       const answers = answersOf(body, open);
       requireMayDecide(caller, answers);
+      passed = passedOver(body, answers);
       return answers;
+    },
+    sayingAfter(begun) {
+      const beside = inputBeside(body, begun);
+      return beside && sayingOf(beside);
     },
   });
   if (!isAnswered) await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, threadId));
-  return { ...at, after: stood };
+  return { ...at, after: stood, passed };
 }
 
 export const AG_UI_ROUTES: readonly Route[] = [run];

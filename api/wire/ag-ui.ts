@@ -14,15 +14,18 @@ export interface AgUiClient {
   messages: readonly AgUiMessage[];
   /** The thread's id, by which the ids of messages that wait follow from the client's. */
   thread?: string;
+  /** Interrupts that it has answered and that are not open. */
+  passed?: readonly string[];
 }
 
 /** The form for a client; `behind`: what it has, where it was told of a turn since. What the turn has by then is in a snapshot of messages; what it shows then is each event's own. */
 export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongForm<AgUiEvent> {
-  const { threadId, runId } = client;
+  const { threadId, runId, passed = [] } = client;
   const hasNews = ({ parts, messages }: TurnView) => behind !== undefined || parts.length > 0 || messages.length > 0;
   return {
     begin: (view) => [
       { type: 'RUN_STARTED', threadId, runId },
+      ...passed.map((interrupt_id) => custom('interrupt', { interrupt_id, status: 'not_open' })),
       ...(hasNews(view) || !hasInput(client) ? snapshots(view, client, behind) : []),
     ],
     show: (change, view) => show(change, view, client),
@@ -59,7 +62,7 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'call_settled':
       return isTold(change.call) ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call) }] : [];
     case 'message_changed':
-      return [custom(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
+      return [tellOf(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
     case 'text_settled':
     case 'said':
     case 'asked':
@@ -136,8 +139,13 @@ function resultOf({ id, state, output, error }: CallPart) {
 }
 
 /** What has become of a message that came while the turn was at work. */
-function custom({ id, text, status }: UserMessage): AgUiEvent {
-  return { type: 'CUSTOM', name: 'drover.message', value: { message_id: id, text, status } };
+function tellOf({ id, text, status }: UserMessage): AgUiEvent {
+  return custom('message', { message_id: id, text, status });
+}
+
+/** What the protocol has no event for. */
+function custom(about: 'message' | 'interrupt', value: Record<string, string>): AgUiEvent {
+  return { type: 'CUSTOM', name: `drover.${about}`, value };
 }
 
 /**

@@ -3,11 +3,12 @@ import type { Caller } from '../../core/caller.ts';
 import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
+import { isAsked, sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun, lockThread } from '../../db/runs.ts';
+import { findShownQuestion } from '../../db/waits.ts';
 import { insertSession, listActiveAgents, touchSession, type SessionState } from '../../db/sessions.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -133,9 +134,10 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<str
       traceparent,
     });
     written.push(posted.written);
-  } else if (state.facts.waits_for === 'user' && run.status === 'awaiting_human') {
+  } else if (isAsked(state.facts)) {
     const payload = { message: request.message };
-    const posted = await postSignalIn(tx, { tenantId: caller.tenantId, runId: run.id, type: 'user', payload });
+    const waitId = await findShownQuestion(tx, run.id);
+    const posted = await postSignalIn(tx, { tenantId: caller.tenantId, runId: run.id, type: 'user', payload, waitId });
     if (posted.written) written.push(posted.written);
   } else {
     written.push(await queue(tx, request, { runId: run.id, status: sessionStatus(state.facts) }));

@@ -77,7 +77,7 @@ export async function findRunFrom(
   });
 }
 
-/** Stops the open turn of a thread at once, and with it its run where that does not stay open; false where none is open. */
+/** Stops the turn of a thread that is open now, and with it its run where that does not stay open; false where none is, or it has ended meanwhile. */
 export async function stopTurnOf(
   context: Context,
   { caller, threadId }: { caller: Caller; threadId: string },
@@ -91,7 +91,7 @@ export async function stopTurnOf(
   const ref = { tenantId, runId: run.id };
   if (!run.keep_open) return cancelRun(context, { ...ref, by: caller }, 'The client cancelled the turn.');
   const appended = await appendToRun(context, ref, async (now, tx) => {
-    if (isTerminal(now.status) || now.open_turn_id === null) return null;
+    if (isTerminal(now.status) || now.open_turn_id !== run.open_turn_id) return null;
     const error = { code: 'interrupted', message: 'The user interrupted the turn before the call had a result.' };
     return interruptedTurn(tx, now, { reason: 'interrupt', error });
   });

@@ -12,6 +12,7 @@ import { findRunRow, lockRun, lockThreadOrName } from '../../db/runs.ts';
 import { readSessionState } from '../../db/sessions.ts';
 import { findShownTurn, hasHandedOff, hasThread, type ShownTurn } from '../../db/shown-turns.ts';
 import { listAnswerable, type Answerable } from '../../db/waits.ts';
+import { findTurn } from '../../db/turns.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
@@ -67,6 +68,8 @@ export interface Saying {
   messageId?: string | undefined;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
+  /** It comes with answers to all that is asked: it is none itself. */
+  isBesideAnswers?: boolean;
 }
 
 /** The turn that a message has come to, or the one that it waits for. */
@@ -123,8 +126,9 @@ async function sayIn(at: At, saying: Saying): Promise<{ turnId: string; waiting?
   }
   const input = await at.inputFor(tx, { runId: run.id, isNew: false });
   const about = { tenantId, agentId: run.agent_id, runId: run.id, input, requestedBy, traceparent };
+  const mayAnswer = run.open_turn_id !== null && !saying.isBesideAnswers;
   const [attachedAt] = saying.input.attachmentPaths ?? [];
-  const answered = run.open_turn_id === null ? undefined : await answerQuestionIn(tx, { ...about, attachedAt });
+  const answered = mayAnswer ? await answerQuestionIn(tx, { ...about, attachedAt }) : undefined;
   const isRefused = saying.mode === 'reject' || !run.keep_open;
   if (answered || run.open_turn_id === null || isRefused) {
     const { turnId, written: posted } = answered ?? (await postTurnIn(tx, about));
@@ -197,6 +201,8 @@ export interface Answered {
   threadId: string;
   /** What of the client's answers is for something that is open. */
   choose: (open: readonly Answerable[]) => WaitAnswer[];
+  /** What is said along with the answers, after what this turn was asked. */
+  sayingAfter?: (turn: { id: string; said: string }) => Saying | undefined;
   idempotency: IdempotentRequest;
 }
 
@@ -208,25 +214,35 @@ export interface Resumed extends Said {
 
 /**
  * Answers what the thread's newest run waits for, all at once; the turn with all of the answers, and the message that waits. What is answered already is
- * passed, so that a repeated request goes on where the first did. Throws 404, and what `answerWaits` throws.
+ * passed, so that a repeated request goes on where the first did. What is said along with answers waits before they are taken,
+ * and goes with them. Throws 404, and what `answerWaits` and `say` throw.
  */
 export async function answerOnThread(
   context: Context,
-  { caller, threadId, choose, idempotency }: Answered,
+  { caller, threadId, choose, sayingAfter, idempotency }: Answered,
 ): Promise<Resumed> {
   const { tenantId } = caller;
-  const { before, open, waiting } = await context.db.withTenant(tenantId, async (tx) => {
+  const { before, open, waiting, saying } = await context.db.withTenant(tenantId, async (tx) => {
     const shown = await requireTurn(tx, threadId);
     const run = await findRunRow(tx, shown.runId);
-    return { before: shown, open: await listAnswerable(tx, shown.runId), waiting: run && waitingMessage(run) };
+    const begun = sayingAfter && (await findTurn(tx, shown.runId, shown.turnId));
+    return {
+      before: shown,
+      open: await listAnswerable(tx, shown.runId),
+      waiting: run && waitingMessage(run),
+      saying: begun && sayingAfter({ id: begun.id, said: begun.input.message }),
+    };
   });
   const answers = choose(open);
   const isAnswered = answers.length > 0;
+  const said = saying && (await say(context, { ...saying, isBesideAnswers: isAnswered }));
+  if (said && !isAnswered) return { ...said, isAnswered, stood: said.turn.head };
   if (isAnswered) await answerWaits(context, { caller, runId: before.runId, answers, idempotency });
   // After them, or after what was open was read: the turn waits for nothing any more that somebody has answered.
   const turn = await context.db.withTenant(tenantId, (tx) => requireTurn(tx, threadId, before.turnId));
   const stood = isAnswered ? before.head : turn.head;
-  return { turn, isAnswered, stood, ...(waiting && before.isOpen && { waiting: waiting.message_id }) };
+  const waits = said ? said.waiting : before.isOpen ? waiting?.message_id : undefined;
+  return { turn, isAnswered, stood, ...(waits !== undefined && { waiting: waits }) };
 }
 
 /** The newest turn of a thread of the workspace. Throws 404. */

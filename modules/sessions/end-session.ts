@@ -26,15 +26,18 @@ export interface Interrupted {
   queued: string | undefined;
 }
 
-/** Stops the open turn; a message that waits begins the next one. Where no turn is open, nothing happens. */
+/**
+ * Stops the turn that is open when it is asked for; a message that waits begins the next one. Where none is open, or that one has
+ * ended meanwhile, nothing happens: who stops at two places, or twice, stops no turn that nobody has seen.
+ */
 export async function interruptSession(context: Context, { caller, sessionId }: SessionRef): Promise<Interrupted> {
   const { tenantId } = caller;
   const read = () => context.db.withTenant(tenantId, (tx) => requireOpenSession(tx, caller, sessionId));
   const { run, facts } = await read();
-  if (!run) return { stopped: false, status: sessionStatus(facts), queued: undefined };
+  if (!run?.open_turn_id) return { stopped: false, status: sessionStatus(facts), queued: undefined };
   let queued: string | undefined;
   const appended = await appendToRun(context, { tenantId, runId: run.id }, async (now, tx) => {
-    if (isTerminal(now.status) || now.open_turn_id === null) return null;
+    if (isTerminal(now.status) || now.open_turn_id !== run.open_turn_id) return null;
     queued = waitingMessage(now)?.input.message;
     await touchSession(tx, sessionId);
     const error = { code: 'interrupted', message: 'The user interrupted the turn before the call had a result.' };

@@ -11,6 +11,7 @@ import {
   type SessionCallBatch,
   type SessionState,
 } from '../../db/sessions.ts';
+import { findRun, type RunView } from '../../db/runs.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { waitingMessage } from '../runs/message-queue.ts';
 
@@ -40,6 +41,8 @@ export interface SessionView {
   status: SessionStatus;
   messages: SessionMessage[];
   queued: string | null;
+  /** The newest run, where its open turn waits for something from outside. */
+  waiting: RunView | undefined;
 }
 
 /** A session with its last messages. Throws 404. */
@@ -51,5 +54,6 @@ export async function readSession(tx: Tx, caller: SessionCaller, id: string): Pr
   const unread = run && (await findUnreadInput(tx, run));
   if (unread) messages.push({ role: 'user', content: unread.message });
   const queued = run ? (waitingMessage(run)?.input.message ?? null) : null;
-  return { state, status: sessionStatus(facts), messages: messages.slice(-limit), queued };
+  const waiting = run && facts.has_open_turn ? await findRun(tx, run.id) : undefined;
+  return { state, status: sessionStatus(facts), messages: messages.slice(-limit), queued, waiting };
 }

@@ -14,6 +14,7 @@ interface Session {
   run_id: string | null;
   messages: { role: string; content: string }[];
   pending_plan: Plan | null;
+  waiting_for: { question?: string; message?: string | null } | null;
   queued_message: string | null;
 }
 
@@ -89,6 +90,7 @@ async function show(sessionId: string, options: Shared): Promise<void> {
     user: found.user_id,
     level: found.autonomy_level,
     run: found.run_id,
+    asks: found.waiting_for?.question ?? found.waiting_for?.message,
     queued: found.queued_message,
   });
   for (const { role, content } of found.messages) print(`\n${role}: ${plain(content)}`);

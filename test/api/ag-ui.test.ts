@@ -140,6 +140,75 @@ describe('AG-UI', () => {
     assert.equal((await api.call('GET', '/v1/approvals?status=pending')).json.approvals.length, 2);
   });
 
+  /** What a client was told of answers that were passed over. */
+  const passedOver = (client: HttpAgent) => {
+    const passed: unknown[] = [];
+    client.subscribe({
+      onCustomEvent: ({ event }) => void (event.name === 'drover.interrupt' && passed.push(event.value)),
+    });
+    return passed;
+  };
+
+  it('tells of answers to what is not open, and goes on with the others', async () => {
+    const client = open({ of: await newAgent(0) });
+    const passed = passedOver(client);
+    await send(client, 'call calculator {"expression":"6*7"} | say done');
+    const [interrupt] = client.pendingInterrupts;
+    const interruptId = interrupt?.id ?? '';
+    const resume = [interruptId, 'never', 'asked'].map((id) => ({
+      interruptId: id,
+      status: 'resolved' as const,
+      payload: true,
+    }));
+    await client.runAgent({ resume });
+    const notOpen = (...ids: string[]) => ids.map((interrupt_id) => ({ interrupt_id, status: 'not_open' }));
+    assert.deepEqual([lastText(client), passed], ['done', notOpen('never', 'asked')]);
+    // Somebody has answered it meanwhile: a client that does not know is told so, and how it stands.
+    await client.runAgent({ resume: [{ interruptId, status: 'resolved', payload: false }] });
+    assert.deepEqual(passed.slice(2), notOpen(interruptId));
+    assert.deepEqual([lastText(client), client.pendingInterrupts], ['done', []]);
+  });
+
+  it('takes what is said along with the answers, since its client says nothing without them', async () => {
+    const level = await newAgent(0);
+    const client = open({ of: level });
+    await send(client, 'call calculator {"expression":"6*7"} | say not told');
+    const cancelled = () =>
+      client.pendingInterrupts.map(({ id: interruptId }) => ({ interruptId, status: 'cancelled' as const }));
+    await assert.rejects(send(client, 'say without answers'), /pending interrupt/);
+    client.setMessages(client.messages.slice(0, -1));
+    const id = randomUUID();
+    client.addMessage({ id, role: 'user', content: 'say something else' });
+    const resume = cancelled();
+    await client.runAgent({ resume });
+    assert.deepEqual(wordsOf(client).slice(-2), ['say something else', 'something else']);
+    // As a client does that was cut off.
+    const passed = passedOver(client);
+    const until = client.messages.findIndex((message) => message.id === id) + 1;
+    client.setMessages(client.messages.slice(0, until));
+    await client.runAgent({ resume });
+    assert.deepEqual([passed.length, wordsOf(client).slice(-2)], [1, ['say something else', 'something else']]);
+    assert.equal(api.model.asked('say something else').length, 1);
+  });
+
+  it('takes what is said along with answers to questions apart from them, and with answers that come too late', async () => {
+    const client = open();
+    await send(client, 'call ask_user {"question":"How much?"} | say not told');
+    const [question] = client.pendingInterrupts;
+    const answer = { interruptId: question?.id ?? '', status: 'resolved' as const, payload: { answer: 'ten' } };
+    const also = (text: string) => client.addMessage({ id: randomUUID(), role: 'user', content: text });
+    also('say as told');
+    await client.runAgent({ resume: [answer] });
+    assert.equal(lastText(client), 'as told');
+    assert.match(JSON.stringify(api.model.asked('say as told')[0]?.messages), /ten/);
+    // The client thinks that it is still asked.
+    also('say another thing');
+    const passed = passedOver(client);
+    await client.runAgent({ resume: [answer] });
+    assert.deepEqual([passed.length, lastText(client)], [1, 'another thing']);
+    assert.equal(api.model.asked('say another thing').length, 1);
+  });
+
   it('says a message once that a client sends again after a cut', async () => {
     const thread = randomUUID();
     const first = open({ thread, via: () => Promise.reject(new TypeError('network error')) });

@@ -155,6 +155,40 @@ for (const mode of MODES) {
       assert.equal((await chat('ann', elsewhere)).status, 404);
     });
 
+    it('count a message that is refused for its form for the user whom it names, and those together that name none', async () => {
+      const settings = { rate_limits: { chats_per_hour: 5, executes_per_minute: 3 } };
+      const { key } = await newTenant({ settings });
+      const chat = (body: unknown) => call('POST', '/agent/chat', { key, body });
+      for (const body of [
+        { user_id: 'ann' },
+        { user_id: 'ann', message: '' },
+        { user_id: 'ann', message: 'x'.repeat(5001) },
+        { user_id: 'ann', message: 'Hello', nonsense: 1 },
+        { character_id: 'ann', message: 7 },
+      ]) {
+        assert.equal((await chat(body)).status, 400);
+      }
+      assertRefused(await chat({ user_id: 'ann', message: '' }), 'chats', 3600);
+      assertRefused(await chat({ user_id: 'ann', message: 'Hello', session_id: newId() }), 'chats', 3600);
+      assert.equal((await chat({ user_id: 'bob', message: 'Hello', session_id: newId() })).status, 404);
+      const raw = (text: string) =>
+        fetch(`${api.url}/agent/chat`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+          body: text,
+        });
+      const nobody = [await chat({ message: 'Hello' }), await chat({ user_id: '', message: 'Hello' }), await chat([])];
+      assert.deepEqual(tally(nobody), { 400: 3 });
+      assert.deepEqual([(await raw('{')).status, (await raw('{')).status, (await raw('{')).status], [400, 400, 429]);
+      assert.equal((await chat({ user_id: 'bob', message: 'Hello', session_id: newId() })).status, 404);
+
+      const session_id = newId();
+      const execute = (body: unknown) => call('POST', '/agent/execute', { key, body });
+      const faulty = [{ session_id }, { session_id, plan_id: 'p' }, { session_id, plan_id: newId(), more: 1 }];
+      for (const body of faulty) assert.equal((await execute(body)).status, 400);
+      assertRefused(await execute({ session_id, plan_id: newId() }), 'executes', 60);
+    });
+
     it('give a session 20 executions a minute, and others theirs', async () => {
       const { key } = await newTenant({});
       const session = newId();

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { WebSocket } from 'ws';
-import { z } from 'zod';
-import { defineRoute } from '../../api/kit/route.ts';
 import { ROUTES } from '../../api/routes.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
 import { loadConfig } from '../../config.ts';
@@ -400,63 +398,6 @@ describe('the stream of a session', function () {
     await watcher.closed;
   });
 
-  it('closes with 4008 for a client that does not read', async () => {
-    const flood = defineRoute({
-      method: 'get',
-      path: '/agent/stream/:id',
-      access: 'runs:read',
-      summary: 'Sends more than the buffers of both ends hold',
-      params: z.strictObject({ id: z.string() }),
-      responses: { 101: 'empty' },
-      handle({ app, ctx, caller }) {
-        app.sockets?.open(ctx.req, { keyId: caller.keyId }, (opened) => {
-          opened.socket.once('message', () => {
-            for (let sent = 0; sent < 64; sent += 1) opened.send(JSON.stringify({ type: 'x'.repeat(1024 * 1024) }));
-          });
-        });
-        ctx.respond = false;
-        return Promise.resolve({ status: 101 });
-      },
-    });
-    api = await serve(platform.context, [flood], { host: '127.0.0.1', port: 0, sockets: { stallMs: 100 } });
-    const watcher = await watch('any', { url: api.url });
-    watcher.socket.pause();
-    watcher.socket.send('go');
-    await waitUntil('the server gives up', () =>
-      platform.log.some((line) => line['msg'] === 'a client of a stream is too slow'),
-    );
-    watcher.socket.resume();
-    assert.equal(await watcher.closed, 4008);
-  });
-
-  it('closes with 4008 in the middle of a session that its client does not read, and goes on where that has come to', async () => {
-    const session = await begin();
-    const { run_id } = (await call('GET', `/agent/session/${session}`)).json;
-    // More than the buffers of both ends hold.
-    first = say('x'.repeat(3_000_000));
-    for (let turn = 0; turn < 4; turn += 1) {
-      const { json, text } = await call('POST', `/v1/runs/${run_id}/turns`, { input: { message: 'more' } });
-      assert.equal(json?.output?.status, 'complete', text.slice(0, 500));
-    }
-    api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { stallMs: 100 } });
-    const isSlow = ({ msg }: Record<string, unknown>) => msg === 'a client of a stream is too slow';
-    const before = platform.log.filter(isSlow).length;
-    const slow = await watch(session, { url: api.url });
-    slow.socket.pause();
-    slow.socket.send(JSON.stringify({ type: 'resume', after: 0 }));
-    await waitUntil('the server gives up', () => platform.log.filter(isSlow).length > before);
-    slow.socket.resume();
-    assert.equal(await slow.closed, 4008);
-    const seqsOf = (frames: readonly Frame[]) => frames.flatMap(({ seq }) => seq ?? []);
-    const seen = seqsOf(slow.frames);
-    const again = await watch(session, { after: seen.at(-1) ?? 0 });
-    const whole = await watch(session, { after: 0 });
-    const isWhole = (frames: readonly Frame[]) => typesOf(frames).filter((type) => type === 'completed').length === 5;
-    await whole.until('all of it', isWhole);
-    await again.until('the rest', (frames) => frames.at(-1)?.seq === whole.frames.at(-1)?.seq);
-    assert.deepEqual([...seen, ...seqsOf(again.frames)], seqsOf(whole.frames));
-  });
-
   it('closes with 1011 where something goes wrong here, and goes on in another connection', async () => {
     const session = await begin();
     let isBroken = false;
@@ -474,17 +415,6 @@ describe('the stream of a session', function () {
     isBroken = false;
     const again = await watch(session, { url: api.url, after: 0 });
     await again.until('all of it', last('completed'));
-  });
-
-  it('cuts off a peer that answers no ping', async () => {
-    const session = await begin();
-    api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { pingMs: 50 } });
-    const id = newId();
-    const watcher = await watch(session, { url: api.url, id });
-    watcher.socket.pause();
-    await waitUntil('the connection is gone', () => platform.log.some((line) => line['request_id'] === id));
-    watcher.socket.resume();
-    assert.equal(await watcher.closed, 1006);
   });
 
   it('limits how many a key has open', async () => {

@@ -137,6 +137,7 @@ describe('a session', function () {
     assert.equal((await chat('')).status, 400);
     assert.equal((await chat('x'.repeat(5001))).status, 400);
     assert.equal((await chat(`<b>{${'x'.repeat(4990)}`)).status, 202);
+    assert.equal((await chat('🙂'.repeat(5000))).status, 202, 'as many characters, each of two units');
     assert.equal((await call('POST', '/agent/chat', { message: 'hi', agent_id: agent })).status, 400);
     assert.equal((await chat('hi', { character_id: 5 })).status, 400, 'two users');
     await until(await begin('hi', { user_id: '5', character_id: 5 }), 'completed');
@@ -500,10 +501,11 @@ describe('a session', function () {
         ? say(`so ${JSON.stringify(messages.at(-1)).includes('blue') ? 'blue' : said}`)
         : use({ name: 'ask_user', input: { question: 'which colour?' } });
     const session = await begin('paint it');
-    await until(session, 'waiting_approval');
+    const { waiting_for: asks, pending_plan } = await until(session, 'waiting_approval');
+    assert.deepEqual([pending_plan, asks.type, asks.question], [null, 'user', 'which colour?']);
     await begin('blue', { session_id: session });
     const done = await until(session, 'completed');
-    assert.equal(done.messages.at(-1).content, 'so blue');
+    assert.deepEqual([done.messages.at(-1).content, done.waiting_for], ['so blue', null]);
   });
 
   it('is held to policies about its user', async () => {

@@ -114,6 +114,8 @@ describe('a token for a thread', () => {
       const status = await statusOf(method.toUpperCase(), url, { key, ...(method === 'get' ? {} : { body: {} }) });
       assert.equal(status, 403, `${method} ${path}`);
     }
+    const { json } = await api.call('DELETE', `/agent/session/${thread}`, { key });
+    assert.equal(json.detail, 'A token for a thread does not open this; a key may.');
   });
 
   it("is for the thread that a client's own id stands for, once something was said on it", async () => {

@@ -21,9 +21,11 @@ describe('The status of a session with an open turn', () => {
     }
   });
 
-  it('is that it waits for an answer once nothing else is under way', () => {
+  it('is that it waits for an answer once the turn itself is not at work, also where a call goes on elsewhere', () => {
     assert.equal(sessionStatus({ ...OPEN, waits_for: 'user' }), 'executing');
-    assert.equal(sessionStatus({ ...OPEN, run_status: 'awaiting_human', waits_for: 'user' }), 'waiting_approval');
+    for (const run_status of ['awaiting_human', 'awaiting_tool'] as const) {
+      assert.equal(sessionStatus({ ...OPEN, run_status, waits_for: 'user' }), 'waiting_approval');
+    }
   });
 
   it('is executing while it waits for time or another system, and planning while nothing is called', () => {

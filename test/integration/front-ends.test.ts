@@ -56,8 +56,8 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
     const fill = (on: Page, selector: string, value: string) =>
       on.evaluate(`document.querySelector('${selector}').value = ${JSON.stringify(value)}`);
 
-    it('without a library talks, shows a plan, and carries it out', async () => {
-      const agent = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    it('without a library talks, shows a plan, and carries it out, and a question, which the next message answers', async () => {
+      const agent = await api.newAgent(['calculator', 'ask_user'], { autonomy_level: 0 });
       page = await openPage(`${origin}/session.html`);
       await page.until('it is there', `document.querySelector('#text')`);
       await fill(page, '#url', api.url);
@@ -72,6 +72,15 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await page.until('it has its answer', shows('It is 42.'));
       await page.until('the turn is over', `document.querySelector('#status').textContent === 'completed'`);
       await picture(page, 'session-answers');
+      await page.type('#text', 'call ask_user {"question":"How much?"}');
+      await click(page, 'Send');
+      await page.until('it asks', `document.querySelector('#question').textContent === 'How much?'`);
+      await picture(page, 'session-question');
+      await page.type('#text', 'ten of them');
+      await click(page, 'Send');
+      await page.until('it has the answer', `document.querySelector('#question').textContent === ''`);
+      await page.until('the turn is over', `document.querySelector('#status').textContent === 'completed'`);
+      assert.match(await page.evaluate(`document.querySelector('#messages').textContent`), /ten of them/);
       assert.equal(await page.evaluate(`document.querySelector('#problem').textContent`), '');
     });
 

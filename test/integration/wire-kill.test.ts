@@ -22,7 +22,8 @@ if (mode !== undefined) {
   describe(`streams that are cut while a worker is killed (${mode})`, function () {
     let installation: Installation;
     before(async () => {
-      const env = { DROVER_LEASE_MS: String(LEASE_MS), DROVER_CONCURRENCY: 'turns=30' };
+      // One worker has all of them in their answers at once.
+      const env = { DROVER_LEASE_MS: String(LEASE_MS), DROVER_CONCURRENCY: `turns=${RUNS + 17}` };
       installation = await startInstallation(mode, { env, workers: ['one'] });
       await installation.start('api-2');
     });
@@ -50,12 +51,16 @@ if (mode !== undefined) {
       const other = installation.url('api-2');
       await Promise.all(runs.map((of) => ended(of)));
       await Promise.all(read);
-      await Promise.all(
-        watchers.map(async ({ of, open, client }) => {
-          await client.follow({ ...of, url: other });
-          assert.deepEqual(client.state(), await wholeOf(of, open, other), client.form);
-        }),
-      );
+      // Run by run: a busy machine answers all of them at once that its database is busy.
+      for (const run of runs) {
+        const theirs = watchers.filter(({ of }) => of === run);
+        await Promise.all(
+          theirs.map(async ({ of, open, client }) => {
+            await client.follow({ ...of, url: other });
+            assert.deepEqual(client.state(), await wholeOf(of, open, other), client.form);
+          }),
+        );
+      }
       assert.ok(watchers.length >= 50);
     });
 

@@ -6,7 +6,7 @@ import { EVENT_TYPES } from '../../../core/events.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { streamRun, type StreamItem } from '../../../modules/runs/stream-run.ts';
 import { findShownTurn, type ShownTurn } from '../../../db/shown-turns.ts';
-import { createAuthenticator } from '../../../modules/tenants/authenticate-key.ts';
+import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
 import type { ScriptedService } from '../service.ts';
 import { waitUntil } from '../wait-until.ts';
 
@@ -105,9 +105,7 @@ export async function record(api: ScriptedService, script: Script): Promise<Reco
   const config = meanwhile ? { keep_open: true } : {};
   const { json } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message }, config } });
   const path = `/v1/runs/${json.run_id}`;
-  const caller = await createAuthenticator(api.context.db).byKey(api.key);
-  assert.ok(caller);
-  const { tenantId } = caller;
+  const tenantId = DEFAULT_TENANT_ID;
   const leave = new AbortController();
   const items: StreamItem[] = [];
   let isOver = false;

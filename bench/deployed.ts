@@ -95,7 +95,8 @@ function environment(services: Services, model: Server): Record<string, string> 
     REDIS_URL: services.redisUrl,
     DROVER_SECRET_KEY: 'bench',
     DROVER_API_KEY: BENCH_KEY,
-    DROVER_QUEUE_PREFIX: 'bench-deployed',
+    // Of its own: workers of a benchmark that was killed would take its jobs.
+    DROVER_QUEUE_PREFIX: `bench-deployed-${process.pid}`,
     ANTHROPIC_API_KEY: 'bench',
     ANTHROPIC_BASE_URL: `http://127.0.0.1:${(model.address() as AddressInfo).port}`,
     LOG_LEVEL: 'warn',

@@ -153,3 +153,6 @@ export function lastSubtasks<S extends Subtask>(subtasks: readonly S[]): S[] {
   const needed = new Set(subtasks.flatMap(({ dependencies }) => dependencies));
   return subtasks.filter(({ id }) => !needed.has(id));
 }
+
+/** What is read in the place of a result that is erased. */
+export const ERASED_RESULT = '[erased]';

@@ -157,8 +157,7 @@ export async function findBoardTurn(
   id: string,
   delayed: readonly string[],
 ): Promise<BoardTurn | undefined> {
-  const [row] = await db.asMaintenance((tx) => tx.query<BoardTurn>(`${TURN} where t.id = $2`, [delayed, id]));
-  return row;
+  return findOne<BoardTurn>(db, `${TURN} where t.id = $2`, [delayed, id]);
 }
 
 /** One turn with the numbers of runs below it. */
@@ -167,7 +166,11 @@ export async function findTurnAbove(
   id: string,
   delayed: readonly string[],
 ): Promise<TurnAbove | undefined> {
-  const [row] = await db.asMaintenance((tx) => tx.query<TurnAbove>(`${TURN_ABOVE} where t.id = $2`, [delayed, id]));
+  return findOne<TurnAbove>(db, `${TURN_ABOVE} where t.id = $2`, [delayed, id]);
+}
+
+async function findOne<T extends object>(db: Database, text: string, values: unknown[]): Promise<T | undefined> {
+  const [row] = await db.asMaintenance((tx) => tx.query<T>(text, values));
   return row;
 }
 

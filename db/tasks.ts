@@ -260,22 +260,12 @@ export async function returnTask(tx: Tx, id: string, agentId: string): Promise<v
   );
 }
 
-/** Cancels one task; false if it has ended. */
-export async function cancelTaskRow(tx: Tx, id: string): Promise<boolean> {
+/** Cancels one task, which is no task of its workflow any more where it is dropped; false if it has ended. */
+export async function cancelTaskRow(tx: Tx, id: string, { isDropped = false } = {}): Promise<boolean> {
   const rows = await tx.query(
-    `update tasks set status = 'cancelled', is_early = false, completed_at = now(), updated_at = now()
+    `update tasks set status = 'cancelled', is_early = $2, completed_at = now(), updated_at = now()
      where id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id`,
-    [id],
-  );
-  return rows.length > 0;
-}
-
-/** Cancels one task, which is no task of its workflow any more; false if it has ended. */
-export async function dropTaskRow(tx: Tx, id: string): Promise<boolean> {
-  const rows = await tx.query(
-    `update tasks set status = 'cancelled', is_early = true, completed_at = now(), updated_at = now()
-     where id = $1 and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff') returning id`,
-    [id],
+    [id, isDropped],
   );
   return rows.length > 0;
 }

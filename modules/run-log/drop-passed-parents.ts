@@ -18,8 +18,8 @@ interface Waiting extends Position {
 /**
  * A turn that goes on after its calls is their parent in the queue, and a look at a workflow that of the children which it has
  * let begin. Where their jobs are lost, the database sends the calls and the children anew, and goes on under a position or
- * by a look of its own; the parent would wait for ever, at the latest from when none of its children is at work. Of each kind `LIMITS.sweepRows` of those that wait are looked at, others
- * each time where there are more; runs that have changed within `quietMs` are left for the next time. Answers how many jobs
+ * by a look of its own; the parent would wait for ever. A look goes at the latest when none of its
+ * children is at work. Of each kind `LIMITS.sweepRows` of those that wait are looked at, others each time where there are more; runs that have changed within `quietMs` are left for the next time. Answers how many jobs
  * were removed.
  */
 export async function dropPassedParents(context: RunLogContext, quietMs: number): Promise<number> {
@@ -84,7 +84,11 @@ async function withoutLiveJobs({ queues }: RunLogContext, looks: readonly string
     return false;
   };
   const lost: string[] = [];
-  for (const look of looks) if (!(await hasLive(look))) lost.push(look);
+  for (let at = 0; at < looks.length; at += AT_A_TIME) {
+    const some = looks.slice(at, at + AT_A_TIME);
+    const live = await Promise.all(some.map(hasLive));
+    lost.push(...some.filter((_, index) => !live[index]));
+  }
   return lost;
 }
 

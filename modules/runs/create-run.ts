@@ -23,7 +23,7 @@ import type { Start } from '../agents/start-cache.ts';
 import type { Context } from '../governance/context.ts';
 import type { Governance } from '../governance/governance.ts';
 import { toClaim, type NewRun } from './driver/initial-commit.ts';
-import type { DrivenFrom, InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
+import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { lastOfOpenThread } from './creation/open-thread.ts';
@@ -31,6 +31,7 @@ import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent 
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
+import type { HeldSlot, WrittenRun } from './written-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
 export interface CreateRun {
@@ -148,26 +149,6 @@ export interface ReadyRun {
   body: CreatedRun;
   /** `held`: where there is one, the run is claimed with its creation, to be driven there after the commit. */
   write: (tx: Tx, held?: HeldSlot) => Promise<WrittenRun>;
-}
-
-/** A slot for a run that is about to be written, and the lease that its driver gets. */
-export interface HeldSlot {
-  slot: SlotReservation;
-  leaseMs: number;
-  /** Of the governance under which it was prepared. */
-  policyEpoch: number;
-}
-
-/** A run that was written, and its driver where it has one. */
-export interface WrittenRun extends Announcement {
-  driver?: { slot: SlotReservation; job: TurnJob; from: DrivenFrom };
-}
-
-/** After the commit: has the run driven by its driver or by whom its job comes to, and tells of it. */
-export function announceWritten(context: Context, { driver, ...written }: WrittenRun): void {
-  // What fails there is left to the queue.
-  if (driver) void context.outbox.drive(driver.slot, driver.job, driver.from).catch(() => undefined);
-  announceAppended(context, written);
 }
 
 /** A run on a thread of its own. Throws as `createRun` does; `under.governance` is what the transaction has read. */

@@ -4,7 +4,7 @@ import { conflict } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { cancelTaskRow, dropTaskRow, findTask, hasOtherTasks, type TaskRow } from '../../db/tasks.ts';
+import { cancelTaskRow, findTask, hasOtherTasks, type TaskRow } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -54,7 +54,7 @@ async function cancelOne(
   { task: { id, run_id }, isOfTasks }: { task: TaskRow; isOfTasks: boolean },
 ): Promise<{ change: AppendedChange | null; cancelled: CancelledRun[] }> {
   const { id: runId, tenant_id: tenantId, open_turn_id } = run;
-  if (!(await (isOfTasks ? dropTaskRow(tx, id) : cancelTaskRow(tx, id)))) return { change: null, cancelled: [] };
+  if (!(await cancelTaskRow(tx, id, { isDropped: isOfTasks }))) return { change: null, cancelled: [] };
   const cancelled = run_id ? await cancelChild(tx, { tenantId, runId: run_id }, 'task cancelled') : [];
   const payload = { task_id: id, ...(run_id && { run_id }) };
   const change: AppendedChange = {

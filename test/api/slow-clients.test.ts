@@ -88,27 +88,26 @@ describe('A slow client of a session', function () {
       },
     });
 
-  it('is closed with 4008 where it does not read', async () => {
-    const url = await start({ stallMs: 100 }, [flood()]);
+  /** The code with which a client is closed that reads nothing until it is given up. */
+  const closedWhereItDoesNotRead = async (url: string) => {
     const isGivenUp = givenUp();
     const watcher = await watch('any', { url });
     watcher.socket.pause();
     watcher.socket.send('go');
     await isGivenUp();
     watcher.socket.resume();
-    assert.equal(await watcher.closed, 4008);
+    return watcher.closed;
+  };
+
+  it('is closed with 4008 where it does not read', async () => {
+    const url = await start({ stallMs: 100 }, [flood()]);
+    assert.equal(await closedWhereItDoesNotRead(url), 4008);
   });
 
   it('is closed with 4008 where it reads too slowly to come to a ping, and may read why', async () => {
     // What waits may wait for longer than many pings.
     const url = await start({ stallMs: 600_000, pingMs: 50 }, [flood()]);
-    const isGivenUp = givenUp();
-    const watcher = await watch('any', { url });
-    watcher.socket.pause();
-    watcher.socket.send('go');
-    await isGivenUp();
-    watcher.socket.resume();
-    assert.equal(await watcher.closed, 4008);
+    assert.equal(await closedWhereItDoesNotRead(url), 4008);
   });
 
   it('is closed with 4008 in the middle of it, and goes on where that has come to', async () => {

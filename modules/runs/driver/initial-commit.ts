@@ -11,11 +11,7 @@ export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage
 /** What the driver begins with: the run as a claim would read it; `at` is when it was created, if it is there already. */
 export function toClaim(
   run: NewRun,
-  {
-    events,
-    policyEpoch,
-    at = '',
-  }: Partial<InitialCommit> & Pick<InitialCommit, 'events' | 'policyEpoch'> & { at?: string },
+  { events, policyEpoch, at = '' }: Pick<InitialCommit, 'events' | 'policyEpoch'> & { at?: string },
 ): ClaimedRun {
   const logged = events.map((event, index) => {
     const { turn_id = null, step = null, ...rest } = toLogged(event);

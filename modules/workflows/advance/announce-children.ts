@@ -3,7 +3,7 @@ import type { OutboxRow, WaitingJob } from '../../../db/commit-run.ts';
 import { nextLookJobId, SUBTASKS } from '../../../jobs/subtasks.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
-import { announceWritten, type WrittenRun } from '../../runs/create-run.ts';
+import { announceWritten, type WrittenRun } from '../../runs/written-run.ts';
 import { announceAppended, type Announcement } from '../../run-log/append-to-run.ts';
 
 /**

@@ -3,7 +3,7 @@ import { textOf, type StoredBlock } from '../../../core/content.ts';
 import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent, RunStatus } from '../../../core/events.ts';
 import { majority } from '../../../core/team.ts';
-import { lastSubtasks } from '../../../core/workflow.ts';
+import { ERASED_RESULT, lastSubtasks } from '../../../core/workflow.ts';
 import { isPlanUntrusted } from '../../../db/task-inputs.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
@@ -50,7 +50,7 @@ export function resultOf(
   results: ReadonlyMap<string, StoredBlock[]>,
 ): string {
   const content = results.get(id);
-  return content ? textOf(content) : status === 'completed' ? '[erased]' : '';
+  return content ? textOf(content) : status === 'completed' ? ERASED_RESULT : '';
 }
 
 /** The answer of the workflow that this one is a recorded replay of; undefined where it is none, or that one's is gone. */

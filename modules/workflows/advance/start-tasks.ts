@@ -3,12 +3,13 @@ import { textOf } from '../../../core/content.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
+import { ERASED_RESULT, inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
 import { howFar, listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { isPlanUntrusted, readInputs, readReadyInputs, recountInputs, type InputRow } from '../../../db/task-inputs.ts';
 import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
-import { prepareRun, type HeldSlot, type ReadyRun, type WrittenRun } from '../../runs/create-run.ts';
+import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
+import type { HeldSlot, WrittenRun } from '../../runs/written-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, countStart, lookUpOwn, type Worker } from './choose-worker.ts';
 import { sooner, type Delay } from './later-look.ts';
@@ -274,7 +275,7 @@ function messageFor(task: ScheduledTask, { byTask }: Inputs): string[] {
   );
   const inherited = task.dependencies.map((id) => {
     const from = byTask.get(id);
-    const result = from?.is_erased ? '[erased]' : shortened(textOf(from?.content ?? []), id);
+    const result = from?.is_erased ? ERASED_RESULT : shortened(textOf(from?.content ?? []), id);
     return `Result of ${from?.name ?? id}:\n${result}`;
   });
   return [task.description, ...given, ...inherited];

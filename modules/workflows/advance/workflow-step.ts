@@ -9,7 +9,7 @@ import type { WorkflowRow } from '../../../db/workflows.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { SlotReservation } from '../../../jobs/slot-reservation.ts';
-import type { WrittenRun } from '../../runs/create-run.ts';
+import type { WrittenRun } from '../../runs/written-run.ts';
 import type { CancelledRun } from '../../runs/cancel-children.ts';
 
 export interface WorkflowStep {

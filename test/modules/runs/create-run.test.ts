@@ -117,7 +117,7 @@ describe('Creating a run', () => {
     const read = await loadRun(db, { tenant_id: engine.tenantId, run_id: run });
     assert.ok(read.ok);
     const events = await engine.log(run);
-    const begun = toClaim(read.run, { events, policyEpoch: 0, thread: undefined, written: () => undefined });
+    const begun = toClaim(read.run, { events, policyEpoch: 0 });
     assert.deepEqual(begun.events.map(readEvent), events.map(timeless));
     const columns = Object.keys(read.run).filter((column) => column in begun.run && !AT_COMMIT.has(column));
     assert.ok(columns.length > 25, columns.join(' '));

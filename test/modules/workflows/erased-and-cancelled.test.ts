@@ -40,16 +40,20 @@ describe('A workflow of which a part is gone', () => {
       },
       (row) => row,
     );
-  const cancel = (id: string) => cancelTask(engine.context, engine.caller, id);
-
-  it('fails a subtask that needs what is erased, and says so; it had begun with nothing in its place', async () => {
-    const id = await startWorkflow(engine, [subtask('a'), subtask('b'), subtask('c', 'a', 'b')], { agentId: agent });
+  /** Both tasks are done; the result of `a` is erased before `b` is. */
+  const eraseAmid = async (id: string) => {
     await advance(id);
     await finish(id, 'a');
     await advance(id);
     await eraseRun(engine.context, engine.caller, { id: (await task(id, 'a')).run_id ?? '', dependents: false });
     await finish(id, 'b');
     await advance(id);
+  };
+  const cancel = (id: string) => cancelTask(engine.context, engine.caller, id);
+
+  it('fails a subtask that needs what is erased, and says so; it had begun with nothing in its place', async () => {
+    const id = await startWorkflow(engine, [subtask('a'), subtask('b'), subtask('c', 'a', 'b')], { agentId: agent });
+    await eraseAmid(id);
     const { status, error, run_id } = await task(id, 'c');
     assert.deepEqual([status, error?.code, run_id], ['failed', 'erased', null]);
     assert.match(error?.message ?? '', /result of a, which it needs, is erased/);
@@ -58,12 +62,7 @@ describe('A workflow of which a part is gone', () => {
 
   it('answers that a result is erased where it is one of those that it comes to', async () => {
     const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: agent });
-    await advance(id);
-    await finish(id, 'a');
-    await advance(id);
-    await eraseRun(engine.context, engine.caller, { id: (await task(id, 'a')).run_id ?? '', dependents: false });
-    await finish(id, 'b');
-    await advance(id);
+    await eraseAmid(id);
     const { workflow } = await read(id);
     assert.equal(workflow.status, 'completed');
     assert.deepEqual(workflow.output, [{ type: 'text', text: 'a:\n[erased]\n\nb:\ndone' }]);

@@ -288,7 +288,7 @@ describe('AG-UI', () => {
       first,
       'held steered call calculator {"expression":"6*7"} | call calculator {"expression":"1"} | say not told',
     );
-    await asked('not told');
+    await asked('held steered');
     const rejected = open({ thread });
     await assert.rejects(withMode(rejected, 'say x', 'reject'), /409/);
     await assert.rejects(withMode(open({ thread }), 'say x', 'loud'), /422/);

@@ -31,16 +31,17 @@ export async function titleThread(
   context: Context,
   { tenantId, threadId }: TitleJob,
   stop: AbortSignal,
-): Promise<Title['kind']> {
+): Promise<Title> {
   const [turn] = await context.db.withTenantOnce(tenantId, (tx) => listFirstTurns(tx, [threadId]));
-  const title: Title = turn ? await askForTitle(context, { tenantId, turn, stop }) : { kind: 'none' };
-  if (title.kind === 'later') return 'later';
-  const titles = [{ thread: threadId, title: title.kind === 'given' ? title.title : null }];
-  await context.db.withTenantOnce(tenantId, (tx) => setTitles(tx, titles));
-  return title.kind;
+  const title: Title = turn ? await askForTitle(context, { tenantId, turn, stop }) : 'none';
+  if (title === 'none') {
+    await context.db.withTenantOnce(tenantId, (tx) => setTitles(tx, [{ thread: threadId, title: null }]));
+  }
+  return title;
 }
 
-type Title = { kind: 'given'; title: string } | { kind: 'none' | 'later' };
+/** `given`: it is written along with what it has cost. */
+type Title = 'given' | 'none' | 'later';
 
 async function askForTitle(
   context: Context,
@@ -58,10 +59,11 @@ async function askForTitle(
     system: SYSTEM,
     messages: [{ role: 'user', content: [{ type: 'text', text: shown(turn) }] }],
     maxTokens: 200,
+    keep: (tx, { title }) => setTitles(tx, [{ thread: turn.thread_id, title }]),
     signal: AbortSignal.any([stop, AbortSignal.timeout(TIMEOUT_MS)]),
   });
-  if ('arguments' in answer) return { kind: 'given', title: answer.arguments.title };
-  return { kind: answer.fault.code === 'unavailable' ? 'later' : 'none' };
+  if ('arguments' in answer) return 'given';
+  return answer.fault.code === 'unavailable' ? 'later' : 'none';
 }
 
 function shown({ input, answer }: FirstTurn): string {

@@ -44,8 +44,8 @@ export async function askForTool<T>(context: ModelCallContext, ask: ToolAsk<T>):
         break;
       }
       answers += 1;
-      const read = await readAnswer(ask.tool, answer);
-      if ('arguments' in read) return { arguments: read.arguments, usage: answer.usage, model: answer.model };
+      const { read, response } = answer;
+      if ('arguments' in read) return { arguments: read.arguments, usage: response.usage, model: response.model };
       complaint = read.complaint;
       fault = { code: 'unusable', message: complaint };
     }
@@ -96,8 +96,16 @@ interface Asked<T> {
   request: ModelRequest;
 }
 
+type Read<T> = { arguments: T } | { complaint: string };
+
+/** What a model has answered, and what of it can be used. */
+interface Answered<T> {
+  response: ModelResponse;
+  read: Read<T>;
+}
+
 /** One model's answer, tried as often as any model call; each attempt is written down and paid by itself. */
-async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<ModelResponse | ToolFault> {
+async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<Answered<T> | ToolFault> {
   const { ask, resolved, request } = asked;
   const { db } = context;
   const guard = ask.guard ?? ownOutageGuard(db, newId());
@@ -128,7 +136,7 @@ async function askOnce<T>(
   context: ModelCallContext,
   asked: Asked<T>,
   { guard, isProbe }: { guard: OutageGuard; isProbe: boolean },
-): Promise<ModelResponse | ModelError | ToolFault> {
+): Promise<Answered<T> | ModelError | ToolFault> {
   const { signal } = asked.ask;
   let isSilent = false;
   let isAnswered = false;
@@ -152,7 +160,7 @@ const LONGEST_WAIT_MS = 10_000;
 async function attemptOnce<T>(
   { ask, resolved, request }: Asked<T>,
   call: OpenedCall,
-): Promise<ModelResponse | ModelError> {
+): Promise<Answered<T> | ModelError> {
   const maxTokens = Math.min(request.maxTokens, call.maxTokens);
   try {
     let json = '';
@@ -162,8 +170,10 @@ async function attemptOnce<T>(
       ask.onArguments?.(json);
     };
     const response = await resolved.stream({ ...request, maxTokens }, { signal: ask.signal, onDelta });
-    await call.settle(response);
-    return response;
+    const read = await readAnswer(ask.tool, response);
+    const { keep } = ask;
+    await call.settle(response, keep && 'arguments' in read ? (tx) => keep(tx, read.arguments) : undefined);
+    return { response, read };
   } catch (error) {
     if (!(error instanceof ModelError)) throw error;
     await call.fail(error);
@@ -175,8 +185,6 @@ function callOf<T>({ ask, resolved, request }: Asked<T>): OwnCallOf {
   const { tenantId, workspaceId, agentId, threadId, run, purpose, record, tool } = ask;
   return { tenantId, workspaceId, agentId, threadId, run, purpose, record, tool: tool.name, resolved, request };
 }
-
-type Read<T> = { arguments: T } | { complaint: string };
 
 async function readAnswer<T>(tool: OwnTool<T>, { content }: ModelResponse): Promise<Read<T>> {
   const block = content.find((each) => each.type === 'tool_use' && each.name === tool.name);

@@ -3,6 +3,7 @@ import { announceOwnCall, recordModelFailure, recordOwnAnswer } from '../../core
 import { LIMITS } from '../../core/limits.ts';
 import { NO_TOKENS, type ModelError, type ModelRequest, type ModelResponse } from '../../core/model.ts';
 import { checkBudgets, type ReservedCall } from '../../db/budgets.ts';
+import type { Tx } from '../../db/database.ts';
 import { beginOwnCall, NO_AGENT, settleOwnCall, type OwnCallEnd } from '../../db/own-model-calls.ts';
 import { newId } from '../../lib/new-id.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
@@ -23,9 +24,12 @@ export interface OwnCallOf extends Pick<
 export interface OpenedCall {
   /** Output tokens that the budgets leave. */
   maxTokens: number;
-  settle: (response: ModelResponse) => Promise<void>;
+  /** `also` is written in the same transaction. */
+  settle: (response: ModelResponse, also?: Also) => Promise<void>;
   fail: (error: ModelError) => Promise<void>;
 }
+
+type Also = (tx: Tx) => Promise<void>;
 
 /** Opens a call, or says that no budget is left for it. */
 export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Promise<OpenedCall | ToolFault> {
@@ -64,7 +68,7 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
   const latency = () => Math.round(performance.now() - startedMs);
   return {
     maxTokens: granted,
-    settle: (response) => settle(context, of, { id, response, latencyMs: latency() }),
+    settle: (response, also) => settle(context, of, { id, response, latencyMs: latency(), also }),
     async fail(error) {
       await end(context, of, { id, ...spentBy(error, resolved), errorCode: error.kind });
       if (!record) return;
@@ -115,14 +119,14 @@ async function lookAtBudgets(
 async function settle(
   context: ModelCallContext,
   of: OwnCallOf,
-  answered: { id: string; response: ModelResponse; latencyMs: number },
+  answered: { id: string; response: ModelResponse; latencyMs: number; also: Also | undefined },
 ): Promise<void> {
-  const { id, response, latencyMs } = answered;
+  const { id, response, latencyMs, also } = answered;
   const { provider, model, usage, stopReason } = response;
   const cost = costOf(provider, model, usage);
   const tokensIn = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
   const state = usage.estimated ? 'estimated' : 'settled';
-  await end(context, of, { id, state, tokensIn, tokensOut: usage.output, cost, usage });
+  await end(context, of, { id, state, tokensIn, tokensOut: usage.output, cost, usage, also });
   context.metrics.tokens.inc({ model, kind: 'input' }, usage.input);
   context.metrics.tokens.inc({ model, kind: 'output' }, usage.output);
   if (cost !== null) context.metrics.costUsd.inc({ model }, Number(cost));
@@ -136,7 +140,11 @@ async function settle(
 function end(
   { db }: ModelCallContext,
   { tenantId }: OwnCallOf,
-  { id, ...how }: OwnCallEnd & { id: string },
+  { id, also, ...how }: OwnCallEnd & { id: string; also?: Also | undefined },
 ): Promise<void> {
-  return db.withTenantOnce(tenantId, (tx) => settleOwnCall(tx, id, how));
+  if (!also) return db.withTenantOnce(tenantId, (tx) => settleOwnCall(tx, id, how));
+  return db.withTenant(tenantId, async (tx) => {
+    await settleOwnCall(tx, id, how);
+    await also(tx);
+  });
 }

@@ -5,6 +5,7 @@ import type { Message } from '../../core/content.ts';
 import type { WorkflowExample } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { RunState } from '../../core/state.ts';
+import type { Tx } from '../../db/database.ts';
 import type { OutageGuard } from './throttle.ts';
 
 /** A tool that only Drover asks for: the model answers by its arguments. */
@@ -39,6 +40,8 @@ export interface ToolAsk<T> {
   onArguments?: ((json: string) => void) | undefined;
   /** The log of the run, where its driver asks: `model.called` is committed before the call, `model.responded` is left to the next commit. */
   record?: OwnCallRecord | undefined;
+  /** Written in the transaction that settles the call, so that no answer is paid for and lost. */
+  keep?: ((tx: Tx, given: T) => Promise<void>) | undefined;
   /** Where more depends on the call than its answer: a run that waits for its provider. */
   guard?: OutageGuard | undefined;
 }

@@ -4,8 +4,8 @@ import { plainTitle } from '../../../core/titles.ts';
 import { titleThread } from '../../../modules/conversations/title-thread.ts';
 import { titleThreads } from '../../../modules/conversations/title-threads.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { ownCallsOnThread } from '../../support/queries/model-calls.ts';
-import { dueTitles } from '../../support/queries/tenants.ts';
+import { ownCalls, ownCallsOnThread } from '../../support/queries/model-calls.ts';
+import { dueTitles, refuseTitles } from '../../support/queries/tenants.ts';
 
 describe('the title of a thread', () => {
   let engine: Engine;
@@ -41,6 +41,18 @@ describe('the title of a thread', () => {
     assert.deepEqual(await due(), []);
     assert.equal(await give(thread), 'none', 'a second job for it asks nobody');
     assert.equal(engine.model.requests.length, 2);
+  });
+
+  it('is paid for in the transaction that writes it', async () => {
+    engine.say([text('Three.'), use({ name: 'submit_title', input: { title: 'Cars' } })]);
+    const { thread } = await turn();
+    const allow = await refuseTitles(engine);
+    await assert.rejects(give(thread), /no_titles/);
+    assert.equal((await ownCalls(engine)).at(-1)?.state, 'open');
+    await allow();
+    engine.say([use({ name: 'submit_title', input: { title: 'Cars' } })]);
+    assert.equal(await give(thread), 'given');
+    assert.deepEqual([await titleOf(thread), (await ownCalls(engine)).at(-1)?.state], ['Cars', 'settled']);
   });
 
   it('is made of the message where the model is the offline one, without a call', async () => {

@@ -57,3 +57,11 @@ export async function addAct(db: Database, name: string): Promise<void> {
 export function dueTitles(tenant: Tenant): Promise<object[]> {
   return rows(tenant, 'select * from due_titles');
 }
+
+/** No title can be written, until what is answered was called. */
+export async function refuseTitles({ context: { db } }: Tenant): Promise<() => Promise<void>> {
+  await rowsAsOwner(db, 'alter table threads add constraint no_titles check (title is null) not valid');
+  return async () => {
+    await rowsAsOwner(db, 'alter table threads drop constraint no_titles');
+  };
+}

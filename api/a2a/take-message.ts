@@ -8,8 +8,8 @@ import { hasScope } from '../../core/scopes.ts';
 import { decideApproval } from '../../modules/approvals/decide-approval.ts';
 import { requireApproval } from '../../modules/approvals/read-approvals.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
-import { postTurn } from '../../modules/runs/post-turn.ts';
-import { requireReadableRun } from '../../modules/runs/read-runs.ts';
+import { requireReadableRun, type RunView } from '../../modules/runs/read-runs.ts';
+import { sayToRun } from '../../modules/runs/say-to-run.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { checkConfig, putConfig } from './push-configs.ts';
 import type { A2aRequest } from './request.ts';
@@ -51,8 +51,8 @@ async function take(request: A2aRequest, { message }: SendMessageRequest): Promi
   const idempotency = { tenantId, route: 'A2A SendMessage', key, body: { input }, reused: REUSED };
   if (message.taskId !== '') {
     const runId = runOf(message.taskId);
-    await requireTask(request, message, runId);
-    await postTurn(context, { tenantId, agentId: agent.id, runId, input, requestedBy, traceparent, idempotency });
+    const run = await requireTask(request, message, runId);
+    await sayToRun(context, { caller, run, input, traceparent, idempotency });
     return runId;
   }
   const threadId = message.contextId === '' ? undefined : z.uuid().toLowerCase().safeParse(message.contextId).data;
@@ -77,14 +77,15 @@ async function requireTask(
   { context, caller, agent }: A2aRequest,
   { taskId, contextId }: Message,
   runId: string,
-): Promise<void> {
+): Promise<RunView> {
   if (taskId !== '' && runOf(taskId) !== runId)
     throw new TaskNotFoundError(`The approval is not of the task "${taskId}".`);
-  const { thread_id: threadId } = await context.db.withTenant(caller.tenantId, (tx) =>
+  const run = await context.db.withTenant(caller.tenantId, (tx) =>
     requireReadableRun(tx, caller, { run: runId, id: agent.id }),
   );
-  if (contextId !== '' && contextId.toLowerCase() !== threadId)
+  if (contextId !== '' && contextId.toLowerCase() !== run.thread_id)
     throw badRequest('The contextId is not that of the task.');
+  return run;
 }
 
 const decision = decisionBody.extend({ approval_id: z.uuid().toLowerCase() });

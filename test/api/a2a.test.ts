@@ -105,6 +105,21 @@ describe('an agent over A2A', () => {
     await assert.rejects(say(words('more', { taskId: task.id })), /completed/);
   });
 
+  it('takes the answers to several questions one after the other, each to the one that is shown', async () => {
+    const asking = 'call ask_user {"question":"Size?"} & ask_user {"question":"Color?"}';
+    const task = await say(words(asking));
+    const shown = (of: Task) => of.status?.message?.parts[0]?.content?.value;
+    const first = shown(task);
+    const request = words(`for ${String(first)}`, { taskId: task.id });
+    const next = await say(request);
+    assert.deepEqual(new Set([first, shown(next)]), new Set(['Color?', 'Size?']));
+    // Sent again, it answers nothing else.
+    assert.equal(shown(await say(request)), shown(next));
+    const done = await say(words(`for ${String(shown(next))}`, { taskId: task.id }));
+    assert.equal(stateOf(done), TaskState.TASK_STATE_COMPLETED);
+    assert.match(textsOf(done).join(), /"for Size\?"}, {"message":"for Color\?"}/);
+  });
+
   it('takes a decision as data, from a key that may approve', async () => {
     const policy = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
     const { json: made } = await api.call('POST', '/v1/policies', { body: policy });

@@ -217,16 +217,6 @@ export async function changeTask(tx: Tx, id: string, change: TaskChange): Promis
   }
 }
 
-/** Ends what has not ended of a workflow, or of what a run has delegated; answers which. */
-export async function cancelOpenTasks(tx: Tx, runId: string): Promise<{ id: string; run_id: string | null }[]> {
-  return tx.query(
-    `update tasks set status = 'cancelled', completed_at = now(), updated_at = now()
-     where (workflow_id = $1 or parent_run_id = $1) and status in ('pending', 'assigned', 'in_progress', 'awaiting_handoff')
-     returning id, run_id`,
-    [runId],
-  );
-}
-
 /** The plan is whole: these of its subtasks were begun before, under these names in it. */
 export async function keepEarlyTasks(tx: Tx, kept: readonly { id: string; name: string }[]): Promise<void> {
   await tx.query(

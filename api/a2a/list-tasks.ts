@@ -28,6 +28,7 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
   const { context, caller, agent } = request;
   if (!hasScope(caller.scopes, 'runs:read')) throw forbidden('Listing tasks needs the scope runs:read.');
   const { before, limit, threadId, since } = pageOf(params);
+  if (params.status === TaskState.UNRECOGNIZED) throw badRequest('The status is no state of a task.');
   const isAny = params.status === TaskState.TASK_STATE_UNSPECIFIED;
   const status = isAny ? undefined : [...(STATUSES[params.status] ?? [])];
   const empty = { tasks: [], nextPageToken: '', pageSize: limit, totalSize: 0 };

@@ -25,9 +25,15 @@ type PushOperations = Pick<
 /** What goes into a header. */
 const printable = z.string().regex(/^[\x20-\x7e]+$/, 'has characters that no header takes');
 
+/** Credentials of a URL are refused where it is asked, and would be shown with it. */
+const NO_PASSWORD = 'has a user name or a password, which belong into authentication';
+
 const wanted = z.object({
   id: z.string().max(200),
-  url: z.url({ protocol: /^https?$/ }).max(2000),
+  url: z
+    .url({ protocol: /^https?$/, abort: true })
+    .max(2000)
+    .refine((url) => new URL(url).username === '' && new URL(url).password === '', NO_PASSWORD),
   token: z.union([z.literal(''), printable.max(4096)]),
   authentication: z.object({ scheme: printable.max(100), credentials: printable.max(8192) }).optional(),
 });
@@ -51,18 +57,21 @@ export function pushOperations(request: A2aRequest): PushOperations {
   };
 }
 
+/** Whom to tell, and what to carry. Throws 400. */
+export function checkConfig(config: TaskPushNotificationConfig): z.output<typeof wanted> {
+  const parsed = wanted.safeParse(config);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw badRequest(`The push configuration: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`);
+}
+
 /** Has somebody told of a task. Throws 400, 404, 422. */
 export async function putConfig(
   request: A2aRequest,
   taskId: string,
   config: TaskPushNotificationConfig,
 ): Promise<TaskPushNotificationConfig> {
-  const parsed = wanted.safeParse(config);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw badRequest(`The push configuration: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`);
-  }
-  const { id, url, token, authentication } = parsed.data;
+  const { id, url, token, authentication } = checkConfig(config);
   const { caller, context } = request;
   const row = await withTask(request, taskId, (tx, runId, contextId) =>
     createPushConfig(

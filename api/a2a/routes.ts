@@ -18,6 +18,7 @@ import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { agentCard } from './agent-card.ts';
+import { checkParams } from './params.ts';
 import { a2aOperations } from './request-handler.ts';
 
 const params = z.strictObject({ agent: idParam });
@@ -43,22 +44,26 @@ const rpc = defineRoute({
   access: 'runs:write',
   summary: 'An operation of A2A on an agent, in JSON-RPC: a task is a run, a context its thread',
   params,
+  query: z.strictObject({ [A2A_VERSION_HEADER]: z.string().max(20).optional() }),
   jsonRpc: true,
   body: message,
   responses: { 200: z.looseObject({ jsonrpc: z.literal('2.0') }) },
-  async handle({ caller, params: { agent: id }, body, context, app, ctx }) {
+  async handle({ caller, params: { agent: id }, query, body, context, app, ctx }) {
     const agent = await publishedAgent(context, caller, id);
     const request = { context, caller, agent, url: urlOf(ctx, id), traceparent: ctx.state.traceparent };
     const operations = speaking(
       a2aOperations({ ...request, gone: untilEnded({ ctx, app, caller, context }) }),
       context,
     );
-    const requestedVersion = ctx.get(A2A_VERSION_HEADER) || undefined;
+    const asked = ctx.get(A2A_VERSION_HEADER) || query[A2A_VERSION_HEADER] || undefined;
+    // Patch versions count for nothing.
+    const requestedVersion = asked?.replace(/^(\d+\.\d+)\.\d+$/, '$1');
     const call = new ServerCallContext(requestedVersion === undefined ? {} : { requestedVersion });
     try {
       validateVersion(call.requestedVersion, await operations.getAgentCard(), 'JSONRPC');
+      checkParams(body['params']);
     } catch (error) {
-      return { status: 200, body: failure(body['id'], error) };
+      return { status: 200, body: failure(body['id'], explain(error, context)) };
     }
     const answer = await new JsonRpcTransportHandler(operations).handle(body, call);
     if (!(Symbol.asyncIterator in answer)) return { status: 200, body: answer };
@@ -88,26 +93,27 @@ function failure(id: unknown, error: unknown): object {
 }
 
 /** What is refused is said in A2A's own errors; faults of ours are logged, and say nothing of themselves. */
-function speaking(operations: A2ARequestHandler, { log }: Context): A2ARequestHandler {
-  const explain = (error: unknown): unknown => {
-    if (error instanceof A2AError) return error;
-    if (!(error instanceof DroverError) || error.status >= 500) {
-      log.error({ err: error }, 'an operation over A2A failed');
-      return new Error('Something went wrong here.');
-    }
-    if (error.status === 404) return new TaskNotFoundError(error.message);
-    if (error.status === 409 || error.status === 403) return new UnsupportedOperationError(error.message);
-    return new RequestMalformedError(error.message);
-  };
+function explain(error: unknown, { log }: Context): unknown {
+  if (error instanceof A2AError) return error;
+  if (!(error instanceof DroverError) || error.status >= 500) {
+    log.error({ err: error }, 'an operation over A2A failed');
+    return new Error('Something went wrong here.');
+  }
+  if (error.status === 404) return new TaskNotFoundError(error.message);
+  if (error.status === 409 || error.status === 403) return new UnsupportedOperationError(error.message);
+  return new RequestMalformedError(error.message);
+}
+
+function speaking(operations: A2ARequestHandler, context: Context): A2ARequestHandler {
   const once = <A extends unknown[], T>(operation: (...args: A) => Promise<T>) => {
-    return (...args: A) => operation(...args).catch((error: unknown) => Promise.reject(explain(error)));
+    return (...args: A) => operation(...args).catch((error: unknown) => Promise.reject(explain(error, context)));
   };
   const streamed = <A extends unknown[], T>(operation: (...args: A) => AsyncGenerator<T, void, undefined>) =>
     async function* (...args: A): AsyncGenerator<T, void, undefined> {
       try {
         yield* operation(...args);
       } catch (error) {
-        throw explain(error);
+        throw explain(error, context);
       }
     };
   return {

@@ -4,15 +4,16 @@ import type { RunStatus } from '../../core/events.ts';
 import type { RunView, TurnRow } from '../../modules/runs/read-runs.ts';
 import { presentRun, presentTurn } from '../runs/schemas.ts';
 
-/** States in which nothing more comes before somebody says something. */
-export const SETTLED: readonly TaskState[] = [
+/** States in which nothing more comes at all. */
+export const ENDED: readonly TaskState[] = [
   TaskState.TASK_STATE_COMPLETED,
   TaskState.TASK_STATE_FAILED,
   TaskState.TASK_STATE_CANCELED,
-  TaskState.TASK_STATE_INPUT_REQUIRED,
 ];
+/** States in which nothing more comes before somebody says something. */
+export const SETTLED: readonly TaskState[] = [...ENDED, TaskState.TASK_STATE_INPUT_REQUIRED];
 
-const ENDED: Partial<Record<RunStatus, TaskState>> = {
+const END_STATES: Partial<Record<RunStatus, TaskState>> = {
   completed: TaskState.TASK_STATE_COMPLETED,
   failed: TaskState.TASK_STATE_FAILED,
   cancelled: TaskState.TASK_STATE_CANCELED,
@@ -26,7 +27,7 @@ export function taskOf(row: RunView, turns: readonly TurnRow[]): Task {
   const asked = [...(run.waits ?? []), ...(run.waiting_for ? [run.waiting_for] : [])].find(({ type }) =>
     ASKING.includes(type),
   );
-  const state = ENDED[row.status] ?? (asked ? TaskState.TASK_STATE_INPUT_REQUIRED : TaskState.TASK_STATE_WORKING);
+  const state = END_STATES[row.status] ?? (asked ? TaskState.TASK_STATE_INPUT_REQUIRED : TaskState.TASK_STATE_WORKING);
   const ids = { contextId: run.thread_id, taskId: run.run_id };
   const history = turns
     .map(presentTurn)

@@ -14,6 +14,7 @@ const EXPOSED = [
   'RateLimit-Limit',
   'RateLimit-Remaining',
   'RateLimit-Reset',
+  'Mcp-Session-Id',
 ].join(', ');
 
 const ALLOWED_HEADERS = [
@@ -25,6 +26,10 @@ const ALLOWED_HEADERS = [
   'X-Workspace-Id',
   'X-Request-Id',
   'traceparent',
+  'MCP-Protocol-Version',
+  'Mcp-Session-Id',
+  'A2A-Version',
+  'A2A-Extensions',
 ].join(', ');
 
 /** How long a browser remembers what it may do, in seconds. */
@@ -53,4 +58,11 @@ export function cors(origins: readonly string[]): Middleware {
     ctx.set('Access-Control-Expose-Headers', EXPOSED);
     await next();
   };
+}
+
+const LOOPBACK = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/;
+
+/** Whether a request is from no page, or from one of these origins or of the machine itself. */
+export function isFromKnownOrigin(origin: string, origins: readonly string[]): boolean {
+  return origin === '' || origins.includes('*') || origins.includes(origin) || LOOPBACK.test(origin);
 }

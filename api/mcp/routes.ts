@@ -2,8 +2,9 @@
 import { Readable } from 'node:stream';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import { z } from 'zod';
-import { DroverError } from '../../core/errors.ts';
+import { DroverError, forbidden } from '../../core/errors.ts';
 import { newId } from '../../lib/new-id.ts';
+import { isFromKnownOrigin } from '../kit/cors.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
@@ -23,6 +24,9 @@ const post = defineRoute({
     202: 'empty',
   },
   async handle({ caller, body, context, app, ctx }) {
+    // MCP asks for it (Streamable HTTP, security warning), whatever the key.
+    if (!isFromKnownOrigin(ctx.get('origin'), context.config.corsOrigins))
+      throw forbidden('Pages of this origin may not call the MCP server: DROVER_CORS_ORIGINS does not list it.');
     const session = ctx.get('mcp-session-id') || undefined;
     const gone = untilEnded({ ctx, app, caller, context });
     const server = createMcpServer({ context, caller, traceparent: ctx.state.traceparent, session, gone });

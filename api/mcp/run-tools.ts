@@ -1,14 +1,22 @@
 /** Agents as tools: a call starts a run, and waits for its turn. */
 import { z } from 'zod';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
-import type { EventType } from '../../core/events.ts';
+import { isTerminal, type EventType } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { AgentName } from '../../modules/agents/read-agents.ts';
 import { createRun, type CreatedRun } from '../../modules/runs/create-run.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
-import { readAnswerCalls, readTurns, requireRun } from '../../modules/runs/read-runs.ts';
+import {
+  mayRead,
+  readAnswerCalls,
+  readRuns,
+  readTurns,
+  requireRun,
+  type RunView,
+} from '../../modules/runs/read-runs.ts';
+import { sayToRun } from '../../modules/runs/say-to-run.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
 import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
 import { findAnswer, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
@@ -22,7 +30,9 @@ const QUIET_WAIT_SECONDS = 50;
 
 const input = z.strictObject({
   message: z.string().min(1).describe('What the agent shall do or answer.'),
-  thread_id: idParam.optional().describe('Goes on with the conversation of an earlier call.'),
+  thread_id: idParam
+    .optional()
+    .describe('Goes on with the conversation of an earlier call, or answers what that asks.'),
   wait_seconds: z
     .int()
     .min(0)
@@ -50,8 +60,14 @@ async function startRun(
   call: McpCall,
   agent: AgentName,
   { message, thread_id: threadId }: z.output<typeof input>,
-): Promise<CreatedRun> {
+): Promise<{ run_id: string; turn_id?: string }> {
   const { context, caller } = call;
+  const idempotency = { ...startOf(call, call.id), body: { agent_id: agent.id, message, thread_id: threadId } };
+  const open = threadId === undefined ? undefined : await openRunOn(call, agent, threadId);
+  if (open) {
+    const said = { caller, run: open, input: { message }, traceparent: call.traceparent, idempotency };
+    return { run_id: open.id, turn_id: await sayToRun(context, said) };
+  }
   const created = await createRun(context, {
     tenantId: caller.tenantId,
     workspaceId: caller.workspaceId,
@@ -62,9 +78,22 @@ async function startRun(
     mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
     requestedBy: caller.keyId,
     traceparent: call.traceparent,
-    idempotency: { ...startOf(call, call.id), body: { agent_id: agent.id, message, thread_id: threadId } },
+    idempotency,
   });
   return created.body;
+}
+
+/** The agent's run that has not ended on a thread, where the caller may be shown it: what is said there is said to it. */
+async function openRunOn(
+  { context, caller }: McpCall,
+  agent: AgentName,
+  threadId: string,
+): Promise<RunView | undefined> {
+  return context.db.withTenant(caller.tenantId, async (tx) => {
+    const [run] = await readRuns(tx, caller, { threadId, limit: 1 });
+    if (!run || isTerminal(run.status) || run.agent_id !== agent.id) return undefined;
+    return (await mayRead(tx, caller, run.id)) ? run : undefined;
+  });
 }
 
 /** Cancels what a call has started. Any process can: a call is known by its session and its id. */

@@ -4,7 +4,7 @@ import { isTerminal, type NewEvent } from '../../core/events.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { listUnfinishedChildren } from '../../db/runs.ts';
-import { cancelOpenTasks } from '../../db/tasks.ts';
+import { endOpenTasks, type EndedTask } from '../../db/end-tasks.ts';
 import { announceAppended, appendIn, type Appended, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { RunLogContext } from '../run-log/context.ts';
 import { reportEvents } from '../run-log/report-events.ts';
@@ -15,7 +15,7 @@ export type CancelledRun = Appended;
 
 /**
  * Cancels the unfinished descendants of a run whose row is locked, from above to below as all do who lock several, and ends
- * its open tasks. Answers the events for the run's own log, and whom to tell after the commit.
+ * its open tasks; a subtask whose child has done it is done. Answers the events for the run's own log, and whom to tell after the commit.
  */
 export async function cancelChildren(
   tx: Tx,
@@ -26,14 +26,18 @@ export async function cancelChildren(
   for (const id of await listUnfinishedChildren(tx, parent.id)) {
     cancelled.push(...(await cancelChild(tx, { tenantId: parent.tenant_id, runId: id }, reason)));
   }
-  const tasks = await cancelOpenTasks(tx, parent.id);
-  const events = tasks.map(({ id, run_id }): NewEvent => ({
-    type: 'task.cancelled',
-    actor: 'user',
-    turn_id: parent.open_turn_id ?? undefined,
-    payload: { task_id: id, ...(run_id && { run_id }) },
-  }));
+  const tasks = await endOpenTasks(tx, parent.id);
+  const events = tasks.map((task) => endOfTask(task, parent.open_turn_id ?? undefined));
   return { events, cancelled };
+}
+
+function endOfTask(task: EndedTask, turn_id: string | undefined): NewEvent {
+  const { id: task_id, run_id } = task;
+  if (task.status === 'cancelled') {
+    return { type: 'task.cancelled', actor: 'user', turn_id, payload: { task_id, ...(run_id && { run_id }) } };
+  }
+  const payload = { task_id, run_id: task.run_id, tokens: Number(task.tokens_used), latency_ms: task.latency_ms };
+  return { type: 'task.completed', actor: 'system', turn_id, payload };
 }
 
 /** Cancels one run with its descendants, unless it has ended; whoever calls holds its parent. */

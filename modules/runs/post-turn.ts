@@ -31,13 +31,18 @@ export interface PostTurn {
 export async function postTurn(context: Context, request: PostTurn): Promise<CarriedTurn> {
   let written: Announcement | undefined;
   let begunAt: number | undefined;
-  const answer = await idempotently<{ turn_id: string; after?: number }>(context, request.idempotency, async (tx) => {
-    const carried = await answerQuestionIn(tx, request);
-    const posted = carried ?? (await postTurnIn(tx, request));
-    written = posted.written;
-    begunAt = carried ? undefined : written.seq;
-    return { status: 202, body: { turn_id: posted.turnId, ...(carried && { after: carried.after }) } };
-  });
+  const { runId: run_id } = request;
+  const answer = await idempotently<{ turn_id: string; run_id: string; after?: number }>(
+    context,
+    request.idempotency,
+    async (tx) => {
+      const carried = await answerQuestionIn(tx, request);
+      const posted = carried ?? (await postTurnIn(tx, request));
+      written = posted.written;
+      begunAt = carried ? undefined : written.seq;
+      return { status: 202, body: { turn_id: posted.turnId, run_id, ...(carried && { after: carried.after }) } };
+    },
+  );
   if (written) announceAppended(context, written);
   const { turn_id: turnId, after = 0 } = answer.body;
   return { turnId, after, begunAt, replayed: answer.replayed };

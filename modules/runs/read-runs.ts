@@ -69,9 +69,13 @@ export async function requireRun(tx: Tx, caller: Caller, path: RunPath): Promise
 /** The same where reading needs no scope: a key without `runs:read` finds those runs alone that it has asked for. Throws 404. */
 export async function requireReadableRun(tx: Tx, caller: Caller, path: RunPath): Promise<RunView> {
   const run = await requireRun(tx, caller, path);
-  const { scopes, keyId } = caller;
-  if (!hasScope(scopes, 'runs:read') && !(await hasAskedFor(tx, { runId: run.id, keyId }))) throw notFound('The run');
+  if (!(await mayRead(tx, caller, run.id))) throw notFound('The run');
   return run;
+}
+
+/** Whether a caller may be shown a run of its workspace: without the scope `runs:read` it has asked for it itself. */
+export async function mayRead(tx: Tx, { scopes, keyId }: Caller, runId: string): Promise<boolean> {
+  return hasScope(scopes, 'runs:read') || hasAskedFor(tx, { runId, keyId });
 }
 
 function theirRun(run: RunView | undefined, caller: Caller, path: RunPath): RunView {

@@ -57,7 +57,7 @@ export async function answerWaits(
       appended = await appendIn(tx, ref, (run) => changeFor(context, tx, { run, request }));
       const turnId = appended?.run.open_turn_id;
       if (!turnId) throw nothingOpen('The run waits for nothing that could be answered.', []);
-      return { status: 202, body: { turn_id: turnId } };
+      return { status: 202, body: { turn_id: turnId, run_id: runId } };
     });
     if (appended) announce(context, ref, appended);
     return { turnId: answer.body.turn_id, replayed: answer.replayed };

@@ -4,6 +4,7 @@ import { conflict } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { isDoneByChild } from '../../db/end-tasks.ts';
 import { cancelTaskRow, findTask, hasOtherTasks, type TaskRow } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
@@ -35,6 +36,7 @@ export async function cancelTask(context: Context, caller: Caller, id: string): 
     const now = await findTask(tx, id);
     // It may have ended while nobody held its workflow.
     if (now) mustBeOpen(now);
+    if (await isDoneByChild(tx, id)) mustBeOpen({ status: 'completed' });
     if (!now || now.status === 'cancelled' || isTerminal(run.status)) return null;
     isLast = isOfTasks && !(await hasOtherTasks(tx, { workflowId: runId, id }));
     const { change, cancelled: below } = await (isLast
@@ -64,6 +66,6 @@ async function cancelOne(
   return { change, cancelled };
 }
 
-function mustBeOpen({ status }: TaskRow): void {
+function mustBeOpen({ status }: Pick<TaskRow, 'status'>): void {
   if (status === 'completed' || status === 'failed') throw conflict(`The task is ${status} already.`);
 }

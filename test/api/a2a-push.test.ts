@@ -51,6 +51,7 @@ describe('push notifications over A2A', () => {
     assert.ok('history' in sent);
     return sent;
   };
+  const isUnended = (run: { status: string }) => run.status !== 'completed' && run.status !== 'awaiting_human';
   const ask = 'call ask_user {"question": "Which?"}';
   /** The states that were told, in their order in the log. */
   const told = (taskId: string) =>
@@ -122,8 +123,16 @@ describe('push notifications over A2A', () => {
     const { id } = await say(ask);
     await assert.rejects(client.createTaskPushNotificationConfig(config(id, { url: 'file:///etc/passwd' })), /url/);
     await assert.rejects(client.createTaskPushNotificationConfig(config(id, { token: 'a\r\nb: c' })), /token/);
+    const withPassword = config(id, { url: 'https://me:secret@example.com/' });
+    await assert.rejects(client.createTaskPushNotificationConfig(withPassword), /password/);
     for (let n = 0; n < LIMITS.pushConfigsPerTask; n += 1) await client.createTaskPushNotificationConfig(config(id));
     await assert.rejects(client.createTaskPushNotificationConfig(config(id)), /at most 10/);
+  });
+
+  it('let nothing begin where they are wrong in a message', async () => {
+    await assert.rejects(say('say begun', { taskPushNotificationConfig: { url: 'nonsense' } }), /url/);
+    assert.equal(api.model.asked('say begun').length, 0);
+    assert.equal((await api.call('GET', `/v1/runs?agent=${agent}`)).json.runs.some(isUnended), false);
   });
 
   it('are forgotten a day after the end of their task', async () => {

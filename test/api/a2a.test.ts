@@ -43,6 +43,10 @@ describe('an agent over A2A', () => {
   const textsOf = ({ artifacts }: Task) =>
     artifacts.flatMap(({ parts }) => parts.map(({ content }) => (content?.$case === 'text' ? content.value : '?')));
   const stateOf = (task: Task) => task.status?.state;
+  const rpc = async (method: string, params: unknown, { path = `/a2a/${agent}`, version = '1.0' } = {}) => {
+    const body = { jsonrpc: '2.0', id: 1, method, params };
+    return (await api.call('POST', path, { body, headers: { 'a2a-version': version } })).json;
+  };
 
   before(async () => {
     api = await startScriptedService();
@@ -101,6 +105,21 @@ describe('an agent over A2A', () => {
     await assert.rejects(say(words('more', { taskId: task.id })), /completed/);
   });
 
+  it('takes the answers to several questions one after the other, each to the one that is shown', async () => {
+    const asking = 'call ask_user {"question":"Size?"} & ask_user {"question":"Color?"}';
+    const task = await say(words(asking));
+    const shown = (of: Task) => of.status?.message?.parts[0]?.content?.value;
+    const first = shown(task);
+    const request = words(`for ${String(first)}`, { taskId: task.id });
+    const next = await say(request);
+    assert.deepEqual(new Set([first, shown(next)]), new Set(['Color?', 'Size?']));
+    // Sent again, it answers nothing else.
+    assert.equal(shown(await say(request)), shown(next));
+    const done = await say(words(`for ${String(shown(next))}`, { taskId: task.id }));
+    assert.equal(stateOf(done), TaskState.TASK_STATE_COMPLETED);
+    assert.match(textsOf(done).join(), /"for Size\?"}, {"message":"for Color\?"}/);
+  });
+
   it('takes a decision as data, from a key that may approve', async () => {
     const policy = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
     const { json: made } = await api.call('POST', '/v1/policies', { body: policy });
@@ -116,7 +135,7 @@ describe('an agent over A2A', () => {
     await api.call('DELETE', `/v1/policies/${made.id}`);
   });
 
-  it('streams a task to its end, and to whoever joins later', async () => {
+  it('streams a task to its end, after which nobody can join', async () => {
     const seen: StreamResponse[] = [];
     for await (const update of client.sendMessageStream(words('call calculator {"expression":"6*7"} | say 42'))) {
       seen.push(update);
@@ -126,11 +145,29 @@ describe('an agent over A2A', () => {
     assert.ok(kinds.includes('artifactUpdate'), kinds.join());
     const last = seen.at(-1)?.payload;
     assert.ok(last?.$case === 'statusUpdate' && last.value.status?.state === TaskState.TASK_STATE_COMPLETED);
-    const again: StreamResponse[] = [];
-    for await (const update of client.resubscribeTask({ tenant: '', id: last.value.taskId })) again.push(update);
-    const [whole] = again;
-    assert.ok(whole?.payload?.$case === 'task' && again.length === 1);
-    assert.deepEqual(textsOf(whole.payload.value), ['42']);
+    const { taskId: id } = last.value;
+    await assert.rejects(async () => {
+      for await (const update of client.resubscribeTask({ tenant: '', id })) void update;
+    }, /has ended/);
+    assert.deepEqual(textsOf(await client.getTask({ tenant: '', id })), ['42']);
+  });
+
+  it('streams to whoever joins while it works, or waits, what is there and what comes', async () => {
+    const { id } = await say(words('held joined say late', {}, { returnImmediately: true }));
+    const seen: StreamResponse[] = [];
+    for await (const update of client.resubscribeTask({ tenant: '', id })) {
+      seen.push(update);
+      if (seen.length === 1) api.model.release('joined');
+    }
+    const last = seen.at(-1)?.payload;
+    assert.equal(seen[0]?.payload?.$case, 'task');
+    assert.ok(last?.$case === 'statusUpdate' && last.value.status?.state === TaskState.TASK_STATE_COMPLETED);
+    const { id: asking } = await say(words('call ask_user {"question":"Which?"}'));
+    const shown: StreamResponse[] = [];
+    for await (const update of client.resubscribeTask({ tenant: '', id: asking })) shown.push(update);
+    const [whole] = shown;
+    assert.ok(whole?.payload?.$case === 'task' && shown.length === 1);
+    assert.equal(stateOf(whole.payload.value), TaskState.TASK_STATE_INPUT_REQUIRED);
   });
 
   it('ends the stream of a key that is revoked', async () => {
@@ -201,6 +238,91 @@ describe('an agent over A2A', () => {
     const body = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: newId() } };
     const { json } = await api.call('POST', `/a2a/${agent}`, { body });
     assert.match(json.error.message, /version '0.3' is not supported/);
+  });
+
+  it('decides by a message to the task that waits alone, and not by one to another agent or task', async () => {
+    const policy = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
+    const { json: made } = await api.call('POST', '/v1/policies', { body: policy });
+    const task = await say(words('call calculator {"expression":"1+1"} | say two'));
+    const [, data] = task.status?.message?.parts ?? [];
+    assert.ok(data?.content?.$case === 'data');
+    const { approval_id } = data.content.value as { approval_id: string };
+    const parts = [{ data: { approval_id, decision: 'deny' } }];
+    const message = { messageId: newId(), role: 'ROLE_USER', parts };
+    const other = await api.newAgent();
+    const refused = [
+      await rpc('SendMessage', { message }, { path: `/a2a/${other}` }),
+      await rpc('SendMessage', { message: { ...message, taskId: newId() } }),
+      await rpc('SendMessage', { message: { ...message, contextId: newId() } }),
+    ];
+    assert.deepEqual(
+      refused.map(({ error }) => error.code),
+      [-32001, -32001, -32602],
+    );
+    const { json } = await api.call('GET', `/v1/approvals/${approval_id}`);
+    assert.equal(json.status, 'pending');
+    assert.deepEqual(textsOf(await say(words('', { parts, taskId: task.id, contextId: task.contextId }))), ['two']);
+    await api.call('DELETE', `/v1/policies/${made.id}`);
+  });
+
+  it('refuses a message whose context is not that of its task', async () => {
+    const task = await say(words('call ask_user {"question":"Which?"}'));
+    const { contextId } = await say(words('say other'));
+    await assert.rejects(say(words('this', { taskId: task.id, contextId })), /context/);
+    assert.equal(stateOf(await client.getTask({ tenant: '', id: task.id })), TaskState.TASK_STATE_INPUT_REQUIRED);
+  });
+
+  it('refuses what has another form than the protocol gives it, before anything happens', async () => {
+    const message = { messageId: newId(), role: 'ROLE_USER', parts: [{ text: 'say odd' }] };
+    for (const [method, params] of [
+      ['SendMessage', { message: { ...message, parts: [null] } }],
+      ['SendMessage', { message: { ...message, parts: 'x' } }],
+      ['SendMessage', { message: { ...message, parts: [{ text: { a: 1 } }] } }],
+      ['SendMessage', { message: { ...message, messageId: 5 } }],
+      ['SendMessage', { message: 'x' }],
+      ['SendMessage', { message, configuration: { historyLength: -1 } }],
+      ['SendMessage', { message, configuration: { history_length: 'many' } }],
+      ['SendMessage', { message, configuration: { returnImmediately: 'false' } }],
+      ['SendMessage', { message, configuration: 'x' }],
+      ['SendMessage', { message, configuration: { taskPushNotificationConfig: { url: {} } } }],
+      ['SendStreamingMessage', { message: { ...message, parts: [null] } }],
+      ['GetTask', { id: {} }],
+      ['GetTask', { id: newId(), historyLength: -1 }],
+      ['ListTasks', { historyLength: -1 }],
+      ['ListTasks', { status: 'TASK_STATE_RUNNING' }],
+    ] as const) {
+      const { error } = await rpc(method, params);
+      assert.equal(error.code, -32602, JSON.stringify(params));
+    }
+    assert.equal(api.model.asked('say odd').length, 0);
+  });
+
+  it('refuses parts that are no text with the error for types of content', async () => {
+    for (const part of [{ url: 'https://example.com/x.png' }, { raw: 'aGk=' }, { data: { a: 1 } }]) {
+      const message = { messageId: newId(), role: 'ROLE_USER', parts: [{ text: 'look' }, part] };
+      assert.equal((await rpc('SendMessage', { message })).error.code, -32005);
+    }
+  });
+
+  it('speaks 1.0 to whoever names it in the query, or with a patch version', async () => {
+    const params = { message: { messageId: newId(), role: 'ROLE_USER', parts: [{ text: 'say hi' }] } };
+    const path = `/a2a/${agent}?A2A-Version=1.0`;
+    const asked = await rpc('SendMessage', params, { path, version: '' });
+    assert.equal(
+      (await rpc('GetTask', { id: asked.result.task.id }, { version: '1.0.3' })).result.id,
+      asked.result.task.id,
+    );
+    assert.equal((await rpc('GetTask', { id: newId() }, { path, version: '2.0' })).error.code, -32009);
+  });
+
+  it('has no extended card, and says so', async () => {
+    assert.equal((await rpc('GetExtendedAgentCard', undefined)).error.code, -32004);
+  });
+
+  it('says that a message id was used before, in words of the protocol', async () => {
+    const messageId = newId();
+    await say(words('say one', { messageId }));
+    await assert.rejects(say(words('say other', { messageId })), /messageId/);
   });
 
   it('tells the faults of what is no message with the codes of JSON-RPC, in a problem', async () => {

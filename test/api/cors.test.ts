@@ -31,6 +31,11 @@ describe('requests of pages', () => {
     assert.deepEqual([asked.status, allowed(asked.headers)], [204, LISTED]);
     assert.match(asked.headers.get('access-control-allow-headers') ?? '', /Authorization.*Idempotency-Key.*Prefer/);
     assert.match(asked.headers.get('access-control-allow-methods') ?? '', /POST/);
+    // Without these the official clients of MCP and A2A do not work in a browser.
+    const taken = (asked.headers.get('access-control-allow-headers') ?? '').split(', ');
+    for (const name of ['MCP-Protocol-Version', 'Mcp-Session-Id', 'A2A-Version', 'A2A-Extensions']) {
+      assert.ok(taken.includes(name), name);
+    }
     const headers = { origin: LISTED };
     for (const [path, status] of [['/v1/agents', 200] as const, [`/v1/runs/none`, 404] as const]) {
       const answer = await api.call('GET', path, { headers });
@@ -45,6 +50,7 @@ describe('requests of pages', () => {
         'X-Request-Id',
         'RateLimit',
         'Preference-Applied',
+        'Mcp-Session-Id',
       ]) {
         assert.ok(exposed.split(', ').includes(name), name);
       }
@@ -69,6 +75,26 @@ describe('requests of pages', () => {
     ]) {
       assert.equal(allowed(headers), '*');
       assert.equal(headers.get('access-control-allow-credentials'), null);
+    }
+  });
+
+  it('to the MCP server are refused from origins that are not listed, but for those of the own machine', async () => {
+    const api = await start(LISTED);
+    const ping = (origin?: string) =>
+      api.call('POST', '/mcp', {
+        body: { jsonrpc: '2.0', id: 1, method: 'ping' },
+        headers: { accept: 'application/json, text/event-stream', ...(origin !== undefined && { origin }) },
+      });
+    for (const origin of [
+      'https://evil.example',
+      'null',
+      'http://localhost.evil.example',
+      'https://app.example.evil',
+    ]) {
+      assert.equal((await ping(origin)).status, 403, origin);
+    }
+    for (const origin of [undefined, LISTED, 'http://localhost:6274', 'http://127.0.0.1:1', 'http://[::1]:8080']) {
+      assert.equal((await ping(origin)).status, 200, origin);
     }
   });
 });

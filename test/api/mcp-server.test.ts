@@ -110,6 +110,32 @@ describe("Drover's MCP server", () => {
     await api.call('DELETE', `/v1/policies/${made.id}`);
   });
 
+  it('takes the answer to a question as a call in its thread, once', async () => {
+    const asked = await ask('run_Mail___more', { message: 'call ask_user {"question":"Which?"} | say thanks' });
+    assert.match(asked.text, /Which\?/);
+    const { run_id, thread_id } = asked.data.run;
+    const session = newId();
+    const answer = async (message: string) => {
+      const params = { name: 'run_Mail___more', arguments: { message, thread_id } };
+      const { text } = await api.call('POST', '/mcp', {
+        body: { jsonrpc: '2.0', id: 'answer', method: 'tools/call', params },
+        headers: { accept: 'application/json, text/event-stream', 'mcp-session-id': session },
+      });
+      return JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? '').result;
+    };
+    const [one, two] = [await answer('the blue one'), await answer('the blue one')];
+    for (const { structuredContent: data } of [one, two]) {
+      assert.deepEqual([data.run.run_id, data.turn.output.message], [run_id, 'thanks']);
+    }
+    assert.equal((await answer('another')).isError, true);
+    const { json } = await api.call('GET', `/v1/runs?thread_id=${thread_id}`);
+    assert.equal(json.runs.length, 1);
+    const { key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } })).json;
+    const other = await ask('run_Mail___more', { message: 'call ask_user {"question":"Whose?"} | say thanks' });
+    const stranger = { message: 'mine', thread_id: other.data.run.thread_id };
+    assert.match((await ask('run_Mail___more', stranger, await connect(key))).text, /unfinished/);
+  });
+
   it('cancels the run of a call that its client cancels, in whatever process it is', async () => {
     const stop = new AbortController();
     const call = client.callTool({ name: 'run_Mail___more', arguments: { message: 'hang say never' } }, undefined, {

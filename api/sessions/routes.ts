@@ -12,6 +12,7 @@ import type { SessionView } from '../../modules/sessions/session.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentWaiting, presentWaits, waitingFor } from '../runs/waiting.ts';
+import { extras } from '../threads/schemas.ts';
 import { streamRoute } from './stream-route.ts';
 
 const status = z.enum(SESSION_STATUSES);
@@ -29,7 +30,7 @@ const chatBody = z
       .describe('Another name of `user_id`.'),
     autonomy_level: z.int().min(0).max(3).optional(),
     mode: z.enum(['queue', 'steer', 'reject']).default('queue').describe('What becomes of it while a turn is open.'),
-    context: z.record(z.string(), z.unknown()).optional(),
+    context: extras.optional(),
   })
   .meta({ id: 'ChatRequest' });
 

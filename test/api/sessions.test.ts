@@ -143,6 +143,17 @@ describe('a session', function () {
     await until(await begin('hi', { user_id: '5', character_id: 5 }), 'completed');
   });
 
+  it('keeps a context of 64 KiB, the newest, and refuses a longer one', async () => {
+    const longest = { text: 'x'.repeat(65_536 - '{"text":""}'.length) };
+    const longer = { text: `${longest.text}x` };
+    const session = await begin('hello', { context: longest });
+    assert.equal((await chat('hello', { context: longer })).status, 400);
+    assert.equal((await chat('more', { session_id: session, context: longer })).status, 400);
+    assert.deepEqual((await read(session)).context, longest);
+    await chat('more', { session_id: session, context: { at: 'sea\0' } });
+    assert.deepEqual((await read(session)).context, { at: 'sea\uFFFD' });
+  });
+
   it('begins once for an Idempotency-Key', async () => {
     const body = { message: 'once', user_id: user, agent_id: agent };
     const headers = { 'idempotency-key': newId() };

@@ -191,6 +191,7 @@ const session = z
       .nullable()
       .describe('What the open turn waits for: a question (`user`), to which the next message is the answer, …'),
     queued_message: z.string().nullable(),
+    error: z.object({ code: z.string(), message: z.string() }).nullable().describe('Why the last turn has failed.'),
     context: z.record(z.string(), z.unknown()),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
@@ -213,7 +214,7 @@ const get = defineRoute({
 });
 
 function present({ state, status: now, messages, queued, waiting }: SessionView): z.input<typeof session> {
-  const { session: row, run, pending } = state;
+  const { session: row, run, pending, error } = state;
   const { id, agent_id, user_id, autonomy_level, context } = row;
   const updated = run && run.updated_at > row.updated_at ? run.updated_at : row.updated_at;
   return {
@@ -237,6 +238,7 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
     },
     waiting_for: waiting ? waitOf(waiting, isAsked(state.facts)) : null,
     queued_message: queued,
+    error: now === 'error' ? error : null,
     context,
     created_at: new Date(row.created_at).toISOString(),
     updated_at: new Date(updated).toISOString(),

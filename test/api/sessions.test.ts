@@ -524,12 +524,10 @@ describe('a session', function () {
   it('is an error when its turn fails, and goes on with the next message', async () => {
     script = () => ({ error: { status: 400, type: 'invalid_request_error' } });
     const session = await begin('fail');
-    const failed = await until(session, 'error');
-    assert.equal(failed.error.code, 'model_invalid_request');
+    assert.equal((await until(session, 'error')).error.code, 'model_invalid_request');
     script = () => say('better');
-    await begin('again', { session_id: session });
-    const after = await until(session, 'completed');
-    assert.deepEqual([after.messages.at(-1).content, after.error], ['better', null]);
+    const { messages, error } = await until(await begin('again', { session_id: session }), 'completed');
+    assert.deepEqual([messages.at(-1).content, error], ['better', null]);
   });
 
   it('goes on in another run after its run was completed', async () => {

@@ -102,7 +102,14 @@ function Chat(connection: Connection) {
           <Asks />
           {failure && (
             <p className="failed" role="alert">
-              {failure}
+              {failure}{' '}
+              <button
+                onClick={() =>
+                  runtime.thread.resumeRun({ parentId: runtime.thread.getState().messages.at(-1)?.id ?? null })
+                }
+              >
+                Go on
+              </button>
             </p>
           )}
         </ThreadPrimitive.Viewport>

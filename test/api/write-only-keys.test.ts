@@ -65,4 +65,19 @@ describe('A key that writes and may not read', () => {
     assert.doesNotMatch(cancelled.text, /secret/);
     api.model.release('task');
   });
+
+  it('corrects a memory, and is not told what was remembered', async () => {
+    const { key: writer } = (await api.call('POST', '/v1/api-keys', { body: { name: 'w', scopes: ['memory:write'] } }))
+      .json;
+    const path = `/v1/agents/${agent}/memory`;
+    const entry = { memory_type: 'SEMANTIC', content: 'the secret', metadata: { secret: 1 } };
+    const { json } = await api.call('POST', path, { body: entry });
+    const looked = await api.call('PATCH', `${path}/${json.id}`, { key: writer, body: { importance: 0.6 } });
+    assert.deepEqual([looked.status, looked.json.id], [200, json.id]);
+    const changed = await api.call('PATCH', `${path}/${json.id}`, { key: writer, body: { content: 'another one' } });
+    assert.doesNotMatch(looked.text + changed.text, /secret/);
+    const now = await api.call('GET', `${path}/${changed.json.id}`);
+    assert.equal(now.json.content, 'another one');
+    assert.match(JSON.stringify(now.json.history), /the secret/);
+  });
 });

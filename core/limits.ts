@@ -53,7 +53,7 @@ export const LIMITS = {
   streamFrameMs: 16,
   /** Pieces of answers that a stream keeps for a reader which does not keep up, in characters; more are left out. */
   streamDeltaChars: 256 * 1024,
-  /** What a client may keep as `extras` of a thread or a conversation, in bytes of JSON, each. */
+  /** What a client may keep as `extras` of a thread or a conversation, or as `context` of a session, in bytes of JSON, each. */
   extrasBytes: 64 * 1024,
   /** A secret's value, in bytes. */
   secretBytes: 32 * 1024,

@@ -38,6 +38,8 @@ export interface SessionState {
   facts: SessionFacts;
   /** The call batch that waits for a decision. */
   pending: SessionCallBatch | null;
+  /** Why the newest turn has failed, or the run that has had none. */
+  error: { code: string; message: string } | null;
 }
 
 export async function insertSession(
@@ -112,7 +114,8 @@ export async function readSessionState(
             or exists (select from plans e where e.run_id = r.id and e.turn_id = t.id and e.status = 'completed_with_errors'),
           'has_queued', r.queued is not null and r.queued->>'message_id' is distinct from r.dequeued_id::text) as facts,
         (select ${CALL_BATCH} from plans p join approvals a on a.run_id = p.run_id and a.plan_id = p.id and a.status = 'pending'
-          where p.run_id = r.id and p.turn_id = r.open_turn_id and p.status = 'proposed' order by p.step desc limit 1) as pending
+          where p.run_id = r.id and p.turn_id = r.open_turn_id and p.status = 'proposed' order by p.step desc limit 1) as pending,
+        coalesce(t.error, r.error) as error
       from sessions s
       join threads d on d.id = s.id
       left join runs r on r.id = d.head_run_id
@@ -123,12 +126,18 @@ export async function readSessionState(
   return row;
 }
 
-/** What changes with everything that is shown of a session, and its newest run; undefined if there is none of that id in the workspace. */
+/** What changes with everything that is shown of a session, and its newest run. */
+export interface SessionVersion {
+  version: string;
+  run_id: string | null;
+}
+
+/** Undefined if there is no session of that id in the workspace. */
 export async function findSessionVersion(
   tx: Tx,
   of: { id: string; workspaceId: string },
-): Promise<{ version: string; run_id: string | null } | undefined> {
-  const [row] = await tx.query<{ version: string; run_id: string | null }>(
+): Promise<SessionVersion | undefined> {
+  const [row] = await tx.query<SessionVersion>(
     `select r.id as run_id, concat_ws(' ', s.updated_at, s.archived_at, r.id, r.last_seq, r.fence) as version
        from sessions s join threads d on d.id = s.id left join runs r on r.id = d.head_run_id
       where s.id = $1 and s.workspace_id = $2`,

@@ -11,9 +11,11 @@ const EXPOSED = [
   'traceparent',
   'RateLimit',
   'RateLimit-Policy',
-  'RateLimit-Limit',
-  'RateLimit-Remaining',
-  'RateLimit-Reset',
+  'WWW-Authenticate',
+  'Content-Disposition',
+  'Content-Range',
+  'X-Drover-Thread-Id',
+  'X-Vercel-AI-UI-Message-Stream',
   'Mcp-Session-Id',
 ].join(', ');
 
@@ -26,10 +28,14 @@ const ALLOWED_HEADERS = [
   'X-Workspace-Id',
   'X-Request-Id',
   'traceparent',
-  'MCP-Protocol-Version',
+  'tracestate',
+  'baggage',
+  // Clients send them by themselves: of MCP, of A2A; Firefox asks for the last where a library sets it.
   'Mcp-Session-Id',
+  'Mcp-Protocol-Version',
   'A2A-Version',
   'A2A-Extensions',
+  'User-Agent',
 ].join(', ');
 
 /** How long a browser remembers what it may do, in seconds. */

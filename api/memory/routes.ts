@@ -22,6 +22,7 @@ import {
   memoryWithHistory,
   newMemory,
   presentArchived,
+  presentChanged,
   presentMemory,
   presentRecalled,
   presentWithHistory,
@@ -204,7 +205,7 @@ const change = defineRoute({
       return requireMemory(tx, caller, { agentId, id: next, evenEnded: true });
     });
     embedSoon(context, { tenantId: caller.tenantId, agentId });
-    return { status: 200, body: presentWithHistory(found.entry, found.versions) };
+    return { status: 200, body: presentChanged(caller, found.entry, found.versions) };
   },
 });
 

@@ -1,8 +1,10 @@
 /** Memories on the wire. */
 import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { isTrusted, MEMORY_ORIGINS, MEMORY_STATUSES, MEMORY_TYPES, memoryType } from '../../core/memory/entry.ts';
 import { VALIDITIES } from '../../core/memory/validity.ts';
+import { hasScope } from '../../core/scopes.ts';
 import type { ArchiveRow, MemoryRow } from '../../modules/memory/read-memories.ts';
 import type { Recalled } from '../../modules/memory/recall.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
@@ -206,6 +208,17 @@ export function presentWithHistory(
 ): z.input<typeof memoryWithHistory> {
   const history = versions.map(presentMemory).map((each) => version.parse(each));
   return { ...presentMemory(entry), history };
+}
+
+/** The same for whoever has changed it: without what is remembered, where they may not read that. */
+export function presentChanged(
+  { scopes }: Caller,
+  entry: MemoryRow,
+  versions: readonly MemoryRow[],
+): z.input<typeof memoryWithHistory> {
+  const shown = presentWithHistory(entry, versions);
+  if (hasScope(scopes, 'memory:read')) return shown;
+  return { ...shown, content: '', summary: null, reason: null, metadata: {}, history: [] };
 }
 
 export function presentRecalled({ entry, score, why, validity }: Recalled): z.input<typeof recalledMemory> {

@@ -11,7 +11,7 @@ import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 import { createRunBody } from './request-schemas.ts';
-import { createdRun, presentRun, run } from './schemas.ts';
+import { createdRun, presentRun, presentRunTo, run } from './schemas.ts';
 import { presentTree, runTree } from './run-tree.ts';
 
 const agentParams = z.strictObject({ id: idParam });
@@ -154,7 +154,7 @@ const cancel = defineRunRoutes({
     await readRun(context, caller, params);
     const isNew = await cancelRun(context, ref, body.reason);
     const row = await readRun(context, caller, params);
-    return { status: isNew ? 202 : 200, body: presentRun(row) };
+    return { status: isNew ? 202 : 200, body: presentRunTo(caller, row) };
   },
 });
 
@@ -170,7 +170,7 @@ const complete = defineRunRoutes({
     await readRun(context, caller, params);
     await completeRun(context, { tenantId: caller.tenantId, runId: params.run });
     const row = await readRun(context, caller, params);
-    return { status: 200, body: presentRun(row) };
+    return { status: 200, body: presentRunTo(caller, row) };
   },
 });
 

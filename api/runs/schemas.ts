@@ -1,10 +1,12 @@
 /** What runs and turns look like from outside: schemas of answers, and the presenters that make them. */
 import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../../core/events.ts';
 import { shownMoney } from '../../core/money.ts';
 import { MESSAGE_ORIGINS } from '../../core/origin.ts';
 import { dataOf } from '../../core/output-format.ts';
+import { mayReadRuns } from './may-read.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { callBatch, presentCallBatch } from './call-batch-schema.ts';
 import type { ModelCallRow, CallBatchRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
@@ -192,6 +194,14 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
     completed_at: row.completed_at?.toISOString() ?? null,
     ...(row.erased_at && { erased_at: row.erased_at.toISOString() }),
   };
+}
+
+/** The same for whoever has changed it: without what was said, where they may not read that. */
+export function presentRunTo(caller: Caller, row: RunView): z.input<typeof run> {
+  const shown = presentRun(row);
+  if (mayReadRuns(caller)) return shown;
+  const { output: _output, error: _error, waiting_for: _waiting, waits: _waits, ...rest } = shown;
+  return rest;
 }
 
 /** What was answered last. Of an erased turn there is nothing left to be read. */

@@ -12,6 +12,7 @@ import type { SessionView } from '../../modules/sessions/session.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentWaiting, presentWaits, waitingFor } from '../runs/waiting.ts';
+import { extras } from '../threads/schemas.ts';
 import { streamRoute } from './stream-route.ts';
 
 const status = z.enum(SESSION_STATUSES);
@@ -29,7 +30,7 @@ const chatBody = z
       .describe('Another name of `user_id`.'),
     autonomy_level: z.int().min(0).max(3).optional(),
     mode: z.enum(['queue', 'steer', 'reject']).default('queue').describe('What becomes of it while a turn is open.'),
-    context: z.record(z.string(), z.unknown()).optional(),
+    context: extras.optional(),
   })
   .meta({ id: 'ChatRequest' });
 
@@ -190,6 +191,7 @@ const session = z
       .nullable()
       .describe('What the open turn waits for: a question (`user`), to which the next message is the answer, …'),
     queued_message: z.string().nullable(),
+    error: z.object({ code: z.string(), message: z.string() }).nullable().describe('Why the last turn has failed.'),
     context: z.record(z.string(), z.unknown()),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
@@ -212,7 +214,7 @@ const get = defineRoute({
 });
 
 function present({ state, status: now, messages, queued, waiting }: SessionView): z.input<typeof session> {
-  const { session: row, run, pending } = state;
+  const { session: row, run, pending, error } = state;
   const { id, agent_id, user_id, autonomy_level, context } = row;
   const updated = run && run.updated_at > row.updated_at ? run.updated_at : row.updated_at;
   return {
@@ -236,6 +238,7 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
     },
     waiting_for: waiting ? waitOf(waiting, isAsked(state.facts)) : null,
     queued_message: queued,
+    error: now === 'error' ? error : null,
     context,
     created_at: new Date(row.created_at).toISOString(),
     updated_at: new Date(updated).toISOString(),

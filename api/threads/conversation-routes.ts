@@ -8,6 +8,7 @@ import {
 import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { mayReadRuns } from '../runs/may-read.ts';
 import { conversation, extras, presentConversation } from './schemas.ts';
 
 const count = z.int32().min(0);
@@ -49,15 +50,15 @@ const patch = defineRoute({
   method: 'patch',
   path: '/v1/threads/:thread/conversations/:conversation',
   access: 'runs:write',
-  summary: 'Change what is kept with a conversation: its extras as a whole',
+  summary: 'Change what is kept with a conversation: its extras as a whole; 204 for a key that may not read it',
   params: z.strictObject({ thread: idParam, conversation: idParam }),
   body: z.strictObject({ extras: extras.optional() }),
-  responses: { 200: conversation },
+  responses: { 200: conversation, 204: 'empty' },
   async handle({ caller, params: { thread, conversation: id }, body, context }) {
     const changed = await context.db.withTenant(caller.tenantId, (tx) =>
       changeConversation(tx, caller, { threadId: thread, id, extras: body.extras }),
     );
-    return { status: 200, body: presentConversation(changed) };
+    return mayReadRuns(caller) ? { status: 200, body: presentConversation(changed) } : { status: 204 };
   },
 });
 

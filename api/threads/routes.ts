@@ -6,6 +6,7 @@ import { changeThread, readThreads, requireThread } from '../../modules/conversa
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
+import { mayReadRuns } from '../runs/may-read.ts';
 import { presentThreadDetail, threadDetail } from './resumption-schema.ts';
 import { extras, presentThread, thread } from './schemas.ts';
 
@@ -56,16 +57,16 @@ const patch = defineRoute({
   method: 'patch',
   path: '/v1/threads/:thread',
   access: 'runs:write',
-  summary: 'Change a thread: its title, its extras as a whole',
+  summary: 'Change a thread: its title, its extras as a whole; 204 for a key that may not read it',
   params,
   body: z.strictObject({
     title: threadTitle.nullable().optional().describe('`null` takes it away.'),
     extras: extras.optional(),
   }),
-  responses: { 200: thread },
+  responses: { 200: thread, 204: 'empty' },
   async handle({ caller, params: { thread: id }, body, context }) {
     const row = await context.db.withTenant(caller.tenantId, (tx) => changeThread(tx, caller, { id, ...body }));
-    return { status: 200, body: presentThread(row) };
+    return mayReadRuns(caller) ? { status: 200, body: presentThread(row) } : { status: 204 };
   },
 });
 

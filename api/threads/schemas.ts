@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { Conversation } from '../../modules/conversations/read-conversations.ts';
 import type { ThreadView } from '../../modules/conversations/threads.ts';
 
-/** What a client keeps with a thread or a conversation; it replaces what was there. */
+/** What a client keeps with a thread, a conversation or a session; it replaces what was there. */
 export const extras = z
   .record(z.string(), z.unknown())
   .transform(cleanJson)

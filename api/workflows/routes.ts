@@ -19,6 +19,7 @@ import {
   createTaskBody,
   createWorkflowBody,
   presentTask,
+  presentTaskTo,
   submittedTask,
   presentWhole,
   presentWorkflow,
@@ -158,7 +159,7 @@ const cancel = defineRoute({
   async handle({ caller, params, context }) {
     const isNew = await cancelTask(context, caller, params.id);
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireTask(tx, caller, params.id));
-    return { status: isNew ? 202 : 200, body: presentTask(row) };
+    return { status: isNew ? 202 : 200, body: presentTaskTo(caller, row) };
   },
 });
 

@@ -1,5 +1,6 @@
 /** What workflows and tasks look like from outside. */
 import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -7,6 +8,7 @@ import { shownMoney } from '../../core/money.ts';
 import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/workflows/read-workflows.ts';
 import type { RunView } from '../../modules/runs/read-runs.ts';
 import type { Waiting } from '../../modules/workflows/read-workflows.ts';
+import { mayReadRuns } from '../runs/may-read.ts';
 import { presentWaiting, waitingFor } from '../runs/waiting.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
 
@@ -194,6 +196,15 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
     updated_at: row.updated_at.toISOString(),
     completed_at: row.completed_at?.toISOString() ?? null,
   };
+}
+
+/** The same for whoever has changed it: without what it is about and has come to, where they may not read that. */
+export function presentTaskTo(caller: Caller, row: TaskRow): z.input<typeof task> {
+  const shown = presentTask(row);
+  if (mayReadRuns(caller)) return shown;
+  const { error: _error, execution, ...rest } = shown;
+  const about = { description: '', input: {}, requirements: {}, output: null, last_error: null };
+  return { ...rest, ...about, execution: { ...execution, last_error: null } };
 }
 
 /** What an agent says of how sure it is; null where it says nothing. */

@@ -1,14 +1,17 @@
 /** A front end on assistant-ui: it talks with an agent of Drover's over AG-UI, and decides what the agent asks. */
-import { HttpAgent } from '@ag-ui/client';
+import { HttpAgent, type RunAgentInput } from '@ag-ui/client';
 import {
   AssistantRuntimeProvider,
   ComposerPrimitive,
+  ExportedMessageRepository,
   MessagePrimitive,
+  QueueItemPrimitive,
   ThreadPrimitive,
+  type ThreadHistoryAdapter,
   type ToolCallMessagePartProps,
 } from '@assistant-ui/react';
 import { useAgUiInterrupts, useAgUiRuntime, useAgUiSubmitInterruptResponses } from '@assistant-ui/react-ag-ui';
-import { useMemo, useState, type FormEvent } from 'react';
+import { useEffect, useMemo, useState, type FormEvent } from 'react';
 import { createRoot } from 'react-dom/client';
 
 interface Connection {
@@ -24,6 +27,9 @@ function Connect({ onConnect }: { onConnect: (to: Connection) => void }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const { url, agent, thread, apiKey } = Object.fromEntries(new FormData(event.currentTarget));
+    // There again after a reload; the key is not.
+    const shown = new URLSearchParams({ url: String(url), agent: String(agent), thread: String(thread) });
+    history.replaceState(null, '', `?${shown.toString()}`);
     onConnect({ url: String(url), agent: String(agent), thread: String(thread), apiKey: String(apiKey) });
   };
   return (
@@ -37,48 +43,128 @@ function Connect({ onConnect }: { onConnect: (to: Connection) => void }) {
   );
 }
 
-function Chat({ url, agent: id, thread, apiKey: key }: Connection) {
+/** Is told the newest turn from its start where it goes on with it: assistant-ui keeps what is asked with a message that it has seen begin. */
+class Agent extends HttpAgent {
+  protected override requestInit(input: RunAgentInput): RequestInit {
+    const init = super.requestInit(input);
+    const role = input.messages.at(-1)?.role ?? 'assistant';
+    if (input.resume || role !== 'assistant') return init;
+    return { ...init, headers: { ...this.headers, ...init.headers, 'last-event-id': '0' } };
+  }
+}
+
+/** What was said before, from Drover; the newest turn is told by going on with it, what is asked in it included. */
+async function loadThread({ url, thread, apiKey }: Connection) {
+  const headers = { authorization: `Bearer ${apiKey}` };
+  const stream = new AbortController();
+  const newest = await fetch(`${url}/v1/threads/${thread}/ui-stream`, { headers, signal: stream.signal });
+  const id = newest.headers.get('x-drover-thread-id');
+  stream.abort();
+  if (newest.status === 404 || newest.status === 204) return { messages: [] };
+  const answer = newest.ok ? await fetch(`${url}/v1/threads/${id}/conversations`, { headers }) : newest;
+  if (!answer.ok) throw new Error(`What was said before cannot be had (${answer.status}).`);
+  const { conversations } = (await answer.json()) as { conversations: Turn[] };
+  const messages = conversations.slice(1).toReversed().flatMap(messagesOf);
+  return { ...ExportedMessageRepository.fromArray(messages), unstable_resume: true };
+}
+
+interface Turn {
+  turn_id: string;
+  user_message: string;
+  final_response: string | null;
+}
+
+const messagesOf = ({ turn_id, user_message, final_response }: Turn) => [
+  { id: `${turn_id}.input`, role: 'user' as const, content: user_message },
+  { id: `${turn_id}.answer`, role: 'assistant' as const, content: final_response ?? '' },
+];
+
+function Chat(connection: Connection) {
+  const { url, agent: id, thread, apiKey: key } = connection;
   const [failure, setFailure] = useState('');
   const agent = useMemo(
-    () => new HttpAgent({ url: `${url}/ag-ui/${id}`, headers: { authorization: `Bearer ${key}` }, threadId: thread }),
+    () => new Agent({ url: `${url}/ag-ui/${id}`, headers: { authorization: `Bearer ${key}` }, threadId: thread }),
     [url, id, thread, key],
   );
-  const runtime = useAgUiRuntime({ agent, onError: (error) => setFailure(error.message) });
+  // What was said is Drover's to keep; what is open of the newest turn is shown by going on with it.
+  const history = useMemo<ThreadHistoryAdapter>(
+    () => ({ load: () => loadThread(connection), append: async () => undefined }),
+    [connection],
+  );
+  const onError = (error: Error) => setFailure(error.message);
+  const runtime = useAgUiRuntime({ agent, adapters: { history }, unstable_enableMessageQueue: true, onError });
+  useEffect(() => runtime.thread.subscribe(() => runtime.thread.getState().isRunning && setFailure('')), [runtime]);
   return (
     <AssistantRuntimeProvider runtime={runtime}>
       <ThreadPrimitive.Root>
         <ThreadPrimitive.Viewport>
           <ThreadPrimitive.Messages components={{ UserMessage, AssistantMessage }} />
           <Asks />
-          {failure && <p className="failed">{failure}</p>}
+          {failure && (
+            <p className="failed" role="alert">
+              {failure}{' '}
+              <button
+                onClick={() =>
+                  runtime.thread.resumeRun({ parentId: runtime.thread.getState().messages.at(-1)?.id ?? null })
+                }
+              >
+                Go on
+              </button>
+            </p>
+          )}
         </ThreadPrimitive.Viewport>
-        <ComposerPrimitive.Root className="composer">
-          <ComposerPrimitive.Input placeholder="Say something" rows={1} />
-          <ComposerPrimitive.Send>Send</ComposerPrimitive.Send>
-        </ComposerPrimitive.Root>
+        <Composer />
       </ThreadPrimitive.Root>
     </AssistantRuntimeProvider>
   );
 }
 
+/** Takes what is said. While something is asked there are the fields of that. */
+function Composer() {
+  if (useAgUiInterrupts().length > 0) return null;
+  return (
+    <ComposerPrimitive.Root className="composer">
+      <ComposerPrimitive.Queue>
+        {() => (
+          <p dir="auto" className="waits">
+            waits: <QueueItemPrimitive.Text />
+          </p>
+        )}
+      </ComposerPrimitive.Queue>
+      <ComposerPrimitive.Input placeholder="Say something" rows={1} dir="auto" />
+      <ComposerPrimitive.Send>Send</ComposerPrimitive.Send>
+    </ComposerPrimitive.Root>
+  );
+}
+
 const UserMessage = () => (
-  <MessagePrimitive.Root className="message user">
+  <MessagePrimitive.Root className="message user" dir="auto">
     <MessagePrimitive.Parts />
   </MessagePrimitive.Root>
 );
 
 const AssistantMessage = () => (
-  <MessagePrimitive.Root className="message assistant">
+  <MessagePrimitive.Root className="message assistant" dir="auto">
     <MessagePrimitive.Parts components={{ tools: { Fallback: Call } }} />
   </MessagePrimitive.Root>
 );
 
 const Call = ({ toolName, argsText, result }: ToolCallMessagePartProps) => (
-  <div className="call">
+  <div className="call" dir="ltr">
     {toolName}({argsText})
     {result === undefined ? ' …' : ` → ${typeof result === 'string' ? result : JSON.stringify(result)}`}
   </div>
 );
+
+/** Of a call that has to be approved, and of one of which nobody knows whether it has had its effect. */
+const CHOICES: Record<string, Record<string, unknown>> = {
+  approval: { Approve: { approved: true }, Deny: { approved: false } },
+  unknown: {
+    'It has happened': { decision: 'happened' },
+    'Call it again': { decision: 'rerun' },
+    'Give up': { decision: 'give_up' },
+  },
+};
 
 /** What waits for a person. All of it is answered at once. */
 function Asks() {
@@ -96,12 +182,13 @@ function Asks() {
     .filter(({ id }) => !(id in answers))
     .map(({ id, reason, message }) => (
       <div className="ask" key={id}>
-        <p>{message ?? reason}</p>
-        {reason === 'approval' ? (
-          <>
-            <button onClick={() => answer(id, { approved: true })}>Approve</button>
-            <button onClick={() => answer(id, { approved: false })}>Deny</button>
-          </>
+        <p dir="auto">{message ?? reason}</p>
+        {CHOICES[reason] ? (
+          Object.entries(CHOICES[reason]).map(([label, payload]) => (
+            <button key={label} onClick={() => answer(id, payload)}>
+              {label}
+            </button>
+          ))
         ) : (
           <form
             onSubmit={(event) => {
@@ -109,7 +196,7 @@ function Asks() {
               answer(id, String(new FormData(event.currentTarget).get('answer')));
             }}
           >
-            <input name="answer" aria-label="Answer" />
+            <input name="answer" aria-label="Answer" dir="auto" />
             <button type="submit">Answer</button>
           </form>
         )}

@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import type { Message } from '../../core/content.ts';
 import { erased, notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { isSettled } from '../../core/state.ts';
 import { findAgent } from '../../db/agents.ts';
 import { readMessages } from '../../db/checkpoints.ts';
 import {
@@ -16,6 +17,7 @@ import {
   type ConversationRow,
   type TurnFile,
 } from '../../db/conversations.ts';
+import type { MessageRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { messagesFor } from '../run-log/conversation.ts';
 import { spendingOf, type Spending } from './spending.ts';
@@ -115,5 +117,14 @@ async function readTurnMessages(
   const length = place?.to ?? 0;
   if (length <= from) return [];
   const messages = await readMessages(tx, row.run_id, { from, length, shownBytes: LIMITS.shownOutputBytes });
-  return messagesFor(messages, Number.POSITIVE_INFINITY).messages;
+  const said = row.completed_at === null ? messages.flatMap(withoutOpenCalls) : messages;
+  return messagesFor(said, Number.POSITIVE_INFINITY).messages;
+}
+
+/** A result has its place in the conversation before there is one: as long as its turn is open, a call may still come to something. */
+function withoutOpenCalls(row: MessageRow): MessageRow[] {
+  const isOpen = (id: string) => !isSettled({ status: row.outcomes?.[id]?.status ?? 'pending' });
+  const content = row.content.filter((block) => !('tool_call_id' in block) || !isOpen(block.tool_call_id));
+  if (content.length === row.content.length) return [row];
+  return content.length === 0 ? [] : [{ ...row, content }];
 }

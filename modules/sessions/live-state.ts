@@ -8,7 +8,8 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { findSessionVersion } from '../../db/sessions.ts';
+import type { Tx } from '../../db/database.ts';
+import { findSessionVersion, type SessionVersion } from '../../db/sessions.ts';
 import type { Context } from '../governance/context.ts';
 import type { LiveStore } from './live-store.ts';
 import { readSession, type SessionView } from './session.ts';
@@ -43,6 +44,7 @@ const storedState = z.object({
 type Stored = z.output<typeof storedState>;
 
 const MOST_KNOWN = 5000;
+const MOST_LOOKS = 3;
 
 /** Reads sessions through the store. What it knows of versions is this process's. */
 export function createLiveSessions({ db, bus }: Context, store: LiveStore): LiveSessions {
@@ -75,11 +77,10 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
       if (isKnown && stored?.version === isKnown.version && known.peek(name) === isKnown) return stored.body;
       const askedAtMs = performance.now();
       const found = await db.withTenant(tenantId, async (tx) => {
-        const now = await findSessionVersion(tx, { id: sessionId, workspaceId });
-        if (!now) throw notFound('The session');
+        const now = await findVersion(tx, { id: sessionId, workspaceId });
         if (stored?.version === now.version) return { now, ...stored };
-        const view = await readSession(tx, caller, sessionId);
-        return { now, body: render(view), isAtRest: !view.state.facts.has_open_turn };
+        const read = await readAtOnce(tx, { caller, sessionId }, now);
+        return { now: read.now, body: render(read.view), isAtRest: !read.view.state.facts.has_open_turn };
       });
       const { version, run_id } = found.now;
       const ids = run_id === null ? [sessionId] : [sessionId, run_id];
@@ -96,6 +97,28 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
       await store.delete(name);
     },
   };
+}
+
+async function findVersion(tx: Tx, of: { id: string; workspaceId: string }): Promise<SessionVersion> {
+  const now = await findSessionVersion(tx, of);
+  if (!now) throw notFound('The session');
+  return now;
+}
+
+/** Looks at what takes several statements: where something has happened between them, status and messages would be of two moments. */
+async function readAtOnce(
+  tx: Tx,
+  { caller, sessionId }: SessionRef,
+  version: SessionVersion,
+): Promise<{ now: SessionVersion; view: SessionView }> {
+  let before = version;
+  for (let look = 1; ; look += 1) {
+    const view = await readSession(tx, caller, sessionId);
+    const after = await findVersion(tx, { id: sessionId, workspaceId: caller.workspaceId });
+    // What changes all the time is shown all the same; it counts for the older version, and is read anew.
+    if (after.version === before.version || look === MOST_LOOKS) return { now: before, view };
+    before = after;
+  }
 }
 
 function nameOf({ caller, sessionId }: SessionRef): string {

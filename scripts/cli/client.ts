@@ -13,7 +13,8 @@ export interface Client {
   /** The JSON of the answer. Throws a CommandError with the problem's detail for any status from 400 on. */
   get<T>(path: string, query?: Record<string, string | undefined>): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
-  patch<T>(path: string, body: unknown): Promise<T>;
+  /** Undefined where the key may change it and not read it. */
+  patch<T>(path: string, body: unknown): Promise<T | undefined>;
   delete(path: string): Promise<void>;
   /** Sends a form, whose answer is JSON. */
   upload<T>(path: string, form: FormData): Promise<T>;
@@ -48,7 +49,10 @@ export function createClient({ url, key, isIdle = false }: Target): Client {
     isIdle,
     get: async <T>(path: string, query = {}) => (await (await send('GET', path + toQuery(query))).json()) as T,
     post: async <T>(path: string, body: unknown) => (await (await send('POST', path, body)).json()) as T,
-    patch: async <T>(path: string, body: unknown) => (await (await send('PATCH', path, body)).json()) as T,
+    async patch<T>(path: string, body: unknown) {
+      const response = await send('PATCH', path, body);
+      return response.status === 204 ? undefined : ((await response.json()) as T);
+    },
     async delete(path) {
       await send('DELETE', path);
     },

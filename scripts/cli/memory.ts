@@ -185,8 +185,8 @@ async function correct(entry: string, content: string, options: OfAgent & { reas
   const changed = await connected(options, async (client) =>
     client.patch<Entry>(`/v1/agents/${await agentOf(client, options.agent)}/memory/${entry}`, { content, reason }),
   );
-  if (options.json) printJson(changed);
-  else print(changed.id);
+  if (options.json) printJson(changed ?? {});
+  else print(changed?.id ?? entry);
 }
 
 type Forgetting = OfAgent & { query?: string; subject?: string; dryRun?: true };

@@ -14,6 +14,8 @@ interface Session {
   run_id: string | null;
   messages: { role: string; content: string }[];
   pending_plan: Plan | null;
+  /** Absent from a server of an older build. */
+  error?: { message: string } | null;
   waiting_for: { question?: string; message?: string | null } | null;
   queued_message: string | null;
 }
@@ -92,6 +94,7 @@ async function show(sessionId: string, options: Shared): Promise<void> {
     run: found.run_id,
     asks: found.waiting_for?.question ?? found.waiting_for?.message,
     queued: found.queued_message,
+    error: found.error?.message,
   });
   for (const { role, content } of found.messages) print(`\n${role}: ${plain(content)}`);
   if (found.pending_plan) printPlan(found.pending_plan);

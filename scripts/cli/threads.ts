@@ -51,8 +51,8 @@ export function addThreads(program: Command): void {
     .argument('<title>', 'what it is to be called')
     .action(async (thread: string, title: string, options: Shared) => {
       const changed = await connected(options, (client) => client.patch<Thread>(`/v1/threads/${thread}`, { title }));
-      if (options.json) printJson(changed);
-      else print(plain(changed.title ?? ''));
+      if (options.json) printJson(changed ?? {});
+      else print(plain(changed?.title ?? title));
     });
 }
 

@@ -16,6 +16,8 @@ describe('A session that is read again and again', function () {
   let session: string;
   /** Of the database, about sessions. */
   const statements: string[] = [];
+  /** What happens once the state of a session was read, and before the rest of it is. */
+  const meanwhile: (() => Promise<unknown>)[] = [];
 
   const call = async (method: string, path: string, body?: unknown) => {
     const more = body === undefined ? {} : { body };
@@ -31,13 +33,15 @@ describe('A session that is read again and again', function () {
   };
 
   before(async () => {
-    platform = await openTestPlatform(undefined, { workers: true });
+    platform = await openTestPlatform(undefined, { workers: true, api: true });
     const { db } = platform.context;
     const noting = (tx: Tx): Tx => ({
       last: (text, values) => tx.last(text, values),
-      query(text, values) {
+      async query(text, values) {
         if (text.includes('from sessions')) statements.push(text);
-        return tx.query(text, values);
+        const rows = await tx.query(text, values);
+        if (text.includes('as facts')) await meanwhile.shift()?.();
+        return rows as never;
       },
     });
     const noted: typeof db = { ...db, withTenant: (id, work) => db.withTenant(id, (tx) => work(noting(tx))) };
@@ -77,6 +81,45 @@ describe('A session that is read again and again', function () {
     await completeRun(platform.context, { tenantId: platform.tenantId, runId: run_id });
     // In other modes the bus takes a moment; without it a second would do.
     await waitUntil('the end of the run is shown', async () => (await read()).updated_at !== updated_at);
+  });
+
+  it('keeps a context of 64 KiB, the newest, and refuses a longer one', async () => {
+    const longest = { text: 'x'.repeat(65_536 - '{"text":""}'.length) };
+    const said = { message: 'hello', user_id: 'ada', session_id: session };
+    await call('POST', '/agent/chat', { ...said, context: longest });
+    assert.deepEqual((await read()).context, longest);
+    for (const session_id of [session, null]) {
+      const body = { ...said, session_id, context: { text: `${longest.text}x` } };
+      const answer = await request(`${api.url}/agent/chat`, 'POST', { key: platform.apiKey, body });
+      assert.equal(answer.status, 400, answer.text);
+    }
+    await call('POST', '/agent/chat', { ...said, context: { at: 'sea\0' } });
+    assert.deepEqual((await read()).context, { at: 'sea\uFFFD' });
+    await waitUntil('all is answered', async () => (await read()).status === 'completed');
+  });
+
+  it('is shown as it stood at one moment, though something happens while it is read', async () => {
+    const { messages, run_id } = await read();
+    const elsewhere = (method: string, path: string, body?: unknown) =>
+      request(`${platform.url}${path}`, method, { key: platform.apiKey, ...(body !== undefined && { body }) });
+    // Looked at by its run alone, so that nobody keeps how the session stands.
+    const say = async (place: string) => {
+      const { turns } = (await elsewhere('GET', `/v1/runs/${run_id}`)).json;
+      const said = { message: place, user_id: 'ada', session_id: session, context: { at: place } };
+      await elsewhere('POST', '/agent/chat', said);
+      await waitUntil('it is answered', async () => {
+        const { json } = await elsewhere('GET', `/v1/runs/${run_id}`);
+        return json.status === 'awaiting_human' && json.turns === turns + 1;
+      });
+    };
+    meanwhile.push(async () => say('hill'));
+    await say('lake');
+    let now = await read();
+    await waitUntil('it is read anew', async () => {
+      if (meanwhile.length > 0) now = await read();
+      return meanwhile.length === 0;
+    });
+    assert.deepEqual([now.context, now.messages.length - messages.length], [{ at: 'hill' }, 4]);
   });
 
   it('is nobody else’s, though it lies in the store', async () => {

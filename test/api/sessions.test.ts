@@ -524,10 +524,10 @@ describe('a session', function () {
   it('is an error when its turn fails, and goes on with the next message', async () => {
     script = () => ({ error: { status: 400, type: 'invalid_request_error' } });
     const session = await begin('fail');
-    await until(session, 'error');
+    assert.equal((await until(session, 'error')).error.code, 'model_invalid_request');
     script = () => say('better');
-    await begin('again', { session_id: session });
-    assert.equal((await until(session, 'completed')).messages.at(-1).content, 'better');
+    const { messages, error } = await until(await begin('again', { session_id: session }), 'completed');
+    assert.deepEqual([messages.at(-1).content, error], ['better', null]);
   });
 
   it('goes on in another run after its run was completed', async () => {

@@ -144,6 +144,8 @@ describe('drover, the command line', function () {
       const { json } = await api.call('GET', `/v1/threads/${thread}`);
       return json.last_run_status === 'completed';
     });
+    const { key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'writer', scopes: ['runs:write'] } })).json;
+    assert.equal((await there('threads', 'title', thread, 'One', '--key', key)).out, 'One\n', 'not shown, but changed');
     assert.equal((await there('threads', 'title', thread, 'A good one')).out, 'A good one\n');
     assert.match((await there('threads', 'list', '--agent', agent.id)).out, new RegExp(`${thread} +A good one +1`));
     const other = (await api.call('POST', `/v1/agents/${agent.id}/runs`, { body: {} })).json.thread_id;

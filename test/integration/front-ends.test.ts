@@ -81,7 +81,7 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await page.until('it is loaded anew', `document.querySelector('#key')?.value === ''`);
       await fill(page, '#url', api.url);
       await fill(page, '#key', api.key);
-      await click(page, 'Go on');
+      await page.evaluate(`document.querySelector('#key').dispatchEvent(new Event('change'))`);
       await page.until('it asks again', shows('How much?'));
       await page.type('#text', 'ten of them');
       await click(page, 'Send');

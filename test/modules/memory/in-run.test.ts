@@ -10,6 +10,9 @@ import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
+import { rememberCall } from '../../../modules/memory/remember.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { attemptOf } from '../../support/tool-attempt.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
@@ -362,6 +365,17 @@ describe('Memory in a run', () => {
     });
     assert.equal(await erasing, true);
     assert.deepEqual(await tablesWith(engine.context.db, canary), []);
+  });
+
+  it('is remembered for no run that was erased while its call was under way', async () => {
+    const run = await ask('Hello there.');
+    await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+    const late = attemptOf(
+      { content: 'Ada keeps three quokkas at home.' },
+      { tenantId: engine.tenantId, runId: run, toolCallId: newId() },
+    );
+    assert.equal((await rememberCall(engine.context, late)).kind, 'error');
+    assert.deepEqual(await live(), []);
   });
 
   it('goes with the run that it was learnt from: as it was corrected, and from what other runs were given', async () => {

@@ -1,7 +1,7 @@
 /** Entries of agents' memory: rows, their versions, and the words that they are found by. */
 import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
-import { shareMemoryOf } from './memory-lock.ts';
+import { shareMemoryOf, tryToShare } from './memory-lock.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface MemoryRow {
@@ -246,15 +246,14 @@ export interface MemoryUse {
   turnId?: string | undefined;
 }
 
-/** Counts uses of entries, all of one recall together, and notes where they were. */
+/** Notes where entries were used, and counts it, all of one recall together; false where the count is left, since the agent's memory is being changed. */
 export async function countAccesses(
   tx: Tx,
   use: MemoryUse,
   hits: readonly { access: string; id: string; score: number; why: object }[],
-): Promise<void> {
+): Promise<boolean> {
   const ids = hits.map(({ id }) => id);
   // Sent together: what fails fails those after it.
-  const shared = shareMemoryOf(tx, use.agentId);
   const noted = tx.query(
     `insert into memory_accesses (id, tenant_id, memory_id, agent_id, run_id, turn_id, operation, score, why)
      select r.access, $1, r.id, $2, $3, $4, $5, r.score, r.why
@@ -262,10 +261,29 @@ export async function countAccesses(
     [use.tenantId, use.agentId, use.runId ?? null, use.turnId ?? null, use.operation, JSON.stringify(hits)],
   );
   // In one order, so that two recalls never wait for each other.
-  const counted = tx.query(
-    `update memory_entries e set access_count = e.access_count + 1, last_accessed = now()
-       from (select id from memory_entries where id = any($1::uuid[]) order by id for no key update) used where e.id = used.id`,
-    [ids],
+  const counted = tx.query<{ is_free: boolean }>(
+    `with free as materialized (select ${tryToShare('$2')} as is_free),
+      used as (select id from memory_entries where id = any($1::uuid[]) and (select is_free from free)
+        order by id for no key update),
+      counted as (update memory_entries e set access_count = e.access_count + 1, last_accessed = now()
+        from used where e.id = used.id)
+     select is_free from free`,
+    [ids, use.agentId],
   );
-  await Promise.all([shared, noted, counted]);
+  const [, [row]] = await Promise.all([noted, counted]);
+  return row?.is_free ?? false;
+}
+
+/** Counts uses that were left, when no change is under way any more. */
+export async function countLeftUses(
+  tx: Tx,
+  { agentId, take }: { agentId: string; take: () => { id: string; uses: number; last: Date }[] },
+): Promise<void> {
+  await shareMemoryOf(tx, agentId);
+  await tx.query(
+    `update memory_entries e set access_count = e.access_count + r.uses, last_accessed = greatest(e.last_accessed, r.last)
+       from (select e.id, r.uses, r.last from jsonb_to_recordset($1::jsonb) as r (id uuid, uses int, last timestamptz)
+         join memory_entries e on e.id = r.id order by e.id for no key update of e) r where e.id = r.id`,
+    [JSON.stringify(take())],
+  );
 }

@@ -93,13 +93,7 @@ export async function removeMemories(
 
 /** Takes their text out of what turns were given of them, and of what the tools `recall` and `remember` have in the ledger; answers how many events there were. */
 export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
-  const rows = await tx.query<{ run_id: string }>(
-    `select distinct run_id from memory_accesses where memory_id = any($1::uuid[]) and run_id is not null
-     union select run_id from memory_entries where id = any($1::uuid[]) and run_id is not null
-     union select run_id from memory_archive where id = any($1::uuid[]) and run_id is not null`,
-    [ids],
-  );
-  const runs = rows.map(({ run_id: run }) => run);
+  const runs = await findRunsGiven(tx, ids);
   await tx.query(
     `update tool_calls set output = '{"entries": []}', model_output = null
       where run_id = any($1::uuid[]) and name = 'recall' and tool_id is not null
@@ -122,14 +116,41 @@ export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<numb
   return changed?.events ?? 0;
 }
 
+/** The runs that have used or made them, with their forks: those have the record of the former, and ask nothing for themselves. */
+async function findRunsGiven(tx: Tx, ids: readonly string[]): Promise<string[]> {
+  const rows = await tx.query<{ run_id: string }>(
+    `with recursive given as (
+        select run_id from (
+          select run_id from memory_accesses where memory_id = any($1::uuid[])
+          union select run_id from memory_entries where id = any($1::uuid[])
+          union select run_id from memory_archive where id = any($1::uuid[])) used where run_id is not null
+        union
+        select r.id from runs r join given g on r.forked_from_run_id = g.run_id
+      ) select run_id from given`,
+    [ids],
+  );
+  return rows.map(({ run_id: run }) => run);
+}
+
 /** What forgetting would change in events. */
 export async function countInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
   const [row] = await tx.query<{ events: number }>(
-    `select count(distinct (run_id, turn_id))::int as events from memory_accesses
-      where memory_id = any($1::uuid[]) and operation = 'turn'`,
-    [ids],
+    `select count(*)::int as events from run_events e where e.run_id = any($1::uuid[]) and e.type = 'memory.retrieved'
+        and exists (select from jsonb_array_elements(e.payload->'entries') x where x->>'id' = any($2::text[]))`,
+    [await findRunsGiven(tx, ids), ids],
   );
   return row?.events ?? 0;
+}
+
+/** Those of these memories, entries or fragments, that are nowhere any more. */
+export async function findForgotten(tx: Tx, ids: readonly string[]): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from unnest($1::uuid[]) as given (id) where not exists (select from memory_entries e where e.id = given.id)
+        and not exists (select from memory_archive a where a.id = given.id)
+        and not exists (select from memory_fragments f where f.id = given.id)`,
+    [ids],
+  );
+  return rows.map(({ id }) => id);
 }
 
 /**

@@ -9,7 +9,21 @@ export async function lockMemoryOf(tx: Tx, agentId: string): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory:' || $1, 0))`, [agentId]);
 }
 
-/** For who counts uses or stores vectors, in the order of the ids: beside each other, but not beside a change. */
+/** For who stores vectors, in the order of the ids, and for uses that are counted later: beside each other, but not beside a change. */
 export async function shareMemoryOf(tx: Tx, agentId: string): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock_shared(hashtextextended('drover:memory:' || $1, 0))`, [agentId]);
+}
+
+/** As `shareMemoryOf`, for a statement of its own that waits for nobody: false where a change is under way. */
+export const tryToShare = (agentId: string): string =>
+  `pg_try_advisory_xact_lock_shared(hashtextextended('drover:memory:' || ${agentId}, 0))`;
+
+/** For who forgets, after `lockMemoryOf`: no run is given memories of the agent meanwhile, nor is one still being given what goes. */
+export async function lockGivingOf(tx: Tx, agentId: string): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory-given:' || $1, 0))`, [agentId]);
+}
+
+/** For who gives a run memories, before they are read: what is being forgotten is not given, and no other change is waited for. */
+export async function shareGivingOf(tx: Tx, agentId: string): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock_shared(hashtextextended('drover:memory-given:' || $1, 0))`, [agentId]);
 }

@@ -11,6 +11,14 @@ const LOOKED_AT = 10;
 const LEAST_COMMON = 0.4;
 /** and this share of its score. */
 const LEAST_SCORE = 0.7;
+/** Sentences that count the same have so many other words in common, or one of the question's. */
+const LEAST_SHARED = 2;
+/** Words that say nothing of what is counted. */
+const GLUE = new Set(
+  'about after also because been before being between both could does doing down each even ever from have having here into just like make many more most much need only other over same should some such than that their them then there these they this those through under until upon very want were what when where which while will with within without would your'.split(
+    ' ',
+  ),
+);
 /** Longer texts are not compared word by word. */
 const MOST_COMPARED_CHARS = 500;
 /** Of a longer text its beginning says what it is about. */
@@ -28,10 +36,10 @@ const CHANGE =
  * one that it is put before; `why.change` is the difference.
  */
 export function newestFirst<C extends Candidate>(question: string, ranked: readonly Ranked<C>[]): Ranked<C>[] {
-  const isOfValue = asksForValue(question);
+  const asked = asksForValue(question) ? new Set(tellingWords(question.toLowerCase())) : undefined;
   const ordered: Ranked<C>[] = [];
   for (const hit of ranked.slice(0, LOOKED_AT)) {
-    const at = ordered.findIndex((before) => replaces(hit, before, isOfValue));
+    const at = ordered.findIndex((before) => replaces(hit, before, asked));
     const { score } = ordered[at] ?? hit;
     const change = Math.round((score - hit.score) * 10_000) / 10_000;
     if (at < 0) ordered.push(hit);
@@ -40,7 +48,8 @@ export function newestFirst<C extends Candidate>(question: string, ranked: reado
   return [...ordered, ...ranked.slice(LOOKED_AT)];
 }
 
-function replaces(newer: Ranked, older: Ranked, isOfValue: boolean): boolean {
+/** `asked` are the words of a question for a value. */
+function replaces(newer: Ranked, older: Ranked, asked: ReadonlySet<string> | undefined): boolean {
   if (!isNewer(newer.entry, older.entry)) return false;
   const [said, before] = [newer.entry, older.entry].map(({ content, metadata }) => readSaid(content, metadata));
   if (!said || !before || said.role === 'assistant' || before.role === 'assistant') return false;
@@ -48,15 +57,16 @@ function replaces(newer: Ranked, older: Ranked, isOfValue: boolean): boolean {
     if (contradicts(before.text, said.text)) return true;
   if (newer.score < LEAST_SCORE * older.score || !isOfSame(newer.entry, older.entry)) return false;
   return (
-    (tellsChange(said.text) && !tellsChange(before.text)) || (isOfValue && countsOtherwise(said.text, before.text))
+    (tellsChange(said.text) && !tellsChange(before.text)) ||
+    (asked !== undefined && countsOtherwise(said.text, before.text, asked))
   );
 }
 
 /** Whether both count the same in sentences with words in common, and come to other numbers: `12 % of the budget` and `15 % of the budget`. */
-function countsOtherwise(said: string, before: string): boolean {
+function countsOtherwise(said: string, before: string, asked: ReadonlySet<string>): boolean {
   const earlier = countsOf(before);
   return countsOf(said).some(({ what, numbers, words }) => {
-    const same = earlier.filter((count) => count.what === what && hasInCommon(words, count.words));
+    const same = earlier.filter((count) => count.what === what && isOfOne(words, count.words, asked));
     return same.length > 0 && same.every((count) => !count.numbers.some((number) => numbers.includes(number)));
   });
 }
@@ -64,7 +74,7 @@ function countsOtherwise(said: string, before: string): boolean {
 interface Count {
   what: string;
   numbers: string[];
-  /** Of its sentence, without what is counted. */
+  /** Of its sentence, without what is counted and without glue. */
   words: ReadonlySet<string>;
 }
 
@@ -73,7 +83,7 @@ function countsOf(text: string): Count[] {
     .toLowerCase()
     .split(/[.!?;](?:\s|$)|\n/)
     .flatMap((sentence) => {
-      const words = sentence.match(/\p{L}{4,}/gu) ?? [];
+      const words = tellingWords(sentence);
       const counts = new Map<string, string[]>();
       for (const [, currency, number = '', percent, noun] of sentence.matchAll(COUNT)) {
         const what = currency ?? percent ?? noun;
@@ -84,8 +94,14 @@ function countsOf(text: string): Count[] {
     });
 }
 
-function hasInCommon(words: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
-  return [...words].some((word) => others.has(word));
+function isOfOne(words: ReadonlySet<string>, others: ReadonlySet<string>, asked: ReadonlySet<string>): boolean {
+  const shared = [...words].filter((word) => others.has(word));
+  return shared.length >= LEAST_SHARED || shared.some((word) => asked.has(word));
+}
+
+/** What a text speaks of, in lower case. */
+function tellingWords(text: string): string[] {
+  return (text.match(/\p{L}{4,}/gu) ?? []).filter((word) => !GLUE.has(word));
 }
 
 function isNewer(one: Candidate, other: Candidate): boolean {

@@ -11,7 +11,7 @@ import {
   removeMemories,
   type Forgotten,
 } from '../../db/memory-forget.ts';
-import { lockMemoryOf } from '../../db/memory-lock.ts';
+import { lockGivingOf, lockMemoryOf } from '../../db/memory-lock.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 
@@ -30,8 +30,11 @@ export async function forgetMemories(
   { agentId, what, dryRun }: { agentId: string; what: ForgetRequest; dryRun: boolean },
 ): Promise<{ removed: Forgotten; ids: string[] }> {
   await requireAgent(tx, caller, agentId);
-  // What is made from them at this moment goes with them.
-  if (!dryRun) await lockMemoryOf(tx, agentId);
+  // What is made from them at this moment goes with them, and so does what a run is given.
+  if (!dryRun) {
+    await lockMemoryOf(tx, agentId);
+    await lockGivingOf(tx, agentId);
+  }
   const found = await findIds(tx, agentId, what);
   const targets = await findForgetTargets(tx, { agentId, ids: found });
   const { entries, summaries, archive } = targets;

@@ -5,11 +5,12 @@ import { timeOf } from '../../core/memory/candidate.ts';
 import type { GivenMemory } from '../../core/memory/prompt.ts';
 import type { ValidTimes, Validity } from '../../core/memory/validity.ts';
 import { listProfile, type Owners } from '../../db/memory-search.ts';
-import { countAccesses, type MemoryRow } from '../../db/memory-entries.ts';
+import type { MemoryRow } from '../../db/memory-entries.ts';
+import { shareGivingOf } from '../../db/memory-lock.ts';
 import { estimateTokens } from '../../llm/estimate-tokens.ts';
-import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { MemoryContext } from './context.ts';
+import { countUses } from './count-uses.ts';
 import { recall } from './recall.ts';
 import { recallFragments } from './search-space.ts';
 import { wordsIn } from './space/store-fragment.ts';
@@ -36,13 +37,14 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
   const shared = await giveShared(context, turn, settings);
   const ownedBy = ownersOf(turn, settings);
   if (ownedBy === 'nobody') return shared;
-  const profile = await context.db.withTenant(tenantId, (tx) =>
-    listProfile(tx, { agentId, ownedBy }, { at: context.clock(), limit: LIMITS.recallEntries }),
-  );
-  const always = withinTokens(profile, settings.profileTokens, (row) => row.tokens);
-  const loaded = always.map(({ id }) => ({ access: newId(), id, score: 1, why: { profile: 1 } }));
-  if (loaded.length > 0)
-    await context.db.withTenant(tenantId, (tx) => countAccesses(tx, { ...turn, operation: 'turn' }, loaded));
+  const always = await context.db.withTenant(tenantId, async (tx) => {
+    await shareGivingOf(tx, agentId);
+    const profile = await listProfile(tx, { agentId, ownedBy }, { at: context.clock(), limit: LIMITS.recallEntries });
+    const loaded = withinTokens(profile, settings.profileTokens, (row) => row.tokens);
+    const used = loaded.map(({ id }) => ({ id, score: 1, why: { profile: 1 } }));
+    await countUses(context, tx, { use: { ...turn, operation: 'turn' }, used });
+    return loaded;
+  });
   const hits = await recall(
     context,
     { tenantId, agentId, runId, turnId, operation: 'turn', memoryTypes: settings.memoryTypes, ownedBy },
@@ -96,9 +98,11 @@ async function giveShared(context: MemoryContext, turn: AskingTurn, settings: Me
     content: wordsIn(fragment.content),
   }));
   const fitting = withinTokens(found, settings.maxTokens, ({ content }) => estimateTokens(content));
-  const used = fitting.map(({ id, score }) => ({ access: newId(), id, score, why: { space: score } }));
+  const used = fitting.map(({ id, score }) => ({ id, score, why: { space: score } }));
   if (used.length > 0)
-    await context.db.withTenant(tenantId, (tx) => countAccesses(tx, { ...turn, operation: 'turn' }, used));
+    await context.db.withTenant(tenantId, (tx) =>
+      countUses(context, tx, { use: { ...turn, operation: 'turn' }, used }),
+    );
   return fitting;
 }
 

@@ -4,12 +4,13 @@ import type { Ranked } from '../../core/memory/candidate.ts';
 import { rank } from '../../core/memory/ranking.ts';
 import { putCurrentFirst, validityOf, type Reasons, type Validity } from '../../core/memory/validity.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { countAccesses, type MemoryUse } from '../../db/memory-entries.ts';
+import type { MemoryUse } from '../../db/memory-entries.ts';
+import { shareGivingOf } from '../../db/memory-lock.ts';
 import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
 import { startDeadline } from '../../lib/deadline.ts';
-import { newId } from '../../lib/new-id.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
+import { countUses } from './count-uses.ts';
 
 export type { FoundMemory };
 /** A memory that was found, and whether it holds at the time of the question. */
@@ -38,12 +39,13 @@ export async function recall(
   const vector = await vectorOf(context, question);
   const { minScore = 0, topK } = question;
   return context.db.withTenant(scope.tenantId, async (tx) => {
+    if (scope.runId !== undefined) await shareGivingOf(tx, scope.agentId);
     const candidates = await findCandidates(tx, scope, { text: searchedText(question.text), vector });
     const inScope = candidates.filter((each) => isInScope(each, scope));
     const hits = putCurrentFirst(question, rank(question, inScope)).filter(({ score }) => score >= minScore);
     const best = hits.slice(0, topK).map((hit) => ({ ...hit, validity: validityOf(hit.entry, question.at) }));
-    const used = best.map(({ entry, score, why }) => ({ access: newId(), id: entry.id, score, why }));
-    if (used.length > 0) await countAccesses(tx, scope, used);
+    const used = best.map(({ entry, score, why }) => ({ id: entry.id, score, why }));
+    await countUses(context, tx, { use: scope, used });
     return best;
   });
 }

@@ -5,6 +5,7 @@ import { memorySettings, type AgentDefinition } from '../../core/definition.ts';
 import { timeOf } from '../../core/memory/candidate.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { findAgent } from '../../db/agents.ts';
+import { readRunOwner } from '../../db/files.ts';
 import type { Tx } from '../../db/database.ts';
 import { findSameText } from '../../db/memory-entries.ts';
 import { findCallPlace } from '../../db/memory-extractions.ts';
@@ -38,7 +39,8 @@ export async function rememberCall(
   const { tenantId, runId } = attempt;
   const done = await context.db.withTenant(tenantId, async (tx) => {
     const run = runId === '' ? undefined : await findRunRow(tx, runId);
-    if (!run) return undefined;
+    // Held, so that what is remembered of it goes where it is erased meanwhile.
+    if (!run || !(await readRunOwner(tx, runId))) return undefined;
     const userId = run.config.session?.user_id;
     const memory = {
       content,

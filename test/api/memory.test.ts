@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 describe('/v1/agents/{id}/memory', () => {
   let api: TestApi;
@@ -230,6 +234,24 @@ describe('/v1/agents/{id}/memory', () => {
       [await listed(`created_before=${at}`), await listed(`created_after=2020-01-01T00:00:00Z`)],
       [0, 2],
     );
+  });
+
+  it('answers at once while it is being changed, and counts that as a use when the change is over', async function () {
+    // There one session has all transactions, one after the other.
+    if (DOMAIN_MODE === 'embedded') this.skip();
+    const { id } = await add('The ferry leaves at nine.');
+    const uses = async () => (await api.call('GET', path(`/${id}`))).json.access_count;
+    const found = await api.context.db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
+      await lockMemoryOf(tx, agent);
+      return [await ask('When does the ferry leave?'), await ask('ferry')];
+    });
+    assert.deepEqual(
+      found.map(([hit]) => hit?.id),
+      [id, id],
+    );
+    await waitUntil('both uses are counted', async () => (await uses()) === 2);
+    await ask('ferry');
+    assert.equal(await uses(), 3);
   });
 
   it('adds once for one Idempotency-Key', async () => {

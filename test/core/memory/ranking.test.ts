@@ -188,6 +188,7 @@ describe('the ranking of memories', () => {
         'The draft has 300 pages, they tell me.',
         'The draft has 12 chapters.',
         'Grandmother bought a notebook with 420 pages.',
+        'The printer at work takes 420 pages of a novel at once.',
       ])
         assert.deepEqual(order('How many pages does the draft have?', counted(other)), ['old', 'young'], other);
     });

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
+import { lockExtraction } from '../../../db/memory-extractions.ts';
+import { lockMemoryOf } from '../../../db/memory-lock.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow, type NewMemory } from '../../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
@@ -7,11 +10,22 @@ import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { replayRun } from '../../../modules/runs/replay-run.ts';
+import { rememberCall } from '../../../modules/memory/remember.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { attemptOf } from '../../support/tool-attempt.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { resultsOf } from '../../support/queries/tool-calls.ts';
-import { activeMemoriesOf, memoriesOfRun, termsLike } from '../../support/queries/memory.ts';
+import {
+  activeMemoriesOf,
+  dueExtractions,
+  memoriesOfRun,
+  termsLike,
+  waitingForLocks,
+} from '../../support/queries/memory.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 describe('Memory in a run', () => {
   let engine: Engine;
@@ -47,6 +61,25 @@ describe('Memory in a run', () => {
     (await engine.log(run)).flatMap((event) => (event.type === 'memory.retrieved' ? [event.payload] : []));
   const live = async () =>
     (await activeMemoriesOf(engine, agent)).map(({ content, origin, run_id }) => ({ content, origin, run_id }));
+  /** A recorded replay of all of it, which has ended. */
+  const replayed = async (run: string) => {
+    const replay = {
+      runId: run,
+      checkpointId: 'start',
+      mode: 'recorded' as const,
+      rerunEffects: false,
+      modified: {},
+      tenantId: engine.tenantId,
+      config: {},
+      mayRaiseAutonomy: true,
+      by: engine.caller,
+      traceparent: undefined,
+      idempotency: { tenantId: engine.tenantId, route: 'replay', body: {} },
+    };
+    const { body } = await replayRun(engine.context, replay);
+    await engine.finish(body.new_run_id);
+    return body.new_run_id;
+  };
   const ask = async (message: string) => {
     const { run } = await engine.start(agent, message);
     await engine.finish(run);
@@ -202,22 +235,7 @@ describe('Memory in a run', () => {
     assert.match(JSON.stringify(cold), /Ada prefers/);
     await add('Ada now prefers ships to trains.');
     engine.say([]);
-    const replay = {
-      runId: run,
-      checkpointId: 'start',
-      mode: 'recorded' as const,
-      rerunEffects: false,
-      modified: {},
-      tenantId: engine.tenantId,
-      config: {},
-      mayRaiseAutonomy: true,
-      by: engine.caller,
-      traceparent: undefined,
-      idempotency: { tenantId: engine.tenantId, route: 'replay', body: {} },
-    };
-    const { body: fork } = await replayRun(engine.context, replay);
-    const again = fork.new_run_id;
-    await engine.finish(again);
+    const again = await replayed(run);
     assert.equal(engine.model.requests.length, 0, 'the record has answered');
     assert.deepEqual(
       (await retrieved(again)).map(({ recorded }) => recorded),
@@ -288,6 +306,79 @@ describe('Memory in a run', () => {
       (await retrieved(run))[0]?.entries.map(({ content }) => content),
       [''],
     );
+  });
+
+  it('leaves no word of what is forgotten in a recorded replay of a run that was given it', async () => {
+    const canary = 'lemurcanary';
+    await add(`The word of the day is ${canary} today.`);
+    engine.say([use({ name: 'recall', input: { query: 'What is the word of the day?' } }), text('I know it.')]);
+    const run = await ask('What is the word of the day?');
+    const again = await replayed(run);
+    assert.match(JSON.stringify(await retrieved(again)), new RegExp(canary));
+    const forget = (dryRun: boolean) =>
+      engine.context.db.withTenant(engine.tenantId, (tx) =>
+        forgetMemories(tx, engine.caller, { agentId: agent, what: { query: canary }, dryRun }),
+      );
+    assert.deepEqual([(await forget(true)).removed.events, (await forget(false)).removed.events], [2, 2]);
+    // The result of the call is in the conversation, too.
+    const tables = (await tablesWith(engine.context.db, canary)).filter((table) => !/\bmessages/.test(table));
+    assert.deepEqual(tables, []);
+  });
+
+  it('is given to no turn that was about to write down what is forgotten at that moment', async () => {
+    const canary = 'tapircanary';
+    await add(`The word of the day is ${canary} today.`);
+    await add('The word of the week is ferry.');
+    const { run } = await engine.start(agent, 'What is the word of the day?');
+    const { commit } = engine.context;
+    const forgetting: Context = {
+      ...engine.context,
+      async commit(change) {
+        if (change.events.some(({ type }) => type === 'memory.retrieved'))
+          await engine.context.db.withTenant(engine.tenantId, (tx) =>
+            forgetMemories(tx, engine.caller, { agentId: agent, what: { query: canary }, dryRun: false }),
+          );
+        return commit(change);
+      },
+    };
+    await engine.drive(run, forgetting);
+    assert.deepEqual(await tablesWith(engine.context.db, canary), []);
+    assert.equal(engine.model.requests.length, 1);
+    const request = JSON.stringify(sent(0));
+    assert.deepEqual([request.includes(canary), request.includes('ferry')], [false, true]);
+  });
+
+  it('is not learnt from a run that is erased meanwhile', async function () {
+    // There one session has all transactions, one after the other.
+    if (DOMAIN_MODE === 'embedded') this.skip();
+    const canary = 'quollcanary';
+    const remembering = { long_term: { enabled: true, extract: true } };
+    agent = await engine.agent({ memory_config: remembering });
+    const run = await ask('Hello there.');
+    const { tenantId } = engine;
+    const [due] = await dueExtractions(engine, agent);
+    let erasing: Promise<boolean> | undefined;
+    await engine.context.db.withTenant(tenantId, async (tx) => {
+      await lockMemoryOf(tx, agent);
+      assert.ok(await lockExtraction(tx, due?.turn_id ?? ''));
+      erasing = eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+      await waitUntil('the erasure waits for what is being learnt', async () => (await waitingForLocks(engine)) > 0);
+      const memory = { content: `I keep a ${canary}.`, memory_type: 'SEMANTIC' as const };
+      await addMemory(tx, toMemoryRow(memory, { tenantId, agentId: agent, origin: 'user', runId: run }));
+    });
+    assert.equal(await erasing, true);
+    assert.deepEqual(await tablesWith(engine.context.db, canary), []);
+  });
+
+  it('is remembered for no run that was erased while its call was under way', async () => {
+    const run = await ask('Hello there.');
+    await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+    const late = attemptOf(
+      { content: 'Ada keeps three quokkas at home.' },
+      { tenantId: engine.tenantId, runId: run, toolCallId: newId() },
+    );
+    assert.equal((await rememberCall(engine.context, late)).kind, 'error');
+    assert.deepEqual(await live(), []);
   });
 
   it('goes with the run that it was learnt from: as it was corrected, and from what other runs were given', async () => {

@@ -2,6 +2,7 @@ import type { OneByOne } from '../../lib/one-by-one.ts';
 import type { DefinitionCache } from '../agents/definitions.ts';
 import type { StartCache } from '../agents/start-cache.ts';
 import type { BudgetCache } from '../budgets/budget-cache.ts';
+import type { MemoryUses } from '../memory/count-uses.ts';
 import type { RunLogContext } from '../run-log/context.ts';
 import type { PolicyCache } from './policy-cache.ts';
 
@@ -15,4 +16,6 @@ export interface Context extends RunLogContext {
   starts: StartCache;
   /** The writers of each fragment of shared memory. */
   fragmentWriters: OneByOne;
+  /** Uses of memories that are still to be counted. */
+  memoryUses: MemoryUses;
 }

@@ -1,7 +1,11 @@
 import type { ProcessContext } from '../context.ts';
+import type { MemoryUses } from './count-uses.ts';
 
 /** What memory needs of the process. */
-export type MemoryContext = Pick<
+export interface MemoryContext extends Pick<
   ProcessContext,
   'clock' | 'db' | 'queues' | 'order' | 'outbox' | 'embeddings' | 'models' | 'metrics' | 'log' | 'config'
->;
+> {
+  /** Uses of memories that are still to be counted. */
+  memoryUses: MemoryUses;
+}

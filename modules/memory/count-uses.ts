@@ -1,8 +1,8 @@
 /** Counts uses of memories. No recall waits for a change of the agent's memory: what is used meanwhile is counted after it, all together. */
+import type { Logger } from 'pino';
 import { countAccesses, countLeftUses, type MemoryUse } from '../../db/memory-entries.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { newId } from '../../lib/new-id.ts';
-import type { MemoryContext } from './context.ts';
 
 export interface UsedMemory {
   id: string;
@@ -10,13 +10,9 @@ export interface UsedMemory {
   why: object;
 }
 
-/** By agent, what is still to be counted: by entry how often. Whoever is killed leaves it uncounted; where entries were used is noted in any case. */
-type LeftUses = Map<string, Map<string, number>>;
-const left = new WeakMap<Database, LeftUses>();
-
 /** Notes in the transaction of a recall what it has found, and counts it there or soon after. */
 export async function countUses(
-  context: Pick<MemoryContext, 'db' | 'log'>,
+  { memoryUses }: { memoryUses: MemoryUses },
   tx: Tx,
   { use, used }: { use: MemoryUse; used: readonly UsedMemory[] },
 ): Promise<void> {
@@ -24,26 +20,50 @@ export async function countUses(
   const noted = used.map(({ id, score, why }) => ({ access: newId(), id, score, why }));
   if (await countAccesses(tx, use, noted)) return;
   const ids = used.map(({ id }) => id);
-  countLater(context, use, ids);
+  memoryUses.countLater(use, ids);
 }
 
-/** One waits for all of an agent: a change that takes long holds one connection more, and not one for each recall. */
-function countLater({ db, log }: Pick<MemoryContext, 'db' | 'log'>, use: MemoryUse, ids: readonly string[]): void {
-  const { tenantId, agentId } = use;
-  const agents: LeftUses = left.get(db) ?? new Map();
-  left.set(db, agents);
-  const isWaitedFor = agents.has(agentId);
-  const counts = agents.get(agentId) ?? new Map<string, number>();
-  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
-  agents.set(agentId, counts);
-  if (isWaitedFor) return;
-  const take = () => {
-    agents.delete(agentId);
-    const last = new Date();
-    return [...counts].map(([id, uses]) => ({ id, uses, last }));
+/** The uses that a process has still to count. Whoever is killed leaves them uncounted; where entries were used is noted in any case. */
+export interface MemoryUses {
+  /** Counts each of the entries once more when no change of the agent's memory is under way. */
+  countLater(of: Pick<MemoryUse, 'tenantId' | 'agentId'>, ids: readonly string[]): void;
+  /** Waits for those that are being counted. */
+  close(): Promise<void>;
+}
+
+/** One connection waits for all uses of an agent's memory, so that a change that takes long does not hold one for each recall. */
+export function createMemoryUses({ db, log }: { db: Database; log: Logger }): MemoryUses {
+  /** By agent and entry, how often. */
+  const left = new Map<string, Map<string, number>>();
+  const counting = new Set<Promise<void>>();
+
+  async function count(tenantId: string, agentId: string): Promise<void> {
+    const take = () => {
+      const counts = left.get(agentId) ?? new Map<string, number>();
+      left.delete(agentId);
+      const last = new Date();
+      return [...counts].map(([id, uses]) => ({ id, uses, last }));
+    };
+    try {
+      await db.withTenant(tenantId, (tx) => countLeftUses(tx, { agentId, take }));
+    } catch (error) {
+      left.delete(agentId);
+      log.warn({ err: error, agent_id: agentId }, 'uses of memories are not counted');
+    }
+  }
+
+  return {
+    countLater({ tenantId, agentId }, ids) {
+      const known = left.get(agentId);
+      const counts = known ?? new Map<string, number>();
+      for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+      if (known) return;
+      left.set(agentId, counts);
+      const done = count(tenantId, agentId).finally(() => counting.delete(done));
+      counting.add(done);
+    },
+    async close() {
+      await Promise.all(counting);
+    },
   };
-  db.withTenant(tenantId, (tx) => countLeftUses(tx, { agentId, take })).catch((error: unknown) => {
-    agents.delete(agentId);
-    log.warn({ err: error, agent_id: agentId }, 'uses of memories are not counted');
-  });
 }

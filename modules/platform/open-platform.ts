@@ -31,6 +31,7 @@ import { createModels } from '../../llm/models.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools, type Tools, type UnboundSecret } from '../../tools/execute-tool.ts';
 import type { FileStore } from '../../lib/file-store.ts';
+import { createMemoryUses } from '../memory/count-uses.ts';
 import { createOneByOne } from '../../lib/one-by-one.ts';
 import { openFileStore } from '../../lib/open-file-store.ts';
 import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
@@ -124,6 +125,8 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const order = createFairOrder();
   const outbox = createOutbox({ db, queues, order, log });
   closers.add('outbox', () => outbox.close());
+  const memoryUses = createMemoryUses({ db, log });
+  closers.add('uses of memories', () => memoryUses.close());
   const fileStore = await openStore(config, closers);
   const fileCache = new LRUCache<string, string>({
     maxSize: LIMITS.fileCacheChars,
@@ -144,6 +147,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
     reads: createSharedReads(db),
     positions: createPositionWatch({ db, bus, log }),
     fragmentWriters: createOneByOne(),
+    memoryUses,
     metrics: createMetrics(),
   };
   const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };

@@ -67,6 +67,22 @@ describe('teams', () => {
     assert.equal(found[0].health.avg_tokens_per_task, 1000);
   });
 
+  it('are composed for the roles of a task within its budget', async () => {
+    // Before any of them has done something: then it costs what such work has cost.
+    const role = (name: string, skill: string) => ({ name, requirements: { required_capabilities: [skill] } });
+    const task = { required_roles: [role('lawyer', 'law'), role('supervisor', 'leading')], budget: 5000 };
+    const { team } = await make('/v1/teams/compose', { task }, 200);
+    assert.deepEqual(team, [
+      { role: 'supervisor', agent_id: agents['lead'], expected_cost: 2000 },
+      { role: 'lawyer', agent_id: agents['north'], expected_cost: 1000 },
+    ]);
+    const missing = await make('/v1/teams/compose', { task: { required_roles: [role('wizard', 'magic')] } }, 422);
+    assert.deepEqual([missing.code, missing.role], ['InsufficientAgents', 'wizard']);
+    const capped = { name: 'lawyer', requirements: { required_capabilities: ['law'], max_cost: 4000 } };
+    const one = await make('/v1/teams/compose', { task: { required_roles: [capped] } }, 200);
+    assert.equal(one.team[0].role, 'lawyer');
+  });
+
   it('are made, changed and deleted, of agents that there are', async () => {
     const member = (name: string, priority = 0) => ({ agent_id: agents[name], role: 'worker', priority });
     const team = await make('/v1/teams', {
@@ -133,21 +149,6 @@ describe('teams', () => {
     assert.equal((await patch({ members: [{ agent_id: agents['north'] }] })).status, 200);
     await make('/v1/workflows', asked, 202);
     assert.equal((await api.call('DELETE', `/v1/teams/${id}`, { key })).status, 204);
-  });
-
-  it('are composed for the roles of a task within its budget', async () => {
-    const role = (name: string, skill: string) => ({ name, requirements: { required_capabilities: [skill] } });
-    const task = { required_roles: [role('lawyer', 'law'), role('supervisor', 'leading')], budget: 5000 };
-    const { team } = await make('/v1/teams/compose', { task }, 200);
-    assert.deepEqual(team, [
-      { role: 'supervisor', agent_id: agents['lead'], expected_cost: 2000 },
-      { role: 'lawyer', agent_id: agents['north'], expected_cost: 1000 },
-    ]);
-    const missing = await make('/v1/teams/compose', { task: { required_roles: [role('wizard', 'magic')] } }, 422);
-    assert.deepEqual([missing.code, missing.role], ['InsufficientAgents', 'wizard']);
-    const capped = { name: 'lawyer', requirements: { required_capabilities: ['law'], max_cost: 4000 } };
-    const one = await make('/v1/teams/compose', { task: { required_roles: [capped] } }, 200);
-    assert.equal(one.team[0].role, 'lawyer');
   });
 
   it('work in their way: all at once and merged, by vote, or one after the other', async () => {

@@ -7,7 +7,7 @@ import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
 import { readEvents } from './events.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
-import { lockGivingOf, lockMemoryOf } from './memory-lock.ts';
+import { lockToForget } from './memory-lock.ts';
 import type { StoredEvent } from '../core/events.ts';
 import { PROJECTIONS } from '../core/projections.ts';
 import type { Projection } from '../core/projections/projection.ts';
@@ -157,11 +157,13 @@ export async function eraseRows(
  * being learnt from it at this moment is waited for, and goes, too.
  */
 async function forgetLearnt(tx: Tx, runId: string): Promise<void> {
-  const learning = await tx.query<{ agent_id: string }>(
-    'select distinct agent_id from memory_extractions where run_id = $1 order by agent_id',
+  // All of them in one order, so that two erasures never wait for each other.
+  const agents = await tx.query<{ agent_id: string }>(
+    `select agent_id from memory_extractions where run_id = $1 union select agent_id from memory_entries where run_id = $1
+       union select agent_id from memory_archive where run_id = $1 order by agent_id`,
     [runId],
   );
-  for (const { agent_id: agentId } of learning) await lockMemoryOf(tx, agentId);
+  for (const { agent_id: agentId } of agents) await lockToForget(tx, agentId);
   const learnt = await tx.query<MemoriesOfAgent>(
     `select agent_id, array_agg(id) as ids from (
         select agent_id, id from memory_entries where run_id = $1 union select agent_id, id from memory_archive where run_id = $1) m
@@ -191,8 +193,7 @@ interface MemoriesOfAgent {
 
 async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[]): Promise<void> {
   for (const { agent_id: agentId, ids } of memories.toSorted((a, b) => (a.agent_id < b.agent_id ? -1 : 1))) {
-    await lockMemoryOf(tx, agentId);
-    await lockGivingOf(tx, agentId);
+    await lockToForget(tx, agentId);
     const targets = await findForgetTargets(tx, { agentId, ids });
     await forgetInRuns(tx, [...targets.entries, ...targets.summaries, ...targets.archive]);
     await removeMemories(tx, { agentId, targets });

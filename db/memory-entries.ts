@@ -277,12 +277,12 @@ export async function countAccesses(
 /** Counts uses that were left, when no change is under way any more. */
 export async function countLeftUses(
   tx: Tx,
-  { agentId, take }: { agentId: string; take: () => { id: string; uses: number; last: Date }[] },
+  { agentId, take }: { agentId: string; take: () => { id: string; uses: number }[] },
 ): Promise<void> {
   await shareMemoryOf(tx, agentId);
   await tx.query(
-    `update memory_entries e set access_count = e.access_count + r.uses, last_accessed = greatest(e.last_accessed, r.last)
-       from (select e.id, r.uses, r.last from jsonb_to_recordset($1::jsonb) as r (id uuid, uses int, last timestamptz)
+    `update memory_entries e set access_count = e.access_count + r.uses, last_accessed = now()
+       from (select e.id, r.uses from jsonb_to_recordset($1::jsonb) as r (id uuid, uses int)
          join memory_entries e on e.id = r.id order by e.id for no key update of e) r where e.id = r.id`,
     [JSON.stringify(take())],
   );

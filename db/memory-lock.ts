@@ -18,9 +18,13 @@ export async function shareMemoryOf(tx: Tx, agentId: string): Promise<void> {
 export const tryToShare = (agentId: string): string =>
   `pg_try_advisory_xact_lock_shared(hashtextextended('drover:memory:' || ${agentId}, 0))`;
 
-/** For who forgets, after `lockMemoryOf`: no run is given memories of the agent meanwhile, nor is one still being given what goes. */
-export async function lockGivingOf(tx: Tx, agentId: string): Promise<void> {
-  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory-given:' || $1, 0))`, [agentId]);
+/** For who forgets: beside no change, no run is given memories of the agent meanwhile, nor is one still being given what goes. */
+export async function lockToForget(tx: Tx, agentId: string): Promise<void> {
+  // Sent together, and taken in this order by all.
+  await Promise.all([
+    lockMemoryOf(tx, agentId),
+    tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory-given:' || $1, 0))`, [agentId]),
+  ]);
 }
 
 /** For who gives a run memories, before they are read: what is being forgotten is not given, and no other change is waited for. */

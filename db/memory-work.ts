@@ -3,7 +3,7 @@ import { LIMITS } from '../core/limits.ts';
 import type { Database, Tx } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
 import { LIVE } from './memory-entries.ts';
-import { lockGivingOf, lockMemoryOf } from './memory-lock.ts';
+import { lockToForget } from './memory-lock.ts';
 
 export interface LostMemoryWork {
   /** The agent's, or that of the turn or of what is to be checked. */
@@ -66,8 +66,7 @@ export async function lockExpired(
     kind === 'entry' ? ['memory_entries', `status <> 'superseded'`] : ['memory_archive', 'false'];
   const [of] = await tx.query<{ agent_id: string }>(`select agent_id from ${table} where id = $1`, [id]);
   if (!of) return undefined;
-  await lockMemoryOf(tx, of.agent_id);
-  await lockGivingOf(tx, of.agent_id);
+  await lockToForget(tx, of.agent_id);
   const [row] = await tx.query<{ agentId: string; isCurrent: boolean }>(
     `select agent_id as "agentId", ${isCurrent} as "isCurrent" from ${table} where id = $1 and expires_at < now() for update`,
     [id],

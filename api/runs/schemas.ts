@@ -6,7 +6,7 @@ import { RUN_KINDS, RUN_STATUSES } from '../../core/events.ts';
 import { shownMoney } from '../../core/money.ts';
 import { MESSAGE_ORIGINS } from '../../core/origin.ts';
 import { dataOf } from '../../core/output-format.ts';
-import { mayReadRuns } from './may-read.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { callBatch, presentCallBatch } from './call-batch-schema.ts';
 import type { ModelCallRow, CallBatchRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
@@ -199,7 +199,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
 /** The same for whoever has changed it: without what was said, where they may not read that. */
 export function presentRunTo(caller: Caller, row: RunView): z.input<typeof run> {
   const shown = presentRun(row);
-  if (mayReadRuns(caller)) return shown;
+  if (hasScope(caller.scopes, 'runs:read')) return shown;
   const { output: _output, error: _error, waiting_for: _waiting, waits: _waits, ...rest } = shown;
   return rest;
 }

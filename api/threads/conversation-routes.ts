@@ -1,5 +1,6 @@
 /** Conversations: what was said and what it cost, turn by turn. */
 import { z } from 'zod';
+import { hasScope } from '../../core/scopes.ts';
 import {
   changeConversation,
   readAgentConversations,
@@ -8,7 +9,6 @@ import {
 import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { mayReadRuns } from '../runs/may-read.ts';
 import { conversation, extras, presentConversation } from './schemas.ts';
 
 const count = z.int32().min(0);
@@ -58,7 +58,7 @@ const patch = defineRoute({
     const changed = await context.db.withTenant(caller.tenantId, (tx) =>
       changeConversation(tx, caller, { threadId: thread, id, extras: body.extras }),
     );
-    return mayReadRuns(caller) ? { status: 200, body: presentConversation(changed) } : { status: 204 };
+    return hasScope(caller.scopes, 'runs:read') ? { status: 200, body: presentConversation(changed) } : { status: 204 };
   },
 });
 

@@ -1,12 +1,12 @@
 /** Threads: conversations that outlive runs. */
 import { z } from 'zod';
+import { hasScope } from '../../core/scopes.ts';
 import { threadTitle } from '../../core/titles.ts';
 import { readResumption } from '../../modules/conversations/resumption.ts';
 import { changeThread, readThreads, requireThread } from '../../modules/conversations/threads.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { mayReadRuns } from '../runs/may-read.ts';
 import { presentThreadDetail, threadDetail } from './resumption-schema.ts';
 import { extras, presentThread, thread } from './schemas.ts';
 
@@ -66,7 +66,7 @@ const patch = defineRoute({
   responses: { 200: thread, 204: 'empty' },
   async handle({ caller, params: { thread: id }, body, context }) {
     const row = await context.db.withTenant(caller.tenantId, (tx) => changeThread(tx, caller, { id, ...body }));
-    return mayReadRuns(caller) ? { status: 200, body: presentThread(row) } : { status: 204 };
+    return hasScope(caller.scopes, 'runs:read') ? { status: 200, body: presentThread(row) } : { status: 204 };
   },
 });
 

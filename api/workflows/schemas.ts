@@ -5,10 +5,10 @@ import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { shownMoney } from '../../core/money.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/workflows/read-workflows.ts';
 import type { RunView } from '../../modules/runs/read-runs.ts';
 import type { Waiting } from '../../modules/workflows/read-workflows.ts';
-import { mayReadRuns } from '../runs/may-read.ts';
 import { presentWaiting, waitingFor } from '../runs/waiting.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
 
@@ -201,7 +201,7 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
 /** The same for whoever has changed it: without what it is about and has come to, where they may not read that. */
 export function presentTaskTo(caller: Caller, row: TaskRow): z.input<typeof task> {
   const shown = presentTask(row);
-  if (mayReadRuns(caller)) return shown;
+  if (hasScope(caller.scopes, 'runs:read')) return shown;
   const { error: _error, execution, ...rest } = shown;
   const about = { description: '', input: {}, requirements: {}, output: null, last_error: null };
   return { ...rest, ...about, execution: { ...execution, last_error: null } };

@@ -41,8 +41,7 @@ export function createMemoryUses({ db, log }: { db: Database; log: Logger }): Me
     const take = () => {
       const counts = left.get(agentId) ?? new Map<string, number>();
       left.delete(agentId);
-      const last = new Date();
-      return [...counts].map(([id, uses]) => ({ id, uses, last }));
+      return [...counts].map(([id, uses]) => ({ id, uses }));
     };
     try {
       await db.withTenant(tenantId, (tx) => countLeftUses(tx, { agentId, take }));

@@ -11,7 +11,7 @@ import {
   removeMemories,
   type Forgotten,
 } from '../../db/memory-forget.ts';
-import { lockGivingOf, lockMemoryOf } from '../../db/memory-lock.ts';
+import { lockToForget } from '../../db/memory-lock.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 
@@ -31,10 +31,7 @@ export async function forgetMemories(
 ): Promise<{ removed: Forgotten; ids: string[] }> {
   await requireAgent(tx, caller, agentId);
   // What is made from them at this moment goes with them, and so does what a run is given.
-  if (!dryRun) {
-    await lockMemoryOf(tx, agentId);
-    await lockGivingOf(tx, agentId);
-  }
+  if (!dryRun) await lockToForget(tx, agentId);
   const found = await findIds(tx, agentId, what);
   const targets = await findForgetTargets(tx, { agentId, ids: found });
   const { entries, summaries, archive } = targets;

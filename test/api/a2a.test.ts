@@ -120,19 +120,25 @@ describe('an agent over A2A', () => {
     assert.match(textsOf(done).join(), /"for Size\?"}, {"message":"for Color\?"}/);
   });
 
-  it('takes a decision as data, from a key that may approve', async () => {
-    const policy = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
-    const { json: made } = await api.call('POST', '/v1/policies', { body: policy });
+  /** A task that waits for a person, and the policy that has it wait. */
+  const waitForApproval = async () => {
+    const body = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
+    const { json: made } = await api.call('POST', '/v1/policies', { body });
     const task = await say(words('call calculator {"expression":"1+1"} | say two'));
     const [, data] = task.status?.message?.parts ?? [];
     assert.ok(data?.content?.$case === 'data');
     const { approval_id } = data.content.value as { approval_id: string };
+    return { policy: made.id as string, task, approval_id };
+  };
+
+  it('takes a decision as data, from a key that may approve', async () => {
+    const { policy, task, approval_id } = await waitForApproval();
     const decision = { parts: [{ data: { approval_id, decision: 'approve' } }], taskId: task.id };
     const { json: weak } = await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } });
     await assert.rejects((await connect(weak.key)).sendMessage(words('', decision)), /approvals:write/);
     const done = await say(words('', decision));
     assert.deepEqual(textsOf(done), ['two']);
-    await api.call('DELETE', `/v1/policies/${made.id}`);
+    await api.call('DELETE', `/v1/policies/${policy}`);
   });
 
   it('streams a task to its end, after which nobody can join', async () => {
@@ -241,12 +247,7 @@ describe('an agent over A2A', () => {
   });
 
   it('decides by a message to the task that waits alone, and not by one to another agent or task', async () => {
-    const policy = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
-    const { json: made } = await api.call('POST', '/v1/policies', { body: policy });
-    const task = await say(words('call calculator {"expression":"1+1"} | say two'));
-    const [, data] = task.status?.message?.parts ?? [];
-    assert.ok(data?.content?.$case === 'data');
-    const { approval_id } = data.content.value as { approval_id: string };
+    const { policy, task, approval_id } = await waitForApproval();
     const parts = [{ data: { approval_id, decision: 'deny' } }];
     const message = { messageId: newId(), role: 'ROLE_USER', parts };
     const other = await api.newAgent();
@@ -262,7 +263,7 @@ describe('an agent over A2A', () => {
     const { json } = await api.call('GET', `/v1/approvals/${approval_id}`);
     assert.equal(json.status, 'pending');
     assert.deepEqual(textsOf(await say(words('', { parts, taskId: task.id, contextId: task.contextId }))), ['two']);
-    await api.call('DELETE', `/v1/policies/${made.id}`);
+    await api.call('DELETE', `/v1/policies/${policy}`);
   });
 
   it('refuses a message whose context is not that of its task', async () => {

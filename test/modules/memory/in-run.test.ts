@@ -9,7 +9,6 @@ import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
-import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { rememberCall } from '../../../modules/memory/remember.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { attemptOf } from '../../support/tool-attempt.ts';
@@ -17,14 +16,10 @@ import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { resultsOf } from '../../support/queries/tool-calls.ts';
-import {
-  activeMemoriesOf,
-  dueExtractions,
-  memoriesOfRun,
-  termsLike,
-  waitingForLocks,
-} from '../../support/queries/memory.ts';
+import { activeMemoriesOf, dueExtractions, memoriesOfRun, termsLike } from '../../support/queries/memory.ts';
+import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 import { DOMAIN_MODE } from '../../support/modes.ts';
+import { replayRecorded } from '../../support/recorded-replay.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 describe('Memory in a run', () => {
@@ -63,22 +58,9 @@ describe('Memory in a run', () => {
     (await activeMemoriesOf(engine, agent)).map(({ content, origin, run_id }) => ({ content, origin, run_id }));
   /** A recorded replay of all of it, which has ended. */
   const replayed = async (run: string) => {
-    const replay = {
-      runId: run,
-      checkpointId: 'start',
-      mode: 'recorded' as const,
-      rerunEffects: false,
-      modified: {},
-      tenantId: engine.tenantId,
-      config: {},
-      mayRaiseAutonomy: true,
-      by: engine.caller,
-      traceparent: undefined,
-      idempotency: { tenantId: engine.tenantId, route: 'replay', body: {} },
-    };
-    const { body } = await replayRun(engine.context, replay);
-    await engine.finish(body.new_run_id);
-    return body.new_run_id;
+    const again = await replayRecorded(engine, run);
+    await engine.finish(again);
+    return again;
   };
   const ask = async (message: string) => {
     const { run } = await engine.start(agent, message);
@@ -362,7 +344,9 @@ describe('Memory in a run', () => {
       await lockMemoryOf(tx, agent);
       assert.ok(await lockExtraction(tx, due?.turn_id ?? ''));
       erasing = eraseRun(engine.context, engine.caller, { id: run, dependents: false });
-      await waitUntil('the erasure waits for what is being learnt', async () => (await waitingForLocks(engine)) > 0);
+      const { db } = engine.context;
+      const waits = async () => (await sessionsWaitingIn(db, 'drover:memory:')).length > 0;
+      await waitUntil('the erasure waits for what is being learnt', waits);
       const memory = { content: `I keep a ${canary}.`, memory_type: 'SEMANTIC' as const };
       await addMemory(tx, toMemoryRow(memory, { tenantId, agentId: agent, origin: 'user', runId: run }));
     });

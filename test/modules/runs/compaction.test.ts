@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { RunEvent } from '../../../core/events.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
-import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { replayRecorded } from '../../support/recorded-replay.ts';
 import { assertPaired } from '../../support/explained-context.ts';
 import {
   conversationRequests,
@@ -250,20 +250,9 @@ describe('A conversation that has grown too long', () => {
     const { run } = await talk(agent, [long(500, 'FIRST '), long(600, 'SECOND '), long(300, 'THIRD '), 'FOURTH']);
     assert.ok(summaries > 0);
     const before = engine.model.requests.length;
-    const { body } = await replayRun(engine.context, {
-      tenantId: engine.tenantId,
-      runId: run,
-      checkpointId: 'start',
-      modified: {},
-      config: {},
-      mode: 'recorded',
-      rerunEffects: false,
-      mayRaiseAutonomy: true,
-      traceparent: undefined,
-      idempotency: { tenantId: engine.tenantId, route: 'replay', body: null },
-    });
-    await engine.finish(body.new_run_id);
-    const log = await engine.log(body.new_run_id);
+    const replayed = await replayRecorded(engine, run);
+    await engine.finish(replayed);
+    const log = await engine.log(replayed);
     const answered = log.flatMap((event) => (event.type === 'model.responded' ? [event.payload] : []));
     assert.ok(answered.length > 0);
     assert.ok(

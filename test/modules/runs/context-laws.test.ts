@@ -17,8 +17,8 @@ import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
 import { queueMessageIn } from '../../../modules/runs/message-queue.ts';
 import { postTurn } from '../../../modules/runs/post-turn.ts';
-import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { replayRecorded } from '../../support/recorded-replay.ts';
 import {
   assertWithinLaws,
   bytesOf,
@@ -242,23 +242,14 @@ describe('What a model is sent of a conversation', function () {
   ): Promise<number> {
     const places = ['start', ...(await checkpointsOfRun(engine, run)).map(({ id }) => id)];
     const before = conversationRequests(engine.model).length;
-    const { body } = await replayRun(engine.context, {
-      tenantId: engine.tenantId,
-      runId: run,
+    const replayed = await replayRecorded(engine, run, {
       checkpointId: places[Math.floor(share * (places.length - 1))] ?? '',
-      modified: {},
-      config: {},
-      mode: 'recorded',
-      rerunEffects: false,
-      mayRaiseAutonomy: true,
-      traceparent: undefined,
-      idempotency: { tenantId: engine.tenantId, route: newId(), body: null },
     });
-    await engine.finish(body.new_run_id);
-    const log = await engine.log(body.new_run_id);
+    await engine.finish(replayed);
+    const log = await engine.log(replayed);
     const asked = conversationRequests(engine.model).slice(before);
     const isSteered = (await engine.log(run)).some(({ type }) => type === 'message.dequeued');
-    for (const call of explain(log, await rowsOf(body.new_run_id), limit)) {
+    for (const call of explain(log, await rowsOf(replayed), limit)) {
       assertWithinLaws(call, starts);
       if (call.isRecorded) assert.ok(shown.has(bytesOf(call.messages)), 'sent before');
       else assert.equal(bytesSent(asked.shift()?.body ?? { messages: [] }), bytesOf(await filled(call)));

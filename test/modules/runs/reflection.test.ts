@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { RunEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { replayRecorded } from '../../support/recorded-replay.ts';
 import {
   conversationRequests,
   isOwnRequest,
@@ -200,19 +200,7 @@ describe('An agent whose answers are reflected on', () => {
     );
     const { run, log } = await ask(await agentOf());
     engine.say(() => assert.fail('a model is asked'));
-    const { body } = await replayRun(engine.context, {
-      tenantId: engine.tenantId,
-      runId: run,
-      checkpointId: 'start',
-      modified: {},
-      config: {},
-      mode: 'recorded',
-      rerunEffects: false,
-      mayRaiseAutonomy: true,
-      traceparent: undefined,
-      idempotency: { tenantId: engine.tenantId, route: 'replay', body: null },
-    });
-    const id = body.new_run_id;
+    const id = await replayRecorded(engine, run);
     await engine.finish(id);
     assert.deepEqual(engine.model.requests, []);
     const replayed = await engine.log(id);

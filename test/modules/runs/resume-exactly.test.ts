@@ -8,8 +8,8 @@ import { textOf } from '../../../core/content.ts';
 import { readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
 import { updateAgent } from '../../../modules/agents/update-agent.ts';
 import { completeRun } from '../../../modules/runs/end-run.ts';
-import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { replayRecorded } from '../../support/recorded-replay.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import {
   assertSameRequests,
@@ -264,36 +264,12 @@ describe('A thread that is taken up again', function () {
     const log = await engine.log(run);
     assert.ok(log.some(({ type }) => type === 'answer.rejected'));
     const before = engine.model.requests.length;
-    const { body } = await replayRun(engine.context, {
-      tenantId: engine.tenantId,
-      runId: run,
-      checkpointId: 'start',
-      modified: {},
-      config: {},
-      mode: 'recorded',
-      rerunEffects: false,
-      mayRaiseAutonomy: true,
-      traceparent: undefined,
-      idempotency: { tenantId: engine.tenantId, route: 'replay', body: null },
-    });
-    let replayed = body.new_run_id;
+    let replayed = await replayRecorded(engine, run);
     await engine.finish(replayed);
     assert.equal(engine.model.requests.length, before, 'the first turn is asked for again');
     // Each further turn of the record is one of the replay.
     const middle = (await checkpointsOfRun(engine, run)).at(-3);
-    const again = await replayRun(engine.context, {
-      tenantId: engine.tenantId,
-      runId: run,
-      checkpointId: middle?.id ?? '',
-      modified: {},
-      config: {},
-      mode: 'recorded',
-      rerunEffects: false,
-      mayRaiseAutonomy: true,
-      traceparent: undefined,
-      idempotency: { tenantId: engine.tenantId, route: 'replay', body: 1 },
-    });
-    replayed = again.body.new_run_id;
+    replayed = await replayRecorded(engine, run, { checkpointId: middle?.id ?? '' });
     await engine.finish(replayed);
     const differs = (await engine.log(replayed)).flatMap((event) =>
       event.type === 'model.responded' ? [event.payload.recorded ?? event.payload.differs] : [],

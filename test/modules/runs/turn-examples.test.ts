@@ -3,8 +3,8 @@ import { LIMITS } from '../../../core/limits.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
 import type { Context } from '../../../modules/governance/context.ts';
-import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { replayRecorded } from '../../support/recorded-replay.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -91,22 +91,10 @@ describe('Worked examples of a turn', () => {
     assert.equal(second, first);
 
     engine.say([]);
-    const { body: fork } = await replayRun(without(engine.context), {
-      runId: run,
-      checkpointId: 'start',
-      mode: 'recorded',
-      rerunEffects: false,
-      modified: {},
-      tenantId: engine.tenantId,
-      config: {},
-      mayRaiseAutonomy: true,
-      by: engine.caller,
-      traceparent: undefined,
-      idempotency: { tenantId: engine.tenantId, route: 'replay', body: {} },
-    });
-    await engine.drive(fork.new_run_id, without(engine.context));
+    const replayed = await replayRecorded(engine, run, { context: without(engine.context) });
+    await engine.drive(replayed, without(engine.context));
     assert.equal(engine.model.requests.length, 0, 'the record has answered');
-    assert.deepEqual(await logged(fork.new_run_id), await logged(run));
+    assert.deepEqual(await logged(replayed), await logged(run));
   });
 
   it('are all shown where there are no more than so many, and then no event names them', async () => {

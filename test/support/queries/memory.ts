@@ -129,10 +129,3 @@ export async function passTimeOf(tenant: Tenant, agent: string, hours: number): 
   await rows(tenant, `update memory_entries set ${earlier('expires_at')} where agent_id = $1`, agent, hours);
   await rows(tenant, `update memory_archive set ${earlier('expires_at')} where agent_id = $1`, agent, hours);
 }
-
-/** How many wait for a lock that somebody else holds, in the database of a test. */
-export async function waitingForLocks(tenant: Tenant): Promise<number> {
-  const sql = `select count(*)::int as waiting from pg_locks l join pg_stat_activity a on a.pid = l.pid
-    where not l.granted and a.datname = current_database()`;
-  return (await rows<{ waiting: number }>(tenant, sql))[0]?.waiting ?? 0;
-}

@@ -71,11 +71,12 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
 
   const deletion = createDeletion({ db, log }, track);
 
-  const enqueue = (rows: readonly Sendable[]) =>
-    sendJobs(
-      queues,
-      rows.map((row) => ({ ...row, priority: order.next(String(row.payload['tenantId'])) })),
-    );
+  const sendTogether = createSending(queues);
+
+  const enqueue = async (rows: readonly Sendable[]) => {
+    if (rows.length === 0) return;
+    await sendTogether(rows.map((row) => ({ ...row, priority: order.next(String(row.payload['tenantId'])) })));
+  };
 
   const follow = (driven: Promise<unknown>, row: Sendable) => {
     const left = (error: unknown) => {
@@ -133,6 +134,26 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
 function turnOf(job: TurnJob, { claimed }: DrivenFrom): Sendable {
   const job_id = TURNS.id({ ...job, fence: claimed.run.fence });
   return { queue: TURNS.name, job_id, payload: { ...job } };
+}
+
+/** Sends what becomes ready in one turn of the event loop, as the runs of one group commit do, in one round trip. */
+function createSending(queues: QueueBackend): (jobs: readonly JobToSend[]) => Promise<void> {
+  let waiting: JobToSend[] = [];
+  let sending: Promise<void> | undefined;
+
+  const sendAll = async () => {
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+    const jobs = waiting;
+    waiting = [];
+    sending = undefined;
+    await sendJobs(queues, jobs);
+  };
+  return (jobs) => {
+    waiting.push(...jobs);
+    return (sending ??= sendAll());
+  };
 }
 
 /** Deletes rows some time after they were sent, together. */

@@ -91,9 +91,12 @@ export async function removeMemories(
   await restoreMemories(tx, { agentId, ids: left.map(({ id }) => id) });
 }
 
-/** Takes their text out of what turns were given of them, and of what the tools `recall` and `remember` have in the ledger; answers how many events there were. */
-export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
-  const runs = await findRunsGiven(tx, ids);
+/**
+ * Takes their text out of what turns were given of them, and of what the tools `recall` and `remember` have in the ledger, in all
+ * runs that are known to have it and in this one; answers how many events there were.
+ */
+export async function forgetInRuns(tx: Tx, ids: readonly string[], run?: string): Promise<number> {
+  const runs = [...(await findRunsGiven(tx, ids)), ...(run === undefined ? [] : [run])];
   await tx.query(
     `update tool_calls set output = '{"entries": []}', model_output = null
       where run_id = any($1::uuid[]) and name = 'recall' and tool_id is not null

@@ -7,10 +7,12 @@ import {
   listSearchedSpaces,
   listUnembeddedFragments,
   noteAccesses,
-  searchFragments,
   storeFragmentEmbeddings,
   type FragmentRow,
 } from '../../db/memory-spaces.ts';
+import { searchFragments } from '../../db/fragment-search.ts';
+import { ensureMemoryIndex } from '../../db/memory-index.ts';
+import type { QuestionVector } from '../../db/memory-search.ts';
 import type { Tx } from '../../db/database.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -105,7 +107,7 @@ async function searched(
 async function vectorOf(
   { db, embeddings, log }: MemoryContext,
   { tenantId, spaceIds, text }: { tenantId: string; spaceIds: readonly string[]; text: string },
-): Promise<{ model: string; vector: string } | undefined> {
+): Promise<QuestionVector | undefined> {
   const model = embeddings.modelFor(undefined);
   if (model === undefined) return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
@@ -119,8 +121,12 @@ async function vectorOf(
       isWaitedFor: true,
     });
     const rows = fresh.map((row, index) => ({ ...row, vector: toVector(vectors[index] ?? []) }));
-    if (rows.length > 0) await db.withTenant(tenantId, (tx) => storeFragmentEmbeddings(tx, { model, rows }));
-    return { model, vector: toVector(asked) };
+    const dimensions = asked.length;
+    if (rows.length > 0) {
+      await ensureMemoryIndex(db, { owner: 'memory_fragments', model, dimensions });
+      await db.withTenant(tenantId, (tx) => storeFragmentEmbeddings(tx, { model, rows }));
+    }
+    return { model, vector: toVector(asked), dimensions };
   } catch (error) {
     log.warn({ err: error, model }, 'a question has no vector: a space is searched by words');
     return undefined;

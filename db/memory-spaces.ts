@@ -290,16 +290,24 @@ export async function noteAccesses(
   );
 }
 
+export interface UnembeddedFragment {
+  id: string;
+  space_id: string;
+  content: string;
+  /** What its vector is of. */
+  model: string | null;
+}
+
 /** Fragments of spaces without a vector, then those with one of another model. */
 export async function listUnembeddedFragments(
   tx: Tx,
   of: { spaceIds: readonly string[]; model: string; limit: number },
-): Promise<{ id: string; content: string; model: string | null }[]> {
+): Promise<UnembeddedFragment[]> {
   return tx.query(
-    `(select id, words as content, embedding_model as model from memory_fragments
+    `(select id, space_id, words as content, embedding_model as model from memory_fragments
        where space_id = any($1::uuid[]) and embedding is null order by id limit $2)
      union all
-     (select id, words, embedding_model from memory_fragments
+     (select id, space_id, words, embedding_model from memory_fragments
        where space_id = any($1::uuid[]) and embedding is not null and (embedding_model < $3 or embedding_model > $3) limit $2)
      limit $2`,
     [of.spaceIds, of.limit, of.model],

@@ -69,24 +69,36 @@ export async function leaveOutForgotten(session: DriveSession): Promise<void> {
 /** As `forgetInRuns` leaves it in the ledger. */
 const NOTHING_RECALLED: CallOutcome = { status: 'succeeded', output: { entries: [] }, is_error: false };
 
-/** What the built-in tool has found in the conversation: ids by call, where it has found any. */
+/** What the built-in tool has found in the conversation, or what has read that on: ids by call, where it has found any. */
 function recalledIn({ log, tools }: DriveSession): Map<string, string[]> {
   const recalled = new Map<string, string[]>();
   if (tools.get('recall')?.transport.type !== 'builtin') return recalled;
-  /** By their ids in the answer that asks for them. */
-  let asked: string[] = [];
+  /** By the id of the recall in the answer that asks for it. */
+  const found = new Map<string, string[]>();
+  /** What the answer asks for, and of which recall each is. */
+  let asked = new Map<string, string>();
   for (const { role, content, outcomes } of log.messages) {
-    if (role === 'assistant') asked = content.flatMap((block) => (isRecall(block) ? [block.id] : []));
-    for (const block of asked.length > 0 ? content : []) {
-      if (!('tool_call_id' in block) || !asked.includes(block.tool_use_id)) continue;
-      const ids = idsWithin(outcomes?.[block.tool_call_id]);
+    if (role === 'assistant') asked = new Map(content.flatMap(recallOf));
+    for (const block of asked.size > 0 ? content : []) {
+      const of = 'tool_call_id' in block ? asked.get(block.tool_use_id) : undefined;
+      if (!('tool_call_id' in block) || of === undefined) continue;
+      if (of === block.tool_use_id) found.set(of, idsWithin(outcomes?.[block.tool_call_id]));
+      const ids = found.get(of) ?? [];
       if (ids.length > 0) recalled.set(block.tool_call_id, ids);
     }
   }
   return recalled;
 }
 
-const isRecall = (block: StoredBlock): block is ToolUseBlock => block.type === 'tool_use' && block.name === 'recall';
+const isToolUse = (block: StoredBlock): block is ToolUseBlock => block.type === 'tool_use';
+
+function recallOf(block: StoredBlock): [string, string][] {
+  if (!isToolUse(block)) return [];
+  const { id, name, input } = block;
+  if (name === 'recall') return [[id, id]];
+  const read = name === 'read_tool_output' ? input['tool_use_id'] : undefined;
+  return typeof read === 'string' ? [[id, read]] : [];
+}
 
 /** The output may be cut for the model. What is within a text has its quotes escaped there. */
 function idsWithin(outcome: CallOutcome | undefined): string[] {

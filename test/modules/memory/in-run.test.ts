@@ -411,6 +411,26 @@ describe('Memory in a run', () => {
     assert.deepEqual(await words(), []);
   });
 
+  it('is in no part of a result that was read on, neither in the ledger nor in what a later call is sent', async () => {
+    const canary = 'bongocanary';
+    agent = await engine.agent({ tools: ['recall', 'read_tool_output'] });
+    await add(`The word of the day is ${canary} today.`);
+    engine.say([
+      use({ name: 'recall', input: { query: 'What is the word?' }, id: 'toolu_recall' }),
+      use({ name: 'read_tool_output', input: { tool_use_id: 'toolu_recall' } }),
+      text('I know it.'),
+    ]);
+    const { run } = await engine.start(agent, 'What do you know?', { config: { keep_open: true } });
+    await engine.finish(run);
+    assert.equal(JSON.stringify(sent(2)).split(canary).length, 3, 'it has read it twice');
+    await forget(canary);
+    assert.deepEqual(await tablesWith(engine.context.db, canary), []);
+    engine.say([text('well')]);
+    await engine.post(agent, run, 'And now?');
+    await engine.finish(run);
+    assert.equal(JSON.stringify(sent(0)).includes(canary), false);
+  });
+
   it('is told to no later call of the model, by whichever process, once it is forgotten', async () => {
     const canary = 'oryxcanary';
     agent = await engine.agent({ tools: ['recall'] });

@@ -177,7 +177,14 @@ export interface ToolProgress {
  * `quotes`: the message of what is otherwise told by Drover has words from outside, of the tool or what stands before it.
  */
 export type ToolOutcome =
-  | { kind: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
+  | {
+      kind: 'succeeded';
+      output: unknown;
+      content?: OutputPart[] | undefined;
+      untrusted?: true | undefined;
+      /** Entries of the agent's memory that call or output have words of: they may be forgotten before it is written down. */
+      memories?: readonly string[] | undefined;
+    }
   | {
       kind: 'elsewhere';
       code: string;

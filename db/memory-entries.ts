@@ -274,6 +274,17 @@ export async function countAccesses(
   return row?.is_free ?? false;
 }
 
+/** Notes that a run has told what is remembered already. */
+export async function noteWrite(
+  tx: Tx,
+  of: { access: string; tenantId: string; agentId: string; runId?: string | undefined; id: string },
+): Promise<void> {
+  await tx.query(
+    `insert into memory_accesses (id, tenant_id, memory_id, agent_id, run_id, operation) values ($1, $2, $3, $4, $5, 'write')`,
+    [of.access, of.tenantId, of.id, of.agentId, of.runId ?? null],
+  );
+}
+
 /** Counts uses that were left, when no change is under way any more. */
 export async function countLeftUses(
   tx: Tx,

@@ -91,13 +91,19 @@ export async function removeMemories(
   await restoreMemories(tx, { agentId, ids: left.map(({ id }) => id) });
 }
 
-/** Takes their text out of what turns were given of them, and of what the tools `recall` and `remember` have in the ledger; answers how many events there were. */
-export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
-  const runs = await findRunsGiven(tx, ids);
+/**
+ * Takes their text out of what turns were given of them, and of what the tools `recall`, with what has read that on, and `remember` have in the ledger, in all
+ * runs that are known to have it and in this one; answers how many events there were.
+ */
+export async function forgetInRuns(tx: Tx, ids: readonly string[], run?: string): Promise<number> {
+  const runs = [...(await findRunsGiven(tx, ids)), ...(run === undefined ? [] : [run])];
   await tx.query(
-    `update tool_calls set output = '{"entries": []}', model_output = null
-      where run_id = any($1::uuid[]) and name = 'recall' and tool_id is not null
-        and exists (select from unnest($2::text[]) id where position(id in output::text) > 0)`,
+    `with found as (select run_id, id, tool_use_id from tool_calls
+        where run_id = any($1::uuid[]) and name = 'recall' and tool_id is not null
+          and exists (select from unnest($2::text[]) id where position(id in output::text) > 0))
+     update tool_calls c set output = '{"entries": []}', model_output = null from found
+      where c.run_id = found.run_id and (c.id = found.id
+        or c.name = 'read_tool_output' and c.tool_id is not null and c.arguments->>'tool_use_id' = found.tool_use_id)`,
     [runs, ids],
   );
   await tx.query(

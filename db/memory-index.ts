@@ -4,12 +4,14 @@ import type { Database } from './database.ts';
 import { makeIndexBesideWriters } from './make-index.ts';
 
 export interface VectorModel {
+  /** The table that has the vectors. */
+  owner: 'memory_entries' | 'memory_fragments';
   model: string;
   dimensions: number;
 }
 
-/** The name that an index has is made in the database, as `ensure_memory_index` makes it. */
-const STATE = `select n.name, i.indisvalid as valid from (select 'memory_entries_near_' || substr(md5($1 || $2::int), 1, 12) as name) n
+/** The name that an index has is made in the database, as `ensure_vector_index` makes it. */
+const STATE = `select n.name, i.indisvalid as valid from (select $3::text || '_near_' || substr(md5($1 || $2::int), 1, 12) as name) n
   left join pg_index i on i.indexrelid = to_regclass(n.name)`;
 
 /**
@@ -19,21 +21,21 @@ const STATE = `select n.name, i.indisvalid as valid from (select 'memory_entries
 export async function ensureMemoryIndex(db: Database, of: VectorModel): Promise<boolean> {
   if (of.dimensions < 1 || of.dimensions > 4000) return false;
   if (of.model === 'offline' && of.dimensions === 512) return false;
-  const values = [of.model, of.dimensions];
+  const values = [of.model, of.dimensions, of.owner];
   const [known] = await db.asMaintenance((tx) => tx.query<{ valid: boolean | null }>(STATE, values));
   if (known?.valid) return false;
   // One session: nobody writes beside it.
   if (db.kind === 'pglite') return makeAlone(db, values);
   return db.asOwner(async (client) => {
     const index = await toBeMade(client, values);
-    const lock = `drover:memory-index:${of.model}${of.dimensions}`;
+    const lock = `drover:memory-index:${of.owner}${of.model}${of.dimensions}`;
     return index !== undefined && makeIndexBesideWriters(client, { lock, ...index });
   });
 }
 
 async function makeAlone(db: Database, values: readonly unknown[]): Promise<boolean> {
   const made = await db.asMaintenance((tx) =>
-    tx.query<{ made: boolean }>('select ensure_memory_index($1, $2) as made', values),
+    tx.query<{ made: boolean }>('select ensure_vector_index($3, $1, $2) as made', values),
   );
   return made[0]?.made ?? false;
 }
@@ -44,9 +46,9 @@ async function toBeMade(
   values: unknown[],
 ): Promise<{ name: string; statement: string } | undefined> {
   const { rows } = await client.query<{ name: string; statement: string }>(
-    `select n.name, format('create index concurrently %I on memory_entries using hnsw ((embedding::%s(%s)) %s)
-        where embedding_model = %L and status in (''active'', ''disputed'')',
-        n.name, kind, $2::int, kind || '_cosine_ops', $1::text) as statement
+    `select n.name, format('create index concurrently %I on %I using hnsw ((embedding::%s(%s)) %s) where embedding_model = %L',
+        n.name, $3::text, kind, $2::int, kind || '_cosine_ops', $1::text)
+        || case $3::text when 'memory_entries' then ' and status in (''active'', ''disputed'')' else '' end as statement
       from (${STATE}) n, (select case when $2::int > 2000 then 'halfvec' else 'vector' end as kind) k`,
     values,
   );

@@ -173,23 +173,35 @@ async function countWithin(tx: Tx, scope: MemoryScope): Promise<number> {
 async function nearest(
   tx: Tx,
   scope: MemoryScope,
-  { model, vector, dimensions, newest }: QuestionVector & { newest?: number },
+  { newest, ...asked }: QuestionVector & { newest?: number },
 ): Promise<string[]> {
-  const { condition, values } = withinScope(scope, 4);
+  const { condition, values } = withinScope(scope, 2);
+  const where = `agent_id = $1 and ${LIVE} and ${condition}`;
+  const within = { table: 'memory_entries', where, values: [scope.agentId, ...values], limit: VECTOR_CANDIDATES };
+  return nearestFirst(tx, asked, { ...within, newest });
+}
+
+/** Ids of the rows of a table with vectors that are nearest to a question, by its index; with `newest` exactly among so many of them. */
+export async function nearestFirst(
+  tx: Tx,
+  { model, vector, dimensions }: QuestionVector,
+  of: { table: string; where: string; values: readonly unknown[]; limit: number; newest?: number | undefined },
+): Promise<string[]> {
+  const { table, where, values, limit, newest } = of;
   const kind = `${dimensions > 2000 ? 'halfvec' : 'vector'}(${dimensions})`;
-  const where = `agent_id = $1 and embedding_model = $2 and ${LIVE} and ${condition}`;
   await tx.query(
     `select set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.ef_search', '100', true),
        set_config('hnsw.max_scan_tuples', least(current_setting('hnsw.max_scan_tuples', true)::int, ${SCANNED_ROWS})::text, true)`,
   );
+  const [first, second] = [`$${values.length + 1}`, `$${values.length + 2}`];
   const source =
     newest !== undefined
-      ? `(with owned as materialized (select id, embedding from memory_entries where ${where} order by id desc limit ${newest})
-        select * from owned)`
-      : `(select id, embedding from memory_entries where ${where} and embedding_model = '${quoted(model)}')`;
+      ? `(with owned as materialized (select id, embedding from ${table} where ${where} and embedding_model = ${second}
+          order by id desc limit ${newest}) select * from owned)`
+      : `(select id, embedding from ${table} where ${where} and embedding_model = ${second} and embedding_model = '${quoted(model)}')`;
   const rows = await tx.query<{ id: string }>(
-    `select id from ${source} near order by near.embedding::${kind} <=> $3::${kind} limit ${VECTOR_CANDIDATES}`,
-    [scope.agentId, model, vector, ...values],
+    `select id from ${source} near order by near.embedding::${kind} <=> ${first}::${kind} limit ${limit}`,
+    [...values, vector, model],
   );
   return rows.map(({ id }) => id);
 }

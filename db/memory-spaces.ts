@@ -1,5 +1,4 @@
 /** Spaces that agents share, and their fragments. */
-import { BM25 } from '../core/memory/ranking.ts';
 import type { ConflictCheck } from '../core/memory/entry.ts';
 import { isUuid } from '../lib/is-uuid.ts';
 import type { Tx } from './database.ts';
@@ -54,7 +53,7 @@ export interface FragmentRow {
 
 const SPACE_COLUMNS =
   'id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents, max_fragments, retention_policy, conflict_check, is_of_team, created_at';
-const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
+export const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
   f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.last_accessed, f.created_at, f.updated_at`;
 
 /** A space that is to be made. */
@@ -273,32 +272,6 @@ export async function listFragments(tx: Tx, { spaceIds, agentId, limit }: Fragme
   );
 }
 
-/** Fragments by the words of a question, as a share of what would fit best; best first. */
-export async function searchFragments(
-  tx: Tx,
-  { spaceIds, agentId, limit }: FragmentSearch,
-  { text, vector }: { text: string; vector: { model: string; vector: string } | undefined },
-): Promise<(FragmentRow & { lexical: number; cosine: number })[]> {
-  return tx.query(
-    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($4, 20000))) limit 64),
-      postings as materialized (select p.* from asked join memory_terms p on p.owner_id = any($1::uuid[]) and p.term = asked.term),
-      size as (select greatest(count(*), 1) as entries from memory_fragments where space_id = any($1::uuid[])),
-      words as (select term, ln(1 + (greatest(max(size.entries) - count(*), 0) + 0.5) / (count(*) + 0.5)) as idf
-        from postings cross join size group by term),
-      best as (select coalesce(sum(coalesce(w.idf, ln(1 + (size.entries + 0.5) / 0.5))), 0) as score
-        from asked cross join size left join words w using (term)),
-      scored as (select p.entry_id, sum(words.idf * p.tf * (${BM25.k1} + 1) / (p.tf + ${BM25.k1})) / max(best.score) as score
-        from postings p join words using (term) cross join best group by p.entry_id)
-     select ${FRAGMENT_COLUMNS}, least(1, coalesce(s.score, 0))::float8 as lexical,
-        greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)::float8 as cosine
-      from memory_fragments f left join scored s on s.entry_id = f.id
-      where f.space_id = any($1::uuid[]) and ${VISIBLE} and (s.score is not null or f.embedding_model = $5)
-      order by 1 - (1 - least(1, coalesce(s.score, 0))) * (1 - greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)) desc,
-        f.id desc limit $3`,
-    [spaceIds, agentId, limit, text, vector?.model ?? null, vector?.vector ?? null],
-  );
-}
-
 /** Notes who has read or written which fragments. */
 export async function noteAccesses(
   tx: Tx,
@@ -317,16 +290,24 @@ export async function noteAccesses(
   );
 }
 
+export interface UnembeddedFragment {
+  id: string;
+  space_id: string;
+  content: string;
+  /** What its vector is of. */
+  model: string | null;
+}
+
 /** Fragments of spaces without a vector, then those with one of another model. */
 export async function listUnembeddedFragments(
   tx: Tx,
   of: { spaceIds: readonly string[]; model: string; limit: number },
-): Promise<{ id: string; content: string; model: string | null }[]> {
+): Promise<UnembeddedFragment[]> {
   return tx.query(
-    `(select id, words as content, embedding_model as model from memory_fragments
+    `(select id, space_id, words as content, embedding_model as model from memory_fragments
        where space_id = any($1::uuid[]) and embedding is null order by id limit $2)
      union all
-     (select id, words, embedding_model from memory_fragments
+     (select id, space_id, words, embedding_model from memory_fragments
        where space_id = any($1::uuid[]) and embedding is not null and (embedding_model < $3 or embedding_model > $3) limit $2)
      limit $2`,
     [of.spaceIds, of.limit, of.model],

@@ -624,6 +624,7 @@ table memory_fragments row level security forced
   constraint memory_fragments_pkey PRIMARY KEY (id)
   CREATE INDEX memory_fragments_expiry ON public.memory_fragments USING btree (expires_at) WHERE (expires_at IS NOT NULL)
   CREATE INDEX memory_fragments_model ON public.memory_fragments USING btree (space_id, embedding_model) WHERE (embedding IS NOT NULL)
+  CREATE INDEX memory_fragments_near_offline ON public.memory_fragments USING hnsw (((embedding)::vector(512)) vector_cosine_ops) WHERE (embedding_model = 'offline'::text)
   CREATE INDEX memory_fragments_page ON public.memory_fragments USING btree (space_id, created_at, id)
   CREATE INDEX memory_fragments_unembedded ON public.memory_fragments USING btree (space_id, id) WHERE (embedding IS NULL)
   policy maintenance_finds_expired_fragments for select to drover_maintenance using true
@@ -1476,8 +1477,8 @@ function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function delete_files(ids uuid[]) returns integer executable by public
 function end_model_outages(run uuid) returns void executable by public
-function ensure_memory_index(model text, dimensions integer) returns boolean security definer executable by drover_maintenance
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance
+function ensure_vector_index(owner text, model text, dimensions integer) returns boolean security definer executable by drover_maintenance
 function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb executable by public
 function enter_own_call(outage text, rate_limiter text, asker uuid, probe_ms integer) returns jsonb executable by public
 function erase_checkpoints(run uuid) returns void security definer executable by drover_app

@@ -8,9 +8,9 @@ import { defineJob, type LostJob } from './define-job.ts';
 
 const owner = { tenantId: z.uuid(), agentId: z.uuid() };
 
-/** `embed`: give entries their vectors. `consolidate`: go through the short term, where the agent wants that. `extract`: learn from a turn. `check`: ask a model what something new contradicts. */
+/** `embed`: give entries their vectors, `embed_fragments` those of a space, whose id stands in place of an agent's. `consolidate`: go through the short term, where the agent wants that. `extract`: learn from a turn. `check`: ask a model what something new contradicts. */
 const consolidationJob = z.discriminatedUnion('work', [
-  z.object({ ...owner, work: z.enum(['embed', 'consolidate']) }),
+  z.object({ ...owner, work: z.enum(['embed', 'embed_fragments', 'consolidate']) }),
   z.object({ ...owner, work: z.literal('extract'), turnId: z.uuid() }),
   z.object({ ...owner, work: z.literal('check'), subjectId: z.uuid() }),
 ]);

@@ -255,8 +255,14 @@ function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
     if ('fault' in output) return { kind: 'error', origin: 'drover', ...output.fault };
     // No larger than the output that it is taken from.
     const content = outcome.content && cleanJson(secrets.redact(outcome.content));
-    const { untrusted } = outcome;
-    return { kind: 'succeeded', ...output, ...(content && { content }), ...(untrusted && { untrusted }) };
+    const { untrusted, memories } = outcome;
+    return {
+      kind: 'succeeded',
+      ...output,
+      ...(content && { content }),
+      ...(untrusted && { untrusted }),
+      ...(memories && { memories }),
+    };
   }
   const { output: _, ...rest } = outcome;
   return 'fault' in output || outcome.output === undefined ? rest : { ...rest, ...output };

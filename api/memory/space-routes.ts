@@ -11,6 +11,7 @@ import {
   type FragmentRow,
   type SpaceRow,
 } from '../../modules/memory/spaces.ts';
+import { embedFragmentsSoon } from '../../modules/memory/embed-fragments.ts';
 import { resolveFragment } from '../../modules/memory/resolve-fragment.ts';
 import { inLine, writeToSpace } from '../../modules/memory/write-fragment.ts';
 import { searchSpace } from '../../modules/memory/search-space.ts';
@@ -218,12 +219,15 @@ const write = defineRoute({
       expires_at: body.expires_at ?? lifecycle.expires_at ?? undefined,
       retention_policy: body.retention_policy ?? lifecycle.retention_policy ?? undefined,
     };
-    return inLine(context.fragmentWriters, { tenantId: caller.tenantId, fragmentId: asked.fragment_id }, () =>
+    const { tenantId } = caller;
+    const answer = await inLine(context.fragmentWriters, { tenantId, fragmentId: asked.fragment_id }, () =>
       idempotently(context, idempotency, async (tx) => {
         const { fragment: row, merged, conflicts } = await writeToSpace(tx, caller, asked);
         return { status: 201, body: { ...presentFragment(row), merged, conflicts } };
       }),
     );
+    embedFragmentsSoon(context, { tenantId, spaceId: asked.space_id });
+    return answer;
   },
 });
 
@@ -246,16 +250,10 @@ const search = defineRoute({
     agent_id: name.optional().describe('Who asks: only what it may see.'),
   }),
   responses: { 200: z.object({ fragments: z.array(found) }) },
-  async handle({
-    caller,
-    query: { space_id: spaceId, query: text, limit, min_relevance: minRelevance, agent_id: agentId },
-    context,
-  }) {
+  async handle({ caller, query: asked, context }) {
+    const { space_id: spaceId, query: text, limit, min_relevance: minRelevance, agent_id: agentId } = asked;
     const hits = await searchSpace(context, caller, { spaceId, text, agentId, limit, minRelevance });
-    const fragments = hits.map(({ fragment: row, relevance }) => ({
-      ...presentFragment(row),
-      relevance_score: relevance,
-    }));
+    const fragments = hits.map((hit) => ({ ...presentFragment(hit.fragment), relevance_score: hit.relevance }));
     return { status: 200, body: { fragments } };
   },
 });
@@ -300,6 +298,7 @@ const resolve = defineRoute({
     const { type, data } = body.content;
     const asked = { id, content: { type, data }, agentId: body.agent_id, settles: true };
     const row = await context.db.withTenant(caller.tenantId, (tx) => resolveFragment(tx, caller, asked));
+    embedFragmentsSoon(context, { tenantId: caller.tenantId, spaceId: row.space_id });
     return { status: 200, body: presentFragment(row) };
   },
 });

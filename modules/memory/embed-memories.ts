@@ -65,7 +65,7 @@ async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSigna
   if (rows.length === 0 || model === undefined) return 0;
   const texts = rows.map(({ content }) => content);
   const vectors = await embeddings.embed(model, texts, { signal: stop });
-  await ensureMemoryIndex(db, { model, dimensions: vectors[0]?.length ?? 0 });
+  await ensureMemoryIndex(db, { owner: 'memory_entries', model, dimensions: vectors[0]?.length ?? 0 });
   const stored = rows.map(({ id }, index) => ({ id, vector: toVector(vectors[index] ?? []) }));
   await db.withTenant(tenantId, (tx) => storeEmbeddings(tx, { ...owner, model, wanted, rows: stored }));
   return rows.length;

@@ -5,13 +5,14 @@ import type { Tx } from '../../db/database.ts';
 import {
   countInRuns,
   findBySubject,
+  findForgotten,
   forgetInRuns,
   findByText,
   findForgetTargets,
   removeMemories,
   type Forgotten,
 } from '../../db/memory-forget.ts';
-import { lockToForget } from '../../db/memory-lock.ts';
+import { lockToForget, shareGivingOf } from '../../db/memory-lock.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 
@@ -47,6 +48,20 @@ export async function forgetMemories(
   await removeMemories(tx, { agentId, targets });
   await recordAudit(tx, caller, { action: 'memory.forgotten', target: ['agent', agentId], details: { removed } });
   return { removed, ids };
+}
+
+/**
+ * Takes out of a run what has been forgotten of these memories since it was given them, or has told them, and answers their ids:
+ * whoever forgot them could not see them there before that was committed.
+ */
+export async function dropForgotten(
+  tx: Tx,
+  { agentId, runId, ids }: { agentId: string; runId: string; ids: readonly string[] },
+): Promise<string[]> {
+  await shareGivingOf(tx, agentId);
+  const forgotten = await findForgotten(tx, ids);
+  if (forgotten.length > 0) await forgetInRuns(tx, forgotten, runId);
+  return forgotten;
 }
 
 async function findIds(tx: Tx, agentId: string, what: ForgetRequest): Promise<readonly string[]> {

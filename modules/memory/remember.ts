@@ -7,7 +7,8 @@ import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { findAgent } from '../../db/agents.ts';
 import { readRunOwner } from '../../db/files.ts';
 import type { Tx } from '../../db/database.ts';
-import { findSameText } from '../../db/memory-entries.ts';
+import { newId } from '../../lib/new-id.ts';
+import { findSameText, noteWrite } from '../../db/memory-entries.ts';
 import { findCallPlace } from '../../db/memory-extractions.ts';
 import { findCandidates } from '../../db/memory-search.ts';
 import { findRunRow } from '../../db/runs.ts';
@@ -62,7 +63,7 @@ export async function rememberCall(
     return { kind: 'error', code: `not_remembered`, message: REFUSALS[result.refused] ?? 'A rule refuses it.' };
   }
   if (result.added) embedSoon(context, { tenantId, agentId });
-  return { kind: 'succeeded', output: { ...result } };
+  return { kind: 'succeeded', output: { ...result }, memories: [result.id] };
 }
 
 /** Remembers a text unless a rule refuses it, or it is there already; what another user has said is not there for this one. */
@@ -73,7 +74,11 @@ async function rememberText(
 ): Promise<Remembered> {
   const { tenantId, agentId } = from;
   const same = await findSameText(tx, { tenantId, agentId, userId, hash: hashOf(memory.content) });
-  if (same) return { id: same.id, added: false };
+  if (same) {
+    // Where it is forgotten, it goes from this call, too.
+    await noteWrite(tx, { access: newId(), tenantId, agentId, runId: from.runId, id: same.id });
+    return { id: same.id, added: false };
+  }
   const agent = await findAgent(tx, agentId);
   const found = await findCandidates(tx, { agentId }, { text: memory.content, vector: undefined });
   const like = found.filter(({ metadata }) => userId === undefined || (metadata['user_id'] ?? userId) === userId);
@@ -121,7 +126,8 @@ export async function recallCall(
     score,
   }));
   const isUntrusted = entries.some(({ trusted }) => !trusted);
-  return { kind: 'succeeded', output: { entries }, ...(isUntrusted && { untrusted: true }) };
+  const memories = entries.map(({ id }) => id);
+  return { kind: 'succeeded', output: { entries }, memories, ...(isUntrusted && { untrusted: true }) };
 }
 
 /** Whose run it is, and whose memories it may ask for. */

@@ -1,22 +1,15 @@
 /** Searches what agents share, by words and by meaning. */
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { noteEmbeddingSettings } from '../../db/memory-models.ts';
-import {
-  listFragments,
-  listSearchedSpaces,
-  listUnembeddedFragments,
-  noteAccesses,
-  searchFragments,
-  storeFragmentEmbeddings,
-  type FragmentRow,
-} from '../../db/memory-spaces.ts';
+import { listFragments, listSearchedSpaces, noteAccesses, type FragmentRow } from '../../db/memory-spaces.ts';
+import { searchFragments } from '../../db/fragment-search.ts';
+import type { QuestionVector } from '../../db/memory-search.ts';
 import type { Tx } from '../../db/database.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
-import { replaces } from '../../llm/embedding-settings.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
+import { embedFragmentsSoon, freshFragments, storeVectors } from './embed-fragments.ts';
 import { accessible, requireAccess } from './space/access.ts';
 import { requireSpace } from './spaces.ts';
 
@@ -101,40 +94,30 @@ async function searched(
   return (await accessible(tx, all, agentId ?? undefined)).map(({ id }) => id);
 }
 
-/** The question's vector, after fragments that are new, or of a model that nobody uses any more, have theirs; without it in time, words alone decide. */
+/** The question's vector, after the first fragments without one have theirs; the others follow. Without it in time, words alone decide. */
 async function vectorOf(
-  { db, embeddings, log }: MemoryContext,
+  context: MemoryContext,
   { tenantId, spaceIds, text }: { tenantId: string; spaceIds: readonly string[]; text: string },
-): Promise<{ model: string; vector: string } | undefined> {
+): Promise<QuestionVector | undefined> {
+  const { embeddings, log } = context;
   const model = embeddings.modelFor(undefined);
   if (model === undefined) return undefined;
   const deadline = startDeadline(LIMITS.recallEmbeddingMs, new AbortController().signal);
   try {
-    const listed = await db.withTenant(tenantId, (tx) =>
-      listUnembeddedFragments(tx, { spaceIds, model, limit: LIMITS.embeddedTogether }),
-    );
-    const fresh = await leaveOthers({ db, embeddings }, listed);
-    const [asked = [], ...vectors] = await embeddings.embed(model, [text, ...fresh.map(({ content }) => content)], {
+    const rows = await freshFragments(context, { tenantId, spaceIds }, model);
+    if (rows.length === LIMITS.embeddedTogether)
+      for (const spaceId of new Set(rows.map((row) => row.space_id)))
+        embedFragmentsSoon(context, { tenantId, spaceId });
+    const [asked = [], ...vectors] = await embeddings.embed(model, [text, ...rows.map(({ content }) => content)], {
       signal: deadline.signal,
       isWaitedFor: true,
     });
-    const rows = fresh.map((row, index) => ({ ...row, vector: toVector(vectors[index] ?? []) }));
-    if (rows.length > 0) await db.withTenant(tenantId, (tx) => storeFragmentEmbeddings(tx, { model, rows }));
-    return { model, vector: toVector(asked) };
+    await storeVectors(context, tenantId, { model, rows, vectors });
+    return { model, vector: toVector(asked), dimensions: asked.length };
   } catch (error) {
     log.warn({ err: error, model }, 'a question has no vector: a space is searched by words');
     return undefined;
   } finally {
     deadline.clear();
   }
-}
-
-/** Without what has a vector of a process that embeds in another way. */
-async function leaveOthers<Row extends { model: string | null }>(
-  { db, embeddings: { settings } }: Pick<MemoryContext, 'db' | 'embeddings'>,
-  rows: readonly Row[],
-): Promise<Row[]> {
-  if (rows.length === 0) return [];
-  const others = await noteEmbeddingSettings(db, settings, LIMITS.embeddingSettingsMs);
-  return rows.filter(({ model }) => model === null || replaces(settings, others, { wanted: undefined, model }));
 }

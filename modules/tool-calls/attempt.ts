@@ -12,6 +12,7 @@ import type { PinnedDefinitions } from '../agents/definitions.ts';
 import type { Context } from '../governance/context.ts';
 import type { GateDecision } from '../governance/gate.ts';
 import { suspendedBy, type Governance } from '../governance/governance.ts';
+import { dropForgotten } from '../memory/forget-memories.ts';
 import { reauthorizeCall } from '../governance/reauthorize-call.ts';
 import { reportProgress } from './report-progress.ts';
 
@@ -96,7 +97,13 @@ export async function attempt(
   } finally {
     held.release();
   }
-  return committer.settle({ claim, outcome, settlement: settleAttempt(outcome, rulesOf(claim)), latencyMs, facts });
+  const settlement = settleAttempt(outcome, rulesOf(claim));
+  const end = await committer.settle({ claim, outcome, settlement, latencyMs, facts });
+  if (outcome.kind === 'succeeded' && outcome.memories) {
+    const of = { agentId: claim.agentId, runId: by.runId, ids: outcome.memories };
+    await context.db.withTenant(by.tenantId, (tx) => dropForgotten(tx, of));
+  }
+  return end;
 }
 
 function execute(

@@ -1,5 +1,6 @@
 import { CONSOLIDATION, type ConsolidationJob } from '../../jobs/consolidation.ts';
 import { consolidateDue } from '../../modules/memory/dispatch-consolidations.ts';
+import { embedFragments } from '../../modules/memory/embed-fragments.ts';
 import { embedMemories } from '../../modules/memory/embed-memories.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { extractMemories } from '../../modules/memory/extract-memories.ts';
@@ -13,6 +14,8 @@ function doWork(context: Context, job: ConsolidationJob, stop: AbortSignal): Pro
   switch (job.work) {
     case 'embed':
       return embedMemories(context, job, stop);
+    case 'embed_fragments':
+      return embedFragments(context, { tenantId: job.tenantId, spaceId: job.agentId }, stop);
     case 'consolidate':
       return consolidateDue(context, job, stop);
     case 'extract':

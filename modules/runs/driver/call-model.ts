@@ -4,7 +4,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { commit, type Park } from './commit.ts';
 import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
 import { chooseTurnExamples } from './turn-examples.ts';
-import { dropForgotten, loadMemory } from './load-memory.ts';
+import { leaveOutForgotten, loadMemory } from './load-memory.ts';
 import type { DriveSession } from './session.ts';
 import { mustPause } from './suspension.ts';
 import { compactIfDue, mustCompact, SummaryFailure } from './compact.ts';
@@ -40,7 +40,7 @@ export async function makeModelCall(
   if (await mustPause(session, call)) return undefined;
   // Where a newer message has taken the place of one that the call was announced with, it is announced anew.
   if (session.log.state.queued?.mode === 'steer' || !session.log.state.modelCall) return undefined;
-  await dropForgotten(session);
+  await leaveOutForgotten(session);
   const answer = await lookAtBudgets(session);
   if (answer === 'later') return { afterMs: Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random())) };
   if (answer === 'decide') return undefined;

@@ -5,10 +5,10 @@ import type { Decision } from '../../../core/decide.ts';
 import { readEvent } from '../../../core/events.ts';
 import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts';
 import type { RunState } from '../../../core/state.ts';
-import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
+import type { StoredBlock, ToolUseBlock } from '../../../core/content.ts';
+import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { readEvents } from '../../../db/events.ts';
-import { findForgotten, forgetInRuns } from '../../../db/memory-forget.ts';
-import { shareGivingOf } from '../../../db/memory-lock.ts';
+import { dropForgotten } from '../../memory/forget-memories.ts';
 import { giveMemories } from '../../memory/give-memories.ts';
 import { appendEvent, type RunLog } from '../../run-log/run-log.ts';
 import type { Context } from '../../governance/context.ts';
@@ -38,26 +38,73 @@ export async function loadMemory(session: DriveSession, { step }: CallModel): Pr
     }));
   const ordinal = firstMessageOf(log, turn.from);
   appendEvent(log, recordMemories(log.state, { entries, step, ordinal, recorded: recorded !== undefined }));
-  session.memory = { turnId: turn.id, ordinal, text: renderMemories(entries), unsure: idsOf(entries) };
+  session.memory = { turnId: turn.id, ordinal, text: renderMemories(entries), ids: idsOf(entries) };
 }
 
 /**
- * What was forgotten between the question and the commit that has written the answer down goes from the log: whoever forgot it
- * could not see it there yet. Looked at once by each process that goes on with the turn, before it calls a model.
+ * No model is told what has been forgotten since the turn was given it or the tool `recall` has found it, also where whoever
+ * forgot it could not see it in the log yet. Looked at before each model call: what a process has in mind of a run may be old.
  */
-export async function dropForgotten(session: DriveSession): Promise<void> {
+export async function leaveOutForgotten(session: DriveSession): Promise<void> {
   const { memory, context, tenantId, run, log } = session;
-  if (!memory || memory.unsure.length === 0) return;
-  const gone = await context.db.withTenant(tenantId, async (tx) => {
-    await shareGivingOf(tx, run.agent_id);
-    const forgotten = await findForgotten(tx, memory.unsure);
-    if (forgotten.length > 0) await forgetInRuns(tx, forgotten);
-    return forgotten.length;
+  const recalled = recalledIn(session);
+  const ids = [...(memory?.ids ?? []), ...[...recalled.values()].flat()];
+  if (ids.length === 0) return;
+  const of = { agentId: run.agent_id, runId: run.id, ids: [...new Set(ids)] };
+  const gone = new Set(await context.db.withTenant(tenantId, (tx) => dropForgotten(tx, of)));
+  if (gone.size === 0) return;
+  session.memory = await readMemory(context, run, log.state);
+  const isEmptied = (callId: string) => recalled.get(callId)?.some((id) => gone.has(id)) === true;
+  // Another row, as what a model reads of a row is made once.
+  log.messages = log.messages.map((row) => {
+    const outcomes = Object.entries(row.outcomes ?? {});
+    if (!outcomes.some(([callId]) => isEmptied(callId))) return row;
+    const left = outcomes.map(([callId, outcome]) => [callId, isEmptied(callId) ? NOTHING_RECALLED : outcome]);
+    return { ...row, outcomes: Object.fromEntries(left) as MessageRow['outcomes'] };
   });
-  const left = gone > 0 ? await readMemory(context, run, log.state) : memory;
-  session.memory = left && { ...left, unsure: [] };
   // The request that was announced has what is gone now.
-  if (gone > 0) session.step.announced = null;
+  session.step.announced = null;
+}
+
+/** As `forgetInRuns` leaves it in the ledger. */
+const NOTHING_RECALLED: CallOutcome = { status: 'succeeded', output: { entries: [] }, is_error: false };
+
+/** What the built-in tool has found in the conversation, or what has read that on: ids by call, where it has found any. */
+function recalledIn({ log, tools }: DriveSession): Map<string, string[]> {
+  const recalled = new Map<string, string[]>();
+  if (tools.get('recall')?.transport.type !== 'builtin') return recalled;
+  /** By the id of the recall in the answer that asks for it. */
+  const found = new Map<string, string[]>();
+  /** What the answer asks for, and of which recall each is. */
+  let asked = new Map<string, string>();
+  for (const { role, content, outcomes } of log.messages) {
+    if (role === 'assistant') asked = new Map(content.flatMap(recallOf));
+    for (const block of asked.size > 0 ? content : []) {
+      const of = 'tool_call_id' in block ? asked.get(block.tool_use_id) : undefined;
+      if (!('tool_call_id' in block) || of === undefined) continue;
+      if (of === block.tool_use_id) found.set(of, idsWithin(outcomes?.[block.tool_call_id]));
+      const ids = found.get(of) ?? [];
+      if (ids.length > 0) recalled.set(block.tool_call_id, ids);
+    }
+  }
+  return recalled;
+}
+
+const isToolUse = (block: StoredBlock): block is ToolUseBlock => block.type === 'tool_use';
+
+function recallOf(block: StoredBlock): [string, string][] {
+  if (!isToolUse(block)) return [];
+  const { id, name, input } = block;
+  if (name === 'recall') return [[id, id]];
+  const read = name === 'read_tool_output' ? input['tool_use_id'] : undefined;
+  return typeof read === 'string' ? [[id, read]] : [];
+}
+
+/** The output may be cut for the model. What is within a text has its quotes escaped there. */
+function idsWithin(outcome: CallOutcome | undefined): string[] {
+  const { output, content = [] } = outcome ?? {};
+  const texts = [JSON.stringify(output ?? null), ...content.map((part) => (part.type === 'text' ? part.text : ''))];
+  return texts.flatMap((text) => [...text.matchAll(/"id":\s*"([0-9a-f-]{36})"/g)].map(([, id = '']) => id));
 }
 
 /** Where the turn begins in the conversation. A fork in the middle of a turn goes on with the message that is there. */
@@ -79,7 +126,7 @@ export async function readMemory(
   const [row] = await db.withTenant(run.tenant_id, (tx) => readEvents(tx, { runId: run.id, after: seq - 1, limit: 1 }));
   const event = row && readEvent(row);
   const { entries, ordinal } = event?.type === 'memory.retrieved' ? event.payload : { entries: [], ordinal: 0 };
-  return { turnId: turn.id, ordinal, text: renderMemories(entries), unsure: idsOf(entries) };
+  return { turnId: turn.id, ordinal, text: renderMemories(entries), ids: idsOf(entries) };
 }
 
 function idsOf(entries: readonly GivenMemory[]): string[] {

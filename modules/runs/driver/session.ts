@@ -74,8 +74,8 @@ export interface TurnMemory {
   turnId: string;
   ordinal: number;
   text: string | undefined;
-  /** Of those that may have been forgotten before they stood in the log; none once that is looked at. */
-  unsure: readonly string[];
+  /** Those that it has words of. */
+  ids: readonly string[];
 }
 
 /** What belongs to one model call and the tool calls of its answer: from the call's announcement to that of the next one. */

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { LIMITS } from '../../../core/limits.ts';
+import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
 import type { TestApi } from '../../support/api.ts';
+import { modelsOfFragments } from '../../support/queries/memory.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { startTestService } from '../../support/service.ts';
 
@@ -34,6 +37,21 @@ describe('embeddings of memories', () => {
     assert.ok(json.entries[0].why.vector > 0);
     const again = await api.call('POST', `/v1/agents/${agent}/memory`, { body });
     assert.equal(again.json.embedding_generated, true, 'the same text has its vector at once');
+  });
+
+  it('follow the fragments of a space, however many there are and before anybody has searched it', async () => {
+    const { id: space } = (await api.call('POST', '/v1/memory/spaces', { body: {} })).json;
+    const write = (content: string) => api.call('POST', '/v1/memory/write', { body: { space_id: space, content } });
+    for (let n = 0; n < LIMITS.embeddedTogether + 3; n++) await write(`The invoice ${n} was paid.`);
+    await write('I love espresso.');
+    await waitUntil('all fragments have their vectors', async () =>
+      (await modelsOfFragments({ context: api.context, tenantId: DEFAULT_TENANT_ID }, space)).every(
+        (model) => model === 'offline',
+      ),
+    );
+    const query = encodeURIComponent('Which hot drinks does the person like?');
+    const { json } = await api.call('GET', `/v1/memory/search?space_id=${space}&min_relevance=0.1&query=${query}`);
+    assert.equal(json.fragments[0].content.data, 'I love espresso.');
   });
 });
 

@@ -6,6 +6,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow, type NewMemory } from '../../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
@@ -328,6 +329,127 @@ describe('Memory in a run', () => {
     assert.equal(engine.model.requests.length, 1);
     const request = JSON.stringify(sent(0));
     assert.deepEqual([request.includes(canary), request.includes('ferry')], [false, true]);
+  });
+
+  /** Does something just before what `recall` or `remember` came to is committed. */
+  const beforeResult = (act: () => Promise<unknown>): Context => {
+    let isDone = false;
+    return {
+      ...engine.context,
+      async commit(change) {
+        if (!isDone && /"(?:entries|added)":/.test(JSON.stringify([change.calls, change.new_calls]))) {
+          isDone = true;
+          await act();
+        }
+        return engine.context.commit(change);
+      },
+    };
+  };
+  const finishWithin = async (run: string, context: Context) => {
+    for (let round = 0; round < 10 && (await engine.drive(run, context)) === 'handed_over'; round++)
+      await engine.makeCalls(run, context);
+  };
+  const forget = (query: string) =>
+    engine.context.db.withTenant(engine.tenantId, (tx) =>
+      forgetMemories(tx, engine.caller, { agentId: agent, what: { query }, dryRun: false }),
+    );
+
+  for (const others of [0, 2])
+    it(`is in no result of a call beside ${others} others that was about to be written down as it was forgotten`, async () => {
+      const canary = `kudu${others}canary`;
+      agent = await engine.agent({ tools: ['recall', 'calculator'] });
+      await add(`The word of the day is ${canary} today.`);
+      await add('The word of the week is ferry.');
+      const beside = Array.from({ length: others }, (_, n) => ({
+        name: 'calculator',
+        input: { expression: `${n}+1` },
+      }));
+      const asks = use({ name: 'recall', input: { query: 'What is the word?' } }, ...beside);
+      engine.say((_, n) => (n === 0 ? asks : text('done')));
+      const { run } = await engine.start(agent, 'What do you know?');
+      await finishWithin(
+        run,
+        beforeResult(() => forget(canary)),
+      );
+      assert.deepEqual(await tablesWith(engine.context.db, canary), []);
+      assert.equal(engine.model.requests.length, 2);
+      assert.equal(JSON.stringify(sent(1)).includes(canary), false);
+    });
+
+  it('is in no result of a call whose run was cancelled as it was forgotten', async () => {
+    const canary = 'gazellecanary';
+    agent = await engine.agent({ tools: ['recall'] });
+    await add(`The word of the day is ${canary} today.`);
+    engine.say((_, n) => (n === 0 ? use({ name: 'recall', input: { query: 'What is the word?' } }) : text('done')));
+    const { run } = await engine.start(agent, 'What do you know?');
+    const ending = beforeResult(async () => {
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+      await forget(canary);
+    });
+    await finishWithin(run, ending);
+    assert.deepEqual(await tablesWith(engine.context.db, canary), []);
+  });
+
+  it('is in no call that has told it, whether it was there already or forgotten before that was written down', async () => {
+    const canary = 'elandcanary';
+    const tell = use({ name: 'remember', input: { content: `The word of the day is ${canary}.` } });
+    const words = async () =>
+      (await tablesWith(engine.context.db, canary)).filter((table) => !/\bmessages/.test(table));
+    engine.say((_, n) => (n === 0 ? tell : text('ok')));
+    const { run } = await engine.start(agent, 'Note the word.');
+    await finishWithin(
+      run,
+      beforeResult(() => forget(canary)),
+    );
+    assert.deepEqual(await words(), []);
+    for (const _ of [1, 2]) {
+      engine.say((_request, n) => (n === 0 ? tell : text('ok')));
+      await ask('Note the word.');
+    }
+    assert.equal((await live()).length, 1);
+    await forget(canary);
+    assert.deepEqual(await words(), []);
+  });
+
+  it('is in no part of a result that was read on, neither in the ledger nor in what a later call is sent', async () => {
+    const canary = 'bongocanary';
+    agent = await engine.agent({ tools: ['recall', 'read_tool_output'] });
+    await add(`The word of the day is ${canary} today.`);
+    engine.say([
+      use({ name: 'recall', input: { query: 'What is the word?' }, id: 'toolu_recall' }),
+      use({ name: 'read_tool_output', input: { tool_use_id: 'toolu_recall' } }),
+      text('I know it.'),
+    ]);
+    const { run } = await engine.start(agent, 'What do you know?', { config: { keep_open: true } });
+    await engine.finish(run);
+    assert.equal(JSON.stringify(sent(2)).split(canary).length, 3, 'it has read it twice');
+    await forget(canary);
+    assert.deepEqual(await tablesWith(engine.context.db, canary), []);
+    engine.say([text('well')]);
+    await engine.post(agent, run, 'And now?');
+    await engine.finish(run);
+    assert.equal(JSON.stringify(sent(0)).includes(canary), false);
+  });
+
+  it('is told to no later call of the model, by whichever process, once it is forgotten', async () => {
+    const canary = 'oryxcanary';
+    agent = await engine.agent({ tools: ['recall'] });
+    await add(`The word of the day is ${canary} today.`);
+    engine.say([use({ name: 'recall', input: { query: 'What is the word?' } }), text('I know it.')]);
+    const { run } = await engine.start(agent, 'What do you know?', { config: { keep_open: true } });
+    await engine.finish(run);
+    assert.match(JSON.stringify(sent(1)), new RegExp(canary));
+    await forget(canary);
+    engine.say([text('well')]);
+    await engine.post(agent, run, 'And now?');
+    await engine.finish(run);
+    const warm = sent(0);
+    engine.say([text('well')]);
+    await engine.post(agent, run, 'And then?');
+    await engine.everyoneDies();
+    await engine.finish(run);
+    assert.equal(JSON.stringify([warm, sent(0)]).includes(canary), false);
+    assert.deepEqual(sent(0).slice(0, warm.length), warm);
   });
 
   it('is not learnt from a run that is erased meanwhile', async function () {

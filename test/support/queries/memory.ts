@@ -92,6 +92,42 @@ export async function addVectors(
   );
 }
 
+/** A space that lets all agents in. */
+export async function addSpace(tenant: Tenant & { workspaceId: string }): Promise<string> {
+  const sql = `insert into memory_spaces (id, tenant_id, workspace_id, scope) values (gen_random_uuid(), $1, $2, 'team') returning id`;
+  return (await row<{ id: string }>(tenant, sql, tenant.tenantId, tenant.workspaceId)).id;
+}
+
+/** So many fragments with vectors `away` from [1, 0, …] and the word `crowd` or `own`, which `denied` does not see. */
+export async function addFragmentVectors(
+  tenant: Tenant,
+  space: string,
+  of: { model: string; word: string; denied: string[]; away: number; count: number },
+): Promise<void> {
+  await rows(
+    tenant,
+    `insert into memory_fragments (id, tenant_id, space_id, content, words, version, visibility, denied_agents, provenance, embedding,
+        embedding_model)
+     select i.id, $1, $2, jsonb_build_object('type', 'text', 'data', $3::text), $3, 1, 'team', $4::text[], '{}',
+        ('[' || 1 - $5::float8 || ',' || $5 || ',' || sin(n) / 50 || ',' || cos(n) / 50 || ',' || sin(n * 7) / 50 || ',0,0,0]')::vector, $6
+       from generate_series(1, $7) n cross join lateral (select gen_random_uuid() as id, n as of) i`,
+    tenant.tenantId,
+    space,
+    of.word,
+    of.denied,
+    of.away,
+    of.model,
+    of.count,
+  );
+  await rows(
+    tenant,
+    `insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len)
+     select tenant_id, space_id, 'common', id, 1, 1 from memory_fragments where space_id = $1 and words = $2`,
+    space,
+    of.word,
+  );
+}
+
 /** How many entries the index may look at in this transaction. */
 export async function scanAtMost(tx: Tx, entries: number): Promise<void> {
   await tx.query(`select set_config('hnsw.max_scan_tuples', $1, true)`, [String(entries)]);

@@ -62,6 +62,11 @@ export async function forbidFullReads(tx: Tx): Promise<void> {
   await tx.query('set local enable_seqscan = off');
 }
 
+/** Nothing is put in order in this transaction where an index has that order, however small the table. */
+export async function forbidSorting(tx: Tx): Promise<void> {
+  await tx.query('set local enable_sort = off');
+}
+
 /** How the database would answer. */
 export async function planOf(tx: Tx, sql: string, values: readonly unknown[] = []): Promise<string> {
   const lines = await tx.query<{ 'QUERY PLAN': string }>(`explain ${sql}`, values);

@@ -1,0 +1,86 @@
+/** Searches fragments of spaces by words and vectors: few are compared one by one, of many the indexes give those that come into question. */
+import { BM25 } from '../core/memory/ranking.ts';
+import type { Tx } from './database.ts';
+import { nearestFirst } from './memory-search.ts';
+import { FRAGMENT_COLUMNS, VISIBLE, type FragmentRow, type FragmentSearch } from './memory-spaces.ts';
+import type { QuestionVector } from './memory-search.ts';
+
+/** What an agent sees of the spaces and is compared one by one, which takes 5 ms a thousand. */
+const EXACT_FRAGMENTS = 3000;
+/** Of more, so many are compared beside what the index of vectors gives, where that is less than there is: the newest. */
+const NEWEST_FRAGMENTS = 1000;
+/** And so many of them are taken for what a word that many have says. */
+const COUNTED_FRAGMENTS = 5000;
+/** The newest fragments of a space with a word that are looked at, where an agent sees many. */
+const POSTINGS = 1000;
+const LEXICAL_CANDIDATES = 200;
+const VECTOR_CANDIDATES = 100;
+
+export type FoundFragment = FragmentRow & { lexical: number; cosine: number };
+
+/** Fragments by the words of a question, as a share of what would fit best, and by its vector; best first. */
+export async function searchFragments(
+  tx: Tx,
+  scope: FragmentSearch,
+  { text, vector }: { text: string; vector: QuestionVector | undefined },
+): Promise<FoundFragment[]> {
+  const seen = await listSeen(tx, scope, { limit: EXACT_FRAGMENTS + 1 });
+  if (seen.length === 0) return [];
+  const isFew = seen.length <= EXACT_FRAGMENTS;
+  const near = isFew ? seen : vector ? await findNear(tx, scope, vector) : [];
+  const size = isFew ? seen.length : COUNTED_FRAGMENTS;
+  return searchAmong(tx, scope, { text, vector, near, isFew, size });
+}
+
+/** Ids of what the agent may see, the newest first or in no order. */
+async function listSeen(
+  tx: Tx,
+  { spaceIds, agentId }: FragmentSearch,
+  { limit, order = '' }: { limit: number; order?: string },
+): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select f.id from memory_fragments f where f.space_id = any($1::uuid[]) and ${VISIBLE} ${order} limit $3`,
+    [spaceIds, agentId, limit],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** The nearest as far as the index looks; the newest beside them where those of others are nearer. */
+async function findNear(tx: Tx, scope: FragmentSearch, asked: QuestionVector): Promise<string[]> {
+  const { spaceIds, agentId } = scope;
+  const [where, values] = [`f.space_id = any($1::uuid[]) and ${VISIBLE}`, [spaceIds, agentId]];
+  const ids = await nearestFirst(tx, asked, { table: 'memory_fragments f', where, values, limit: VECTOR_CANDIDATES });
+  if (ids.length >= VECTOR_CANDIDATES) return ids;
+  const order = 'order by f.created_at desc, f.id desc';
+  return [...ids, ...(await listSeen(tx, scope, { limit: NEWEST_FRAGMENTS, order }))];
+}
+
+async function searchAmong(
+  tx: Tx,
+  { spaceIds, agentId, limit }: FragmentSearch,
+  asked: { text: string; vector: QuestionVector | undefined; near: readonly string[]; isFew: boolean; size: number },
+): Promise<FoundFragment[]> {
+  const { text, vector, near, isFew, size } = asked;
+  const postings = isFew
+    ? `select p.* from asked join memory_terms p on p.owner_id = any($1::uuid[]) and p.term = asked.term
+        where p.entry_id in (select id from near)`
+    : `select p.* from asked cross join unnest($1::uuid[]) as space (id) cross join lateral (
+        select t.* from memory_terms t join memory_fragments f on f.id = t.entry_id
+          where t.owner_id = space.id and t.term = asked.term and ${VISIBLE} order by t.entry_id desc limit ${POSTINGS}) p`;
+  return tx.query(
+    `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($4, 20000))) limit 64),
+      near as materialized (select distinct id from unnest($7::uuid[]) as near (id)),
+      postings as materialized (${postings}),
+      words as (select term, ln(1 + (greatest($8::float8 - count(*), 0) + 0.5) / (count(*) + 0.5)) as idf from postings group by term),
+      best as (select coalesce(sum(coalesce(w.idf, ln(1 + ($8 + 0.5) / 0.5))), 0) as score from asked left join words w using (term)),
+      scored as materialized (select p.entry_id as id, sum(words.idf * p.tf * (${BM25.k1} + 1) / (p.tf + ${BM25.k1})) / max(best.score) as score
+        from postings p join words using (term) cross join best group by p.entry_id order by score desc, id desc
+        limit case when ${isFew} then null else ${LEXICAL_CANDIDATES} end)
+     select ${FRAGMENT_COLUMNS}, least(1, coalesce(s.score, 0))::float8 as lexical, c.cosine
+      from (select id from near union select id from scored) candidate join memory_fragments f using (id) left join scored s using (id)
+        cross join lateral (select greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)::float8 as cosine) c
+      where f.space_id = any($1::uuid[]) and ${VISIBLE} and (s.score is not null or f.embedding_model = $5)
+      order by 1 - (1 - least(1, coalesce(s.score, 0))) * (1 - c.cosine) desc, id desc limit $3`,
+    [spaceIds, agentId, limit, text, vector?.model ?? null, vector?.vector ?? null, near, size],
+  );
+}

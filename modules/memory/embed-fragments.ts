@@ -1,0 +1,65 @@
+/** Gives fragments of spaces their vectors: soon after they are written, and at the latest when they are searched. */
+import { LIMITS } from '../../core/limits.ts';
+import { ensureMemoryIndex } from '../../db/memory-index.ts';
+import { noteEmbeddingSettings } from '../../db/memory-models.ts';
+import { listUnembeddedFragments, storeFragmentEmbeddings, type UnembeddedFragment } from '../../db/memory-spaces.ts';
+import { replaces } from '../../llm/embedding-settings.ts';
+import { toVector } from '../../llm/embeddings.ts';
+import type { MemoryContext } from './context.ts';
+import { workSoon } from './memory-work.ts';
+
+interface InSpaces {
+  tenantId: string;
+  spaceIds: readonly string[];
+}
+
+/** Has fragments of a space given their vectors after the commit that has written them. What is lost of that is done when they are searched. */
+export function embedFragmentsSoon(context: MemoryContext, of: { tenantId: string; spaceId: string }): void {
+  if (context.embeddings.modelFor(undefined) === undefined) return;
+  workSoon(context, { tenantId: of.tenantId, agentId: of.spaceId, work: 'embed_fragments' });
+}
+
+/** Works until none of the space is left, or until `stop` fires; answers how many got their vector. Each batch is stored by itself. */
+export async function embedFragments(
+  context: MemoryContext,
+  { tenantId, spaceId }: { tenantId: string; spaceId: string },
+  stop: AbortSignal,
+): Promise<{ embedded: number }> {
+  const model = context.embeddings.modelFor(undefined);
+  for (let embedded = 0; ;) {
+    const of = { tenantId, spaceIds: [spaceId] };
+    const rows = stop.aborted || model === undefined ? [] : await freshFragments(context, of, model);
+    if (model === undefined || rows.length === 0) return { embedded };
+    const texts = rows.map(({ content }) => content);
+    const vectors = await context.embeddings.embed(model, texts, { signal: stop });
+    await storeVectors(context, tenantId, { model, rows, vectors });
+    embedded += rows.length;
+  }
+}
+
+/** The next ones that are new, or of a model that nobody uses any more. */
+export async function freshFragments(
+  { db, embeddings }: Pick<MemoryContext, 'db' | 'embeddings'>,
+  { tenantId, spaceIds }: InSpaces,
+  model: string,
+): Promise<UnembeddedFragment[]> {
+  const limit = LIMITS.embeddedTogether;
+  const listed = await db.withTenant(tenantId, (tx) => listUnembeddedFragments(tx, { spaceIds, model, limit }));
+  if (listed.length === 0) return [];
+  const others = await noteEmbeddingSettings(db, embeddings.settings, LIMITS.embeddingSettingsMs);
+  return listed.filter(
+    (row) => row.model === null || replaces(embeddings.settings, others, { wanted: undefined, model: row.model }),
+  );
+}
+
+/** Stores the vectors of fragments that have not changed meanwhile. */
+export async function storeVectors(
+  { db }: Pick<MemoryContext, 'db'>,
+  tenantId: string,
+  { model, rows, vectors }: { model: string; rows: readonly UnembeddedFragment[]; vectors: readonly number[][] },
+): Promise<void> {
+  if (rows.length === 0) return;
+  await ensureMemoryIndex(db, { owner: 'memory_fragments', model, dimensions: vectors[0]?.length ?? 0 });
+  const stored = rows.map(({ id, content }, index) => ({ id, content, vector: toVector(vectors[index] ?? []) }));
+  await db.withTenant(tenantId, (tx) => storeFragmentEmbeddings(tx, { model, rows: stored }));
+}

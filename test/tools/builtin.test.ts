@@ -116,7 +116,7 @@ describe('calculator', () => {
 
   it('stops a calculation without end', async () => {
     const before = Date.now();
-    assert.equal(briefly(await calculate('combinations(1e8, 5e7)')), 'error too-slow');
+    assert.equal(briefly(await calculate('combinations(1e11, 5e10)')), 'error too-slow');
     assert.ok(Date.now() - before < 30_000);
   });
 

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { chatRates, executeRates } from '../../core/rate-limits.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { isAsked, SESSION_STATUSES } from '../../core/session-status.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import { chat } from '../../modules/sessions/chat.ts';
@@ -105,7 +106,9 @@ const execute = defineRoute({
     const ref = { caller, sessionId: body.session_id, callBatchId: body.plan_id };
     const executed = await executeCallBatch(context, ref);
     app.liveSessions.forget(ref);
-    return { status: 200, body: executed };
+    const { result, ...rest } = executed;
+    const isShown = result !== undefined && hasScope(caller.scopes, 'runs:read');
+    return { status: 200, body: { ...rest, ...(isShown && { result }) } };
   },
 });
 
@@ -153,8 +156,9 @@ const interrupt = defineRoute({
     const ref = { caller, sessionId: body.session_id };
     const { stopped, status: now, queued } = await interruptSession(context, ref);
     app.liveSessions.forget(ref);
+    const isShown = queued !== undefined && hasScope(caller.scopes, 'runs:read');
     const message = stopped ? 'Execution stopped' : 'Nothing was being executed';
-    return { status: 200, body: { status: now, message, ...(queued !== undefined && { queued_message: queued }) } };
+    return { status: 200, body: { status: now, message, ...(isShown && { queued_message: queued }) } };
   },
 });
 

@@ -29,7 +29,8 @@ interface Running {
 /** Where things are, and one command that works when it is pasted. */
 function banner(config: Config, { url, apiKey, model, runId }: Running): string {
   const embedded = config.mode === 'embedded';
-  const offline = model === 'offline' ? ' (a planner for trials; set ANTHROPIC_API_KEY for a real model)' : '';
+  const offline =
+    model === 'offline' ? ' (a planner for trials; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real model)' : '';
   const lines = [
     '',
     `${pc.bold('Drover')} is up (${embedded ? `embedded, data in ${config.dataDir}` : config.mode})`,

@@ -53,6 +53,8 @@ function keyHint(apiKey: string | undefined): string {
 }
 
 function tryIt(url: string, key: string): string[] {
+  // Not --json, which curl has since 7.82: Ubuntu 22.04 comes with an older one.
+  const json = "-H 'Content-Type: application/json' -d";
   const body = '{"input":{"message":"What is 12 * 34 + 5?"}}';
-  return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' --json '${body}'`, '', ''];
+  return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' ${json} '${body}'`, '', ''];
 }

@@ -29,6 +29,7 @@ const BY_METHOD = new Map<string, z.ZodType>(SCHEMAS.map((schema) => [schema.sha
 /** Answers them before the server has them, which would call them a fault of its own. To be called once it is connected. */
 export function checkParams(transport: Transport): void {
   const take = transport.onmessage;
+  // oxlint-disable-next-line unicorn/prefer-add-event-listener -- a transport is no EventTarget
   transport.onmessage = (message, extra) => {
     const checked = isJSONRPCRequest(message) ? BY_METHOD.get(message.method)?.safeParse(message) : undefined;
     if (!isJSONRPCRequest(message) || !checked?.error) {

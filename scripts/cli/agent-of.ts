@@ -20,10 +20,10 @@ export async function agentOf(client: Client, given: string | undefined): Promis
   const there = (fitting.length > 0 ? fitting : agents).slice(0, SHOWN);
   const why =
     given === undefined
-      ? 'The workspace has several agents; --agent says which, by id or name:'
+      ? 'The workspace has several agents; an id or a name says which:'
       : fitting.length === 0
         ? `No agent is named ${line(given)}. There are:`
-        : `Several agents are named ${line(given)}; --agent with an id says which:`;
+        : `Several agents are named ${line(given)}; an id says which:`;
   throw new CommandError(EXIT.usage, [why, ...there.map(({ id, name }) => `  ${id}  ${line(name, 60)}`)].join('\n'));
 }
 

@@ -35,8 +35,8 @@ describe('the dashboard', () => {
     assert.equal(status, 200);
     return json;
   };
-  const agentOf = async (name: string, model = 'anthropic/claude-haiku-4-5') => {
-    const body = { name, llm_config: { default_model: model }, tools: ['calculator'] };
+  const agentOf = async (name: string, asks = 'anthropic/claude-haiku-4-5') => {
+    const body = { name, llm_config: { default_model: asks }, tools: ['calculator'] };
     return (await api.call('POST', '/v1/agents', { body })).json.id as string;
   };
   const run = async (agent: string, more: Record<string, unknown> = {}) => {

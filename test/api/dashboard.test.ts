@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Tx } from '../../db/database.ts';
 import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
+import { beginOwnCall, settleOwnCall } from '../../db/own-model-calls.ts';
+import { newId } from '../../lib/new-id.ts';
 import { migrate } from '../../db/migrate.ts';
 import { indexErrors } from '../../modules/dashboard/index-errors.ts';
 import { rollUpRuns } from '../../modules/dashboard/roll-up-usage.ts';
@@ -131,6 +133,33 @@ describe('the dashboard', () => {
     ]);
     await rollUpRuns(api.context);
     assert.deepEqual(await both(), before, 'also when they are added up');
+  });
+
+  it('says it of what is asked beside runs, too', async () => {
+    const agent = await agentOf('remembers');
+    const { workspace_id: workspaceId } = await get(`/v1/agents/${agent}`);
+    const made = { tenantId, workspaceId, agentId: agent, threadId: null, runId: null, tokens: 3 };
+    const ask = async (purpose: string, cost: string | null) => {
+      const id = newId();
+      const call = { ...made, id, rootRunId: id, purpose, provider: 'anthropic', model: 'claude-of-tomorrow', cost };
+      await api.context.db.withTenant(tenantId, async (tx) => {
+        await beginOwnCall(tx, call);
+        await settleOwnCall(tx, id, { state: 'settled', tokensIn: 2, tokensOut: 1, cost });
+      });
+    };
+    await ask('memories', null);
+    await ask('contradiction', '0.25');
+    await ask('contradiction', null);
+    const costsOf = (calls: { purpose: string; cost_usd: number; unpriced: number }[]) =>
+      calls.map(({ purpose, cost_usd, unpriced }) => [purpose, cost_usd, unpriced]);
+    const expected = [
+      ['contradiction', 0.25, 1],
+      ['memories', null, 1],
+    ];
+    const { own_calls } = await get(`/v1/dashboard/usage?agent_id=${agent}`);
+    assert.deepEqual(costsOf(own_calls), expected);
+    const memory = await get(`/v1/agents/${agent}/memory/usage`);
+    assert.deepEqual([costsOf(memory.model_calls), memory.cost_usd, memory.unpriced], [expected, 0.25, 2]);
   });
 
   it('takes days, and refuses those that cannot be', async () => {

@@ -10,12 +10,19 @@ import {
   readInteger,
   readList,
   readPort,
+  unreadVariables,
   type Environment,
 } from './lib/environment.ts';
 import { parseFilesUrl, type FileStoreAddress } from './lib/file-store.ts';
 import { readModelSettings, type ModelSettings } from './llm/model-settings.ts';
 
 const QUEUE_NAMES = CONTRACTS.map(({ name }) => name);
+
+/** What follows `DROVER_` in the variables that are read; a test compares them. */
+export const VARIABLES: readonly string[] = (
+  'API_KEY CONCURRENCY CONTEXT_WINDOWS CORS_ORIGINS DATA_DIR EGRESS_ALLOW EMBEDDING_MODEL FILES_URL HEARTBEAT_TIMEOUT_MS LEASE_MS ' +
+  'MODEL MODEL_LIMITS POOL_SIZE QUEUES QUEUE_PREFIX RUN_OUTPUT_BYTES SECRET_KEY SHUTDOWN_MS STDIO_COMMANDS URL WORKER_PORT'
+).split(' ');
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -54,6 +61,8 @@ export interface Config extends ModelSettings {
   readonly runOutputBytes: number;
   readonly queuePrefix: string;
   readonly logLevel: LogLevel;
+  /** Variables that are named like Drover's and that nothing reads: misspelt ones, most likely. */
+  readonly unreadVariables: readonly string[];
   readonly shutdownGraceMs: number;
   /** Connections of one process to Postgres for requests and runs; a few more are used beside them. */
   readonly poolSize: number;
@@ -106,6 +115,7 @@ export function loadConfig(env: Environment = process.env): Config {
     }),
     queuePrefix: readQueuePrefix(env),
     logLevel: readLogLevel(env),
+    unreadVariables: unreadVariables(env, { prefix: 'DROVER_', known: VARIABLES }),
     shutdownGraceMs: readInteger(env, 'DROVER_SHUTDOWN_MS', { fallback: 25_000, min: 0, max: 3_600_000 }),
     poolSize: readInteger(env, 'DROVER_POOL_SIZE', { fallback: 20, min: 1, max: 1000 }),
   } satisfies Config);

@@ -1,7 +1,7 @@
 import { Router } from '@koa/router';
 import Koa from 'koa';
 import { z } from 'zod';
-import { DroverError, notFound } from '../core/errors.ts';
+import { DroverError } from '../core/errors.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { CONTRACTS } from '../jobs/contracts.ts';
 import { createAuthenticator } from '../modules/tenants/authenticate-key.ts';
@@ -119,7 +119,8 @@ function refuseUnmatched(): Middleware {
     await next();
     if (ctx.state.route !== undefined || ctx.status < 400) return;
     const { allow: allowed } = ctx.response.headers;
-    if (allowed === undefined) throw notFound(shortPath(ctx.path));
+    if (allowed === undefined)
+      throw new DroverError('not-found', 404, `There is no ${shortPath(ctx.path)}; /openapi.json lists what there is.`);
     throw new DroverError('method-not-allowed', 405, `${shortPath(ctx.path)} takes ${allowed}, not ${ctx.method}.`);
   };
 }

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
+import { listen } from '../lib/listen.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { createLiveSessions } from '../modules/sessions/live-state.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
@@ -83,7 +84,7 @@ export async function serve(
     if (!isTaken) continueUnchanged(server, upgrade);
   });
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
-  await listen(server, { host, port }).catch(async (error: unknown) => {
+  await listen(server, { host, port }, 'PORT').catch(async (error: unknown) => {
     await Promise.all([counter.close(), liveStore.close()]);
     throw error;
   });
@@ -125,16 +126,6 @@ function holdToTime(
 function warnOfStore(log: Context['log'], what: string): (error: unknown) => void {
   const warn = limitRate((error) => log.warn({ err: error }, what));
   return (error) => warn(error instanceof Error ? error : new Error(String(error)), what);
-}
-
-function listen(server: Server, { host, port }: ServeOptions): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
 }
 
 /** A server may ignore what else a client would upgrade to, such as HTTP/2: the request is read again as a plain one, its body too. */

@@ -1,5 +1,6 @@
 /** Teams: agents that work together, and how. */
 import { z } from 'zod';
+import { hasScope } from '../core/scopes.ts';
 import { composeTeamFor } from '../modules/agents/find-workers.ts';
 import { PATTERNS, readTeams, type TeamRow } from '../modules/agents/read-teams.ts';
 import { changeTeam, createTeam, removeTeam, requireTeam } from '../modules/agents/write-team.ts';
@@ -103,16 +104,16 @@ const change = defineRoute({
   method: 'patch',
   path: '/v1/teams/:id',
   access: 'agents:write',
-  summary: 'Change a team; `members` replaces all of them',
+  summary: 'Change a team; `members` replaces all of them; 204 for a key that may not read it',
   params: idOnly,
   body: z.strictObject(fields).partial(),
-  responses: { 200: team },
+  responses: { 200: team, 204: 'empty' },
   async handle({ caller, params, body: patch, context }) {
     const given = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
     const row = await context.db.withTenant(caller.tenantId, (tx) =>
       changeTeam(tx, caller, { id: params.id, patch: given }),
     );
-    return { status: 200, body: present(row) };
+    return hasScope(caller.scopes, 'agents:read') ? { status: 200, body: present(row) } : { status: 204 };
   },
 });
 

@@ -22,6 +22,12 @@ export function shownMoney(amount: string | null): number | null {
   return amount === null ? null : Number(amount);
 }
 
+/** A sum over what has a known price, as API answers show it: null where nothing has, and something is left out. */
+export function shownSum(known: string, unpriced: number): number | null {
+  const sum = shownMoney(known);
+  return sum === 0 && unpriced > 0 ? null : sum;
+}
+
 function placesOf(money: string): number {
   return money.split('.')[1]?.length ?? 0;
 }

@@ -1,5 +1,6 @@
 /** What runs have come to, over days; and the work of a tenant that waits or is under way. See `db/functions/dashboard.sql`. */
 import type { Tx } from './database.ts';
+import { OWN_USAGE, type OwnUsageRow } from './own-model-calls.ts';
 
 export interface UsageFilter {
   tenantId: string;
@@ -26,8 +27,11 @@ export interface UsageRow {
   steps: number;
   tokens_in: number;
   tokens_out: number;
+  /** Of what has a known price. */
   cost_usd: string;
   duration_ms: number;
+  /** Runs or answers of which no price is known, not or not of all. */
+  unpriced: number;
 }
 
 /** Sums over the runs that began on these days. */
@@ -38,21 +42,13 @@ export async function readUsage(tx: Tx, filter: UsageFilter): Promise<UsageRow[]
   ]);
 }
 
-export interface OwnUsageRow {
-  purpose: string;
-  calls: number;
-  tokens_in: number;
-  tokens_out: number;
-  cost_usd: string | null;
-}
-
 /** What Drover has asked models for itself outside of runs, by what for. */
 export async function readOwnUsage(
   tx: Tx,
   { tenantId, workspaceId, agentId, from, to }: Omit<UsageFilter, 'by' | 'kinds'>,
 ): Promise<OwnUsageRow[]> {
   return tx.query<OwnUsageRow>(
-    `select purpose, count(*) as calls, sum(tokens_in)::bigint as tokens_in, sum(tokens_out)::bigint as tokens_out, sum(cost_usd) as cost_usd
+    `select purpose, ${OWN_USAGE}
      from own_model_calls
      where tenant_id = $1 and workspace_id = $2 and run_id is null and state <> 'released' and ($3::uuid is null or agent_id = $3)
        and created_at >= $4::date::timestamp at time zone 'UTC' and created_at < $5::date::timestamp at time zone 'UTC'

@@ -1,6 +1,6 @@
 /** The end of tasks with their workflow, or with the run that has delegated them. */
-import { OUT_OF_BUDGET } from '../core/events.ts';
 import type { Tx } from './database.ts';
+import { IS_DONE_BY_CHILD } from './scheduled-tasks.ts';
 
 /** What became of a task that is ended with its workflow, or with the run that has delegated it. */
 export type EndedTask = { id: string; run_id: string | null } & (
@@ -8,10 +8,8 @@ export type EndedTask = { id: string; run_id: string | null } & (
   | { status: 'completed'; run_id: string; tokens_used: string; latency_ms: number }
 );
 
-/** Of a task `t` with its child `r`: the child has done it, whether or not anybody has looked since. */
-const IS_DONE = `t.workflow_id is not null and t.status in ('assigned', 'in_progress') and t.handoff_count = 0
-  and r.status = 'completed' and r.erased_at is null and r.stop_reason is distinct from '${OUT_OF_BUDGET}'
-  and not exists (select from handoffs h where h.source_run_id = r.id and h.status = 'initiated')`;
+/** Of a task `t` with its child `r`: what was delegated is done when the agent that waits for it is told. */
+const IS_DONE = `t.workflow_id is not null and ${IS_DONE_BY_CHILD}`;
 
 /** Ends what has not ended of a workflow, or of what a run has delegated: what a child of a workflow has done is done. Answers which. */
 export async function endOpenTasks(tx: Tx, runId: string): Promise<EndedTask[]> {

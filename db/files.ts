@@ -32,16 +32,15 @@ export interface FileLimits {
   tenantBytes: number;
 }
 
-/** What the tenant's settings say in place of the usual limits, and how many bytes it has stored. */
-export async function readFileLimits(tx: Tx, usual: FileLimits): Promise<FileLimits & { storedBytes: number }> {
-  const [row] = await tx.query<{ file_bytes: number | null; total_bytes: number | null; stored: number }>(
-    `select (settings->'files'->>'file_bytes')::bigint as file_bytes, (settings->'files'->>'total_bytes')::bigint as total_bytes,
-       coalesce((select bytes from file_usage), 0) as stored from tenants`,
+/** What the tenant's settings say in place of the usual limits. */
+export async function readFileLimits(tx: Tx, usual: FileLimits): Promise<FileLimits> {
+  const [row] = await tx.query<{ file_bytes: number | null; total_bytes: number | null }>(
+    `select (settings->'files'->>'file_bytes')::bigint as file_bytes, (settings->'files'->>'total_bytes')::bigint as total_bytes
+     from tenants`,
   );
   return {
     fileBytes: row?.file_bytes ?? usual.fileBytes,
     tenantBytes: row?.total_bytes ?? usual.tenantBytes,
-    storedBytes: row?.stored ?? 0,
   };
 }
 

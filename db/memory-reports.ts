@@ -1,6 +1,7 @@
 /** What is to be seen of agents' memory as a whole: where entries were used, and what all of it costs. */
 import type { MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
+import { OWN_USAGE, type OwnUsageRow } from './own-model-calls.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface MemoryUseRow {
@@ -35,7 +36,7 @@ export interface MemoryUsage {
   entries: { memory_type: MemoryType; status: MemoryStatus; count: number; tokens: number }[];
   refused: Record<string, number>;
   /** By what was asked for: the calls that remembering has cost. */
-  model_calls: { purpose: string; calls: number; tokens_in: number; tokens_out: number; cost_usd: string | null }[];
+  model_calls: OwnUsageRow[];
 }
 
 /** How much an agent remembers, what rules have refused of its turns, and what models were asked for it. */
@@ -50,8 +51,8 @@ export async function readMemoryUsage(tx: Tx, agentId: string): Promise<MemoryUs
       where x.agent_id = $1 group by r.key order by r.key`,
     [agentId],
   );
-  const calls = await tx.query<MemoryUsage['model_calls'][number]>(
-    `select purpose, count(*) as calls, sum(tokens_in)::bigint as tokens_in, sum(tokens_out)::bigint as tokens_out, sum(cost_usd) as cost_usd
+  const calls = await tx.query<OwnUsageRow>(
+    `select purpose, ${OWN_USAGE}
        from own_model_calls where agent_id = $1 and state <> 'released' and purpose in ('memories', 'memory_summary', 'contradiction')
       group by purpose order by purpose`,
     [agentId],

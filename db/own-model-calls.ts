@@ -19,6 +19,21 @@ export interface NewOwnCall {
   cost: string | null;
 }
 
+/** Sums of such calls, by purpose: an `OwnUsageRow`. */
+export const OWN_USAGE = `count(*) as calls, sum(tokens_in)::bigint as tokens_in, sum(tokens_out)::bigint as tokens_out,
+  coalesce(sum(cost_usd), 0) as cost_usd, count(*) filter (where cost_usd is null) as unpriced`;
+
+export interface OwnUsageRow {
+  purpose: string;
+  calls: number;
+  tokens_in: number;
+  tokens_out: number;
+  /** Of those whose cost is known. */
+  cost_usd: string;
+  /** Those whose cost is not known. */
+  unpriced: number;
+}
+
 /** A call that belongs to no agent is set aside under this one. */
 export const NO_AGENT = '00000000-0000-0000-0000-000000000000';
 

@@ -155,8 +155,8 @@ export interface RunFilter {
   createdAfter?: string | undefined;
   createdBefore?: string | undefined;
   errorCode?: string | undefined;
-  /** Only runs that have ended, or have begun where they have not, since then. */
-  sinceStatus?: string | undefined;
+  /** Only runs that have ended, or have changed where they have not, since then. */
+  changedSince?: string | undefined;
   /** Only runs that no other has followed on their thread, and that nothing but themselves drives: no workflow, no child of one. */
   isLastOfThread?: boolean | undefined;
   /** Only runs before this one, newest first. */
@@ -179,7 +179,15 @@ export async function countRuns(tx: Tx, filter: Omit<RunFilter, 'limit' | 'befor
   return row?.count ?? 0;
 }
 
-function matching(columns: string, tables: string, filter: Omit<RunFilter, 'limit'>): ReturnType<typeof selectFrom> {
+/** When a run `r` has ended, or else changed last: as answers show it. */
+export const CHANGED_AT = `date_trunc('milliseconds', coalesce(r.completed_at, r.updated_at))`;
+
+/** A query on runs, narrowed by a filter. */
+export function matching(
+  columns: string,
+  tables: string,
+  filter: Omit<RunFilter, 'limit'>,
+): ReturnType<typeof selectFrom> {
   const query = selectFrom(columns, tables, [
     ['r.workspace_id', '=', filter.workspaceId],
     ['r.agent_id', '=', filter.agentId],
@@ -193,9 +201,7 @@ function matching(columns: string, tables: string, filter: Omit<RunFilter, 'limi
   ]);
   if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
   if (filter.isLastOfThread) void query.whereRaw(LAST_OF_THREAD);
-  if (filter.sinceStatus !== undefined) {
-    void query.whereRaw('coalesce(r.completed_at, r.started_at, r.created_at) >= ?', [filter.sinceStatus]);
-  }
+  if (filter.changedSince !== undefined) void query.whereRaw(`${CHANGED_AT} >= ?`, [filter.changedSince]);
   return query;
 }
 

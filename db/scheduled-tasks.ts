@@ -1,8 +1,16 @@
 /** Tasks as the scheduler of workflows reads them: all of one, or, for a join, no more than what has changed or can start. */
-import type { RunStatus } from '../core/events.ts';
+import { OUT_OF_BUDGET, type RunStatus } from '../core/events.ts';
 import type { Tx } from './database.ts';
 import { READY } from './task-inputs.ts';
 import type { Problem, TaskInput, TaskRequirements, TaskStatus } from './tasks.ts';
+
+/**
+ * Of a subtask `t` with its child `r`: the child has done it, whether or not anybody has looked since. What was handed over is done
+ * when the handoffs say so.
+ */
+export const IS_DONE_BY_CHILD = `t.status in ('assigned', 'in_progress') and t.handoff_count = 0 and r.status = 'completed'
+  and r.stop_reason is distinct from '${OUT_OF_BUDGET}'
+  and not exists (select from handoffs h where h.source_run_id = r.id and h.status = 'initiated')`;
 
 /** A task as the scheduler needs it, with how its child stands, and what a person has said. */
 export interface ScheduledTask {
@@ -31,6 +39,8 @@ export interface ScheduledTask {
   is_early: boolean;
   /** Who works on it has not been heard of. */
   is_stranded: boolean;
+  /** Its child has done it. */
+  is_done: boolean;
   /** The handoff that has waited for the end of its child. */
   handed_on: string | null;
   run: {
@@ -48,6 +58,7 @@ const SCHEDULED = `t.id, t.name, t.description, t.input, t.requirements, t.agent
   coalesce(t.deadline < clock_timestamp(), false) as is_due,
   t.status in ('assigned', 'in_progress') and exists (
     select from agents g where g.id = t.assigned_agent_id and g.status = 'offline') as is_stranded,
+  coalesce(${IS_DONE_BY_CHILD}, false) as is_done,
   case when r.status in ('completed', 'failed', 'cancelled') then (
     select h.id from handoffs h where h.source_run_id = r.id and h.status = 'initiated' order by h.created_at desc, h.id desc limit 1) end as handed_on,
   case when r.id is not null then jsonb_build_object('status', r.status, 'stop_reason', r.stop_reason, 'error', r.error,

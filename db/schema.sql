@@ -1323,6 +1323,7 @@ table usage_daily row level security forced
   tokens_out bigint not null
   cost_usd numeric not null
   duration_ms bigint not null
+  unpriced bigint not null default 0
   constraint usage_daily_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'model'::text, 'tool'::text])))
   constraint usage_daily_pkey PRIMARY KEY (tenant_id, workspace_id, day, agent_id, kind, name)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
@@ -1500,7 +1501,7 @@ function partition_bounds(parent text) returns TABLE(first_day date, end_day dat
 function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function read_run_page(p jsonb) returns jsonb executable by public
-function read_usage(p jsonb) returns TABLE(key text, kind text, name text, count bigint, failed bigint, turns bigint, steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint) executable by public
+function read_usage(p jsonb) returns TABLE(key text, kind text, name text, count bigint, failed bigint, turns bigint, steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint, unpriced bigint) executable by public
 function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms integer) returns boolean executable by public
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
 function roll_up_budgets(tenant uuid, most integer) returns bigint executable by public
@@ -1511,7 +1512,7 @@ function run_page(r runs, next jsonb) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
 function steps_of(calls jsonb) returns jsonb executable by public
 function take_calls(counted text, wanted integer, most integer) returns integer executable by public
-function usage_of_run(r runs) returns TABLE(kind text, name text, count bigint, failed bigint, turns bigint, steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint) executable by public
+function usage_of_run(r runs) returns TABLE(kind text, name text, count bigint, failed bigint, turns bigint, steps bigint, tokens_in bigint, tokens_out bigint, cost_usd numeric, duration_ms bigint, unpriced bigint) executable by public
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance

@@ -53,6 +53,19 @@ export function readList(env: Environment, name: string): readonly string[] {
   return Object.freeze(entries.filter((entry) => entry !== ''));
 }
 
+/** For a service Kubernetes sets variables that begin with its name. */
+const OF_A_SERVICE = /SERVICE_(HOST|PORT)|PORT(_\d+_|$)/;
+
+/** Variables with this prefix that are set and that nothing reads, since they are none of those that are known by what follows it. */
+export function unreadVariables(
+  env: Environment,
+  { prefix, known }: { prefix: string; known: readonly string[] },
+): readonly string[] {
+  const rests = Object.keys(env).flatMap((name) => (name.startsWith(prefix) ? [name.slice(prefix.length)] : []));
+  const unread = rests.filter((rest) => !known.includes(rest) && !OF_A_SERVICE.test(rest));
+  return Object.freeze(unread.map((rest) => prefix + rest).toSorted());
+}
+
 /** One line, whatever the value holds. */
 export function quote(value: string): string {
   const shown = JSON.stringify(value);

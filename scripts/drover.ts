@@ -2,6 +2,7 @@
 /** `drover`: the command line. See docs/cli.md. */
 import { Command, CommanderError } from 'commander';
 import { VERSION } from '../core/version.ts';
+import { addAgents } from './cli/agents.ts';
 import { addApprovals } from './cli/approvals.ts';
 import { addAudit } from './cli/audit.ts';
 import { EXIT, explain } from './cli/errors.ts';
@@ -36,6 +37,7 @@ const program = new Command('drover')
   .showHelpAfterError('(--help says more)')
   .addHelpText('after', EXAMPLES)
   .exitOverride();
+addAgents(program);
 addApprovals(program);
 addRuns(program);
 addThreads(program);

@@ -29,7 +29,8 @@ interface Running {
 /** Where things are, and one command that works when it is pasted. */
 function banner(config: Config, { url, apiKey, model, runId }: Running): string {
   const embedded = config.mode === 'embedded';
-  const offline = model === 'offline' ? ' (a planner for trials; set ANTHROPIC_API_KEY for a real model)' : '';
+  const offline =
+    model === 'offline' ? ' (a planner for trials; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real model)' : '';
   const lines = [
     '',
     `${pc.bold('Drover')} is up (${embedded ? `embedded, data in ${config.dataDir}` : config.mode})`,
@@ -52,6 +53,8 @@ function keyHint(apiKey: string | undefined): string {
 }
 
 function tryIt(url: string, key: string): string[] {
+  // Not --json, which curl has since 7.82: Ubuntu 22.04 comes with an older one.
+  const json = "-H 'Content-Type: application/json' -d";
   const body = '{"input":{"message":"What is 12 * 34 + 5?"}}';
-  return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' --json '${body}'`, '', ''];
+  return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' ${json} '${body}'`, '', ''];
 }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import fc from 'fast-check';
-import { loadConfig } from '../config.ts';
+import { loadConfig, VARIABLES } from '../config.ts';
 import { ConfigError } from '../lib/environment.ts';
 import { CONTRACTS } from '../jobs/contracts.ts';
+import { variablesRead } from './support/variables.ts';
 
 const POSTGRES = { DATABASE_URL: 'postgres://me:hunter2@db/drover', DROVER_SECRET_KEY: 'k'.repeat(32) };
 
@@ -25,6 +26,20 @@ describe('config', () => {
     assert.deepEqual([config.concurrency.turns, config.concurrency.maintenance], [20, 5]);
     assert.equal(config.apiKey, undefined);
     assert.deepEqual(config.egressAllow, []);
+  });
+
+  it('finds variables that are named like its own and are none, but for those that Kubernetes sets', () => {
+    const env = {
+      DROVER_QUEUE_PREFX: 'a',
+      DROVER_MODELS: 'x',
+      DROVER_SERVICE_HOST: '10.0.0.1',
+      DROVER_PORT: 'tcp://10.0.0.1:3000',
+      DROVER_PORT_3000_TCP: 'tcp://10.0.0.1:3000',
+      PATH: '/bin',
+    };
+    assert.deepEqual(loadConfig(env).unreadVariables, ['DROVER_MODELS', 'DROVER_QUEUE_PREFX']);
+    const read = new Set(variablesRead().filter((name) => name.startsWith('DROVER_')));
+    assert.deepEqual(new Set(VARIABLES.map((name) => `DROVER_${name}`)), read);
   });
 
   it('takes an empty variable for an unset one', () => {

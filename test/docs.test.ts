@@ -120,7 +120,7 @@ describe('the program of the README', () => {
 
   /** Exit code and output of a program of the folder's packages. */
   async function run(program: string, ...args: string[]): Promise<{ code: number; text: string }> {
-    const env = { DROVER_URL: platform.url, DROVER_KEY: platform.apiKey };
+    const env = { DROVER_URL: platform.url, DROVER_API_KEY: platform.apiKey };
     const path = join(folder, 'node_modules', program);
     return promisify(execFile)(process.execPath, [path, ...args], { cwd: folder, env, timeout: 60_000 }).then(
       ({ stdout, stderr }) => ({ code: 0, text: stdout + stderr }),

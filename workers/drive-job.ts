@@ -9,6 +9,10 @@ import { failRun } from '../modules/runs/end-run.ts';
 import type { Done, HeldJob } from './handler.ts';
 import { inProcessSlot } from './in-process-slot.ts';
 
+/** No run is ever deleted: where one is missing, the database is not the one of whoever has sent the job. */
+const FOREIGN =
+  'a job is for a run that is not in this database: another installation may use this Redis, too; each needs its own DROVER_QUEUE_PREFIX';
+
 /** Waits for a slot of the process first; answers what became of the run. */
 export function driveJob(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
   return inProcessSlot(held, () => drive(context, payload, held));
@@ -21,6 +25,7 @@ async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise
       outcome = told;
     };
     const result = await driveRun(context, payload, { ...held, tell });
+    if (result === 'missing') context.log.warn({ run: payload.runId, tenant: payload.tenantId }, FOREIGN);
     return { outcome, result };
   } catch (error) {
     if (error instanceof CorruptCheckpointError) {

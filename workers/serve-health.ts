@@ -1,7 +1,8 @@
 /** What an operator's machines ask of a worker process: alive, ready, numbers. As the API answers them (docs/operations.md). */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isLocalRequest } from '../lib/is-local-request.ts';
+import { listen } from '../lib/listen.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { checkReadiness } from '../modules/platform/check-readiness.ts';
 import { scrapeMetrics } from '../modules/platform/scrape-metrics.ts';
@@ -41,7 +42,7 @@ export async function serveHealth(
   });
   server.requestTimeout = REQUEST_TIMEOUT_MS;
   server.headersTimeout = REQUEST_TIMEOUT_MS;
-  await listen(server, { host, port });
+  await listen(server, { host, port }, 'DROVER_WORKER_PORT');
   const { port: actual } = server.address() as AddressInfo;
   context.log.info({ host, port: actual }, 'worker serves /healthz, /readyz and /metrics');
   return {
@@ -117,14 +118,4 @@ function problem(status: number, code: string, detail: string): Answer {
 function send(response: ServerResponse, { status, contentType, body, headers = {} }: Answer): void {
   response.writeHead(status, { 'content-type': contentType, 'x-content-type-options': 'nosniff', ...headers });
   response.end(body);
-}
-
-function listen(server: Server, { host, port }: { host: string; port: number }): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
 }

@@ -1,10 +1,10 @@
-/** A2A's `ListTasks`: the runs of an agent, newest first. */
+/** A2A's `ListTasks`: the runs of an agent, those first that have changed last. */
 import { TaskState, type ListTasksRequest, type ListTasksResponse } from '@a2a-js/sdk';
 import { z } from 'zod';
 import { badRequest, forbidden } from '../../core/errors.ts';
 import { RUN_STATUSES, isTerminal, type RunStatus } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { countRunsOf, readRuns, readTurns } from '../../modules/runs/read-runs.ts';
+import { changedAt, countRunsOf, readRunsByChange, readTurns } from '../../modules/runs/read-runs.ts';
 import { timeTextParam } from '../kit/validate.ts';
 import type { A2aRequest } from './request.ts';
 import { taskOf } from './task.ts';
@@ -33,9 +33,9 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
   const status = isAny ? undefined : [...(STATUSES[params.status] ?? [])];
   const empty = { tasks: [], nextPageToken: '', pageSize: limit, totalSize: 0 };
   if (status?.length === 0) return empty;
-  const filter = { threadId, status, sinceStatus: since };
+  const filter = { threadId, status, changedSince: since };
   return context.db.withTenant(caller.tenantId, async (tx) => {
-    const rows = await readRuns(tx, caller, { ...filter, ofAgent: agent.id, before, limit: limit + 1 });
+    const rows = await readRunsByChange(tx, agent.id, { ...filter, before, limit: limit + 1 });
     const page = rows.slice(0, limit);
     const tasks = [];
     for (const row of page) {
@@ -46,22 +46,24 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
       const history = params.historyLength ? task.history.slice(-params.historyLength) : [];
       tasks.push({ ...task, history, artifacts: params.includeArtifacts ? task.artifacts : [] });
     }
-    const nextPageToken = rows.length > limit ? (page.at(-1)?.id ?? '') : '';
+    const last = rows.length > limit ? page.at(-1) : undefined;
+    const nextPageToken = last ? `${changedAt(last)} ${last.id}` : '';
     return { tasks, nextPageToken, pageSize: limit, totalSize: await countRunsOf(tx, agent.id, filter) };
   });
 }
 
 const uuid = z.uuid().toLowerCase();
+const position = z.tuple([z.iso.datetime(), uuid]);
 
 function pageOf({ pageToken, pageSize = PAGE, contextId, statusTimestampAfter }: ListTasksRequest) {
   if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > LARGEST_PAGE) {
     throw badRequest(`A page has from 1 to ${LARGEST_PAGE} tasks.`);
   }
-  const before = pageToken === '' ? undefined : uuid.safeParse(pageToken).data;
+  const before = pageToken === '' ? undefined : position.safeParse(pageToken.split(' ')).data;
   if (pageToken !== '' && before === undefined) throw badRequest('A pageToken is one that a page has ended with.');
   const threadId = contextId === '' ? undefined : uuid.safeParse(contextId).data;
   if (contextId !== '' && threadId === undefined) throw badRequest('A contextId is one that a task has had.');
   const since = statusTimestampAfter ? timeTextParam.safeParse(statusTimestampAfter).data : undefined;
   if (statusTimestampAfter && since === undefined) throw badRequest('statusTimestampAfter is a time as of RFC 3339.');
-  return { before, limit: pageSize, threadId, since };
+  return { before: before && { at: before[0], id: before[1] }, limit: pageSize, threadId, since };
 }

@@ -10,8 +10,7 @@ import {
 } from '@a2a-js/sdk/server';
 import { z } from 'zod';
 import { DroverError, notFound } from '../../core/errors.ts';
-import { requireAgent, type AgentRow } from '../../modules/agents/read-agents.ts';
-import type { Caller } from '../../core/caller.ts';
+import { requireAgent } from '../../modules/agents/read-agents.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
@@ -31,7 +30,8 @@ const card = defineRoute({
   params,
   responses: { 200: z.looseObject({ name: z.string() }) },
   async handle({ caller, params: { agent: id }, context, ctx }) {
-    const agent = await publishedAgent(context, caller, id);
+    const agent = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, id));
+    if (agent.status === 'deprecated') throw notFound('This agent');
     return { status: 200, body: AgentCard.toJSON(agentCard(agent, urlOf(ctx, id))) };
   },
 });
@@ -49,7 +49,8 @@ const rpc = defineRoute({
   body: message,
   responses: { 200: z.looseObject({ jsonrpc: z.literal('2.0') }) },
   async handle({ caller, params: { agent: id }, query, body, context, app, ctx }) {
-    const agent = await publishedAgent(context, caller, id);
+    // One that was deprecated since begins no tasks; those that it has may be looked at, answered and cancelled.
+    const agent = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, id));
     const request = { context, caller, agent, url: urlOf(ctx, id), traceparent: ctx.state.traceparent };
     const operations = speaking(
       a2aOperations({ ...request, gone: untilEnded({ ctx, app, caller, context }) }),
@@ -71,12 +72,6 @@ const rpc = defineRoute({
     return { status: 200, headers, body: Readable.from(frames(answer, body['id'])) };
   },
 });
-
-async function publishedAgent(context: Context, caller: Caller, id: string): Promise<AgentRow> {
-  const agent = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, id));
-  if (agent.status === 'deprecated') throw notFound('This agent');
-  return agent;
-}
 
 const urlOf = (ctx: ApiContext, agentId: string) => `${ctx.protocol}://${ctx.host}/a2a/${agentId}`;
 

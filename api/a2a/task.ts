@@ -1,7 +1,7 @@
 /** A run as A2A's task: its turns are the history, its answer the artifact. */
 import { Task, TaskState } from '@a2a-js/sdk';
 import type { RunStatus } from '../../core/events.ts';
-import type { RunView, TurnRow } from '../../modules/runs/read-runs.ts';
+import { changedAt, type RunView, type TurnRow } from '../../modules/runs/read-runs.ts';
 import { presentRun, presentTurn } from '../runs/schemas.ts';
 
 /** States in which nothing more comes at all. */
@@ -42,7 +42,7 @@ export function taskOf(row: RunView, turns: readonly TurnRow[]): Task {
     contextId: run.thread_id,
     status: {
       state,
-      timestamp: run.completed_at ?? run.started_at ?? run.created_at,
+      timestamp: changedAt(row),
       ...(says.length > 0 && {
         message: messageOf(ids, 'ROLE_AGENT', { id: `${run.run_id}-${run.last_seq}`, parts: says }),
       }),

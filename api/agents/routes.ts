@@ -25,6 +25,7 @@ import {
   agentVersion,
   createdAgent,
   presentAgent,
+  presentAgentTo,
   presentCreated,
   presentVersion,
 } from './schemas.ts';
@@ -83,10 +84,10 @@ const change = defineRoute({
   method: 'patch',
   path: '/v1/agents/:id',
   access: 'agents:write',
-  summary: 'Publish a new version of an agent, or suspend it',
+  summary: 'Publish a new version of an agent, or suspend it; a key that may not read it is told which version',
   params: idOnly,
   body: agentPatch,
-  responses: { 200: agent },
+  responses: { 200: z.union([agent, createdAgent]) },
   async handle({ caller, params, body, context }) {
     const { suspended, ...patch } = body;
     checkOutputSchemas(context.tools.validator, patch);
@@ -97,7 +98,7 @@ const change = defineRoute({
     if (patch.memory_config !== undefined) embedSoon(context, { tenantId: caller.tenantId, agentId: params.id });
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'agent', id: params.id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));
-    return { status: 200, body: presentAgent(row) };
+    return { status: 200, body: presentAgentTo(caller, row) };
   },
 });
 

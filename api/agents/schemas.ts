@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { AGENT_STATUSES } from '../../core/agent-lifecycle.ts';
+import type { Caller } from '../../core/caller.ts';
 import { workflowGraph } from '../../core/graph/definition.ts';
 import { agentDefinition } from '../../core/definition.ts';
+import { hasScope } from '../../core/scopes.ts';
 import type { AgentRow, AgentVersionRow } from '../../modules/agents/read-agents.ts';
 
 const { name, version, ...others } = agentDefinition.shape;
@@ -74,6 +76,11 @@ export function presentAgent(row: AgentRow): z.input<typeof agent> {
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };
+}
+
+/** The same for whoever has changed it: what a registration answers, where they may not read the rest. */
+export function presentAgentTo({ scopes }: Caller, row: AgentRow): z.input<typeof agent | typeof createdAgent> {
+  return hasScope(scopes, 'agents:read') ? presentAgent(row) : presentCreated(row);
 }
 
 export function presentVersion(row: AgentVersionRow): z.input<typeof agentVersion> {

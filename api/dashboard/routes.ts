@@ -1,7 +1,7 @@
 /** The dashboard: what runs have come to, over days. */
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
-import { shownMoney } from '../../core/money.ts';
+import { shownSum } from '../../core/money.ts';
 import {
   readAgentSums,
   readErrors,
@@ -68,7 +68,16 @@ function openRangeOf({ from, to, agent_id: agentId }: z.output<typeof range>): P
   };
 }
 
-const costs = z.number().describe('USD, exact; calls of models whose price is not known count as nothing.');
+const costs = {
+  cost_usd: z.number().nullable().describe('USD, exact, of what has a known price; null where nothing has.'),
+  unpriced: z
+    .number()
+    .describe('How much of what is counted has no known price, or not all of it: cost_usd is without that.'),
+};
+
+function presentCosts(costUsd: string, unpriced: number) {
+  return { cost_usd: shownSum(costUsd, unpriced), unpriced };
+}
 
 const days = { from: z.iso.date(), to: z.iso.date() };
 const sums = {
@@ -78,7 +87,7 @@ const sums = {
   steps: z.number(),
   tokens_in: z.number(),
   tokens_out: z.number(),
-  cost_usd: costs,
+  ...costs,
   success_rate: z.number().nullable().describe('Of the runs that have ended.'),
   avg_duration_ms: z.number().nullable(),
   avg_tokens_per_run: z.number().nullable(),
@@ -92,7 +101,7 @@ function presentSums(of: RunSums) {
     steps: of.steps,
     tokens_in: of.tokensIn,
     tokens_out: of.tokensOut,
-    cost_usd: shownMoney(of.costUsd),
+    ...presentCosts(of.costUsd, of.unpriced),
     success_rate: of.successRate,
     avg_duration_ms: of.averageDurationMs,
     avg_tokens_per_run: of.averageTokens,
@@ -151,7 +160,7 @@ const group = z.strictObject({
   failed: z.number(),
   tokens_in: z.number(),
   tokens_out: z.number(),
-  cost_usd: costs,
+  ...costs,
   avg_duration_ms: z.number().nullable(),
 });
 
@@ -165,7 +174,7 @@ const usage = defineRoute({
     200: z.strictObject({
       ...days,
       group_by: z.string(),
-      total: z.strictObject({ tokens_in: z.number(), tokens_out: z.number(), cost_usd: costs }),
+      total: z.strictObject({ tokens_in: z.number(), tokens_out: z.number(), ...costs }),
       groups: z.array(group),
       own_calls: z
         .array(
@@ -174,7 +183,7 @@ const usage = defineRoute({
             calls: z.number(),
             tokens_in: z.number(),
             tokens_out: z.number(),
-            cost_usd: z.number().nullable(),
+            ...costs,
           }),
         )
         .describe('What Drover asked models for itself outside of runs: titles and the like. Not in the total.'),
@@ -195,17 +204,16 @@ const usage = defineRoute({
         failed: row.failed,
         tokens_in: row.tokens_in,
         tokens_out: row.tokens_out,
-        cost_usd: shownMoney(row.cost_usd),
+        ...presentCosts(row.cost_usd, row.unpriced),
         avg_duration_ms: row.count === 0 ? null : Math.round(row.duration_ms / row.count),
       }));
       const { tokensIn: tokens_in, tokensOut: tokens_out } = total;
-      const cost_usd = shownMoney(total.costUsd);
       return {
         ...shownRange(asked),
         group_by: by,
-        total: { tokens_in, tokens_out, cost_usd },
+        total: { tokens_in, tokens_out, ...presentCosts(total.costUsd, total.unpriced) },
         groups: [...groups.map((each) => groupOf(each.key, each.sums)), ...named],
-        own_calls: own.map((row) => ({ ...row, cost_usd: shownMoney(row.cost_usd) })),
+        own_calls: own.map((row) => ({ ...row, cost_usd: shownSum(row.cost_usd, row.unpriced) })),
       };
     });
     return { status: 200, body };
@@ -219,7 +227,7 @@ function groupOf(key: string, of: RunSums): z.input<typeof group> {
     failed: of.byStatus.failed ?? 0,
     tokens_in: of.tokensIn,
     tokens_out: of.tokensOut,
-    cost_usd: shownMoney(of.costUsd),
+    ...presentCosts(of.costUsd, of.unpriced),
     avg_duration_ms: of.averageDurationMs,
   };
 }

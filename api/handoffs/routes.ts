@@ -6,7 +6,14 @@ import { readHandoffs, requireHandoff, withChain } from '../../modules/workflows
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { createHandoffBody, handoff, listedHandoff, presentHandoff, presentListed } from './schemas.ts';
+import {
+  createHandoffBody,
+  handoff,
+  listedHandoff,
+  presentHandoff,
+  presentHandoffTo,
+  presentListed,
+} from './schemas.ts';
 
 const create = defineRoute({
   method: 'post',
@@ -33,7 +40,8 @@ const create = defineRoute({
       idempotency,
     };
     const answer = await createHandoff(context, request, async (row, tx) => presentHandoff(await withChain(tx, row)));
-    return { ...answer, headers: { location: `/v1/handoffs/${answer.body.id}` } };
+    const headers = { location: `/v1/handoffs/${answer.body.id}` };
+    return { ...answer, body: presentHandoffTo(caller, answer.body), headers };
   },
 });
 

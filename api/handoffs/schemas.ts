@@ -1,6 +1,8 @@
 /** What handoffs look like from outside. */
 import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
 import { HANDOFF_STATUSES, handoffContext, URGENCIES } from '../../core/handoff.ts';
+import { hasScope } from '../../core/scopes.ts';
 import type { HandoffRow, ShownHandoff } from '../../modules/workflows/read-handoffs.ts';
 import { idParam } from '../kit/validate.ts';
 
@@ -97,6 +99,11 @@ export function presentListed(row: HandoffRow): z.input<typeof listed> {
     accepted_at: row.accepted_at?.toISOString() ?? null,
     completed_at: row.completed_at?.toISOString() ?? null,
   };
+}
+
+/** The same for whoever has made it: without what was made of the conversation, where they may not read that. */
+export function presentHandoffTo({ scopes }: Caller, shown: z.input<typeof handoff>): z.input<typeof handoff> {
+  return hasScope(scopes, 'runs:read') ? shown : { ...shown, summary: {} };
 }
 
 /** All of it. */

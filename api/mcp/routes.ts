@@ -8,6 +8,7 @@ import { isFromKnownOrigin } from '../kit/cors.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
+import { checkParams } from './check-params.ts';
 import { createMcpServer } from './server.ts';
 
 const message = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string().optional() });
@@ -32,6 +33,7 @@ const post = defineRoute({
     const server = createMcpServer({ context, caller, traceparent: ctx.state.traceparent, session, gone });
     const transport = new WebStandardStreamableHTTPServerTransport({});
     await server.connect(transport);
+    checkParams(transport);
     gone.addEventListener('abort', () => void server.close().catch(() => undefined), { once: true });
     const response = await transport.handleRequest(requestOf(ctx), { parsedBody: body });
     if (response.status >= 400) throw await problemOf(response);

@@ -16,7 +16,7 @@ import type { RunStatus } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
-import { readRuns, requireReadableRun } from '../../modules/runs/read-runs.ts';
+import { changedAt, readRuns, requireReadableRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { cursorParam, pageOf } from '../kit/paging.ts';
 import { presentRun } from '../runs/schemas.ts';
 import { awaitRun } from './run-tools.ts';
@@ -60,7 +60,7 @@ async function listTasks({ context, caller }: McpRequest, cursor: string | undef
   const filter = { before: before.data, limit: PAGE + 1 };
   const rows = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
   const { items, next_cursor: nextCursor } = pageOf(rows, PAGE, (row) => row.id);
-  return { tasks: items.map((row) => taskOf(presentRun(row))), ...(nextCursor !== undefined && { nextCursor }) };
+  return { tasks: items.map((row) => taskOf(row)), ...(nextCursor !== undefined && { nextCursor }) };
 }
 
 /** A run of the caller's workspace as a task. A key without the scope `runs:read` sees those alone that it has asked for. */
@@ -72,13 +72,14 @@ export async function readTask({ context, caller }: McpRequest, id: string): Pro
         throw new McpError(ErrorCode.InvalidParams, 'There is no such task.');
       throw error;
     });
-  return taskOf(presentRun(found));
+  return taskOf(found);
 }
 
 /** What somebody has to do, in contrast to time and other systems. */
 const ASKING: readonly string[] = ['turn', 'user', 'approval', 'client_tools'];
 
-function taskOf(run: ReturnType<typeof presentRun>): Task {
+function taskOf(row: RunView): Task {
+  const run = presentRun(row);
   const asked = [...(run.waits ?? []), ...(run.waiting_for ? [run.waiting_for] : [])].find(({ type }) =>
     ASKING.includes(type),
   );
@@ -90,7 +91,7 @@ function taskOf(run: ReturnType<typeof presentRun>): Task {
     // Runs are kept as long as they are kept anywhere.
     ttl: null,
     createdAt: run.created_at,
-    lastUpdatedAt: run.completed_at ?? run.started_at ?? run.created_at,
+    lastUpdatedAt: changedAt(row),
     pollInterval: POLL_MS,
   };
 }

@@ -1,7 +1,7 @@
 /** What an agent has learnt, where its memories were used and why, and what that costs. */
 import { z } from 'zod';
 import { MEMORY_STATUSES, MEMORY_TYPES } from '../../core/memory/entry.ts';
-import { shownMoney, sumMoney } from '../../core/money.ts';
+import { shownSum, sumMoney } from '../../core/money.ts';
 import {
   readExtractions,
   readMemoryUses,
@@ -84,6 +84,11 @@ const uses = defineRoute({
   },
 });
 
+const costs = {
+  cost_usd: z.number().nullable().describe('USD, exact, of the calls whose cost is known; null where that of none is.'),
+  unpriced: z.int().describe('The calls whose cost is not known: cost_usd is without them.'),
+};
+
 const usage = defineRoute({
   method: 'get',
   path: '/v1/agents/:id/memory/usage',
@@ -107,17 +112,18 @@ const usage = defineRoute({
           calls: z.int(),
           tokens_in: z.int(),
           tokens_out: z.int(),
-          cost_usd: z.number().nullable(),
+          ...costs,
         }),
       ),
-      cost_usd: z.number(),
+      ...costs,
     }),
   },
   async handle({ caller, params, context }) {
     const read = await context.db.withTenant(caller.tenantId, (tx) => readUsageOfMemory(tx, caller, params.id));
-    const calls = read.model_calls.map((row) => ({ ...row, cost_usd: shownMoney(row.cost_usd) }));
-    const cost = sumMoney(read.model_calls.map((row) => row.cost_usd ?? '0'));
-    return { status: 200, body: { ...read, model_calls: calls, cost_usd: shownMoney(cost) ?? 0 } };
+    const calls = read.model_calls.map((row) => ({ ...row, cost_usd: shownSum(row.cost_usd, row.unpriced) }));
+    const cost = sumMoney(read.model_calls.map((row) => row.cost_usd)) ?? '0';
+    const unpriced = read.model_calls.reduce((sum, row) => sum + row.unpriced, 0);
+    return { status: 200, body: { ...read, model_calls: calls, cost_usd: shownSum(cost, unpriced), unpriced } };
   },
 });
 

@@ -1,16 +1,7 @@
 /** Memory that agents share. */
 import { z } from 'zod';
-import { LIMITS } from '../../core/limits.ts';
 import { CONFLICT_CHECKS } from '../../core/memory/entry.ts';
-import {
-  createSpace,
-  readSpaces,
-  removeFragment,
-  requireFragment,
-  requireSpace,
-  type FragmentRow,
-  type SpaceRow,
-} from '../../modules/memory/spaces.ts';
+import { createSpace, readSpaces, removeFragment, requireFragment, requireSpace } from '../../modules/memory/spaces.ts';
 import { embedFragmentsSoon } from '../../modules/memory/embed-fragments.ts';
 import { resolveFragment } from '../../modules/memory/resolve-fragment.ts';
 import { inLine, writeToSpace } from '../../modules/memory/write-fragment.ts';
@@ -19,87 +10,17 @@ import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { integerParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
-
-const visibility = z.enum(['private', 'team', 'workflow', 'global']);
-const name = z.string().min(1).max(200);
-const agents = z.array(name).max(1000);
-const stamp = z.iso.datetime().nullable();
-
-const space = z
-  .object({
-    id: z.uuid(),
-    space_id: z.uuid(),
-    name: z.string().nullable(),
-    team_id: z.string().nullable(),
-    workflow_id: z.string().nullable(),
-    scope: visibility,
-    allowed_agents: agents,
-    denied_agents: agents,
-    max_fragments: z.int().nullable(),
-    retention_policy: z.string().nullable(),
-    conflict_check: z.enum(CONFLICT_CHECKS),
-    created_at: z.iso.datetime(),
-  })
-  .meta({ id: 'MemorySpace' });
-
-const content = z.strictObject({
-  type: z.enum(['text', 'structured', 'embedding']).default('text'),
-  data: z
-    .unknown()
-    .refine((value) => JSON.stringify(value ?? null).length <= LIMITS.fragmentBytes, { message: 'is too large' }),
-  embedding: z.array(z.number()).max(4000).optional(),
-});
-
-const anyContent = z
-  .union([content, z.string().min(1).max(LIMITS.fragmentBytes)])
-  .transform((given) =>
-    typeof given === 'string'
-      ? { type: 'text' as const, data: given, embedding: undefined }
-      : { ...given, embedding: given.embedding },
-  );
-
-const fragment = z
-  .object({
-    id: z.uuid(),
-    fragment_id: z.uuid(),
-    space_id: z.uuid(),
-    content: z.looseObject({ type: z.string() }),
-    version: z.int(),
-    visibility,
-    allowed_agents: agents,
-    denied_agents: agents,
-    provenance: z.record(z.string(), z.unknown()),
-    requires_resolution: z.boolean(),
-    retention_policy: z.string().nullable(),
-    expires_at: stamp,
-    created_at: z.iso.datetime(),
-    updated_at: z.iso.datetime(),
-  })
-  .meta({ id: 'MemoryFragment' });
-
-function presentSpace(row: SpaceRow): z.input<typeof space> {
-  const { workspace_id: _workspace, is_of_team: _team, created_at: at, ...rest } = row;
-  return { ...rest, space_id: row.id, created_at: at.toISOString() };
-}
-
-function presentFragment(row: FragmentRow): z.input<typeof fragment> {
-  return {
-    id: row.id,
-    fragment_id: row.id,
-    space_id: row.space_id,
-    content: { ...row.content },
-    version: row.version,
-    visibility: row.visibility,
-    allowed_agents: row.allowed_agents,
-    denied_agents: row.denied_agents,
-    provenance: row.provenance,
-    requires_resolution: row.requires_resolution,
-    retention_policy: row.retention_policy,
-    expires_at: row.expires_at?.toISOString() ?? null,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
-  };
-}
+import {
+  agents,
+  anyContent,
+  fragment,
+  name,
+  presentFragment,
+  presentFragmentTo,
+  presentSpace,
+  space,
+  visibility,
+} from './space-schemas.ts';
 
 const create = defineRoute({
   method: 'post',
@@ -227,7 +148,7 @@ const write = defineRoute({
       }),
     );
     embedFragmentsSoon(context, { tenantId, spaceId: asked.space_id });
-    return answer;
+    return { ...answer, body: { ...answer.body, ...presentFragmentTo(caller, answer.body) } };
   },
 });
 
@@ -299,7 +220,7 @@ const resolve = defineRoute({
     const asked = { id, content: { type, data }, agentId: body.agent_id, settles: true };
     const row = await context.db.withTenant(caller.tenantId, (tx) => resolveFragment(tx, caller, asked));
     embedFragmentsSoon(context, { tenantId: caller.tenantId, spaceId: row.space_id });
-    return { status: 200, body: presentFragment(row) };
+    return { status: 200, body: presentFragmentTo(caller, presentFragment(row)) };
   },
 });
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { hasScope } from '../../core/scopes.ts';
 import {
   readToolServers,
   requireToolServer,
@@ -57,12 +58,13 @@ const suspension = defineRoute({
   path: '/v1/mcp-servers/:id',
   access: 'tools:write',
   tenantWide: true,
-  summary: 'Suspend an MCP server, all its tools at once, or lift that',
+  summary: 'Suspend an MCP server, all its tools at once, or lift that; 204 for a key that may not read it',
   params: idOnly,
   body: z.strictObject({ suspended: z.boolean() }),
-  responses: { 200: server },
+  responses: { 200: server, 204: 'empty' },
   async handle({ caller, params: { id }, body: { suspended }, context }) {
     await setSuspension(context, caller, { kind: 'mcp_server', id, suspended });
+    if (!hasScope(caller.scopes, 'tools:read')) return { status: 204 };
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireToolServer(tx, id));
     return { status: 200, body: present(row) };
   },

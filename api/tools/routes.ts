@@ -18,8 +18,10 @@ import {
   importRequest,
   listedTool,
   presentCreated,
+  presentImportedTo,
   presentListedTool,
   presentTool,
+  presentToolTo,
   tool,
   toolPatch,
   toolRequest,
@@ -91,10 +93,10 @@ const change = defineRoute({
   path: '/v1/tools/:id',
   access: 'tools:write',
   tenantWide: true,
-  summary: 'Publish a new version of a tool, or suspend it',
+  summary: 'Publish a new version of a tool, or suspend it; a key that may not read it is told which version',
   params: idOnly,
   body: toolPatch,
-  responses: { 200: tool },
+  responses: { 200: z.union([tool, createdTool]) },
   async handle({ caller, params, body, context }) {
     const { id } = params;
     const { suspended, ...patch } = body;
@@ -105,7 +107,7 @@ const change = defineRoute({
     if (suspended === false) await context.db.withTenant(caller.tenantId, (tx) => confirmProposal(tx, caller, id));
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'tool', id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireTool(tx, id));
-    return { status: 200, body: presentTool(row.definition, row) };
+    return { status: 200, body: presentToolTo(caller, row) };
   },
 });
 
@@ -162,7 +164,7 @@ const importAll = defineRoute({
   summary: 'Register every tool of an MCP server',
   idempotent: true,
   body: importRequest,
-  responses: { 201: z.strictObject({ tools: z.array(listedTool) }) },
+  responses: { 201: z.strictObject({ tools: z.array(z.union([listedTool, createdTool])) }) },
   async handle({ caller, body, context, idempotency }) {
     const { transport: server, trusted = false } = body;
     checkMayRunPrograms(server, caller);
@@ -172,7 +174,7 @@ const importAll = defineRoute({
     const found = await askServer(context, caller, { server, trusted });
     return idempotently(context, idempotency, async (tx) => {
       const rows = await importTools(tx, caller, found);
-      return { status: 201, body: { tools: rows.map((row) => presentListedTool(row.definition, row)) } };
+      return { status: 201, body: { tools: rows.map((row) => presentImportedTo(caller, row)) } };
     });
   },
 });

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
+import { hasScope } from '../../core/scopes.ts';
 import { CATEGORY } from '../../core/tool-categories.ts';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
@@ -191,6 +193,15 @@ export function presentListedTool(
 ): z.input<typeof listedTool> {
   const { permissions, ...rest } = presentTool(definition, times);
   return { ...rest, permissions: permissions.map(({ name }) => name) };
+}
+
+/** The same for whoever has changed it: what a registration answers, where they may not read the rest. */
+export function presentToolTo({ scopes }: Caller, row: ToolRow): z.input<typeof tool | typeof createdTool> {
+  return hasScope(scopes, 'tools:read') ? presentTool(row.definition, row) : presentCreated(row);
+}
+
+export function presentImportedTo({ scopes }: Caller, row: ToolRow): z.input<typeof listedTool | typeof createdTool> {
+  return hasScope(scopes, 'tools:read') ? presentListedTool(row.definition, row) : presentCreated(row);
 }
 
 /** One whose type is not known here may hold anything. */

@@ -10,13 +10,13 @@ import {
   readQueueStates,
   readUsage,
   type FailedTurnRow,
-  type OwnUsageRow,
   type QueueState,
   type UsageFilter,
   type UsageRow,
 } from '../../db/dashboard.ts';
 import { hasErrorsIndex } from '../../db/errors-index.ts';
 import type { Tx } from '../../db/database.ts';
+import type { OwnUsageRow } from '../../db/own-model-calls.ts';
 
 export type { FailedTurnRow, OwnUsageRow, QueueState, UsageRow };
 
@@ -32,6 +32,8 @@ export interface RunSums {
   tokensOut: number;
   /** Of calls whose price is known. */
   costUsd: string;
+  /** Runs with calls whose price is not known. */
+  unpriced: number;
   /** Of those that have ended; null where none has. */
   successRate: number | null;
   averageDurationMs: number | null;
@@ -119,6 +121,7 @@ function sumsOf(rows: readonly UsageRow[]): RunSums {
     tokensIn,
     tokensOut,
     costUsd: sumMoney(rows.map((row) => row.cost_usd)) ?? '0',
+    unpriced: sum((row) => row.unpriced),
     successRate: ended === 0 ? null : countOf('completed') / ended,
     averageDurationMs: ended === 0 ? null : Math.round(sum((row) => row.duration_ms) / ended),
     averageTokens: runs === 0 ? null : Math.round((tokensIn + tokensOut) / runs),

@@ -38,8 +38,9 @@ export interface StoredContent {
 }
 
 /**
- * Writes a content. Throws 413 for one that is larger than a file of the tenant may be, or than it has room for; 503 where
- * there is no store. Whoever gets the content keeps it with `keepFile`, or calls `discard`.
+ * Writes a content. Throws 413 for one that is larger than a file of the tenant may be; 503 where there is no store. Whether
+ * there is room for it is known once it is written: one that the tenant has already takes none. Whoever gets the content keeps
+ * it with `keepFile`, or calls `discard`.
  */
 export async function writeContent(
   context: FileContext,
@@ -53,8 +54,6 @@ export async function writeContent(
       fileBytes: LIMITS.fileBytes,
       tenantBytes: LIMITS.tenantFileBytes,
     });
-    // Looked at again when its size is known; until then a tenant that is full fills nothing.
-    if (found.storedBytes >= found.tenantBytes) throw tenantFull(found.tenantBytes);
     await insertContent(tx, { id, tenantId });
     return found;
   });

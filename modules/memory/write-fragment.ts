@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { conflict, notFound, unavailable, type DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { retainedUntil } from '../../core/memory/retention.ts';
+import { hasScope } from '../../core/scopes.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   findFragment,
@@ -132,9 +133,10 @@ async function changeFragment(
     throw notFound('This fragment');
   const { fragment } = found;
   const { expected_version: expected, base_version: baseVersion } = write;
-  if (expected !== undefined && expected !== fragment.version) throw staleVersion(fragment, { expected, write });
+  if (expected !== undefined && expected !== fragment.version)
+    throw staleVersion(caller, fragment, { expected, write });
   if (baseVersion !== undefined && baseVersion > fragment.version)
-    throw staleVersion(fragment, { expected: baseVersion, write });
+    throw staleVersion(caller, fragment, { expected: baseVersion, write });
   const next = await nextContent(tx, { fragment, write, baseVersion });
   const history = { previous_versions: [...earlierVersions(fragment), fragment.version].slice(-100) };
   await storeFragment(tx, caller, {
@@ -177,14 +179,16 @@ async function askPeople(
   });
 }
 
+/** Whoever may not read is told the version alone. */
 function staleVersion(
+  { scopes }: Caller,
   { version, content, provenance }: FragmentRow,
   { expected, write }: { expected: number; write: FragmentWrite },
 ): DroverError {
   return conflict('The fragment is at another version.', {
     expected_version: expected,
     current_version: version,
-    current: { version, content, provenance },
+    current: { version, ...(hasScope(scopes, 'memory:read') && { content, provenance }) },
     yours: { version: expected, content: write.content },
   });
 }

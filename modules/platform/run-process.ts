@@ -24,6 +24,8 @@ export async function runProcess(load: () => Config, start: (platform: Platform)
   let platform: Platform | undefined;
   try {
     platform = await openPlatform(load(), { signal: stop.signal });
+    for (const variable of platform.context.config.unreadVariables)
+      platform.context.log.warn({ variable }, 'this variable is named like one of Drover’s, and nothing reads it');
     await start(platform);
     await stopped;
     await platform.close();

@@ -23,6 +23,7 @@ import {
   type RunFilter,
   type RunView,
 } from '../../db/runs.ts';
+import { listRunsByChange } from '../../db/runs-by-change.ts';
 import {
   findToolCall,
   findTurn,
@@ -113,6 +114,20 @@ export async function readRuns(
   if (ofAgent === undefined) return listRuns(tx, { ...rest, workspaceId: caller.workspaceId });
   if (!(await findAgent(tx, ofAgent, caller.workspaceId))) throw notFound('The agent');
   return listRuns(tx, { ...rest, agentId: ofAgent });
+}
+
+/** A page of an agent's runs, those first that have changed last. */
+export async function readRunsByChange(
+  tx: Tx,
+  agentId: string,
+  filter: Omit<Parameters<typeof listRunsByChange>[1], 'agentId'>,
+): Promise<RunView[]> {
+  return listRunsByChange(tx, { ...filter, agentId });
+}
+
+/** When a run has ended, or else changed last. */
+export function changedAt({ completed_at, updated_at }: Pick<RunView, 'completed_at' | 'updated_at'>): string {
+  return (completed_at ?? updated_at).toISOString();
 }
 
 /** How many runs of an agent fit, on whatever page. */

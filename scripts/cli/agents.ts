@@ -1,43 +1,62 @@
-/** Which agent a command is about. */
-import type { Client } from './client.ts';
-import { CommandError, EXIT } from './errors.ts';
-import { line } from './print.ts';
-import { isUuid } from '../../lib/is-uuid.ts';
+/** `drover agents`: which agents there are, and what each is made of. */
+import type { Command } from 'commander';
+import { agentOf } from './agent-of.ts';
+import { connected, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { line, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Agent {
   id: string;
   name: string;
+  version: string;
+  status: string;
+  suspended: boolean;
+  description?: string;
+  tools?: string[];
+  llm_config?: { default_model?: string };
+  created_at: string;
+  updated_at: string;
 }
 
-/** The id of the agent with this id or name; without one that of the only agent there is. */
-export async function agentOf(client: Client, given: string | undefined): Promise<string> {
-  if (given !== undefined && isUuid(given)) return given.toLowerCase();
-  const agents = await activeAgents(client);
-  const fitting = given === undefined ? agents : agents.filter(({ name }) => name === given);
-  const [found] = fitting;
-  if (found && fitting.length === 1) return found.id;
-  if (agents.length === 0) throw new CommandError(EXIT.refused, 'The workspace has no agents.');
-  const there = (fitting.length > 0 ? fitting : agents).slice(0, SHOWN);
-  const why =
-    given === undefined
-      ? 'The workspace has several agents; --agent says which, by id or name:'
-      : fitting.length === 0
-        ? `No agent is named ${line(given)}. There are:`
-        : `Several agents are named ${line(given)}; --agent with an id says which:`;
-  throw new CommandError(EXIT.usage, [why, ...there.map(({ id, name }) => `  ${id}  ${line(name, 60)}`)].join('\n'));
+/** Adds the commands. */
+export function addAgents(program: Command): void {
+  const agents = program.command('agents').description('agents: which there are, and what each is made of');
+  withPage(agents.command('list')).description('list agents, newest first').action(list);
+  withPlace(agents.command('show'))
+    .description('show an agent, with --json its whole definition')
+    .argument('[agent]', 'its id or name; may be left out where there is one agent')
+    .action(show);
 }
 
-/** In a message. */
-const SHOWN = 20;
-
-async function activeAgents(client: Client): Promise<Agent[]> {
-  const found: Agent[] = [];
-  let cursor: string | undefined;
-  do {
-    const query = { status: 'active', limit: '200', cursor };
-    const page = await client.get<{ agents: Agent[]; next_cursor?: string }>('/v1/agents', query);
-    found.push(...page.agents);
-    cursor = page.next_cursor;
-  } while (cursor !== undefined);
-  return found;
+async function list({ limit, cursor, ...options }: Shared & Page): Promise<void> {
+  const query = { limit: String(limit), cursor };
+  const answer = await connected(options, (client) =>
+    client.get<{ agents: Agent[]; next_cursor?: string }>('/v1/agents', query),
+  );
+  if (options.json) return printJson(answer);
+  if (answer.agents.length === 0) return print('No agents.');
+  printTable(
+    ['ID', 'NAME', 'VERSION', 'STATUS', 'CREATED'],
+    answer.agents.map((agent) => [agent.id, line(agent.name, 40), agent.version, statusOf(agent), agent.created_at]),
+  );
+  printNext(answer.next_cursor);
 }
+
+async function show(agent: string | undefined, options: Shared): Promise<void> {
+  const found = await connected(options, async (client) =>
+    client.get<Agent>(`/v1/agents/${await agentOf(client, agent)}`),
+  );
+  if (options.json) return printJson(found);
+  printFields({
+    agent: found.id,
+    name: found.name,
+    version: found.version,
+    status: statusOf(found),
+    description: found.description,
+    model: found.llm_config?.default_model,
+    tools: found.tools?.join(', '),
+    created: found.created_at,
+    changed: found.updated_at,
+  });
+}
+
+const statusOf = ({ status, suspended }: Agent) => (suspended ? `${status}, suspended` : status);

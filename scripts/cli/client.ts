@@ -112,7 +112,9 @@ interface Problem {
 
 async function problemOf(response: Response, asked: string): Promise<CommandError> {
   const { detail, errors = [] } = parseProblem(await response.text());
-  const faults = errors.map(({ path, message }) => `\n  ${path} ${message}`).join('');
+  // What is wrong with one field alone the detail says already.
+  const more = errors.map(({ path, message }) => `${path} ${message}`).filter((fault) => !detail?.startsWith(fault));
+  const faults = more.map((fault) => `\n  ${fault}`).join('');
   const exitCode = response.status === 401 || response.status === 403 ? EXIT.denied : EXIT.refused;
   const hint = response.status === 401 ? ' --key or DROVER_API_KEY gives one.' : '';
   return new CommandError(exitCode, `${detail ?? `${asked} answered ${response.status}.`}${hint}${faults}`);

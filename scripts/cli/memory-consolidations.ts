@@ -1,6 +1,6 @@
 /** `drover memory consolidate`, what it has done, and what undoes it. */
 import type { Command } from 'commander';
-import { agentOf } from './agents.ts';
+import { agentOf } from './agent-of.ts';
 import { connected, id, paged, whole, type Page, type Shared } from './options.ts';
 import { print, printJson, printNext, printTable } from './print.ts';
 

@@ -1,6 +1,6 @@
 /** `drover memory uses`, `learnt` and `usage`: where memories were used, what turns have taught, and what that costs. */
 import type { Command } from 'commander';
-import { agentOf } from './agents.ts';
+import { agentOf } from './agent-of.ts';
 import { connected, id, paged, type Page, type Shared } from './options.ts';
 import { print, printJson, printNext, printTable } from './print.ts';
 
@@ -74,8 +74,7 @@ async function learnt({ limit, cursor, ...options }: Listing): Promise<void> {
 interface Usage {
   entries: { memory_type: string; status: string; count: number; tokens: number }[];
   refused: Record<string, number>;
-  model_calls: { purpose: string; calls: number; tokens_in: number; tokens_out: number; cost_usd: number | null }[];
-  cost_usd: number;
+  model_calls: { purpose: string; calls: number; cost_usd: number | null; unpriced: number }[];
 }
 
 async function usage(options: OfAgent): Promise<void> {
@@ -86,6 +85,9 @@ async function usage(options: OfAgent): Promise<void> {
   const entries = answer.entries.map((row) => [row.memory_type, row.status, String(row.count), String(row.tokens)]);
   printTable(['TYPE', 'STATUS', 'ENTRIES', 'TOKENS'], entries);
   for (const [rule, count] of Object.entries(answer.refused)) print(`refused as ${rule}: ${count}`);
-  for (const { purpose, calls, cost_usd: cost } of answer.model_calls)
-    print(`${purpose}: ${calls} model calls, ${cost === null ? 'of unknown price' : `$${cost.toFixed(4)}`}`);
+  for (const { purpose, calls, cost_usd: cost, unpriced } of answer.model_calls) {
+    const known = cost === null ? [] : [`$${cost.toFixed(4)}`];
+    const unknown = unpriced === 0 ? [] : [`${unpriced} of unknown price`];
+    print([`${purpose}: ${calls} model calls`, ...known, ...unknown].join(', '));
+  }
 }

@@ -1,6 +1,6 @@
 /** `drover workflows`: work in subtasks, from its start to its end. */
 import type { Command } from 'commander';
-import { agentOf } from './agents.ts';
+import { agentOf } from './agent-of.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { followWorkflow, printWorkflow, type Workflow } from './follow-workflow.ts';

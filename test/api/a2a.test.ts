@@ -236,6 +236,47 @@ describe('an agent over A2A', () => {
     await client.cancelTask({ tenant: '', id: asking.id, metadata: undefined });
   });
 
+  it('lists those first that have changed last, and tells since when they are as they are', async () => {
+    const asking = await say(words('call ask_user {"question":"Which?"}'));
+    const { contextId } = asking;
+    const between = await say(words('say between'));
+    const list = (params: object = {}) =>
+      client.listTasks(ListTasksRequest.fromJSON({ pageSize: 2, includeArtifacts: true, ...params }));
+    const idsOf = ({ tasks }: { tasks: Task[] }) => tasks.map(({ id }) => id);
+    assert.deepEqual(idsOf(await list()), [between.id, asking.id]);
+    const answered = await say(words('this', { taskId: asking.id, contextId }));
+    const first = await list();
+    assert.deepEqual(idsOf(first), [asking.id, between.id]);
+    const since = answered.status?.timestamp;
+    assert.ok(since !== undefined && since > (asking.status?.timestamp ?? ''), since);
+    assert.deepEqual(idsOf(await list({ statusTimestampAfter: since })), [asking.id]);
+    // All of them once, page by page.
+    const seen = idsOf(first);
+    for (let pageToken = first.nextPageToken; pageToken !== '';) {
+      const page = await list({ pageToken });
+      seen.push(...idsOf(page));
+      ({ nextPageToken: pageToken } = page);
+    }
+    assert.deepEqual([seen.length, new Set(seen).size], [first.totalSize, first.totalSize]);
+  });
+
+  it('shows tasks of an agent that was deprecated since, takes the answers that they wait for, and begins none', async () => {
+    const before = agent;
+    agent = await api.newAgent();
+    const leaving = await connect(api.key);
+    const message = { messageId: newId(), role: 'ROLE_USER', parts: [{ text: 'call ask_user {"question":"Go?"}' }] };
+    const { task } = (await rpc('SendMessage', { message })).result;
+    await api.call('DELETE', `/v1/agents/${agent}`);
+    assert.equal(stateOf(await leaving.getTask({ tenant: '', id: task.id })), TaskState.TASK_STATE_INPUT_REQUIRED);
+    assert.equal((await leaving.listTasks(ListTasksRequest.fromJSON({}))).totalSize, 1);
+    const { error } = await rpc('SendMessage', { message: { ...message, messageId: newId() } });
+    assert.deepEqual([error.code, /deprecated/.test(error.message)], [-32004, true]);
+    const yes = { ...message, messageId: newId(), taskId: task.id, parts: [{ text: 'yes' }] };
+    assert.equal((await rpc('SendMessage', { message: yes })).result.task.status.state, 'TASK_STATE_COMPLETED');
+    assert.equal((await api.call('GET', `/a2a/${agent}/.well-known/agent-card.json`)).status, 404);
+    agent = before;
+  });
+
   it('refuses in words of the protocol what it does not do', async () => {
     await assert.rejects(client.getTask({ tenant: '', id: newId() }), /not|no/i);
     await assert.rejects(client.getTask({ tenant: '', id: 'x' }), /no task "x"/);

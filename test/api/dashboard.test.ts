@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Tx } from '../../db/database.ts';
 import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
+import { beginOwnCall, settleOwnCall } from '../../db/own-model-calls.ts';
+import { newId } from '../../lib/new-id.ts';
 import { migrate } from '../../db/migrate.ts';
 import { indexErrors } from '../../modules/dashboard/index-errors.ts';
 import { rollUpRuns } from '../../modules/dashboard/roll-up-usage.ts';
@@ -35,8 +37,8 @@ describe('the dashboard', () => {
     assert.equal(status, 200);
     return json;
   };
-  const agentOf = async (name: string) => {
-    const body = { name, llm_config: { default_model: 'anthropic/claude-haiku-4-5' }, tools: ['calculator'] };
+  const agentOf = async (name: string, asks = 'anthropic/claude-haiku-4-5') => {
+    const body = { name, llm_config: { default_model: asks }, tools: ['calculator'] };
     return (await api.call('POST', '/v1/agents', { body })).json.id as string;
   };
   const run = async (agent: string, more: Record<string, unknown> = {}) => {
@@ -106,11 +108,65 @@ describe('the dashboard', () => {
     }
   });
 
+  it('says of what no price is known, and shows a cost that is not known as none', async () => {
+    const unpriced = await agentOf('unpriced', 'anthropic/claude-of-tomorrow');
+    const agent = await agentOf('falls back', 'anthropic/claude-haiku-4-5');
+    const reply = { ...text('a'), usage: { input_tokens: 50_000, output_tokens: 10_000 } };
+    replies = [reply, reply];
+    await run(unpriced);
+    await run(agent);
+    await run(agent, { config: { model_override: 'anthropic/claude-of-tomorrow', keep_open: true } });
+    const costs = async (id: string) => {
+      const [runs, { agents }, usage, tools] = await Promise.all(
+        ['runs?', 'agents?', 'usage?', 'usage?group_by=day&'].map((path) => get(`/v1/dashboard/${path}agent_id=${id}`)),
+      );
+      const sums = [runs.total, runs.groups[0], agents[0], usage.total, ...usage.groups, tools.groups[0]];
+      return sums.map((each: { cost_usd: number; unpriced: number }) => [each.cost_usd, each.unpriced]);
+    };
+    const both = async () => [await costs(unpriced), await costs(agent)];
+    const before = await both();
+    const none = [null, 1];
+    const one = [0.1, 1];
+    assert.deepEqual(before, [
+      [none, none, none, none, none, none],
+      [one, one, one, one, [0.1, 0], none, one],
+    ]);
+    await rollUpRuns(api.context);
+    assert.deepEqual(await both(), before, 'also when they are added up');
+  });
+
+  it('says it of what is asked beside runs, too', async () => {
+    const agent = await agentOf('remembers');
+    const { workspace_id: workspaceId } = await get(`/v1/agents/${agent}`);
+    const made = { tenantId, workspaceId, agentId: agent, threadId: null, runId: null, tokens: 3 };
+    const ask = async (purpose: string, cost: string | null) => {
+      const id = newId();
+      const call = { ...made, id, rootRunId: id, purpose, provider: 'anthropic', model: 'claude-of-tomorrow', cost };
+      await api.context.db.withTenant(tenantId, async (tx) => {
+        await beginOwnCall(tx, call);
+        await settleOwnCall(tx, id, { state: 'settled', tokensIn: 2, tokensOut: 1, cost });
+      });
+    };
+    await ask('memories', null);
+    await ask('contradiction', '0.25');
+    await ask('contradiction', null);
+    const costsOf = (calls: { purpose: string; cost_usd: number; unpriced: number }[]) =>
+      calls.map(({ purpose, cost_usd, unpriced }) => [purpose, cost_usd, unpriced]);
+    const expected = [
+      ['contradiction', 0.25, 1],
+      ['memories', null, 1],
+    ];
+    const { own_calls } = await get(`/v1/dashboard/usage?agent_id=${agent}`);
+    assert.deepEqual(costsOf(own_calls), expected);
+    const memory = await get(`/v1/agents/${agent}/memory/usage`);
+    assert.deepEqual([costsOf(memory.model_calls), memory.cost_usd, memory.unpriced], [expected, 0.25, 2]);
+  });
+
   it('takes days, and refuses those that cannot be', async () => {
     const past = await get('/v1/dashboard/runs?from=2020-01-01&to=2020-01-31');
     assert.deepEqual([past.from, past.to, past.total.runs], ['2020-01-01', '2020-01-31', 0]);
     const today = new Date().toISOString();
-    assert.equal((await get(`/v1/dashboard/runs?from=${today}&to=${today}`)).total.runs, 6);
+    assert.equal((await get(`/v1/dashboard/runs?from=${today}&to=${today}`)).total.runs, 9);
     for (const what of ['runs', 'agents', 'usage', 'errors']) {
       assert.equal((await api.call('GET', `/v1/dashboard/${what}?from=2021-01-01&to=2020-01-31`)).status, 400, what);
     }

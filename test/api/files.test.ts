@@ -187,6 +187,20 @@ describe('files', function () {
     });
   });
 
+  it('of a content that the tenant has are stored when it is full, since that takes no room', async () => {
+    const tenant = await api.newTenant();
+    await api.call('PATCH', `/v1/tenants/${tenant.id}`, { body: { settings: { files: { total_bytes: 1000 } } } });
+    const bytes = randomBytes(1000);
+    const [first, again] = [
+      await upload(api, bytes, { key: tenant.key }),
+      await upload(api, bytes, { key: tenant.key }),
+    ];
+    assert.deepEqual([first.status, again.status, again.json.size], [201, 201, 1000]);
+    assert.equal((await upload(api, randomBytes(1), { key: tenant.key })).json.code, 'quota-exceeded');
+    await api.call('DELETE', `/v1/files/${first.json.id}`, { key: tenant.key });
+    assert.ok((await download(api, again.json.id, auth(api, tenant.key))).body.equals(bytes));
+  });
+
   it('of the same content are apart in two tenants', async () => {
     const [anna, ben] = [await api.newTenant(), await api.newTenant()];
     const bytes = randomBytes(500);

@@ -52,6 +52,26 @@ describe("Drover's MCP server", () => {
     await api.close();
   });
 
+  it('refuses parameters of another form than the protocol gives them as such', async () => {
+    const headers = { accept: 'application/json, text/event-stream' };
+    for (const [method, params] of [
+      ['initialize', { protocolVersion: 5 }],
+      ['tools/list', { cursor: 5 }],
+      ['tools/call', { name: 5 }],
+      ['tools/call', {}],
+      ['tools/call', { name: 'get_run', arguments: [] }],
+      ['tasks/get', {}],
+      ['tasks/result', { taskId: 5 }],
+      ['tasks/list', { cursor: {} }],
+      ['tasks/cancel', undefined],
+    ] as const) {
+      const body = { jsonrpc: '2.0', id: 7, method, params };
+      const { status, text } = await api.call('POST', '/mcp', { body, headers });
+      assert.match(text, /"code":-32602/, method);
+      assert.deepEqual([status, /"id":7/.test(text)], [200, true], text);
+    }
+  });
+
   it('lists the agents of the workspace, and what a key may do with their runs', async () => {
     const { tools } = await client.listTools();
     assert.deepEqual(

@@ -1,6 +1,79 @@
 import assert from 'node:assert/strict';
+import { ROUTES } from '../../api/routes.ts';
+import type { Answer } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
+
+const ABOVE = [
+  'PATCH /v1/threads/:thread',
+  'PATCH /v1/threads/:thread/conversations/:conversation',
+  'POST /v1/runs/:run/complete',
+  'POST /v1/runs/:run/cancel',
+  'POST /v1/tasks/:id/cancel',
+  'PATCH /v1/agents/:id/memory/:entry',
+  'POST /v1/handoffs',
+  'PATCH /v1/agents/:id',
+  'PATCH /v1/tools/:id',
+  'PATCH /v1/teams/:id',
+  'PATCH /v1/mcp-servers/:id',
+  'POST /v1/tools/import',
+  'POST /v1/memory/write',
+  'POST /v1/memory/fragments/:id/resolve',
+];
+
+/** What the answers of the other routes are made of. */
+const NOTHING_OF_OTHERS = {
+  nothing: [
+    'DELETE /v1/agents/:id',
+    'DELETE /v1/teams/:id',
+    'DELETE /v1/agents/:id/memory/:entry',
+    'DELETE /v1/memory/fragments/:id',
+    'DELETE /v1/files/:id',
+    'DELETE /v1/tools/:id',
+  ],
+  'ids, counts, times and states': [
+    'POST /v1/agents/:id/heartbeat',
+    'POST /v1/agents/:id/memory/consolidate',
+    'POST /v1/agents/:id/memory/consolidations/:consolidation/revert',
+    'POST /v1/agents/:id/memory/forget',
+    'POST /v1/runs/cancel',
+    'POST /v1/runs/retry',
+    'POST /v1/runs/:run/retry',
+    'POST /v1/runs/:run/replay',
+    'POST /v1/runs/:run/checkpoints',
+    'POST /v1/runs/:run/signals',
+    'POST /agent/chat',
+    'POST /agent/reject',
+    'POST /agent/refine',
+    'DELETE /agent/session/:id',
+  ],
+  'what was just made of the request': [
+    'POST /v1/agents',
+    'POST /v1/teams',
+    'POST /v1/tools',
+    'POST /v1/agents/:id/memory',
+    'POST /v1/memory/spaces',
+    'POST /v1/agents/:id/runs',
+    'POST /v1/objectives',
+    'POST /v1/workflows',
+    'POST /v1/tasks',
+    'POST /v1/files',
+  ],
+  'the turn that the request begins': [
+    'POST /v1/runs/:run/turns',
+    'POST /v1/runs/:run/turns/stream',
+    'POST /v1/agents/:id/ui-stream',
+    'POST /ag-ui/:agent',
+    'GET /acp/:agent',
+    'POST /mcp',
+    'POST /a2a/:agent',
+  ],
+  'what is decided on, or stopped, which whoever does so has to know': [
+    'POST /v1/approvals/:id',
+    'POST /agent/execute',
+    'POST /agent/interrupt',
+  ],
+};
 
 describe('A key that writes and may not read', () => {
   let api: ScriptedService;
@@ -12,6 +85,22 @@ describe('A key that writes and may not read', () => {
     agent = await api.newAgent();
   });
   after(() => api.close());
+
+  /** A key with this scope alone asks; what it is told has nothing of what others have written. */
+  async function tells(scope: string, asked: string, body?: object): Promise<Answer> {
+    const { key: own } = await made('/v1/api-keys', { name: scope, scopes: [scope] });
+    const [method = '', path = ''] = asked.split(' ');
+    const answer = await api.call(method, path, { key: own, ...(body && { body }) });
+    assert.ok(answer.status < 300 || answer.status === 409, `${asked}: ${answer.text}`);
+    assert.doesNotMatch(answer.text, /secret/, asked);
+    return answer;
+  }
+
+  async function made(path: string, body: object): Promise<Answer['json']> {
+    const { status, json, text } = await api.call('POST', path, { body });
+    assert.ok(status < 300, text);
+    return json;
+  }
 
   /** A run of somebody else's that has said something, and waits between turns. */
   async function secretRun(): Promise<{ run: string; thread: string; turn: string }> {
@@ -79,5 +168,80 @@ describe('A key that writes and may not read', () => {
     const now = await api.call('GET', `${path}/${changed.json.id}`);
     assert.equal(now.json.content, 'another one');
     assert.match(JSON.stringify(now.json.history), /the secret/);
+  });
+  it('hands a task over, and is not told what was made of its conversation', async () => {
+    const { task_id } = await made('/v1/tasks', { description: 'held handed say the secret' });
+    const read = async () => (await api.call('GET', `/v1/tasks/${task_id}`)).json;
+    await waitUntil('it is under way', async () => (await read()).status === 'in_progress');
+    const agents = {
+      source_agent_id: (await read()).assignment.assigned_agent_id,
+      target_agent_id: await api.newAgent(),
+    };
+    const context = { execution_context: { current_progress: 'half of it' } };
+    const { json } = await tells('runs:write', 'POST /v1/handoffs', { task_id, ...agents, context, reason: 'enough' });
+    assert.deepEqual([json.summary, json.context, json.reason], [{}, context, 'enough']);
+    const { summary } = (await api.call('GET', `/v1/handoffs/${json.id}`)).json;
+    assert.notDeepEqual(summary, {});
+    api.model.release('handed');
+  });
+
+  it('publishes versions of agents and tools, and is told which, but not what stands in them', async () => {
+    const definition = { name: 'known', system_prompt: 'the secret', description: 'a secret one' };
+    const agentPath = `/v1/agents/${(await made('/v1/agents', definition)).id}`;
+    const changed = await tells('agents:write', `PATCH ${agentPath}`, { tools: ['calculator'] });
+    assert.deepEqual([changed.status, changed.json.name, changed.json.version], [200, 'known', '1.1.0']);
+    assert.deepEqual((await api.call('GET', agentPath)).json.tools, ['calculator']);
+    const transport = { type: 'http', endpoint: 'http://127.0.0.1:1/secret' };
+    const tool = { name: 'known', description: 'a secret', transport, category: 'secret' };
+    const toolPath = `/v1/tools/${(await made('/v1/tools', tool)).id}`;
+    const published = await tells('tools:write', `PATCH ${toolPath}`, { description: 'another' });
+    assert.deepEqual([published.status, published.json.name, published.json.version], [200, 'known', '1.1.0']);
+    assert.equal((await api.call('GET', toolPath)).json.description, 'another');
+  });
+
+  it('changes teams and MCP servers, and imports tools once more, and is shown nothing of them', async () => {
+    const members = [{ agent_id: agent, role: 'secret keeper' }];
+    const team = await made('/v1/teams', { name: 'secret team', orchestration_pattern: 'sequential', members });
+    const changed = await tells('agents:write', `PATCH /v1/teams/${team.id}`, { name: 'open team' });
+    assert.equal(changed.status, 204);
+    assert.equal((await api.call('GET', `/v1/teams/${team.id}`)).json.name, 'open team');
+    const headers = { authorization: `Bearer ${api.key}` };
+    const server = { transport: { type: 'a2a', endpoint: `${api.url}/a2a/${agent}`, headers } };
+    const { tools } = await made('/v1/tools/import', server);
+    await api.call('PATCH', `/v1/tools/${tools[0].id}`, { body: { category: 'secret' } });
+    const again = await tells('tools:write', 'POST /v1/tools/import', server);
+    assert.deepEqual(again.json.tools[0].id, tools[0].id);
+    const { mcp_servers: servers } = (await api.call('GET', '/v1/mcp-servers')).json;
+    const path = `/v1/mcp-servers/${servers[0].id}`;
+    assert.equal((await tells('tools:write', `PATCH ${path}`, { suspended: true })).status, 204);
+    assert.equal((await api.call('GET', path)).json.suspended, true);
+  });
+
+  it('writes into a shared space, and is not told what others have written there', async () => {
+    const { id: space } = await made('/v1/memory/spaces', { name: 'shared' });
+    const data = { a: 'the secret', b: 1 };
+    const content = (given: object) => ({ type: 'structured', data: given });
+    const write = { space_id: space, provenance: { sources: ['a secret source'] } };
+    const { id } = await made('/v1/memory/write', { ...write, content: content(data), allowed_agents: ['secret'] });
+    const next = { space_id: space, fragment_id: id, agent_id: 'secret' };
+    await made('/v1/memory/write', { ...next, content: content({ ...data, b: 2 }) });
+    const writing = 'POST /v1/memory/write';
+    const mine = { ...next, content: content({ ...data, a: 'open', b: 1 }) };
+    const merged = await tells('memory:write', writing, { ...mine, base_version: 1, agent_id: 'secret' });
+    assert.deepEqual([merged.status, merged.json.version, merged.json.merged], [201, 3, true]);
+    const stale = await tells('memory:write', writing, { ...mine, content: content({ a: 'x' }), expected_version: 1 });
+    assert.deepEqual([stale.status, stale.json.current_version], [409, 3]);
+    await made('/v1/memory/write', { ...next, content: content({ ...data, b: 2 }) });
+    const resolved = { content: content({ a: 'settled' }), agent_id: 'secret' };
+    assert.equal((await tells('memory:write', `POST /v1/memory/fragments/${id}/resolve`, resolved)).json.version, 5);
+    const own = await tells('memory:write', writing, { space_id: space, content: content({ mine: true }) });
+    assert.deepEqual(own.json.content.data, { mine: true }, 'what it has written itself it may see');
+  });
+
+  it('has tests above, or elsewhere, for every route that takes its scopes', () => {
+    const writes = ROUTES.filter(({ access }) => /^(agents|tools|memory|runs|approvals):write$/.test(access));
+    const pathOf = (path: string) => path.replace(/^\/v1\/agents\/:id\/runs\/:run\//, '/v1/runs/:run/');
+    const paths = new Set(writes.map(({ method, path }) => `${method.toUpperCase()} ${pathOf(path)}`));
+    assert.deepEqual([...paths].toSorted(), [...ABOVE, ...Object.values(NOTHING_OF_OTHERS).flat()].toSorted());
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { addMoney, shownMoney, sumMoney } from '../../core/money.ts';
+import { addMoney, shownMoney, shownSum, sumMoney } from '../../core/money.ts';
 
 describe('money', () => {
   const units = fc.bigInt({ min: 0n, max: 10n ** 24n });
@@ -26,5 +26,6 @@ describe('money', () => {
     assert.equal(sumMoney(['1', null, '2']), null);
     assert.equal(shownMoney(null), null);
     assert.equal(sumMoney([]), '0');
+    assert.deepEqual([shownSum('0', 0), shownSum('0', 2), shownSum('0.1', 2)], [0, null, 0.1]);
   });
 });

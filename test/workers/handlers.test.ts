@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { newId } from '../../lib/new-id.ts';
 import { MAINTENANCE } from '../../jobs/maintenance.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import { reconcile } from '../../modules/run-log/reconcile.ts';
@@ -10,6 +12,7 @@ import { handler } from '../../workers/handlers/turns.ts';
 import { loadHandlers } from '../../workers/load-handlers.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
 import { openEngine, type Engine } from '../support/engine.ts';
+import { startTestService } from '../support/service.ts';
 import { MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -92,5 +95,18 @@ describe('The handlers of the queues', () => {
       startWorkers({ ...context, queues: { ...queues, worker: refuseWorker }, config: { ...config, queues: served } }),
       (error: Error) => /^The queue unheard-of has no handler: [^\n]+$/.test(error.message),
     );
+  });
+});
+
+describe('A job for a run of another installation', () => {
+  it('is warned of, with what keeps them apart', async () => {
+    const service = await startTestService();
+    const runId = newId();
+    const payload = { tenantId: DEFAULT_TENANT_ID, runId, seq: 1, version: 1 };
+    await service.context.queues.queue(TURNS.name).add(TURNS.name, payload, { jobId: `${runId}-1-0` });
+    const said = () => service.log.find(({ run, level }) => run === runId && level === 40);
+    await waitUntil('it is warned of', async () => said() !== undefined);
+    assert.match(String(said()?.['msg']), /not in this database.*DROVER_QUEUE_PREFIX/);
+    await service.close();
   });
 });

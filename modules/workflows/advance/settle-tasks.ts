@@ -23,10 +23,7 @@ type Ended = NonNullable<ScheduledTask['run']>;
  */
 export async function settleTasks(step: WorkflowStep): Promise<boolean> {
   const { tasks } = step;
-  const ended = tasks.filter(({ run }) => run && isTerminal(run.status));
-  const done = ended.filter(({ run, handed_on, handoff_count }) => {
-    return run && !errorOf(run) && handoff_count === 0 && !handed_on;
-  });
+  const done = tasks.filter((task) => task.is_done);
   // Sent together: of a wide workflow many end at the same time.
   await Promise.all(done.map((task) => complete(step, task)));
   for (const task of tasks.filter((each) => !done.includes(each))) {
@@ -53,7 +50,7 @@ async function complete(step: WorkflowStep, { id, run_id, run }: ScheduledTask):
   await changeTask(step.tx, id, { to: 'completed', ...done });
 }
 
-/** What a child has failed with; undefined if it has done its task. One that has used up its tokens has not, whatever it has said. */
+/** What a child has failed with. One that has used up its tokens has not done its task, whatever it has said. */
 function errorOf({ status, stop_reason, error }: Ended): Problem | undefined {
   if (stop_reason === OUT_OF_BUDGET) return { code: OUT_OF_BUDGET, message: 'The tokens of the task are used up.' };
   if (status === 'completed') return undefined;

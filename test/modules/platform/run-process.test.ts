@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createTestServices } from '../../support/database.ts';
 import { startServer } from '../../support/echo-server.ts';
+import { DOMAIN_MODE, TEST_DATABASE_URL } from '../../support/modes.ts';
 import { programOf } from '../../support/processes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -41,12 +42,35 @@ describe('the life of a process', () => {
     const { child, output, exited } = await startMain('scripts/start.ts', env);
     try {
       assert.deepEqual(await exited, [1, null]);
-      assert.match(output.err, /^[^\n]*EADDRINUSE[^\n]*\n$/);
+      assert.match(output.err, /^Port \d+ of 127\.0\.0\.1 is taken[^\n]*EADDRINUSE[^\n]*PORT[^\n]*\n$/);
       assert.doesNotMatch(output.out, /closing failed/);
     } finally {
       child.kill('SIGKILL');
       await taken.close();
       await services.drop();
     }
+  });
+  it('says which variable leads to a Postgres that refuses it', async function () {
+    if (TEST_DATABASE_URL === undefined) return void this.skip();
+    const [wrong, none] = [new URL(TEST_DATABASE_URL), new URL(TEST_DATABASE_URL)];
+    wrong.username = 'nobody_of_this_name';
+    none.pathname = '/no_database_of_this_name';
+    for (const { href: DATABASE_URL } of [wrong, none]) {
+      const env = { DATABASE_URL, DROVER_SECRET_KEY: 'the tests have no secrets' };
+      const { output, exited } = await startMain('workers/main.ts', env);
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^DATABASE_URL leads to a Postgres that refuses it: [^\n]*of_this_name[^\n]*\.\n$/);
+    }
+  });
+
+  it('warns of a variable that nothing reads, by its name', async () => {
+    const services = await createTestServices(DOMAIN_MODE);
+    const env = { ...services.env, PORT: '0', DROVER_QUEUE_PREFX: 'misspelt' };
+    const { child, output, exited } = await startMain('scripts/start.ts', env);
+    await waitUntil('it is up', () => /is up/.test(output.err) || child.exitCode !== null);
+    child.kill('SIGTERM');
+    assert.deepEqual(await exited, [0, null]);
+    assert.match(output.out, /"variable":"DROVER_QUEUE_PREFX"/);
+    await services.drop();
   });
 });

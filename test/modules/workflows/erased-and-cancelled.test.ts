@@ -1,6 +1,7 @@
 /** Workflows of which a part is erased or cancelled while the rest goes on. */
 import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
 import { cancelTask } from '../../../modules/workflows/cancel-task.ts';
@@ -66,6 +67,20 @@ describe('A workflow of which a part is gone', () => {
     const { workflow } = await read(id);
     assert.equal(workflow.status, 'completed');
     assert.deepEqual(workflow.output, [{ type: 'text', text: 'a:\n[erased]\n\nb:\ndone' }]);
+  });
+
+  it('knows a task as done whose child was erased after it had done it, whether or not anybody has looked', async () => {
+    for (const looks of [true, false]) {
+      const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: agent });
+      await advance(id);
+      await finish(id, 'a');
+      await eraseRun(engine.context, engine.caller, { id: (await task(id, 'a')).run_id ?? '', dependents: false });
+      if (looks) await advance(id);
+      await assert.rejects(cancel((await task(id, 'a')).id), /completed already/);
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+      const statuses = (await read(id)).tasks.map(({ status }) => status);
+      assert.deepEqual(statuses, ['completed', 'cancelled'], `looked: ${looks}`);
+    }
   });
 
   it('goes on with the other tasks where it is made of nothing else, and ends with the last of them', async () => {

@@ -1,0 +1,94 @@
+/** What shared memory looks like from outside. */
+import { z } from 'zod';
+import type { Caller } from '../../core/caller.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { CONFLICT_CHECKS } from '../../core/memory/entry.ts';
+import { hasScope } from '../../core/scopes.ts';
+import type { FragmentRow, SpaceRow } from '../../modules/memory/spaces.ts';
+
+export const visibility = z.enum(['private', 'team', 'workflow', 'global']);
+export const name = z.string().min(1).max(200);
+export const agents = z.array(name).max(1000);
+const stamp = z.iso.datetime().nullable();
+
+export const space = z
+  .object({
+    id: z.uuid(),
+    space_id: z.uuid(),
+    name: z.string().nullable(),
+    team_id: z.string().nullable(),
+    workflow_id: z.string().nullable(),
+    scope: visibility,
+    allowed_agents: agents,
+    denied_agents: agents,
+    max_fragments: z.int().nullable(),
+    retention_policy: z.string().nullable(),
+    conflict_check: z.enum(CONFLICT_CHECKS),
+    created_at: z.iso.datetime(),
+  })
+  .meta({ id: 'MemorySpace' });
+
+const content = z.strictObject({
+  type: z.enum(['text', 'structured', 'embedding']).default('text'),
+  data: z
+    .unknown()
+    .refine((value) => JSON.stringify(value ?? null).length <= LIMITS.fragmentBytes, { message: 'is too large' }),
+  embedding: z.array(z.number()).max(4000).optional(),
+});
+
+export const anyContent = z
+  .union([content, z.string().min(1).max(LIMITS.fragmentBytes)])
+  .transform((given) =>
+    typeof given === 'string'
+      ? { type: 'text' as const, data: given, embedding: undefined }
+      : { ...given, embedding: given.embedding },
+  );
+
+export const fragment = z
+  .object({
+    id: z.uuid(),
+    fragment_id: z.uuid(),
+    space_id: z.uuid(),
+    content: z.looseObject({ type: z.string() }),
+    version: z.int(),
+    visibility,
+    allowed_agents: agents,
+    denied_agents: agents,
+    provenance: z.record(z.string(), z.unknown()),
+    requires_resolution: z.boolean(),
+    retention_policy: z.string().nullable(),
+    expires_at: stamp,
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+  })
+  .meta({ id: 'MemoryFragment' });
+
+export function presentSpace(row: SpaceRow): z.input<typeof space> {
+  const { workspace_id: _workspace, is_of_team: _team, created_at: at, ...rest } = row;
+  return { ...rest, space_id: row.id, created_at: at.toISOString() };
+}
+
+export function presentFragment(row: FragmentRow): z.input<typeof fragment> {
+  return {
+    id: row.id,
+    fragment_id: row.id,
+    space_id: row.space_id,
+    content: { ...row.content },
+    version: row.version,
+    visibility: row.visibility,
+    allowed_agents: row.allowed_agents,
+    denied_agents: row.denied_agents,
+    provenance: row.provenance,
+    requires_resolution: row.requires_resolution,
+    retention_policy: row.retention_policy,
+    expires_at: row.expires_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}
+
+/** The same for whoever has written it: without what may be others', where they may not read that. */
+export function presentFragmentTo({ scopes }: Caller, shown: z.input<typeof fragment>): z.input<typeof fragment> {
+  if (shown.version === 1 || hasScope(scopes, 'memory:read')) return shown;
+  return { ...shown, content: { type: shown.content.type }, provenance: {}, allowed_agents: [], denied_agents: [] };
+}

@@ -1,0 +1,29 @@
+/** Runs in the order in which they have changed. */
+import type { Tx } from './database.ts';
+import { fetchRows } from './query-builder.ts';
+import { CHANGED_AT, findRuns, matching, type RunFilter, type RunView } from './runs.ts';
+
+/** When a run of a list has changed, and its id. */
+export interface ChangePosition {
+  at: string;
+  id: string;
+}
+
+/**
+ * A page of runs, those first that have changed last; after `before`, where that is given. All that fit are looked at: an index
+ * on what each commit changes would cost each commit.
+ */
+export async function listRunsByChange(
+  tx: Tx,
+  { before, limit, ...filter }: Omit<RunFilter, 'before'> & { before?: ChangePosition | undefined },
+): Promise<RunView[]> {
+  const query = matching('r.id', 'runs r', filter);
+  if (before) void query.whereRaw(`(${CHANGED_AT}, r.id) < (?::timestamptz, ?::uuid)`, [before.at, before.id]);
+  const found = await fetchRows<{ id: string }>(tx, query.orderByRaw(`${CHANGED_AT} desc, r.id desc`).limit(limit));
+  const rows = await findRuns(
+    tx,
+    found.map(({ id }) => id),
+  );
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return found.flatMap(({ id }) => byId.get(id) ?? []);
+}

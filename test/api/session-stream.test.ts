@@ -13,6 +13,7 @@ import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthrop
 import type { FakeServer } from '../support/fake-http.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { overDatabase } from '../support/over-database.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { last, listen, typesOf, watchSession, type Frame } from '../support/watch-session.ts';
 
@@ -402,10 +403,15 @@ describe('the stream of a session', function () {
     const session = await begin();
     let isBroken = false;
     const { db } = platform.context;
-    const withTenant: typeof db.withTenant = (tenant, work) => {
-      return isBroken ? Promise.reject(new Error('the disk is on fire')) : db.withTenant(tenant, work);
-    };
-    const context = { ...platform.context, db: { ...db, withTenant } };
+    const breaking =
+      (read: typeof db.withTenant): typeof db.withTenant =>
+      (tenant, work) =>
+        isBroken ? Promise.reject(new Error('the disk is on fire')) : read(tenant, work);
+    const context = overDatabase(platform.context, {
+      ...db,
+      withTenant: breaking(db.withTenant),
+      withTenantOnce: breaking(db.withTenantOnce),
+    });
     api = await serve(context, ROUTES, { host: '127.0.0.1', port: 0 });
     const watcher = await watch(session, { url: api.url });
     isBroken = true;

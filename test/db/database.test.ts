@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { newId } from '../../lib/new-id.ts';
-import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { isDatabaseAway, isDatabaseBusy, type Database } from '../../db/database.ts';
+import { DatabaseBusyError } from '../../db/database-errors.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
@@ -304,11 +305,30 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         (error: unknown) => error,
       );
       assert.ok(nested instanceof Error);
-      assert.match(nested.message, mode === 'embedded' ? /busy for 2000 ms.*one session/ : /timeout exceeded/);
-      assert.ok(isDatabaseAway(nested));
+      assert.match(nested.message, mode === 'embedded' ? /busy for 2000 ms.*one session/ : /busy: all 3 connections/);
+      assert.ok(isDatabaseBusy(nested) && isDatabaseAway(nested));
       freeAll();
       await Promise.all(held);
       await database.ping(1000);
+    });
+
+    it('is there for whoever asks while others have all connections and are answered', async () => {
+      let isOver = false;
+      const busy = Array.from({ length: mode === 'embedded' ? 1 : 3 }, () =>
+        database.withTenant(newId(), async (tx) => {
+          while (!isOver) {
+            await tx.query('select pg_sleep(0.01)');
+            // The embedded database answers without giving timers their turn.
+            await new Promise(setImmediate);
+          }
+        }),
+      );
+      try {
+        await database.ping(200);
+      } finally {
+        isOver = true;
+        await Promise.all(busy);
+      }
     });
 
     it('hears what is sent on a channel, in order, and stops when told to', async () => {
@@ -357,7 +377,8 @@ describe('isDatabaseAway', () => {
       coded('ENOENT', { address: '/run/postgresql/.s.PGSQL.5432' }),
       new Error('Connection terminated unexpectedly'),
       new Error('Connection terminated due to connection timeout'),
-      new Error('The database was busy for 5 ms.'),
+      new DatabaseBusyError('The database was busy for 5 ms.'),
+      new Error('wrapped', { cause: new DatabaseBusyError('The database was busy for 5 ms.') }),
       new Error('The database is closed.'),
       new Error('Query read timeout'),
       new Error('wrapped', { cause: coded('ECONNREFUSED') }),

@@ -32,6 +32,8 @@ export interface Database {
   withTenant<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
   /** As `withTenant`, in one round trip, for work of one statement: a second one is refused. */
   withTenantOnce<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
+  /** As `withTenant`, for reading: all statements see what was there at the first of them. */
+  withTenantSnapshot<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
   /** Transaction as role drover_maintenance, for acts that have no tenant yet. */
   asMaintenance<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   /** One statement in one round trip, autocommitted, as drover_app; for SQL functions that set the tenant themselves. */

@@ -4,22 +4,25 @@ import type { Database, NamedStatement } from './database.ts';
 import { hasAnsweredSince, runStatement } from './knex-client.ts';
 import { runOne, runTransaction } from './transaction.ts';
 
+const BEGIN_SNAPSHOT = 'begin isolation level repeatable read, read only';
+
 /** What is asked of either database in the same way, through a Knex for each role. */
 export function queriesOf({
   app,
   maintenance,
 }: Record<'app' | 'maintenance', Knex>): Pick<
   Database,
-  'withTenant' | 'withTenantOnce' | 'asMaintenance' | 'call' | 'ping' | 'notify'
+  'withTenant' | 'withTenantSnapshot' | 'withTenantOnce' | 'asMaintenance' | 'call' | 'ping' | 'notify'
 > {
   const call: Database['call'] = async <R extends object>(statement: NamedStatement) => {
     const { rows } = await runStatement<R>(app, statement);
     return rows;
   };
   return {
-    withTenant: (tenantId, work) => runTransaction(app, tenantId, work),
+    withTenant: (tenantId, work) => runTransaction(app, { tenantId }, work),
+    withTenantSnapshot: (tenantId, work) => runTransaction(app, { tenantId, begin: BEGIN_SNAPSHOT }, work),
     withTenantOnce: (tenantId, work) => runOne(app, tenantId, work),
-    asMaintenance: (work) => runTransaction(maintenance, undefined, work),
+    asMaintenance: (work) => runTransaction(maintenance, {}, work),
     call,
     async ping(timeoutMs) {
       const sinceMs = performance.now();

@@ -289,6 +289,23 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.ok(isDatabaseAway(late));
     });
 
+    it('shows one moment for reading alone, where that is asked for', async () => {
+      const tenant = newId();
+      const ids = () =>
+        database.withTenantSnapshot(tenant, async (tx) => {
+          const read = async () => (await tx.query<{ id: number }>('select id from notes')).map(({ id }) => id);
+          const before = await read();
+          // An embedded one has one session: nothing happens meanwhile.
+          if (mode !== 'embedded') await add(tenant, 201);
+          return [before, await read()];
+        });
+      assert.deepEqual(await ids(), [[], []]);
+      const written = database.withTenantSnapshot(tenant, (tx) =>
+        tx.query('insert into notes values (202, $1)', [tenant]),
+      );
+      await assert.rejects(written, /read-only/);
+    });
+
     it('errs after a bounded wait where every connection is taken, and goes on afterwards', async () => {
       let freeAll: () => void = () => undefined;
       const freed = new Promise<void>((resolve) => {

@@ -66,9 +66,9 @@ if (MODES.includes('postgres')) {
     it('requests are 503 after a while, which says what it is and when to come again, and the process is ready', async () => {
       const get = (path: string) => request(`${api.url}${path}`, 'GET', { key: platform.apiKey });
       assert.equal((await get('/v1/agents')).status, 200);
-      let isOver = false;
+      const over = new AbortController();
       const busy = db.withTenant(platform.tenantId, async (tx) => {
-        while (!isOver) await listApiKeys(tx, { limit: 1 });
+        while (!over.signal.aborted) await listApiKeys(tx, { limit: 1 });
       });
       try {
         const [answer, ready] = await Promise.all([get('/v1/agents'), get('/readyz')]);
@@ -77,7 +77,7 @@ if (MODES.includes('postgres')) {
         assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
         assert.deepEqual([ready.status, ready.json.checks.database], [200, 'ok']);
       } finally {
-        isOver = true;
+        over.abort();
         await busy;
       }
       assert.equal((await get('/v1/agents')).status, 200);

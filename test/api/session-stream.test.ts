@@ -404,13 +404,13 @@ describe('the stream of a session', function () {
     let isBroken = false;
     const { db } = platform.context;
     const breaking =
-      (read: typeof db.withTenant): typeof db.withTenant =>
+      (read: 'withTenant' | 'withTenantOnce'): typeof db.withTenant =>
       (tenant, work) =>
-        isBroken ? Promise.reject(new Error('the disk is on fire')) : read(tenant, work);
+        isBroken ? Promise.reject(new Error('the disk is on fire')) : db[read](tenant, work);
     const context = overDatabase(platform.context, {
       ...db,
-      withTenant: breaking(db.withTenant),
-      withTenantOnce: breaking(db.withTenantOnce),
+      withTenant: breaking('withTenant'),
+      withTenantOnce: breaking('withTenantOnce'),
     });
     api = await serve(context, ROUTES, { host: '127.0.0.1', port: 0 });
     const watcher = await watch(session, { url: api.url });

@@ -330,10 +330,10 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     });
 
     it('is there for whoever asks while others have all connections and are answered', async () => {
-      let isOver = false;
+      const over = new AbortController();
       const busy = Array.from({ length: mode === 'embedded' ? 1 : 3 }, () =>
         database.withTenant(newId(), async (tx) => {
-          while (!isOver) {
+          while (!over.signal.aborted) {
             await tx.query('select pg_sleep(0.01)');
             // The embedded database answers without giving timers their turn.
             await new Promise(setImmediate);
@@ -343,7 +343,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       try {
         await database.ping(200);
       } finally {
-        isOver = true;
+        over.abort();
         await Promise.all(busy);
       }
     });

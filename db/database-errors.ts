@@ -6,6 +6,14 @@ export class DatabaseRoleError extends Error {
   }
 }
 
+/** Every connection was in use for as long as a caller waits for one, by a database that answers. */
+export class DatabaseBusyError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'DatabaseBusyError';
+  }
+}
+
 /** Socket and name service errors, and Postgres's own: 57P0x is a server going down, coming up or ending a session. */
 const AWAY_CODES = new Set([
   'ECONNREFUSED',
@@ -27,7 +35,7 @@ const AWAY_CODES = new Set([
 
 /** The drivers' own errors and the pool's carry no code, only these words (pg, PGlite, `db/knex-client.ts`). */
 const AWAY_MESSAGES =
-  /^(Connection terminated|Query read timeout|timeout expired|Client has encountered a connection error|Client was closed|PGlite is clos|The database (was busy|is closed)|No answer from the database)/;
+  /^(Connection terminated|Query read timeout|timeout expired|Client has encountered a connection error|Client was closed|PGlite is clos|The database is closed|No answer from the database)/;
 
 /** One of several changes was refused by the database, with the code that Postgres gives. */
 export class RefusedChangeError extends Error {
@@ -55,9 +63,15 @@ export function isStalePlan(error: unknown): boolean {
   return code === '26000' || (code === '0A000' && /cached plan/.test((error as Error).message));
 }
 
-/** Whether the database could not be reached or went away: worth a 503, and for a job worth another try later. */
+/** Whether the database answers, but had no connection to spare. */
+export function isDatabaseBusy(error: unknown): boolean {
+  return error instanceof DatabaseBusyError || (error instanceof Error && isDatabaseBusy(error.cause));
+}
+
+/** Whether the database could not be reached, went away or was too busy: worth a 503, and for a job worth another try later. */
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
+  if (error instanceof DatabaseBusyError) return true;
   const code: unknown = 'code' in error ? error.code : undefined;
   // ENOENT is a Unix socket that is not there; a missing file has a path, a socket an address.
   if (code === 'ENOENT' && !('address' in error)) return false;

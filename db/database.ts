@@ -1,7 +1,7 @@
 import type { PostgresConnectionOptions } from 'bullmq';
 import type { ClientBase } from 'pg';
 
-export { hasMovedOn, isDatabaseAway } from './database-errors.ts';
+export { hasMovedOn, isDatabaseAway, isDatabaseBusy } from './database-errors.ts';
 
 /** One transaction. `values` are sent apart from the text (`$1`, `$2`, …). */
 export interface Tx {
@@ -32,11 +32,13 @@ export interface Database {
   withTenant<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
   /** As `withTenant`, in one round trip, for work of one statement: a second one is refused. */
   withTenantOnce<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
+  /** As `withTenant`, for reading: all statements see what was there at the first of them. */
+  withTenantSnapshot<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
   /** Transaction as role drover_maintenance, for acts that have no tenant yet. */
   asMaintenance<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   /** One statement in one round trip, autocommitted, as drover_app; for SQL functions that set the tenant themselves. */
   call<R extends object = Record<string, unknown>>(statement: NamedStatement): Promise<R[]>;
-  /** Answers `select 1` within `timeoutMs` or throws. */
+  /** Throws where the database answers nothing within `timeoutMs`: neither `select 1`, nor those who have all the connections. */
   ping(timeoutMs: number): Promise<void>;
   /**
    * LISTEN, on a connection of its own if there is more than one. It reconnects by itself; `onReconnect` is called
@@ -69,7 +71,7 @@ export interface DatabaseSettings {
 }
 
 export interface DatabaseOptions {
-  /** How long a caller waits for a connection before it gets an error; 5000 ms on Postgres, 15000 ms on PGlite. */
+  /** How long a caller waits for a connection before it gets an error; 10000 ms on Postgres, 15000 ms on PGlite. */
   checkoutTimeoutMs?: number;
   /** Told of lost connections, which are replaced by themselves. */
   onError?: (error: Error) => void;

@@ -1,6 +1,6 @@
 /** The log as it is read: events with the message or the call that they refer to. */
 import type { StoredBlock } from '../core/content.ts';
-import type { EventType } from '../core/events.ts';
+import type { EventType, RunStatus } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { CallStatus } from '../core/state.ts';
 import { resultOf, type Tx } from './database.ts';
@@ -74,6 +74,70 @@ const TABLES = `
 /** A page of a run's log in order of `seq`, each event with what it refers to. */
 export async function listEvents(tx: Tx, filter: EventFilter): Promise<EventPage<LoggedEvent>> {
   return readPage<LoggedEvent>(tx, filter, { columns: COLUMNS, tables: TABLES, shown: LIMITS.shownOutputBytes });
+}
+
+/** Where a page of a run's log begins that somebody follows, and of which turn it is; `id` names the page. */
+export interface FollowedLog {
+  id: string;
+  run_id: string;
+  after: number;
+  turn_id?: string | undefined;
+}
+
+/** A page of a log with the run as it stood then: whether it has ended is said of no other moment than the events are of. */
+export interface FollowedPage extends EventPage<LoggedEvent> {
+  id: string;
+  /** Null where there is no such run. */
+  status: RunStatus | null;
+  last_seq: number | null;
+}
+
+interface PageEnd extends Omit<FollowedPage, 'events' | 'hasMore'> {
+  page: { last: number | null; has_more: boolean };
+}
+
+/** A page of each of these logs, in two round trips for all of them; `limit` and `maxBytes` are for a page. */
+export async function listFollowedEvents(
+  tx: Tx,
+  asked: readonly FollowedLog[],
+  { types, limit, maxBytes }: { types: readonly EventType[]; limit: number; maxBytes: number },
+): Promise<FollowedPage[]> {
+  const page = { limit, bytes: maxBytes, types, shown: LIMITS.shownOutputBytes };
+  const ends = await tx.query<PageEnd>(
+    `select a.id, r.status, r.last_seq, events_page($2::jsonb || jsonb_strip_nulls(jsonb_build_object(
+        'run_id', a.run_id, 'after', a.after, 'turn_id', a.turn_id))) as page
+      from jsonb_to_recordset($1::jsonb) a (id text, run_id uuid, after bigint, turn_id uuid)
+        left join lateral (select status, last_seq from runs where id = a.run_id offset 0) r on true`,
+    [JSON.stringify(asked), JSON.stringify(page)],
+  );
+  const lastOf = new Map(ends.map(({ id, page: { last } }) => [id, last]));
+  const shown = asked.flatMap((each) => {
+    const last = lastOf.get(each.id) ?? null;
+    return last === null ? [] : [{ ...each, last }];
+  });
+  const events = shown.length > 0 ? await readFollowed(tx, shown, types) : [];
+  return ends.map(({ page: { has_more: hasMore }, ...end }) => ({
+    ...end,
+    hasMore,
+    events: events.flatMap(({ page_id, ...event }) => (page_id === end.id ? [event] : [])),
+  }));
+}
+
+/** The events of these pages, of which it is known where each ends. Ends the transaction. */
+async function readFollowed(
+  tx: Tx,
+  shown: readonly (FollowedLog & { last: number })[],
+  types: readonly EventType[],
+): Promise<(LoggedEvent & { page_id: string })[]> {
+  // Each log is read by itself, whatever the planner thinks of several.
+  return tx.last<LoggedEvent & { page_id: string }>(
+    `select a.id as page_id, p.*
+      from jsonb_to_recordset($1::jsonb) a (id text, run_id uuid, after bigint, last bigint, turn_id uuid)
+        cross join lateral (select ${COLUMNS} from ${TABLES} where e.run_id = a.run_id and e.seq > a.after and e.seq <= a.last
+          and e.type = any($2::text[]) and (a.turn_id is null or e.turn_id = a.turn_id) offset 0) p
+      order by a.id, p.seq`,
+    [JSON.stringify(shown), [...types]],
+  );
 }
 
 /** An event as it is logged, without what it refers to. */

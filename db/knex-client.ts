@@ -1,7 +1,7 @@
 import createKnex from 'knex';
 import type { Knex } from 'knex';
 import type { Client, ClientBase, QueryResult } from 'pg';
-import { isDatabaseAway, isStalePlan } from './database-errors.ts';
+import { DatabaseBusyError, isDatabaseAway, isStalePlan } from './database-errors.ts';
 import { becomeOwner, type SessionOwner } from './session.ts';
 import { createStatementNames, type StatementNames } from './statement-names.ts';
 
@@ -17,6 +17,8 @@ export interface PoolSettings {
   isPooled?: boolean;
   /** What a caller is told who has waited in vain. */
   busy: string;
+  /** The same where the database has answered nobody meanwhile; absent: it cannot be away. */
+  away?: string;
 }
 
 /** A Knex for each of those that a pool's connections act for. */
@@ -46,7 +48,7 @@ interface NativeStatement {
 interface ClientSettings extends Knex.Config {
   owner: SessionOwner;
   settings: PoolSettings;
-  state: { closed: boolean; nameOf: StatementNames };
+  state: { closed: boolean; nameOf: StatementNames; answeredAtMs: number };
 }
 
 /** Connections that the next user could suffer from: their database went away, or a plan of theirs is stale. */
@@ -58,7 +60,7 @@ const SILENT: Knex.Logger = { warn: () => undefined, error: () => undefined, dep
 /** Opens a pool of Knex's. What is checked out through one of its Knexes acts for that one's owner. */
 export function openKnexPool<O extends SessionOwner>(settings: PoolSettings, owners: readonly O[]): KnexPool<O> {
   const { max, checkoutTimeoutMs, idleTimeoutMs } = settings;
-  const state = { closed: false, nameOf: createStatementNames() };
+  const state = { closed: false, nameOf: createStatementNames(), answeredAtMs: Number.NEGATIVE_INFINITY };
   const pool: Knex.PoolConfig = {
     max,
     min: idleTimeoutMs === undefined ? 1 : 0,
@@ -95,6 +97,11 @@ export async function withConnection<T>(knex: Knex, work: (connection: ClientBas
   } finally {
     await client.releaseConnection(connection);
   }
+}
+
+/** Whether anybody's statement was answered on a connection of the pool since then, by `performance.now()`. */
+export function hasAnsweredSince(knex: Knex, sinceMs: number): boolean {
+  return (knex.client as KnexClient).config.state.answeredAtMs >= sinceMs;
 }
 
 /** Holds back what is sent on the connection until the function is called that it gives: all of it goes in one write then. */
@@ -152,13 +159,16 @@ class KnexClient extends PostgresClient {
   override async acquireConnection(): Promise<Client> {
     const { owner, settings, state } = this.config;
     if (state.closed) throw new Error('The database is closed.');
+    const sinceMs = performance.now();
     let connection: Client;
     try {
       connection = (await super.acquireConnection()) as Client;
     } catch (error) {
       if (state.closed) throw new Error('The database is closed.', { cause: error });
       // Knex's own words speak of a call that nobody here makes.
-      throw error instanceof createKnex.KnexTimeoutError ? new Error(settings.busy) : error;
+      if (!(error instanceof createKnex.KnexTimeoutError)) throw error;
+      if (settings.away === undefined || state.answeredAtMs >= sinceMs) throw new DatabaseBusyError(settings.busy);
+      throw new Error(settings.away, { cause: error });
     }
     try {
       await becomeOwner(connection, owner);
@@ -189,6 +199,7 @@ class KnexClient extends PostgresClient {
       const own = options?.name ?? (bindings.length > 0 ? state.nameOf(text) : undefined);
       const name = settings.isPooled === true ? undefined : own;
       statement.response = await connection.query({ ...(name && { name }), text, values: bindings as unknown[] });
+      state.answeredAtMs = performance.now();
       return statement;
     } catch (error) {
       this.emit('query-error', error, statement);

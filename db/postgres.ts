@@ -16,7 +16,9 @@ const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
 const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 5000;
 /** Compiling a statement to machine code takes a second where the planner overrates it, and none here runs for long. */
 const NO_JIT = 'set jit to off';
-const CHECKOUT_TIMEOUT_MS = 5000;
+const CONNECT_TIMEOUT_MS = 5000;
+/** Hundreds who come at once get their turn within it; it is less than clients and proxies wait for an answer, and than a lease. */
+const CHECKOUT_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 5000;
 const MAINTENANCE_POOL_SIZE = 4;
@@ -90,8 +92,9 @@ function openPool<O extends SessionOwner>(
   { owner, max, options }: { owner: O; max: number; options: DatabaseOptions },
 ): KnexPool<O> {
   const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
-  const busy = `The database was busy: timeout exceeded, all ${max} connections were in use for ${checkoutTimeoutMs} ms.`;
-  return openKnexPool({ ...connections, max, checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS, busy }, [owner]);
+  const busy = `The database was busy: all ${max} connections were in use for ${checkoutTimeoutMs} ms.`;
+  const away = `No answer from the database within ${checkoutTimeoutMs} ms, and none of ${max} connections is free.`;
+  return openKnexPool({ ...connections, max, checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS, busy, away }, [owner]);
 }
 
 async function connectAs(owner: SessionOwner, url: string, options: DatabaseOptions): Promise<pg.Client> {
@@ -127,7 +130,7 @@ async function connect(url: string, options: DatabaseOptions): Promise<pg.Client
 function clientConfig(url: string, options: DatabaseOptions): ClientConfig {
   return {
     connectionString: url,
-    connectionTimeoutMillis: options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS,
+    connectionTimeoutMillis: options.checkoutTimeoutMs ?? CONNECT_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,

@@ -150,22 +150,52 @@ export async function findSessionVersion(
 export interface FollowedRun {
   id: string;
   place: number;
-  last_seq: number;
+  /** Sequence number of the start of the turn in which the position lies; 0 where it is before the run, or before its first turn. */
+  turn_start: number;
 }
 
-/** The run at this place of the session's thread, or the next one after it, and whether the session was deleted; undefined if there is none. */
-export async function findFollowedRun(
+/** What follows in a session from a position on: the run in which that lies, or the next one after it. */
+export interface FollowedSession {
+  /** As it was asked for. */
+  id: string;
+  is_archived: boolean;
+  run: FollowedRun | null;
+}
+
+/** Of those of these sessions that there are, in any order. */
+export async function findFollowedRuns(
   tx: Tx,
-  of: { id: string; place: number },
-): Promise<{ is_archived: boolean; run: FollowedRun | null } | undefined> {
-  const [row] = await tx.query<{ is_archived: boolean; run: FollowedRun | null }>(
-    `select s.archived_at is not null as is_archived,
-        (select jsonb_build_object('id', r.id, 'place', r.thread_place, 'last_seq', r.last_seq) from runs r
-          where r.thread_id = s.id and r.thread_place >= $2::float8 order by r.thread_place limit 1) as run
-      from sessions s where s.id = $1`,
-    [of.id, of.place],
+  asked: readonly { id: string; session_id: string; place: number; seq: number }[],
+): Promise<FollowedSession[]> {
+  return tx.query<FollowedSession>(
+    `select a.id, s.archived_at is not null as is_archived,
+        case when r.id is not null then jsonb_build_object('id', r.id, 'place', r.thread_place, 'turn_start', coalesce((
+          select max(e.seq) from run_events e
+            where r.thread_place = a.place and e.run_id = r.id and e.seq <= a.seq and e.type = 'turn.started'), 0)) end as run
+      from jsonb_to_recordset($1::jsonb) a (id text, session_id uuid, place float8, seq float8)
+        cross join lateral (select id, archived_at from sessions where id = a.session_id offset 0) s
+        left join lateral (select id, thread_place from runs where thread_id = s.id and thread_place >= a.place
+          order by thread_place limit 1) r on true`,
+    [JSON.stringify(asked)],
   );
-  return row;
+}
+
+/** Where a session stands: at the end of the newest run of its thread. */
+export interface SessionHead {
+  id: string;
+  workspace_id: string;
+  place: number | null;
+  seq: number | null;
+}
+
+/** Of those of these sessions that there are, in any order. */
+export async function findSessionHeads(tx: Tx, ids: readonly string[]): Promise<SessionHead[]> {
+  return tx.query<SessionHead>(
+    `select s.id, s.workspace_id, r.thread_place as place, r.last_seq as seq
+      from sessions s join threads d on d.id = s.id left join runs r on r.id = d.head_run_id
+      where s.id = any(array(select unnest($1::uuid[])))`,
+    [ids],
+  );
 }
 
 /** Where the newest run of a session stands. */

@@ -18,7 +18,7 @@ const SET_TENANT = "select set_config('drover.tenant_id', $1, true)";
  */
 export async function runTransaction<T>(
   knex: Knex,
-  tenantId: string | undefined,
+  { tenantId, begin = 'begin' }: { tenantId?: string; begin?: string },
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
   return withConnection(knex, async (connection) => {
@@ -32,7 +32,7 @@ export async function runTransaction<T>(
       return sent;
     };
     const sendHeld = holdWrites(connection);
-    void send('begin');
+    void send(begin);
     if (tenantId !== undefined) void send(SET_TENANT, [tenantId]);
     const commit = async (): Promise<void> => {
       state.open = false;

@@ -1,8 +1,11 @@
 import { unavailable, type DroverError } from '../core/errors.ts';
-import { isDatabaseAway } from '../db/database.ts';
+import { isDatabaseAway, isDatabaseBusy } from '../db/database.ts';
 
-/** The 503 for what failed since a backing service is away; undefined for any other failure. */
+/** The 503 for what failed since a backing service is away, or this process is overloaded; undefined for any other failure. */
 export function asUnavailable(thrown: unknown): DroverError | undefined {
+  if (isDatabaseBusy(thrown)) {
+    return unavailable('Too many requests are being served here at the time; the request may be sent again.', thrown);
+  }
   if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
   if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
   return undefined;

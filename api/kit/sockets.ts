@@ -2,7 +2,7 @@
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
-import { DroverError } from '../../core/errors.ts';
+import { badRequest, DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { createSocketWriter, type SocketWriter } from './socket-writer.ts';
@@ -36,7 +36,7 @@ export interface Sockets {
   receive(incoming: Upgrade, handle: (request: IncomingMessage, response: ServerResponse) => void): boolean;
   /** Whether the request can become a WebSocket. */
   canOpen(request: IncomingMessage): boolean;
-  /** Makes it one. Throws 429 where the key has too many open. */
+  /** Makes it one. Throws 429 where the key has too many open, 400 where the request breaks the protocol. */
   open(request: IncomingMessage, by: Opener, serve: (open: OpenSocket) => void): void;
   /** Cuts off all that are open. */
   terminate(): void;
@@ -70,7 +70,7 @@ export function createSockets(
   given: Partial<SocketLimits> = {},
 ): Sockets {
   const limits = { ...DEFAULTS, ...given };
-  const { serverFor, everySocket } = createServers(limits.closeMs);
+  const { serverFor, everySocket, faultOf } = createServers(limits.closeMs);
   const waiting = new WeakMap<IncomingMessage, Waiting>();
   const keys = new WeakMap<WebSocket, string>();
   const giveUp = (socket: WebSocket) => {
@@ -101,7 +101,6 @@ export function createSockets(
       perKey.take(keyId);
       waiting.delete(request);
       const { connection, head, response } = found;
-      response.detachSocket(request.socket);
       onceClosed(connection, () => {
         perKey.give(keyId);
         // The request's line in the log tells how long it was open.
@@ -109,6 +108,7 @@ export function createSockets(
       });
       if (connection.destroyed) return;
       serverFor(messageBytes).handleUpgrade(request, connection, head, (socket) => {
+        response.detachSocket(request.socket);
         // What breaks the protocol closes the connection, which is all there is to say about it.
         socket.on('error', () => undefined);
         keys.set(socket, keyId);
@@ -116,6 +116,10 @@ export function createSockets(
         if (closing.aborted) socket.close(1001, 'The server stops.');
         else serve({ socket, ...createSocketWriter(socket, { ...limits, onStall: () => giveUp(socket) }) });
       });
+      const fault = faultOf(request);
+      if (fault === undefined) return;
+      response.setHeader('Sec-WebSocket-Version', '13');
+      throw badRequest(`${fault}.`);
     },
     terminate() {
       for (const socket of everySocket()) socket.terminate();
@@ -126,10 +130,18 @@ export function createSockets(
 /** One for each size of messages. */
 function createServers(closeTimeout: number) {
   const servers = new Map<number, WebSocketServer>();
+  const faults = new WeakMap<IncomingMessage, string>();
+  const make = (maxPayload: number): WebSocketServer => {
+    const made = { noServer: true, maxPayload, perMessageDeflate: false, closeTimeout };
+    const server = new WebSocketServer({ ...made, handleProtocols: pickProtocol });
+    // Told before `handleUpgrade` returns; the answer is then left to whoever listens.
+    return server.on('wsClientError', ({ message }, _connection, request) => void faults.set(request, message));
+  };
   return {
+    /** What is wrong with a request that did not become a WebSocket. */
+    faultOf: (request: IncomingMessage) => faults.get(request),
     serverFor: (maxPayload: number): WebSocketServer => {
-      const made = { noServer: true, maxPayload, perMessageDeflate: false, closeTimeout };
-      const server = servers.get(maxPayload) ?? new WebSocketServer({ ...made, handleProtocols: pickProtocol });
+      const server = servers.get(maxPayload) ?? make(maxPayload);
       servers.set(maxPayload, server);
       return server;
     },

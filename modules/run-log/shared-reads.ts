@@ -1,10 +1,14 @@
-/** Reads that a process makes once for all who ask for the same at the time. Nothing is kept of what nobody asks for. */
+/**
+ * Reads that a process makes once for all who ask for the same at the time, and together with those of others who ask for the
+ * like: streams that open, or go on, in the same moment cost a few statements. Nothing is kept of what nobody asks for.
+ */
 import { isTerminal, type EventType } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
-import type { Database } from '../../db/database.ts';
-import { listEvents, type LoggedEvent } from '../../db/events.ts';
-import { findRun, findRuns, type RunView } from '../../db/runs.ts';
-import { coalesced } from '../../lib/coalesce.ts';
+import type { SessionPosition } from '../../core/session-position.ts';
+import type { Database, Tx } from '../../db/database.ts';
+import { listFollowedEvents, type FollowedPage, type LoggedEvent } from '../../db/events.ts';
+import { findRuns, type RunView } from '../../db/runs.ts';
+import { findFollowedRuns, findSessionHeads, type FollowedSession, type SessionHead } from '../../db/sessions.ts';
 import { readTogether, type ReadsTogether } from '../../lib/read-together.ts';
 
 export interface SharedReads {
@@ -12,6 +16,14 @@ export interface SharedReads {
   run: (tenantId: string, id: string) => Promise<RunView | undefined>;
   /** A page of a run's log: an event costs a read, however many streams stand at the same place. */
   logPage: (asked: LogPageRequest) => Promise<LogPage>;
+  /** Where a session stands; undefined if there is none. */
+  sessionHead: (tenantId: string, id: string) => Promise<SessionHead | undefined>;
+  /** What follows in a session from a position on; undefined if there is no such session. */
+  followedRun: (tenantId: string, from: SessionPlace) => Promise<FollowedSession | undefined>;
+}
+
+export interface SessionPlace extends SessionPosition {
+  sessionId: string;
 }
 
 export interface LogPageRequest {
@@ -37,44 +49,70 @@ export interface LogPage {
 
 const PAGE = 500;
 const RUNS = { lanes: 2, most: 50 };
+const PAGES = { lanes: 4, most: 50 };
+const SESSIONS = { lanes: 2, most: 50 };
 
 export function createSharedReads(db: Database): SharedReads {
-  const runs = new Map<string, ReadsTogether<RunView>>();
-  // Whoever asks for the same page while it is being read gets the one that is read after it: what was there when it asked.
-  const pages = coalesced(([asked]: readonly [LogPageRequest, ...LogPageRequest[]]) => readLogPage(db, asked));
+  const runs = byName<RunView>(RUNS);
+  const pages = byName<FollowedPage>(PAGES);
+  const heads = byName<SessionHead>(SESSIONS);
+  const followed = byName<FollowedSession>(SESSIONS);
+  const once = <V>(tenantId: string, work: (tx: Tx) => Promise<V>) => db.withTenantOnce(tenantId, work);
   return {
-    async run(tenantId, id) {
-      const reads =
-        runs.get(tenantId) ?? readTogether((ids) => db.withTenantOnce(tenantId, (tx) => findRuns(tx, ids)), RUNS);
-      runs.set(tenantId, reads);
-      try {
-        return await reads.read(id);
-      } finally {
-        if (reads.isIdle()) runs.delete(tenantId);
-      }
+    run: (tenantId, id) => runs(tenantId, id, (ids) => once(tenantId, (tx) => findRuns(tx, ids))),
+    async logPage({ tenantId, runId, after, turnId = '', types }) {
+      const page = await pages([tenantId, ...types].join('/'), [runId, after, turnId].join('/'), (ids) =>
+        db.withTenant(tenantId, (tx) => readPages(tx, ids, types)),
+      );
+      return toLogPage(page, after);
     },
-    logPage: (asked) => {
-      const { tenantId, runId, after, turnId = '', types } = asked;
-      return pages([tenantId, runId, after, turnId, types].join('/'), asked);
-    },
+    sessionHead: (tenantId, id) => heads(tenantId, id, (ids) => once(tenantId, (tx) => findSessionHeads(tx, ids))),
+    followedRun: (tenantId, { sessionId, place, seq }) =>
+      followed(tenantId, [sessionId, place, seq].join('/'), (ids) =>
+        once(tenantId, (tx) => findFollowedRuns(tx, ids.map(placeNamed))),
+      ),
   };
 }
 
-async function readLogPage(db: Database, { tenantId, runId, after, turnId, types }: LogPageRequest): Promise<LogPage> {
-  return db.withTenant(tenantId, async (tx) => {
-    // The status first: what it says is over has all its events in the log already.
-    const row = await findRun(tx, runId);
-    const page = { limit: PAGE, maxBytes: LIMITS.streamPageBytes };
-    const { events, hasMore: isFull } = await listEvents(tx, { runId, after, ...page, types: [...types], turnId });
-    const lastShown = events.at(-1)?.seq ?? after;
-    // What was committed between the two queries may have ended the run, of which the row knows nothing yet: the bus has
-    // told of it already and will not do so again. A position that nothing has reached yet says nothing of the kind.
-    const isAhead = row !== undefined && events.length > 0 && lastShown > row.last_seq;
-    return {
-      events,
-      hasMore: isFull || isAhead,
-      lastSeq: isFull ? lastShown : Math.max(lastShown, row?.last_seq ?? 0),
-      isOver: !isFull && (!row || isTerminal(row.status)),
-    };
+/** What goes together: the reads under one name, all of which `readAll` does in the same way. */
+function byName<V extends { id: string }>(options: { lanes: number; most: number }) {
+  const named = new Map<string, ReadsTogether<V>>();
+  return async (name: string, id: string, readAll: (ids: readonly string[]) => Promise<readonly V[]>) => {
+    const reads = named.get(name) ?? readTogether(readAll, options);
+    named.set(name, reads);
+    try {
+      return await reads.read(id);
+    } finally {
+      if (reads.isIdle()) named.delete(name);
+    }
+  };
+}
+
+/** The pages share what is read at once: who is far behind goes on with the next one. */
+function readPages(tx: Tx, ids: readonly string[], types: readonly EventType[]): Promise<FollowedPage[]> {
+  const asked = ids.map((id) => {
+    const [run_id = '', after, turn_id] = id.split('/');
+    return { id, run_id, after: Number(after), ...(turn_id && { turn_id }) };
   });
+  return listFollowedEvents(tx, asked, {
+    types,
+    limit: PAGE,
+    maxBytes: Math.ceil(LIMITS.streamPageBytes / ids.length),
+  });
+}
+
+function toLogPage(page: FollowedPage | undefined, after: number): LogPage {
+  const { events = [], hasMore = false, status, last_seq: head } = page ?? {};
+  const lastShown = events.at(-1)?.seq ?? after;
+  return {
+    events,
+    hasMore,
+    lastSeq: hasMore ? lastShown : Math.max(lastShown, head ?? 0),
+    isOver: !hasMore && (!status || isTerminal(status)),
+  };
+}
+
+function placeNamed(id: string): { id: string; session_id: string; place: number; seq: number } {
+  const [session_id = '', place, seq] = id.split('/');
+  return { id, session_id, place: Number(place), seq: Number(seq) };
 }

@@ -59,8 +59,9 @@ export async function chat(context: Context, request: Chat): Promise<IdempotentA
   let head: number | null = null;
   const answer = await idempotently<ChatAnswer>(context, request.idempotency, async (tx) => {
     const at = { context, tx };
-    const id = request.sessionId === undefined ? await begin(at, request, written) : await goOn(at, request, written);
-    const { run, facts, pending } = await requireSession(tx, request.caller, id);
+    const { id, along } =
+      request.sessionId === undefined ? await begin(at, request, written) : await goOn(at, request, written);
+    const [{ run, facts, pending }] = await Promise.all([requireSession(tx, request.caller, id), along]);
     head = run?.thread_place ?? null;
     const plan = pending && { plan_id: pending.plan_id };
     return { status: 202, body: { session_id: id, status: sessionStatus(facts), ...plan } };
@@ -70,7 +71,13 @@ export async function chat(context: Context, request: Chat): Promise<IdempotentA
   return answer;
 }
 
-async function begin(at: At, request: Chat, written: Announcement[]): Promise<string> {
+/** The session of a message, and what is on its way to the database still, before whatever is asked after it. */
+interface Taken {
+  id: string;
+  along?: Promise<void>;
+}
+
+async function begin(at: At, request: Chat, written: Announcement[]): Promise<Taken> {
   const { tx } = at;
   const { caller, userId } = request;
   if (caller.boundThreadId !== undefined) throw forbidden('The token is for one session, and begins no other.');
@@ -81,7 +88,7 @@ async function begin(at: At, request: Chat, written: Announcement[]): Promise<st
     request.autonomyLevel ?? Math.min(DEFAULT_AUTONOMY, agent.definition.autonomy_level ?? DEFAULT_AUTONOMY);
   const made = await startRun(at, request, { agentId, userId, level });
   written.push(made.written);
-  await insertSession(tx, {
+  const along = insertSession(tx, {
     id: made.threadId,
     tenant_id: caller.tenantId,
     workspace_id: caller.workspaceId,
@@ -90,7 +97,7 @@ async function begin(at: At, request: Chat, written: Announcement[]): Promise<st
     autonomy_level: level,
     context: request.context ?? {},
   });
-  return made.threadId;
+  return { id: made.threadId, along };
 }
 
 async function onlyAgent(tx: Tx, caller: Caller): Promise<string> {
@@ -103,7 +110,7 @@ async function onlyAgent(tx: Tx, caller: Caller): Promise<string> {
   throw impossible(message, [{ path: 'body.agent_id', message }]);
 }
 
-async function goOn(at: At, request: Chat, written: Announcement[]): Promise<string> {
+async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Taken> {
   const { tx } = at;
   const { caller, sessionId: id = '' } = request;
   const state = await lockSession(tx, caller, id);
@@ -142,7 +149,7 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<str
   } else {
     written.push(await queue(tx, request, { runId: run.id, status: sessionStatus(state.facts) }));
   }
-  return id;
+  return { id };
 }
 
 /** The session, held with its newest run: of two messages at once the second sees what the first has begun, and no turn ends meanwhile. */

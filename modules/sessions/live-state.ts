@@ -44,7 +44,6 @@ const storedState = z.object({
 type Stored = z.output<typeof storedState>;
 
 const MOST_KNOWN = 5000;
-const MOST_LOOKS = 3;
 
 /** Reads sessions through the store. What it knows of versions is this process's. */
 export function createLiveSessions({ db, bus }: Context, store: LiveStore): LiveSessions {
@@ -76,11 +75,12 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
       // What was heard while the store answered has made it unknown.
       if (isKnown && stored?.version === isKnown.version && known.peek(name) === isKnown) return stored.body;
       const askedAtMs = performance.now();
-      const found = await db.withTenant(tenantId, async (tx) => {
+      // It takes several statements: status and messages are of one moment.
+      const found = await db.withTenantSnapshot(tenantId, async (tx) => {
         const now = await findVersion(tx, { id: sessionId, workspaceId });
         if (stored?.version === now.version) return { now, ...stored };
-        const read = await readAtOnce(tx, { caller, sessionId }, now);
-        return { now: read.now, body: render(read.view), isAtRest: !read.view.state.facts.has_open_turn };
+        const view = await readSession(tx, caller, sessionId);
+        return { now, body: render(view), isAtRest: !view.state.facts.has_open_turn };
       });
       const { version, run_id } = found.now;
       const ids = run_id === null ? [sessionId] : [sessionId, run_id];
@@ -103,22 +103,6 @@ async function findVersion(tx: Tx, of: { id: string; workspaceId: string }): Pro
   const now = await findSessionVersion(tx, of);
   if (!now) throw notFound('The session');
   return now;
-}
-
-/** Looks at what takes several statements: where something has happened between them, status and messages would be of two moments. */
-async function readAtOnce(
-  tx: Tx,
-  { caller, sessionId }: SessionRef,
-  version: SessionVersion,
-): Promise<{ now: SessionVersion; view: SessionView }> {
-  let before = version;
-  for (let look = 1; ; look += 1) {
-    const view = await readSession(tx, caller, sessionId);
-    const after = await findVersion(tx, { id: sessionId, workspaceId: caller.workspaceId });
-    // What changes all the time is shown all the same; it counts for the older version, and is read anew.
-    if (after.version === before.version || look === MOST_LOOKS) return { now: before, view };
-    before = after;
-  }
 }
 
 function nameOf({ caller, sessionId }: SessionRef): string {

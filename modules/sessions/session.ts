@@ -19,11 +19,16 @@ export type { SessionMessage, SessionCallBatch, SessionState };
 
 type SessionCaller = Pick<Caller, 'workspaceId' | 'boundThreadId'>;
 
-/** A session of the caller's workspace. Throws 404. */
-export async function requireSession(tx: Tx, caller: SessionCaller, id: string): Promise<SessionState> {
-  if (caller.boundThreadId !== undefined && caller.boundThreadId !== id) {
+/** Throws 403 where the caller has a token for another session. */
+export function requireTokenFor({ boundThreadId }: Pick<Caller, 'boundThreadId'>, id: string): void {
+  if (boundThreadId !== undefined && boundThreadId !== id) {
     throw forbidden('The token is for one session, and this is not about it.');
   }
+}
+
+/** A session of the caller's workspace. Throws 404. */
+export async function requireSession(tx: Tx, caller: SessionCaller, id: string): Promise<SessionState> {
+  requireTokenFor(caller, id);
   const state = await readSessionState(tx, { id, workspaceId: caller.workspaceId });
   if (!state) throw notFound('The session');
   return state;

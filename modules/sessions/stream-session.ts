@@ -1,13 +1,14 @@
 /** A session as it happens: the logs of its runs, one after the other, then live. */
 import type { EventType } from '../../core/events.ts';
+import { notFound } from '../../core/errors.ts';
 import type { SessionPosition } from '../../core/session-position.ts';
 import type { LoggedEvent } from '../../db/events.ts';
-import { findFollowedRun, findSessionHead, findTurnStart, type FollowedRun } from '../../db/sessions.ts';
+import type { FollowedRun } from '../../db/sessions.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
 import { listenToThread, type ThreadNotices } from '../runs/listen-to-thread.ts';
 import { streamRun, whileOpen, type StreamItem } from '../runs/stream-run.ts';
-import { requireSession } from './session.ts';
+import { requireTokenFor } from './session.ts';
 
 export interface SessionStreamRequest {
   tenantId: string;
@@ -32,13 +33,13 @@ export type SessionStreamItem =
 /** Where a session stands now. Throws 404. */
 export async function readSessionPosition(
   context: Context,
-  caller: Pick<Caller, 'tenantId' | 'workspaceId'>,
+  caller: Pick<Caller, 'tenantId' | 'workspaceId' | 'boundThreadId'>,
   sessionId: string,
 ): Promise<SessionPosition> {
-  return context.db.withTenant(caller.tenantId, async (tx) => {
-    await requireSession(tx, caller, sessionId);
-    return (await findSessionHead(tx, sessionId)) ?? { place: 0, seq: 0 };
-  });
+  requireTokenFor(caller, sessionId);
+  const head = await context.reads.sessionHead(caller.tenantId, sessionId);
+  if (head?.workspace_id !== caller.workspaceId) throw notFound('The session');
+  return { place: head.place ?? 0, seq: head.seq ?? 0 };
 }
 
 /**
@@ -55,7 +56,7 @@ export async function* streamSession(
   try {
     let at = request.after;
     while (!signal.aborted) {
-      const found = await look(context, request, at.place);
+      const found = await look(context, request, at);
       if (found?.run) {
         const { run } = found;
         yield* followRun(context, request, { run, after: run.place === at.place ? at.seq : 0, notices });
@@ -79,10 +80,7 @@ async function* followRun(
   { run, after, notices }: { run: FollowedRun; after: number; notices: ThreadNotices },
 ): AsyncGenerator<SessionStreamItem> {
   const { tenantId, types, signal } = request;
-  const start = await whileOpen(request, () =>
-    context.db.withTenant(tenantId, (tx) => findTurnStart(tx, { runId: run.id, seq: after })),
-  );
-  const from = Math.max(0, start - 1);
+  const from = Math.max(0, run.turn_start - 1);
   for await (const item of streamRun(context, { tenantId, runId: run.id, after: from, types, signal })) {
     if (item.kind === 'logged') {
       const { event } = item;
@@ -92,14 +90,14 @@ async function* followRun(
     }
     // Who deletes a session cancels its run, too; if the process died between the two, nothing else tells of it.
     if (item.kind !== 'ping' || !notices.isBeyond(run.place)) continue;
-    if ((await look(context, request, run.place))?.is_archived !== false) {
+    if ((await look(context, request, { place: run.place, seq: 0 }))?.is_archived !== false) {
       yield { kind: 'deleted' };
       return;
     }
   }
 }
 
-function look(context: Context, request: SessionStreamRequest, place: number) {
-  const { tenantId, sessionId: id } = request;
-  return whileOpen(request, () => context.db.withTenant(tenantId, (tx) => findFollowedRun(tx, { id, place })));
+function look(context: Context, request: SessionStreamRequest, at: SessionPosition) {
+  const { tenantId, sessionId } = request;
+  return whileOpen(request, () => context.reads.followedRun(tenantId, { sessionId, ...at }));
 }

@@ -6,6 +6,7 @@ import { quotasOf } from '../../core/rate-limits.ts';
 import { findKeyByHash, findKeyById } from '../../db/api-keys.ts';
 import type { KeyOwner } from '../../db/api-keys.ts';
 import type { Database, Tx } from '../../db/database.ts';
+import { coalesced } from '../../lib/coalesce.ts';
 import { DEFAULT_TENANT_ID } from './bootstrap.ts';
 
 export interface Authenticator {
@@ -29,30 +30,38 @@ interface Found {
   untilMs: number;
 }
 
+interface Look {
+  name: string;
+  query: (tx: Tx) => Promise<KeyOwner | undefined>;
+}
+
 /**
  * Finds the owners of keys, and remembers those it has found for up to 5 s. So long it remembers, too, which keys are unknown,
- * apart from the others, so that nobody is forgotten for strangers: who keeps sending one costs the database one look. The
- * database says how long a key is valid; `now` gives ms that pass, since whenever.
+ * apart from the others, so that nobody is forgotten for strangers: who keeps sending one costs the database one look, and so
+ * do all who come with one at the same time. The database says how long a key is valid; `now` gives ms that pass, since whenever.
  */
 export function createAuthenticator(db: Database, now: () => number = () => performance.now()): Authenticator {
   const bounds = { max: MAX_CACHED, ttl: CACHE_MS, ttlResolution: 0, perf: { now } };
   const cache = new LRUCache<string, Found>(bounds);
   const unknown = new LRUCache<string, true>(bounds);
-  const find = async (name: string, query: (tx: Tx) => Promise<KeyOwner | undefined>) => {
-    const cached = cache.get(name);
-    if (cached) return cached;
-    if (unknown.has(name)) return undefined;
-    const askedAtMs = now();
+  /** How often something was to be forgotten: what was being read then is not remembered. */
+  let forgotten = 0;
+  const look = async ({ name, query }: Look): Promise<Found | undefined> => {
+    const [askedAtMs, before] = [now(), forgotten];
     const owner = await db.asMaintenance(query);
-    if (!owner) {
-      unknown.set(name, true);
-      return undefined;
-    }
-    const found = { owner, untilMs: askedAtMs + (owner.remaining_ms ?? Infinity) };
-    cache.set(name, found);
+    const found = owner && { owner, untilMs: askedAtMs + (owner.remaining_ms ?? Infinity) };
+    if (!found) unknown.set(name, true);
+    else if (forgotten === before) cache.set(name, found);
     return found;
   };
+  const lookTogether = coalesced(([asked]: readonly [Look, ...Look[]]) => look(asked));
+  const find = async (name: string, query: Look['query']) => {
+    const cached = cache.get(name);
+    if (cached) return cached;
+    return unknown.has(name) ? undefined : lookTogether(name, { name, query });
+  };
   const forgetWhere = (isMeant: (owner: KeyOwner) => boolean) => {
+    forgotten += 1;
     for (const [name, { owner }] of Array.from(cache.entries())) if (isMeant(owner)) cache.delete(name);
   };
   return {

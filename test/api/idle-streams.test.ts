@@ -183,7 +183,10 @@ describe('Streams in which nothing happens', function () {
 /** The same database; on whose behalf each statement is made is noted. */
 function noting(db: Database, statements: string[]): Database {
   const note = (tx: Tx, by: string): Tx => ({
-    last: (text, values) => tx.last(text, values),
+    last(text, values) {
+      statements.push(by);
+      return tx.last(text, values);
+    },
     query(text, values) {
       statements.push(by);
       return tx.query(text, values);
@@ -192,6 +195,7 @@ function noting(db: Database, statements: string[]): Database {
   return {
     ...db,
     withTenant: (tenant, work) => db.withTenant(tenant, (tx) => work(note(tx, 'tenant'))),
+    withTenantOnce: (tenant, work) => db.withTenantOnce(tenant, (tx) => work(note(tx, 'tenant'))),
     asMaintenance: (work) => db.asMaintenance((tx) => work(note(tx, 'maintenance'))),
   };
 }

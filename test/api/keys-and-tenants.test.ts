@@ -69,6 +69,43 @@ describe('keys and tenants over HTTP', () => {
     assert.equal(looks, 4);
   });
 
+  it('are looked for once for all who come with one at the same time', async () => {
+    let looks = 0;
+    const { db } = api.context;
+    const asMaintenance: typeof db.asMaintenance = (work) => {
+      looks++;
+      return db.asMaintenance(work);
+    };
+    const authenticator = createAuthenticator({ ...db, asMaintenance });
+    const { id, key } = await makeKey({});
+    const callers = await Promise.all(Array.from({ length: 100 }, () => authenticator.byKey(key)));
+    assert.deepEqual(new Set(callers.map((caller) => caller?.keyId)), new Set([id]));
+    assert.equal(looks, 1);
+  });
+
+  it('that are revoked while they are looked for are not remembered', async () => {
+    const { db } = api.context;
+    let letGo: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (letGo = resolve));
+    let hasRead: () => void = () => undefined;
+    const read = new Promise<void>((resolve) => (hasRead = resolve));
+    const asMaintenance: typeof db.asMaintenance = async (work) => {
+      const found = await db.asMaintenance(work);
+      hasRead();
+      await held;
+      return found;
+    };
+    const authenticator = createAuthenticator({ ...db, asMaintenance });
+    const { id, key } = await makeKey({});
+    const before = authenticator.byKey(key);
+    await read;
+    await api.call('DELETE', `/v1/api-keys/${id}`);
+    authenticator.forget(id);
+    letGo();
+    assert.equal((await before)?.keyId, id);
+    assert.equal(await authenticator.byKey(key), undefined);
+  });
+
   it('end a key when its time has come, though it is remembered', async () => {
     let nowMs = 0;
     const { key } = await makeKey({ expires_at: new Date(Date.now() + 3_600_000).toISOString() });

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
-import { startTestApi } from '../support/api.ts';
-import type { TestApi } from '../support/api.ts';
+import { ROUTES } from '../../api/routes.ts';
+import { serve, type RunningApi } from '../../api/serve.ts';
+import { loadConfig } from '../../config.ts';
+import { listApiKeys } from '../../db/api-keys.ts';
+import type { Database } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
+import { request, startTestApi, type TestApi } from '../support/api.ts';
 import { MODES } from '../support/modes.ts';
+import { overDatabase } from '../support/over-database.ts';
+import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 
 for (const mode of MODES) {
   if (mode === 'embedded') continue;
@@ -36,6 +43,45 @@ for (const mode of MODES) {
       const again = await api.call('POST', '/v1/agents', { body: { name: 'a' }, headers: { 'idempotency-key': 'k' } });
       assert.equal(again.status, 201, again.text);
     }).timeout(60_000);
+  });
+}
+
+if (MODES.includes('postgres')) {
+  describe('with every connection to Postgres in use', () => {
+    let platform: TestPlatform;
+    let db: Database;
+    let api: RunningApi;
+    before(async () => {
+      platform = await openTestPlatform('postgres');
+      const config = loadConfig({ ...platform.env, DROVER_POOL_SIZE: '1' });
+      db = await openDatabase(config, { checkoutTimeoutMs: 400 });
+      api = await serve(overDatabase(platform.context, db), ROUTES, { host: '127.0.0.1', port: 0 });
+    });
+    after(async () => {
+      await api?.close(1000);
+      await db?.close();
+      await platform?.close();
+    });
+
+    it('requests are 503 after a while, which says what it is and when to come again, and the process is ready', async () => {
+      const get = (path: string) => request(`${api.url}${path}`, 'GET', { key: platform.apiKey });
+      assert.equal((await get('/v1/agents')).status, 200);
+      const over = new AbortController();
+      const busy = db.withTenant(platform.tenantId, async (tx) => {
+        while (!over.signal.aborted) await listApiKeys(tx, { limit: 1 });
+      });
+      try {
+        const [answer, ready] = await Promise.all([get('/v1/agents'), get('/readyz')]);
+        assert.equal(answer.status, 503, answer.text);
+        assert.match(answer.json.detail, /^Too many requests/);
+        assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+        assert.deepEqual([ready.status, ready.json.checks.database], [200, 'ok']);
+      } finally {
+        over.abort();
+        await busy;
+      }
+      assert.equal((await get('/v1/agents')).status, 200);
+    });
   });
 }
 

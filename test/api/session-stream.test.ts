@@ -13,6 +13,7 @@ import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthrop
 import type { FakeServer } from '../support/fake-http.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { overDatabase } from '../support/over-database.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { last, listen, typesOf, watchSession, type Frame } from '../support/watch-session.ts';
 
@@ -320,6 +321,39 @@ describe('the stream of a session', function () {
     assert.equal((await call('GET', path)).status, 426);
   });
 
+  it('tells as a problem what is wrong with a handshake, which takes no place of the key', async () => {
+    const session = await begin();
+    api = await serve(platform.context, ROUTES, { host: '127.0.0.1', port: 0, sockets: { perKey: 1 } });
+    const { hostname, port } = new URL(api.url);
+    const lines = [
+      `GET /agent/stream/${session} HTTP/1.1`,
+      `host: ${hostname}`,
+      `authorization: Bearer ${platform.apiKey}`,
+      'connection: Upgrade',
+      'upgrade: websocket',
+    ];
+    const faulty = [
+      ['sec-websocket-version: 13'],
+      ['sec-websocket-version: 7', 'sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=='],
+      ['sec-websocket-version: 13', 'sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==', 'sec-websocket-protocol: ,'],
+    ];
+    for (const more of faulty) {
+      const [head = '', body = ''] = (await exchange({ hostname, port }, [...lines, ...more])).split('\r\n\r\n');
+      assert.match(head, /^HTTP\/1\.1 400 [^]*content-type: application\/problem\+json/i);
+      assert.match(head, /sec-websocket-version: 13/i);
+      const { code, detail, request_id } = JSON.parse(body);
+      assert.equal(code, 'bad-request');
+      assert.match(detail, /Sec-WebSocket-/);
+      assert.ok(request_id);
+    }
+    await waitUntil('the key has its place', () =>
+      watch(session, { url: api?.url }).then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+
   it('takes the key as a subprotocol, and answers with another one', async () => {
     const session = await begin();
     const protocols = ['drover', `bearer.${platform.apiKey}`];
@@ -402,10 +436,15 @@ describe('the stream of a session', function () {
     const session = await begin();
     let isBroken = false;
     const { db } = platform.context;
-    const withTenant: typeof db.withTenant = (tenant, work) => {
-      return isBroken ? Promise.reject(new Error('the disk is on fire')) : db.withTenant(tenant, work);
-    };
-    const context = { ...platform.context, db: { ...db, withTenant } };
+    const breaking =
+      (read: 'withTenant' | 'withTenantOnce'): typeof db.withTenant =>
+      (tenant, work) =>
+        isBroken ? Promise.reject(new Error('the disk is on fire')) : db[read](tenant, work);
+    const context = overDatabase(platform.context, {
+      ...db,
+      withTenant: breaking('withTenant'),
+      withTenantOnce: breaking('withTenantOnce'),
+    });
     api = await serve(context, ROUTES, { host: '127.0.0.1', port: 0 });
     const watcher = await watch(session, { url: api.url });
     isBroken = true;
@@ -446,13 +485,21 @@ describe('the stream of a session', function () {
       'content-type: application/json',
       `content-length: ${Buffer.byteLength(body)}`,
     ];
-    const answered = await new Promise<string>((resolve, reject) => {
-      let text = '';
-      const socket = connect(Number(port), hostname, () => socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`));
-      socket.on('data', (part) => (text += String(part)));
-      socket.on('error', reject);
-      socket.on('close', () => resolve(text));
-    });
-    assert.match(answered, /^HTTP\/1\.1 202 /);
+    assert.match(await exchange({ hostname, port }, lines, body), /^HTTP\/1\.1 202 /);
   });
 });
+
+/** What a server answers to a request in so many words until it closes the connection. */
+function exchange(
+  { hostname, port }: { hostname: string; port: string },
+  lines: readonly string[],
+  body = '',
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const socket = connect(Number(port), hostname, () => socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`));
+    socket.on('data', (part) => (text += String(part)));
+    socket.on('error', reject);
+    socket.on('close', () => resolve(text));
+  });
+}

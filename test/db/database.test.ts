@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { newId } from '../../lib/new-id.ts';
-import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { isDatabaseAway, isDatabaseBusy, type Database } from '../../db/database.ts';
+import { DatabaseBusyError } from '../../db/database-errors.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
@@ -288,6 +289,23 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       assert.ok(isDatabaseAway(late));
     });
 
+    it('shows one moment for reading alone, where that is asked for', async () => {
+      const tenant = newId();
+      const ids = () =>
+        database.withTenantSnapshot(tenant, async (tx) => {
+          const read = async () => (await tx.query<{ id: number }>('select id from notes')).map(({ id }) => id);
+          const before = await read();
+          // An embedded one has one session: nothing happens meanwhile.
+          if (mode !== 'embedded') await add(tenant, 201);
+          return [before, await read()];
+        });
+      assert.deepEqual(await ids(), [[], []]);
+      const written = database.withTenantSnapshot(tenant, (tx) =>
+        tx.query('insert into notes values (202, $1)', [tenant]),
+      );
+      await assert.rejects(written, /read-only/);
+    });
+
     it('errs after a bounded wait where every connection is taken, and goes on afterwards', async () => {
       let freeAll: () => void = () => undefined;
       const freed = new Promise<void>((resolve) => {
@@ -304,11 +322,30 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         (error: unknown) => error,
       );
       assert.ok(nested instanceof Error);
-      assert.match(nested.message, mode === 'embedded' ? /busy for 2000 ms.*one session/ : /timeout exceeded/);
-      assert.ok(isDatabaseAway(nested));
+      assert.match(nested.message, mode === 'embedded' ? /busy for 2000 ms.*one session/ : /busy: all 3 connections/);
+      assert.ok(isDatabaseBusy(nested) && isDatabaseAway(nested));
       freeAll();
       await Promise.all(held);
       await database.ping(1000);
+    });
+
+    it('is there for whoever asks while others have all connections and are answered', async () => {
+      const over = new AbortController();
+      const busy = Array.from({ length: mode === 'embedded' ? 1 : 3 }, () =>
+        database.withTenant(newId(), async (tx) => {
+          while (!over.signal.aborted) {
+            await tx.query('select pg_sleep(0.01)');
+            // The embedded database answers without giving timers their turn.
+            await new Promise(setImmediate);
+          }
+        }),
+      );
+      try {
+        await database.ping(200);
+      } finally {
+        over.abort();
+        await Promise.all(busy);
+      }
     });
 
     it('hears what is sent on a channel, in order, and stops when told to', async () => {
@@ -357,7 +394,8 @@ describe('isDatabaseAway', () => {
       coded('ENOENT', { address: '/run/postgresql/.s.PGSQL.5432' }),
       new Error('Connection terminated unexpectedly'),
       new Error('Connection terminated due to connection timeout'),
-      new Error('The database was busy for 5 ms.'),
+      new DatabaseBusyError('The database was busy for 5 ms.'),
+      new Error('wrapped', { cause: new DatabaseBusyError('The database was busy for 5 ms.') }),
       new Error('The database is closed.'),
       new Error('Query read timeout'),
       new Error('wrapped', { cause: coded('ECONNREFUSED') }),

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { EVENT_TYPES } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
@@ -15,11 +16,11 @@ import { listAuditRows } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
 import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
-import { listEvents } from '../../db/events.ts';
+import { listEvents, listFollowedEvents } from '../../db/events.ts';
 import { findDueExtraction } from '../../db/memory-extractions.ts';
 import { listRecordedAnswers, listRecordedCalls } from '../../db/replay.ts';
 import { findRuns, listRuns } from '../../db/runs.ts';
-import { readSessionState } from '../../db/sessions.ts';
+import { findFollowedRuns, findSessionHeads, readSessionState } from '../../db/sessions.ts';
 import { listFirstTurns, setTitles } from '../../db/threads.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
@@ -121,16 +122,14 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
   const plansOf = async (list: (tx: Tx) => Promise<unknown>): Promise<string> => {
     const plans: string[] = [];
     await testDatabase.database.withTenant(tenant, async (tx) => {
-      const explaining: Tx = {
-        last: (text, values) => tx.last(text, values),
-        async query<R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> {
-          const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
-          plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
-          // How many events fit on a page is asked first.
-          return (text.startsWith('select events_page') ? [{ result: { last: 99, has_more: false } }] : []) as R[];
-        },
+      const explain = async <R extends object>(text: string, values?: readonly unknown[]): Promise<R[]> => {
+        const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
+        plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+        // How many events fit on a page is asked first.
+        const page = { last: 99, has_more: false };
+        return (/events_page/.test(text) ? [{ id: agent, result: page, page }] : []) as R[];
       };
-      await list(explaining);
+      await list({ query: explain, last: explain });
     });
     return plans.join('\n');
   };
@@ -169,6 +168,18 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'audit, first page': (tx) => listAuditRows(tx, { limit }),
     'audit of a key, a later page': (tx) => listAuditRows(tx, { actorId: agent, before: middle, limit }),
     'events of a run, with their calls': (tx) => listEvents(tx, { runId: agent, after: 0, limit, maxBytes: 1e6 }),
+    'events that are followed': (tx) =>
+      listFollowedEvents(
+        tx,
+        [agent, middle].map((id) => ({ id, run_id: id, after: 0 })),
+        { types: EVENT_TYPES, limit, maxBytes: 1e6 },
+      ),
+    'sessions that are followed': (tx) =>
+      findFollowedRuns(
+        tx,
+        [agent, middle].map((session_id) => ({ id: session_id, session_id, place: 1, seq: 9 })),
+      ),
+    'where sessions stand': (tx) => findSessionHeads(tx, [agent, middle]),
     'calls of a batch': (tx) => findExecutingCallBatch(tx, agent),
     'a session as it stands': (tx) => readSessionState(tx, { id: agent, workspaceId: workspace }),
     'files of conversations': (tx) => listTurnFiles(tx, [agent, middle]),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../lib/new-id.ts';
 import { loadConfig } from '../../config.ts';
-import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { isDatabaseAway, isDatabaseBusy, type Database } from '../../db/database.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { createMigratedDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
@@ -69,6 +69,35 @@ function onPostgres(): void {
     await database.notify('news', 'back');
     await waitUntil('the news', () => heard.length === 1);
     await stop();
+  });
+
+  it('tells one that answers nobody from one whose connections others keep busy', async () => {
+    const config = loadConfig({
+      DATABASE_URL: testDatabase.url,
+      DROVER_SECRET_KEY: 'the tests have no secrets',
+      DROVER_POOL_SIZE: '1',
+    });
+    const small = await openDatabase(config, { checkoutTimeoutMs: 400 });
+    const sleep = (seconds: number) => ({ name: `sleep ${seconds}`, text: `select pg_sleep(${seconds})`, values: [] });
+    const failure = () =>
+      small.call(sleep(0)).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    try {
+      await small.ping(1000);
+      const silent = small.call(sleep(1));
+      const away = await failure();
+      assert.ok(isDatabaseAway(away) && !isDatabaseBusy(away), String(away));
+      await silent;
+      const busy = small.withTenant(newId(), async (tx) => {
+        for (let n = 0; n < 30; n++) await tx.query('select pg_sleep(0.03)');
+      });
+      assert.ok(isDatabaseBusy(await failure()));
+      await busy;
+    } finally {
+      await small.close();
+    }
   });
 
   it('sends a transaction of one query in two round trips, and a call in one', async () => {

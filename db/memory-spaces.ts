@@ -305,7 +305,7 @@ export async function listUnembeddedFragments(
 ): Promise<UnembeddedFragment[]> {
   return tx.query(
     `(select id, space_id, words as content, embedding_model as model from memory_fragments
-       where space_id = any($1::uuid[]) and embedding is null order by id limit $2)
+       where space_id = any($1::uuid[]) and embedding_model is null order by id limit $2)
      union all
      (select id, space_id, words, embedding_model from memory_fragments
        where space_id = any($1::uuid[]) and embedding is not null and (embedding_model < $3 or embedding_model > $3) limit $2)

@@ -6,14 +6,14 @@ import { LIVE } from './memory-entries.ts';
 import { lockToForget } from './memory-lock.ts';
 
 export interface LostMemoryWork {
-  /** The agent's, or that of the turn or of what is to be checked. */
+  /** The agent's, or that of the space, of the turn or of what is to be checked. */
   id: string;
   tenant_id: string;
   agent_id: string;
-  work: 'embed' | 'extract' | 'check';
+  work: 'embed' | 'embed_fragments' | 'extract' | 'check';
 }
 
-/** Agents with entries that have waited for their vectors for a while, where any are made at all, or have those of a model that is to be replaced; turns that are to be learnt from by now, and checks that are due. */
+/** Agents with entries, and spaces with fragments, that have waited for their vectors for a while, where any are made at all, or have those of a model that is to be replaced; turns that are to be learnt from by now, and checks that are due. */
 export async function listLostMemoryWork(
   db: Database,
   { quietMs, tenantId, after, limit, embeds, replaced = [] }: LostFilter,
@@ -27,6 +27,9 @@ export async function listLostMemoryWork(
          select m.agent_id, m.tenant_id, m.agent_id, 'embed' from jsonb_to_recordset($6::jsonb) as r (wanted text, model text)
            join memory_models m using (wanted, model)
           where m.agent_id > $1 and (m.tried_at is null or m.tried_at < now() - $7 * interval '1 ms')
+         union all
+         select distinct space_id, tenant_id, space_id, 'embed_fragments' from memory_fragments
+          where $5 and embedding_model is null and space_id > $1 and updated_at < now() - $2 * interval '1 ms'
          union all
          select turn_id, tenant_id, agent_id, 'extract' from memory_extractions
           where status = 'due' and turn_id > $1 and due_at < now() - $2 * interval '1 ms'

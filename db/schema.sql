@@ -626,7 +626,7 @@ table memory_fragments row level security forced
   CREATE INDEX memory_fragments_model ON public.memory_fragments USING btree (space_id, embedding_model) WHERE (embedding IS NOT NULL)
   CREATE INDEX memory_fragments_near_offline ON public.memory_fragments USING hnsw (((embedding)::vector(512)) vector_cosine_ops) WHERE (embedding_model = 'offline'::text)
   CREATE INDEX memory_fragments_page ON public.memory_fragments USING btree (space_id, created_at, id)
-  CREATE INDEX memory_fragments_unembedded ON public.memory_fragments USING btree (space_id, id) WHERE (embedding IS NULL)
+  CREATE INDEX memory_fragments_unembedded ON public.memory_fragments USING btree (space_id, id) WHERE (embedding_model IS NULL)
   policy maintenance_finds_expired_fragments for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app

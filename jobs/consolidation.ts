@@ -30,7 +30,7 @@ export const CONSOLIDATION = defineJob({
 });
 
 function jobOf(
-  work: 'embed' | 'extract' | 'check',
+  work: 'embed' | 'embed_fragments' | 'extract' | 'check',
   id: string,
   of: { tenantId: string; agentId: string },
 ): ConsolidationJob {

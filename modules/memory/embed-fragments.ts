@@ -1,4 +1,4 @@
-/** Gives fragments of spaces their vectors: soon after they are written, and at the latest when they are searched. */
+/** Gives fragments of spaces their vectors: soon after they are written, and when they are searched before that. */
 import { LIMITS } from '../../core/limits.ts';
 import { ensureMemoryIndex } from '../../db/memory-index.ts';
 import { noteEmbeddingSettings } from '../../db/memory-models.ts';
@@ -13,7 +13,7 @@ interface InSpaces {
   spaceIds: readonly string[];
 }
 
-/** Has fragments of a space given their vectors after the commit that has written them. What is lost of that is done when they are searched. */
+/** Has fragments of a space given their vectors after the commit that has written them. Reconciliation asks again for what is lost of that. */
 export function embedFragmentsSoon(context: MemoryContext, of: { tenantId: string; spaceId: string }): void {
   if (context.embeddings.modelFor(undefined) === undefined) return;
   workSoon(context, { tenantId: of.tenantId, agentId: of.spaceId, work: 'embed_fragments' });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
 import { updateAgent } from '../../../modules/agents/update-agent.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { embedFragments } from '../../../modules/memory/embed-fragments.ts';
 import { embedMemories } from '../../../modules/memory/embed-memories.ts';
 import { keepEmbeddingSettings } from '../../../modules/memory/keep-embedding-settings.ts';
 import { searchSpace } from '../../../modules/memory/search-space.ts';
@@ -17,6 +18,7 @@ import type { TestApi } from '../../support/api.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
 import { startEmbeddingServer, type EmbeddingServer } from '../../support/embedding-server.ts';
 import {
+  addFragmentVectors,
   addVectors,
   endEmbeddingSettings,
   forgetTries,
@@ -190,9 +192,24 @@ describe('Processes that embed with different models', () => {
     }
   });
 
+  it('give fragments their vectors whose job was lost', async () => {
+    const space = await shareWith('Ada lives in Oslo.');
+    const context = processWith('openai/now');
+    const job = () => engine.context.queues.queue('consolidation').getJob(`embed_fragments-${space}`);
+    await reconcile(context, 0);
+    assert.notEqual(await job(), undefined);
+    await (await job())?.remove();
+    const of = { tenantId: engine.tenantId, spaceId: space };
+    assert.deepEqual(await embedFragments(context, of, new AbortController().signal), { embedded: 1 });
+    await reconcile(context, 0);
+    assert.equal(await job(), undefined);
+  });
+
   it('find what is to be embedded without reading all entries', async () => {
     for (const of of [1, 2, 3])
       await addVectors(engine, newId(), { model: `openai/${of}`, thread: 't', away: 0.5, count: 2000 });
+    const crowd = { model: 'openai/1', word: 'crowd', denied: [], away: 0.5, count: 2000 };
+    await addFragmentVectors(engine, await shareWith('Ada lives in Oslo.'), crowd);
     const { db } = engine.context;
     let plan = '';
     const tell = (part: string): void => {
@@ -202,6 +219,7 @@ describe('Processes that embed with different models', () => {
     const replaced = [{ wanted: '', model: 'openai/1' }];
     await listLostMemoryWork(explained, { quietMs: 0, after: FIRST_ID, limit: 500, embeds: true, replaced });
     assert.match(plan, /memory_entries_unembedded/);
-    assert.doesNotMatch(plan, /Seq Scan on memory_entries/);
+    assert.match(plan, /memory_fragments_unembedded/);
+    assert.doesNotMatch(plan, /Seq Scan on memory_(entries|fragments)/);
   });
 });

@@ -63,6 +63,11 @@ if (mode !== undefined) {
       post(api, '/agent/chat', { message, session_id, character_id: CHARACTER, expected: 202 });
     const read = async (api: Api, session: string) => (await at(api, ['GET', `/agent/session/${session}`])).json;
     /** One client at each API, from the session's beginning. */
+    /** From the session's beginning on: what has happened before the socket has asked for that has come already, and comes again. */
+    const replayed = (frames: readonly Frame[]): Frame[] => {
+      const beginning = frames.findLastIndex(({ type }) => type === 'session_created');
+      return beginning === -1 ? [] : frames.slice(beginning);
+    };
     const watch = async (session: string) => {
       const headers = { authorization: `Bearer ${installation.key}` };
       const opened = await Promise.all(
@@ -72,8 +77,8 @@ if (mode !== undefined) {
       return {
         /** What both have seen, which is the same: one of them may have seen more by now. */
         async upTo(what: string, holds: (frames: readonly Frame[]) => boolean): Promise<Frame[]> {
-          await Promise.all(opened.map((each) => each.until(what, holds)));
-          const seen = opened.map(({ frames }) => frames.filter(({ seq }) => seq !== undefined));
+          await Promise.all(opened.map((each) => each.until(what, (frames) => holds(replayed(frames)))));
+          const seen = opened.map(({ frames }) => replayed(frames).filter(({ seq }) => seq !== undefined));
           const [here, there] = seen.map((frames) => frames.slice(0, Math.min(...seen.map(({ length }) => length))));
           assert.deepEqual(here, there);
           return here ?? [];

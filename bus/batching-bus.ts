@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { withDeadline } from '../lib/deadline.ts';
 import { createAudience, type Audience } from './audience.ts';
 import type { Bus, BusMessage } from './bus.ts';
@@ -38,9 +39,7 @@ export async function createBus(
   let closed = false;
 
   const sendAll = async () => {
-    await new Promise((resolve) => {
-      setImmediate(resolve);
-    });
+    await setImmediate();
     while (waiting.length > 0) {
       const batch = waiting;
       waiting = [];

@@ -115,12 +115,10 @@ export async function listFollowedEvents(
     const last = lastOf.get(each.id) ?? null;
     return last === null ? [] : [{ ...each, last }];
   });
-  const events = shown.length > 0 ? await readFollowed(tx, shown, types) : [];
-  return ends.map(({ page: { has_more: hasMore }, ...end }) => ({
-    ...end,
-    hasMore,
-    events: events.flatMap(({ page_id, ...event }) => (page_id === end.id ? [event] : [])),
-  }));
+  const events = new Map<string, LoggedEvent[]>(ends.map(({ id }) => [id, []]));
+  for (const { page_id: id, ...event } of shown.length > 0 ? await readFollowed(tx, shown, types) : [])
+    events.get(id)?.push(event);
+  return ends.map(({ page: { has_more: hasMore }, ...end }) => ({ ...end, hasMore, events: events.get(end.id) ?? [] }));
 }
 
 /** The events of these pages, of which it is known where each ends. Ends the transaction. */

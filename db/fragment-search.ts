@@ -1,9 +1,8 @@
 /** Searches fragments of spaces by words and vectors: few are compared one by one, of many the indexes give those that come into question. */
 import { BM25 } from '../core/memory/ranking.ts';
 import type { Tx } from './database.ts';
-import { nearestFirst } from './memory-search.ts';
+import { nearestFirst, type QuestionVector } from './memory-search.ts';
 import { FRAGMENT_COLUMNS, VISIBLE, type FragmentRow, type FragmentSearch } from './memory-spaces.ts';
-import type { QuestionVector } from './memory-search.ts';
 
 /** What an agent sees of the spaces and is compared one by one, which takes 5 ms a thousand. */
 const EXACT_FRAGMENTS = 3000;

@@ -2,6 +2,7 @@
  * The jobs of a commit go to BullMQ right after it, or to this process itself if it has a free slot; a sweep sends what a
  * crash left over.
  */
+import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { LIMITS } from '../core/limits.ts';
 import { deleteOutbox, listOutbox } from '../db/outbox.ts';
@@ -142,9 +143,7 @@ function createSending(queues: QueueBackend): (jobs: readonly JobToSend[]) => Pr
   let sending: Promise<void> | undefined;
 
   const sendAll = async () => {
-    await new Promise((resolve) => {
-      setImmediate(resolve);
-    });
+    await setImmediate();
     const jobs = waiting;
     waiting = [];
     sending = undefined;

@@ -69,6 +69,10 @@ export function dueChecks(tenant: Tenant, agent: string): Promise<object[]> {
   return rows(tenant, 'select subject_id from memory_checks where owner_id = $1', agent);
 }
 
+/** Of the `n`-th of many: so far from [1, 0, …], each a little elsewhere. */
+const vectorAway = (away: string): string =>
+  `('[' || 1 - ${away}::float8 || ',' || ${away} || ',' || sin(n) / 50 || ',' || cos(n) / 50 || ',' || sin(n * 7) / 50 || ',0,0,0]')::vector`;
+
 /** So many entries with vectors `away` from [1, 0, …], each a little different; those of the thread `short` are procedures. */
 export async function addVectors(
   tenant: Tenant,
@@ -81,7 +85,7 @@ export async function addVectors(
         metadata, embedding, embedding_model)
      select i.id, $1, $2, $3, case $3 when 'short' then 'PROCEDURAL' else 'EPISODIC' end, 'x', md5('x'), 'user', i.id, 1,
         jsonb_build_object('user_id', $3::text),
-        ('[' || 1 - $4::float8 || ',' || $4 || ',' || sin(n) / 50 || ',' || cos(n) / 50 || ',' || sin(n * 7) / 50 || ',0,0,0]')::vector, $5
+        ${vectorAway('$4')}, $5
        from generate_series(1, $6) n cross join lateral (select gen_random_uuid() as id, n as of) i`,
     tenant.tenantId,
     agent,
@@ -109,7 +113,7 @@ export async function addFragmentVectors(
     `insert into memory_fragments (id, tenant_id, space_id, content, words, version, visibility, denied_agents, provenance, embedding,
         embedding_model)
      select i.id, $1, $2, jsonb_build_object('type', 'text', 'data', $3::text), $3, 1, 'team', $4::text[], '{}',
-        ('[' || 1 - $5::float8 || ',' || $5 || ',' || sin(n) / 50 || ',' || cos(n) / 50 || ',' || sin(n * 7) / 50 || ',0,0,0]')::vector, $6
+        ${vectorAway('$5')}, $6
        from generate_series(1, $7) n cross join lateral (select gen_random_uuid() as id, n as of) i`,
     tenant.tenantId,
     space,

@@ -162,11 +162,17 @@ export interface FollowedSession {
   run: FollowedRun | null;
 }
 
+/** A position in a session. */
+export interface FollowedPlace {
+  /** By which the answer is told from others. */
+  id: string;
+  session_id: string;
+  place: number;
+  seq: number;
+}
+
 /** Of those of these sessions that there are, in any order. */
-export async function findFollowedRuns(
-  tx: Tx,
-  asked: readonly { id: string; session_id: string; place: number; seq: number }[],
-): Promise<FollowedSession[]> {
+export async function findFollowedRuns(tx: Tx, asked: readonly FollowedPlace[]): Promise<FollowedSession[]> {
   return tx.query<FollowedSession>(
     `select a.id, s.archived_at is not null as is_archived,
         case when r.id is not null then jsonb_build_object('id', r.id, 'place', r.thread_place, 'turn_start', coalesce((

@@ -1,27 +1,31 @@
-/** Rows that many ask for by their ids at the same time, read by few statements. */
+/** Rows that many ask for at the same time, read by few statements. */
 
-interface Asked<V> {
+interface Named {
   id: string;
+}
+
+interface Waiting<A, V> {
+  asked: A;
   resolve: (row: V | undefined) => void;
   reject: (error: unknown) => void;
 }
 
-export interface ReadsTogether<V> {
-  /** The row of an id as of now or later; undefined if there is none. What the reading throws, it throws. */
-  read: (id: string) => Promise<V | undefined>;
+export interface ReadsTogether<A extends Named, V> {
+  /** The row with the id of what is asked for, as of now or later; undefined if there is none. What the reading throws, it throws. */
+  read: (asked: A) => Promise<V | undefined>;
   /** Nothing is asked for or under way. */
   isIdle: () => boolean;
 }
 
 /**
  * Reads at once what is asked for while nothing is under way; what is asked for meanwhile goes together as soon as one of
- * `lanes` is free. A read begins after it was asked for: whoever has written before sees it.
+ * `lanes` is free, once for each id. A read begins after it was asked for: whoever has written before sees it.
  */
-export function readTogether<V extends { id: string }>(
-  readAll: (ids: readonly string[]) => Promise<readonly V[]>,
+export function readTogether<A extends Named, V extends Named>(
+  readAll: (asked: readonly A[]) => Promise<readonly V[]>,
   { lanes, most }: { lanes: number; most: number },
-): ReadsTogether<V> {
-  let waiting: Asked<V>[] = [];
+): ReadsTogether<A, V> {
+  let waiting: Waiting<A, V>[] = [];
   let free = lanes;
 
   function pump(): void {
@@ -30,24 +34,25 @@ export function readTogether<V extends { id: string }>(
       waiting = waiting.slice(most);
       free -= 1;
       // Free before anybody is answered: who then looks finds nothing under way.
-      const over = (tell: (asked: Asked<V>) => void) => {
+      const over = (tell: (one: Waiting<A, V>) => void) => {
         free += 1;
         batch.forEach(tell);
         pump();
       };
-      void readAll([...new Set(batch.map(({ id }) => id))]).then(
+      const each = new Map(batch.map(({ asked }) => [asked.id, asked]));
+      void readAll([...each.values()]).then(
         (rows) => {
           const found = new Map(rows.map((row) => [row.id, row]));
-          over(({ id, resolve }) => resolve(found.get(id)));
+          over(({ asked, resolve }) => resolve(found.get(asked.id)));
         },
         (error: unknown) => over(({ reject }) => reject(error)),
       );
     }
   }
   return {
-    read: (id) =>
+    read: (asked) =>
       new Promise((resolve, reject) => {
-        waiting.push({ id, resolve, reject });
+        waiting.push({ asked, resolve, reject });
         // What is asked for in the same turn of the event loop goes along.
         setImmediate(pump);
       }),

@@ -6,9 +6,15 @@ import { isTerminal, type EventType } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { SessionPosition } from '../../core/session-position.ts';
 import type { Database, Tx } from '../../db/database.ts';
-import { listFollowedEvents, type FollowedPage, type LoggedEvent } from '../../db/events.ts';
+import { listFollowedEvents, type FollowedLog, type FollowedPage, type LoggedEvent } from '../../db/events.ts';
 import { findRuns, type RunView } from '../../db/runs.ts';
-import { findFollowedRuns, findSessionHeads, type FollowedSession, type SessionHead } from '../../db/sessions.ts';
+import {
+  findFollowedRuns,
+  findSessionHeads,
+  type FollowedPlace,
+  type FollowedSession,
+  type SessionHead,
+} from '../../db/sessions.ts';
 import { readTogether, type ReadsTogether } from '../../lib/read-together.ts';
 
 export interface SharedReads {
@@ -53,35 +59,44 @@ const PAGES = { lanes: 4, most: 50 };
 const SESSIONS = { lanes: 2, most: 50 };
 
 export function createSharedReads(db: Database): SharedReads {
-  const runs = byName<RunView>(RUNS);
-  const pages = byName<FollowedPage>(PAGES);
-  const heads = byName<SessionHead>(SESSIONS);
-  const followed = byName<FollowedSession>(SESSIONS);
+  const runs = byName<Named, RunView>(RUNS);
+  const pages = byName<FollowedLog, FollowedPage>(PAGES);
+  const heads = byName<Named, SessionHead>(SESSIONS);
+  const followed = byName<FollowedPlace, FollowedSession>(SESSIONS);
   const once = <V>(tenantId: string, work: (tx: Tx) => Promise<V>) => db.withTenantOnce(tenantId, work);
   return {
-    run: (tenantId, id) => runs(tenantId, id, (ids) => once(tenantId, (tx) => findRuns(tx, ids))),
-    async logPage({ tenantId, runId, after, turnId = '', types }) {
-      const page = await pages([tenantId, ...types].join('/'), [runId, after, turnId].join('/'), (ids) =>
-        db.withTenant(tenantId, (tx) => readPages(tx, ids, types)),
+    run: (tenantId, id) => runs(tenantId, { id }, (asked) => once(tenantId, (tx) => findRuns(tx, asked.map(idOf)))),
+    async logPage({ tenantId, runId, after, turnId, types }) {
+      const id = [runId, after, turnId].join('/');
+      const asked: FollowedLog = { id, run_id: runId, after, ...(turnId !== undefined && { turn_id: turnId }) };
+      const page = await pages([tenantId, ...types].join('/'), asked, (all) =>
+        db.withTenant(tenantId, (tx) => readPages(tx, all, types)),
       );
       return toLogPage(page, after);
     },
-    sessionHead: (tenantId, id) => heads(tenantId, id, (ids) => once(tenantId, (tx) => findSessionHeads(tx, ids))),
+    sessionHead: (tenantId, id) =>
+      heads(tenantId, { id }, (asked) => once(tenantId, (tx) => findSessionHeads(tx, asked.map(idOf)))),
     followedRun: (tenantId, { sessionId, place, seq }) =>
-      followed(tenantId, [sessionId, place, seq].join('/'), (ids) =>
-        once(tenantId, (tx) => findFollowedRuns(tx, ids.map(placeNamed))),
+      followed(tenantId, { id: [sessionId, place, seq].join('/'), session_id: sessionId, place, seq }, (asked) =>
+        once(tenantId, (tx) => findFollowedRuns(tx, asked)),
       ),
   };
 }
 
+interface Named {
+  id: string;
+}
+
+const idOf = ({ id }: Named) => id;
+
 /** What goes together: the reads under one name, all of which `readAll` does in the same way. */
-function byName<V extends { id: string }>(options: { lanes: number; most: number }) {
-  const named = new Map<string, ReadsTogether<V>>();
-  return async (name: string, id: string, readAll: (ids: readonly string[]) => Promise<readonly V[]>) => {
+function byName<A extends Named, V extends Named>(options: { lanes: number; most: number }) {
+  const named = new Map<string, ReadsTogether<A, V>>();
+  return async (name: string, asked: A, readAll: (asked: readonly A[]) => Promise<readonly V[]>) => {
     const reads = named.get(name) ?? readTogether(readAll, options);
     named.set(name, reads);
     try {
-      return await reads.read(id);
+      return await reads.read(asked);
     } finally {
       if (reads.isIdle()) named.delete(name);
     }
@@ -89,16 +104,9 @@ function byName<V extends { id: string }>(options: { lanes: number; most: number
 }
 
 /** The pages share what is read at once: who is far behind goes on with the next one. */
-function readPages(tx: Tx, ids: readonly string[], types: readonly EventType[]): Promise<FollowedPage[]> {
-  const asked = ids.map((id) => {
-    const [run_id = '', after, turn_id] = id.split('/');
-    return { id, run_id, after: Number(after), ...(turn_id && { turn_id }) };
-  });
-  return listFollowedEvents(tx, asked, {
-    types,
-    limit: PAGE,
-    maxBytes: Math.ceil(LIMITS.streamPageBytes / ids.length),
-  });
+function readPages(tx: Tx, asked: readonly FollowedLog[], types: readonly EventType[]): Promise<FollowedPage[]> {
+  const maxBytes = Math.ceil(LIMITS.streamPageBytes / asked.length);
+  return listFollowedEvents(tx, asked, { types, limit: PAGE, maxBytes });
 }
 
 function toLogPage(page: FollowedPage | undefined, after: number): LogPage {
@@ -110,9 +118,4 @@ function toLogPage(page: FollowedPage | undefined, after: number): LogPage {
     lastSeq: hasMore ? lastShown : Math.max(lastShown, head ?? 0),
     isOver: !hasMore && (!status || isTerminal(status)),
   };
-}
-
-function placeNamed(id: string): { id: string; session_id: string; place: number; seq: number } {
-  const [session_id = '', place, seq] = id.split('/');
-  return { id, session_id, place: Number(place), seq: Number(seq) };
 }

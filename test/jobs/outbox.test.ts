@@ -87,6 +87,23 @@ for (const mode of MODES) {
       await waitUntil('they are forgotten', async () => (await stored()).length === 0);
     });
 
+    it('sends the jobs of commits that are answered in one turn of the event loop in one round trip', async () => {
+      const rows = [row('bulk', 'one'), row('bulk', 'two'), row('bulk', 'three')];
+      const result = await commitOnly(...rows);
+      const queue = engine.context.queues.queue('bulk');
+      const addBulk = queue.addBulk.bind(queue);
+      const sent: number[] = [];
+      queue.addBulk = (jobs) => {
+        sent.push(jobs.length);
+        return addBulk(jobs);
+      };
+      await Promise.all(rows.map((each) => engine.context.outbox.send(run, result, [each])));
+      assert.deepEqual(sent, [3]);
+      const order = serve('bulk');
+      await waitUntil('all have run', () => order.length === 3);
+      await waitUntil('they are forgotten', async () => (await stored()).length === 0);
+    });
+
     it('keeps to the time before which a job shall not run, also when it is swept', async () => {
       await commitOnly(row('later', 'soon', { delay_ms: 60_000 }), row('later', 'past', { delay_ms: 60_000 }));
       await makeJobDue(engine, 'past');

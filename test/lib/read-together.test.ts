@@ -11,11 +11,11 @@ describe('readTogether', () => {
       fc.asyncProperty(fc.scheduler(), acts, together, async (scheduler, list, options) => {
         const rows = new Map(ids.map((id) => [id, 0]));
         let underWay = 0;
-        const reads = readTogether(async (asked) => {
+        const reads = readTogether(async (asked: readonly { id: string }[]) => {
           underWay += 1;
           assert.ok(underWay <= options.lanes && asked.length <= options.most);
-          assert.equal(new Set(asked).size, asked.length);
-          const read = asked.flatMap((id) => (id === 'c' ? [] : [{ id, version: rows.get(id) ?? 0 }]));
+          assert.equal(new Set(asked.map(({ id }) => id)).size, asked.length);
+          const read = asked.flatMap(({ id }) => (id === 'c' ? [] : [{ id, version: rows.get(id) ?? 0 }]));
           await scheduler.schedule(Promise.resolve());
           underWay -= 1;
           return read;
@@ -26,7 +26,7 @@ describe('readTogether', () => {
             if (writes) return void rows.set(id, (rows.get(id) ?? 0) + 1);
             const least = rows.get(id) ?? 0;
             seen.push(
-              reads.read(id).then((row) => {
+              reads.read({ id }).then((row) => {
                 if (id === 'c') assert.equal(row, undefined);
                 else assert.ok(row && row.id === id && row.version >= least);
               }),
@@ -47,19 +47,19 @@ describe('readTogether', () => {
   it('tells all that went together of a failure, and goes on', async () => {
     let isAway = true;
     const reads = readTogether(
-      async (ids) => {
+      async (asked: readonly { id: string }[]) => {
         if (isAway) throw new Error('away');
-        return ids.map((id) => ({ id }));
+        return asked.map(({ id }) => ({ id }));
       },
       { lanes: 1, most: 10 },
     );
-    const failed = await Promise.allSettled([reads.read('a'), reads.read('b')]);
+    const failed = await Promise.allSettled([reads.read({ id: 'a' }), reads.read({ id: 'b' })]);
     assert.deepEqual(
       failed.map(({ status }) => status),
       ['rejected', 'rejected'],
     );
     isAway = false;
-    assert.deepEqual(await reads.read('a'), { id: 'a' });
+    assert.deepEqual(await reads.read({ id: 'a' }), { id: 'a' });
     assert.ok(reads.isIdle(), 'who is answered finds nothing under way');
   });
 });

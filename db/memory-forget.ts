@@ -1,5 +1,5 @@
 /** Forgets memories for good: rows, their versions, what was made from them, and what the archive has of them. */
-import type { Tx } from './database.ts';
+import type { Database, Tx } from './database.ts';
 import { forgetConflicts, undisputeMemories } from './memory-conflicts.ts';
 import { restoreMemories } from './memory-archive.ts';
 
@@ -92,24 +92,50 @@ export async function removeMemories(
 }
 
 /**
- * Takes their text out of what turns were given of them, and of what the tools `recall`, with what has read that on, and `remember` have in the ledger, in all
- * runs that are known to have it and in this one; answers how many events there were.
+ * Takes their text out of what runs have of them (`clearInRuns`), and has that looked at again: what a call of such a run is about to
+ * write down, or a fork to copy, cannot be seen yet. Called before the memories go. Answers how many events there were.
  */
-export async function forgetInRuns(tx: Tx, ids: readonly string[], run?: string): Promise<number> {
-  const runs = [...(await findRunsGiven(tx, ids)), ...(run === undefined ? [] : [run])];
+export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
+  const runs = await findRunsGiven(tx, ids);
+  if (runs.length > 0)
+    await tx.query(
+      `with open as (select k.id, k.name, k.arguments->>'content' as content from tool_calls k
+          where k.run_id = any($1::uuid[]) and k.name in ('recall', 'remember', 'read_tool_output') and k.tool_id is not null
+            and (k.status in ('running', 'unknown') or k.status = 'pending' and k.attempt > 0)
+       ), said as (select content from memory_entries where id = any($2::uuid[])
+          union select entry->>'content' from memory_archive where id = any($2::uuid[]))
+       insert into memory_forgettings (id, tenant_id, memories, runs, calls, told)
+         select gen_random_uuid(), current_setting('drover.tenant_id')::uuid, $2, $1, coalesce(array_agg(o.id), '{}'),
+             coalesce(array_agg(o.id) filter (where o.name = 'remember' and exists (select from said s where s.content = o.content)), '{}')
+           from open o`,
+      [runs, ids],
+    );
+  return clearInRuns(tx, { ids, runs });
+}
+
+/**
+ * Takes their text out of what turns were given of them, and of what the tools `recall`, with what has read that on, and `remember`
+ * have in the ledger, in these runs; answers how many events there were.
+ */
+export async function clearInRuns(
+  tx: Tx,
+  { ids, runs, told = [] }: { ids: readonly string[]; runs: readonly string[]; told?: readonly string[] },
+): Promise<number> {
   await tx.query(
-    `with found as (select run_id, id, tool_use_id from tool_calls
+    // What reads a recall on may be written down after that was emptied.
+    `with recalls as (select run_id, id, tool_use_id, output from tool_calls
         where run_id = any($1::uuid[]) and name = 'recall' and tool_id is not null
-          and exists (select from unnest($2::text[]) id where position(id in output::text) > 0))
-     update tool_calls c set output = '{"entries": []}', model_output = null from found
-      where c.run_id = found.run_id and (c.id = found.id
-        or c.name = 'read_tool_output' and c.tool_id is not null and c.arguments->>'tool_use_id' = found.tool_use_id)`,
+     ), emptied as (select run_id, id, tool_use_id from recalls
+          where output = '{"entries": []}' or exists (select from unnest($2::text[]) id where position(id in output::text) > 0))
+     update tool_calls c set output = '{"entries": []}', model_output = null from emptied
+      where c.run_id = emptied.run_id and c.output <> '{"entries": []}' and (c.id = emptied.id
+        or c.name = 'read_tool_output' and c.tool_id is not null and c.arguments->>'tool_use_id' = emptied.tool_use_id)`,
     [runs, ids],
   );
   await tx.query(
     `update tool_calls set arguments = '{"content": ""}' where run_id = any($1::uuid[]) and name = 'remember'
-        and output->>'id' = any($2::text[])`,
-    [runs, ids],
+        and (output->>'id' = any($2::text[]) or id = any($3::uuid[]) and status not in ('pending', 'running'))`,
+    [runs, ids, told],
   );
   await tx.query(
     `update idempotency_keys set response = jsonb_build_object('id', response->'id') where response->>'id' = any($1::text[])`,
@@ -122,20 +148,75 @@ export async function forgetInRuns(tx: Tx, ids: readonly string[], run?: string)
   return changed?.events ?? 0;
 }
 
+/** A forgetting that is looked at again, some time after it. */
+export interface Forgetting {
+  id: string;
+  tenant_id: string;
+}
+
+/** Of all tenants, those that are due, the longest due first. */
+export async function listDueForgettings(db: Database, limit: number): Promise<Forgetting[]> {
+  return db.asMaintenance((tx) =>
+    tx.query<Forgetting>(
+      'select id, tenant_id from memory_forgettings where due_at <= clock_timestamp() order by due_at limit $1',
+      [limit],
+    ),
+  );
+}
+
+/**
+ * Forgets once more what runs, and forks that were made meanwhile, have been left with. It is over after ten minutes, or where a call
+ * that was under way then is still so, after a day: no commit and no attempt that had read before takes that long.
+ */
+export async function forgetAgain(tx: Tx, id: string): Promise<void> {
+  const [row] = await tx.query<{ memories: string[]; runs: string[]; told: string[]; is_last: boolean }>(
+    `update memory_forgettings f set due_at = clock_timestamp() + interval '10 minutes' where id = $1
+       returning memories::text[], runs::text[], told::text[], created_at < clock_timestamp() - case when exists (select from tool_calls k
+           where k.id = any(f.calls) and k.status in ('pending', 'running', 'unknown'))
+         then interval '1 day' else interval '10 minutes' end as is_last`,
+    [id],
+  );
+  if (!row) return;
+  const { memories, runs, told, is_last: isLast } = row;
+  await clearInRuns(tx, { ids: memories, runs: await withForks(tx, runs), told });
+  if (isLast) await tx.query('delete from memory_forgettings where id = $1', [id]);
+}
+
+/** Whether a call of `remember` has told, in an attempt before this one, what has been forgotten since. */
+export async function hasToldForgotten(tx: Tx, callId: string): Promise<boolean> {
+  const [row] = await tx.query<{ has: boolean }>(
+    `select exists (select from memory_forgettings where told <> '{}' and told @> array[$1::uuid]) as has`,
+    [callId],
+  );
+  return row?.has === true;
+}
+
 /** The runs that have used or made them, with their forks: those have the record of the former, and ask nothing for themselves. */
 async function findRunsGiven(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ run_id: string }>(
-    `with recursive given as (
-        select run_id from (
-          select run_id from memory_accesses where memory_id = any($1::uuid[])
-          union select run_id from memory_entries where id = any($1::uuid[])
-          union select run_id from memory_archive where id = any($1::uuid[])) used where run_id is not null
-        union
-        select r.id from runs r join given g on r.forked_from_run_id = g.run_id
-      ) select run_id from given`,
+    `select run_id from (
+        select run_id from memory_accesses where memory_id = any($1::uuid[])
+        union select run_id from memory_entries where id = any($1::uuid[])
+        union select run_id from memory_archive where id = any($1::uuid[])) used where run_id is not null`,
     [ids],
   );
-  return rows.map(({ run_id: run }) => run);
+  return rows.length === 0
+    ? []
+    : withForks(
+        tx,
+        rows.map(({ run_id: run }) => run),
+      );
+}
+
+async function withForks(tx: Tx, runs: readonly string[]): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with recursive every as (
+        select unnest($1::uuid[]) as id
+        union select r.id from runs r join every e on r.forked_from_run_id = e.id
+      ) select id from every`,
+    [runs],
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** What forgetting would change in events. */

@@ -584,6 +584,23 @@ table memory_extractions row level security forced
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
 
+table memory_forgettings row level security forced
+  comment 'No content of runs: ids alone'
+  id uuid not null
+  tenant_id uuid not null
+  memories uuid[] not null
+  runs uuid[] not null
+  calls uuid[] not null
+  told uuid[] not null
+  created_at timestamp with time zone not null default clock_timestamp()
+  due_at timestamp with time zone not null default (clock_timestamp() + '00:01:00'::interval)
+  constraint memory_forgettings_pkey PRIMARY KEY (id)
+  CREATE INDEX memory_forgettings_due ON public.memory_forgettings USING btree (due_at)
+  CREATE INDEX memory_forgettings_told ON public.memory_forgettings USING btree (tenant_id) WHERE (told <> '{}'::uuid[])
+  policy maintenance_finds_forgettings for select to drover_maintenance using true
+  policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
+  grant delete, insert, select, update to drover_app
+
 table memory_fragment_versions row level security forced
   comment 'No content of runs: what clients have put into a shared space, where it is deleted'
   tenant_id uuid not null

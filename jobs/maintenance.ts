@@ -24,6 +24,7 @@ export const MAINTENANCE_ACTS = [
   'split-outputs',
   'index-errors',
   'consolidate-memory',
+  'forget-again',
   'sweep-files',
 ] as const;
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
@@ -62,6 +63,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'reconcile':
       return Math.max(500, Math.floor(leaseMs / 2));
     case 'expire-idle':
+    case 'forget-again':
     case 'renew-priorities':
     case 'split-outputs':
     case 'index-errors':

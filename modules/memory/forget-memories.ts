@@ -3,6 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { isOneWord } from '../../core/memory/words.ts';
 import type { Tx } from '../../db/database.ts';
 import {
+  clearInRuns,
   countInRuns,
   findBySubject,
   findForgotten,
@@ -60,7 +61,7 @@ export async function dropForgotten(
 ): Promise<string[]> {
   await shareGivingOf(tx, agentId);
   const forgotten = await findForgotten(tx, ids);
-  if (forgotten.length > 0) await forgetInRuns(tx, forgotten, runId);
+  if (forgotten.length > 0) await clearInRuns(tx, { ids: forgotten, runs: [runId] });
   return forgotten;
 }
 

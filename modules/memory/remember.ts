@@ -9,6 +9,7 @@ import { readRunOwner } from '../../db/files.ts';
 import type { Tx } from '../../db/database.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findSameText, noteWrite } from '../../db/memory-entries.ts';
+import { hasToldForgotten } from '../../db/memory-forget.ts';
 import { findCallPlace } from '../../db/memory-extractions.ts';
 import { findCandidates } from '../../db/memory-search.ts';
 import { findRunRow } from '../../db/runs.ts';
@@ -42,6 +43,7 @@ export async function rememberCall(
     const run = runId === '' ? undefined : await findRunRow(tx, runId);
     // Held, so that what is remembered of it goes where it is erased meanwhile.
     if (!run || !(await readRunOwner(tx, runId))) return undefined;
+    if (await hasToldForgotten(tx, attempt.toolCallId)) return 'forgotten';
     const userId = run.config.session?.user_id;
     const memory = {
       content,
@@ -57,10 +59,11 @@ export async function rememberCall(
     return { agentId: run.agent_id, result: await rememberText(tx, { ...memory, userId }, from) };
   });
   if (!done) return NO_RUN;
+  if (done === 'forgotten') return FORGOTTEN;
   const { result, agentId } = done;
   if ('refused' in result) {
     context.metrics.memoriesRefused.inc({ rule: result.refused });
-    return { kind: 'error', code: `not_remembered`, message: REFUSALS[result.refused] ?? 'A rule refuses it.' };
+    return { kind: 'error', code: 'not_remembered', message: REFUSALS[result.refused] ?? 'A rule refuses it.' };
   }
   if (result.added) embedSoon(context, { tenantId, agentId });
   return { kind: 'succeeded', output: { ...result }, memories: [result.id] };
@@ -143,6 +146,13 @@ async function findAsking(tx: Tx, runId: string) {
     : undefined;
   return { agentId: agent.id, ownedBy };
 }
+
+/** Of an attempt that is made again, after what the one before it had added. */
+const FORGOTTEN: ToolOutcome = {
+  kind: 'error',
+  code: 'not_remembered',
+  message: 'Somebody has had it forgotten meanwhile.',
+};
 
 const NO_RUN: ToolOutcome = {
   kind: 'error',

@@ -25,6 +25,7 @@ import { dropPassedParents } from '../run-log/drop-passed-parents.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { dropExpired } from '../memory/drop-expired.ts';
+import { repeatForgetting } from '../memory/forget-again.ts';
 import { dispatchConsolidations } from '../memory/dispatch-consolidations.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
 import { settleBudgets } from '../budgets/settle-budgets.ts';
@@ -79,6 +80,8 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       return settleBudgets(context);
     case 'consolidate-memory':
       return { expired: await dropExpired(context), sent: await dispatchConsolidations(context) };
+    case 'forget-again':
+      return { looked: await repeatForgetting(context) };
     case 'split-outputs':
       return { split: await splitOutputs(context) };
     case 'index-errors':

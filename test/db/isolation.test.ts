@@ -53,6 +53,8 @@ const MAINTENANCE_ACTS: Record<string, string[]> = {
   memory_entries: ['select'],
 
   memory_extractions: ['delete', 'select'],
+  // Ids and times: what is looked at again.
+  memory_forgettings: ['select'],
   memory_fragments: ['select'],
   // Names of models.
   memory_models: ['select'],

@@ -69,6 +69,17 @@ export function dueChecks(tenant: Tenant, agent: string): Promise<object[]> {
   return rows(tenant, 'select subject_id from memory_checks where owner_id = $1', agent);
 }
 
+/** Forgettings of a memory that are looked at again. */
+export function forgettingsOf(tenant: Tenant, memory: string): Promise<object[]> {
+  return rows(tenant, 'select id from memory_forgettings where memories @> array[$1::uuid]', memory);
+}
+
+/** As if all forgettings had been so many minutes ago. */
+export async function makeForgettingsDue(tenant: Tenant, { minutesOld = 1 } = {}): Promise<void> {
+  const sql = `update memory_forgettings set due_at = now(), created_at = least(created_at, now() - $1::int * interval '1 minute')`;
+  await rows(tenant, sql, minutesOld);
+}
+
 /** Of the `n`-th of many: so far from [1, 0, …], each a little elsewhere. */
 const vectorAway = (away: string): string =>
   `('[' || 1 - ${away}::float8 || ',' || ${away} || ',' || sin(n) / 50 || ',' || cos(n) / 50 || ',' || sin(n * 7) / 50 || ',0,0,0]')::vector`;

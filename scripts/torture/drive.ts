@@ -54,7 +54,7 @@ export interface StartedWork {
   plan: readonly PlannedRun[];
   started: StartedRun[];
   probe: Probe;
-  /** How long after the beginning a run is still waited for that another one follows on its thread. */
+  /** A run that another one follows on its thread is given up when none of them has begun or ended for so long. */
   patienceMs: number;
   signal: AbortSignal;
 }
@@ -63,21 +63,24 @@ export interface StartedWork {
 export async function startRuns(client: RetryingClient, work: StartedWork): Promise<void> {
   const sinceMs = performance.now();
   const starts = new Map<string, Promise<StartedRun | undefined>>();
+  const patience = { ms: work.patienceMs, movedAtMs: sinceMs };
   const startOne = async (plan: PlannedRun): Promise<StartedRun | undefined> => {
     await delay(Math.max(0, plan.startAtMs - (performance.now() - sinceMs)), undefined, { signal: work.signal });
     if (plan.follows === undefined) {
       return plan.keyed ? startKeyed(client, work.agent, { plan }) : startKeyless(client, work, plan);
     }
     const last = await starts.get(plan.follows);
-    const until = { endsAtMs: sinceMs + work.patienceMs, signal: work.signal };
-    const thread = last && (await threadOnceEnded(client, last.id, until));
+    const thread = last && (await threadOnceEnded(client, last.id, { patience, signal: work.signal }));
     if (!last || thread === undefined) return undefined;
     return startKeyed(client, work.agent, { plan, after: { ...last, thread } });
   };
   for (const plan of work.plan) {
     const start = startOne(plan);
     starts.set(plan.label, start);
-    start.then((run) => run && work.started.push(run), ignoreHere);
+    start.then((run) => {
+      patience.movedAtMs = performance.now();
+      if (run) work.started.push(run);
+    }, ignoreHere);
   }
   await Promise.all(starts.values());
 }
@@ -85,15 +88,24 @@ export async function startRuns(client: RetryingClient, work: StartedWork): Prom
 /** Who waits for all of them is told. */
 const ignoreHere = () => undefined;
 
-/** The thread of a run, once it takes another one; undefined if the run does not end in time. */
+/** How long the starts are waited for while nothing moves, and when something has moved last. */
+interface Patience {
+  ms: number;
+  movedAtMs: number;
+}
+
+/** The thread of a run, once it takes another one; undefined if the run does not end while there is patience. */
 async function threadOnceEnded(
   client: RetryingClient,
   id: string,
-  { endsAtMs, signal }: { endsAtMs: number; signal: AbortSignal },
+  { patience, signal }: { patience: Patience; signal: AbortSignal },
 ): Promise<string | undefined> {
-  while (performance.now() < endsAtMs) {
+  while (performance.now() < patience.movedAtMs + patience.ms) {
     const { status, thread_id } = await client.get<RunView>(`/v1/runs/${id}`);
-    if (ENDED.includes(status)) return thread_id;
+    if (ENDED.includes(status)) {
+      patience.movedAtMs = performance.now();
+      return thread_id;
+    }
     await delay(POLL_MS, undefined, { signal });
   }
   return undefined;

@@ -192,7 +192,7 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const [injected, taught] = await Promise.all([
     injectFaults({ ...scene, own: scene.services.own }, scene.schedule),
     oneBuild ? teach(client, { model: MODEL, plan: lessons, signal }) : undefined,
-    startRuns(client, { agent, plan, started, probe, signal, patienceMs: options.seconds * 1000 + settleMs }),
+    startRuns(client, { agent, plan, started, probe, signal, patienceMs: settleMs }),
     talk(client, { agent, plan: talks, started: sessions, signal }),
     startWorkflows(client, { agent, plan: flows, started: workflows, signal }),
   ]);

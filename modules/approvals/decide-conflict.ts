@@ -8,8 +8,11 @@ import { findAnyApproval, type ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
+import { embedSoon } from '../memory/add-memory.ts';
+import type { MemoryContext } from '../memory/context.ts';
 import { resolveMemories, type Side } from '../memory/contradictions.ts';
 import { closeConflict } from '../memory/conflicts.ts';
+import { embedFragmentsSoon } from '../memory/embed-fragments.ts';
 import { contentOf, resolveFragment } from '../memory/resolve-fragment.ts';
 import type { ApprovalDecision } from './decide-approval.ts';
 
@@ -23,12 +26,13 @@ type Decision = keyof typeof STATUS;
  * that comes too late are 409; 422 for a decision or an `edit` that does not fit.
  */
 export async function decideConflict(
-  { db }: Pick<Context, 'db'>,
+  context: MemoryContext,
   decider: Decider,
   decided: ApprovalDecision,
 ): Promise<ConflictRow | undefined> {
+  const { db } = context;
   const { tenantId, workspaceId, approvalId: id } = decider;
-  const outcome = await db.withTenant(tenantId, async (tx) => {
+  const outcome = await db.withTenant(tenantId, async (tx): Promise<Outcome | undefined> => {
     const approval = await findConflict(tx, { id, workspaceId });
     if (!approval) return undefined;
     const { decision, args } = readDecision(decided);
@@ -37,7 +41,7 @@ export async function decideConflict(
       await closeConflict(tx, { tenantId, workspaceId, id }, { status: 'expired' });
       return { refusal: 'The approval has expired.' };
     }
-    await resolve(tx, decider, { approval, decision, args });
+    const changed = await resolve(tx, decider, { approval, decision, args });
     const end = {
       status: STATUS[decision],
       decision,
@@ -55,10 +59,13 @@ export async function decideConflict(
       digest: approval.digest,
       details,
     });
-    return {};
+    return changed;
   });
   if (!outcome) return undefined;
-  if ('refusal' in outcome) throw conflict(outcome.refusal ?? '');
+  if (outcome.refusal !== undefined) throw conflict(outcome.refusal);
+  const { spaceId, agentId } = outcome;
+  if (spaceId !== undefined) embedFragmentsSoon(context, { tenantId, spaceId });
+  if (agentId !== undefined) embedSoon(context, { tenantId, agentId });
   return db.withTenant(tenantId, (tx) => findConflict(tx, { id, workspaceId }));
 }
 
@@ -110,15 +117,24 @@ interface Resolving {
   args: Record<string, unknown> | undefined;
 }
 
-async function resolve(tx: Tx, decider: Decider, { approval, decision, args }: Resolving): Promise<void> {
+/** The space, or the agent, in whose memory there is another text now; neither where it was decided before. */
+interface Outcome {
+  spaceId?: string;
+  agentId?: string;
+  /** Why it was not decided. */
+  refusal?: string;
+}
+
+async function resolve(tx: Tx, decider: Decider, { approval, decision, args }: Resolving): Promise<Outcome> {
   const { subject_id: id, arguments: asked } = approval;
   if (approval.subject_type === 'fragment') {
     const given = decision === 'edit' ? args?.['content'] : asked[decision === 'approve' ? 'version_b' : 'version_a'];
     const content = contentOf(given);
     if (!content) throw conflict('There is nothing left to decide between.');
     const version = typeof asked['version'] === 'number' ? asked['version'] : undefined;
-    await resolveFragment(tx, decider, { id, content, agentId: undefined, version, settles: false });
-    return;
+    const asRead = { id, content, agentId: undefined, version, settles: false };
+    const { space_id: spaceId } = await resolveFragment(tx, decider, asRead);
+    return { spaceId };
   }
   const content = args?.['content'];
   if (decision === 'edit' && typeof content !== 'string') {
@@ -134,5 +150,7 @@ async function resolve(tx: Tx, decider: Decider, { approval, decision, args }: R
   const also: unknown = asked['also_conflicts_with'];
   const others = Array.isArray(also) ? also.map(String) : [];
   const ids = { newer: id, older: String(asked['conflicts_with']), others };
-  await resolveMemories(tx, decider, { agentId: String(asked['agent_id']), ids, side });
+  const agentId = String(asked['agent_id']);
+  await resolveMemories(tx, decider, { agentId, ids, side });
+  return { agentId };
 }

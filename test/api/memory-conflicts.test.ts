@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { CONSOLIDATION } from '../../jobs/consolidation.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { expireApprovals, memoryConflicts } from '../support/queries/approvals.ts';
@@ -11,7 +15,7 @@ describe('A contradiction in memory', () => {
   let space: string;
 
   before(async () => {
-    api = await startTestApi();
+    api = await startTestApi(DOMAIN_MODE, { env: { DROVER_EMBEDDING_MODEL: 'offline' } });
   });
   after(() => api.close());
   beforeEach(async () => {
@@ -121,6 +125,18 @@ describe('A contradiction in memory', () => {
       );
       assert.equal((await read(`/v1/memory/fragments/${id}`)).version, 3);
     }
+  });
+
+  it('has the vector of the text asked for that is decided on', async () => {
+    const { approval } = await disagree();
+    const queue = api.context.queues.queue(CONSOLIDATION.name);
+    const job = CONSOLIDATION.id({ tenantId: DEFAULT_TENANT_ID, agentId: space, work: 'embed_fragments' });
+    const isAsked = async () => (await queue.getJob(job)) !== undefined;
+    await waitUntil('that of the writes is', isAsked);
+    await queue.remove(job);
+    assert.equal(await isAsked(), false);
+    await decide(approval.id, { decision: 'approve' });
+    await waitUntil('that of the decision is', isAsked);
   });
 
   it('is found by a correction, too, and not by one that is withdrawn at once', async () => {

@@ -324,15 +324,35 @@ describe('attachments', function () {
     ]);
   });
 
-  it('are named in words once they are deleted, and to a model that takes none', async () => {
+  it('are named in words once they are deleted', async () => {
     const agent = await agentWith('anthropic/claude-sonnet-5');
     const id = await upload(PNG, 'a.png');
     const { run } = await ask(agent, [{ file_id: id }]);
     assert.equal((await api.call('DELETE', `/v1/files/${id}`)).status, 204);
     await post(`/v1/runs/${run}/turns`, { input: { message: 'And now?' } });
     const [first] = (asked.at(-1)?.messages[0]?.content ?? []) as unknown[];
-    const text = '[file a.png (image/png) left out: it is gone, or this model does not take it]';
-    assert.deepEqual(first, { type: 'text', text });
+    assert.deepEqual(first, { type: 'text', text: '[file a.png (image/png) left out: it was deleted]' });
+  });
+
+  it('are named in words with the reason, where newer ones take the room of a request', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const large = (n: number) => upload(Buffer.concat([PNG, Buffer.alloc(3_700_000, n)]), `${n}.png`);
+    const ids = [];
+    for (let n = 1; n <= 6; n += 1) ids.push(await large(n));
+    const filesOf = (some: string[]) => some.map((file_id) => ({ file_id }));
+    const { run } = await ask(agent, filesOf(ids.slice(0, 3)));
+    const attachments = filesOf(ids.slice(3));
+    await post(`/v1/runs/${run}/turns`, { input: { message: 'And these?', attachments } });
+    const [older, , newer] = asked.at(-1)?.messages ?? [];
+    const shown = [...(older?.content ?? []), ...(newer?.content ?? [])] as { type: string; text?: string }[];
+    assert.deepEqual(
+      shown.map(({ type, text }) => text ?? type),
+      [
+        '[file 1.png (image/png) left out: a request has 20971520 bytes of files at most, the newest first]',
+        ...['image', 'image', 'What is this?'],
+        ...['image', 'image', 'image', 'And these?'],
+      ],
+    );
   });
 
   it('are made of large images in the results of tools, which models see all the same', async () => {

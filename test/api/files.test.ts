@@ -270,7 +270,8 @@ describe('files', function () {
     };
     const file = { name: 'file', filename: 'a', content: Buffer.from('x') };
     assert.equal(await status([]), '400 There is no file: it comes in the part "file".');
-    assert.match(await status([{ name: 'file', content: Buffer.from('x') }]), /^400 There is no file/);
+    const unnamed = await status([{ name: 'file', content: Buffer.from('x') }]);
+    assert.equal(unnamed, '400 The part "file" is no file without a filename.');
     assert.match(await status([{ ...file, name: 'other' }]), /^400 The part "other" is a file/);
     assert.match(await status([{ name: 'nonsense', content: Buffer.from('x') }, file]), /^400 .*not a known field/);
     assert.match(await status([file, { name: 'thread_id', content: Buffer.from('x') }]), /^400 .*thread_id/);

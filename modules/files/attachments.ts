@@ -145,8 +145,9 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
     if (fault !== undefined) throw refuse(index, fault);
     used.push(row.id);
     const { id: file_id, mime_type: media_type, filename, size } = row;
+    const pages = row.pages !== null && { pages: row.pages };
     const trust = row.trust === 'untrusted' && { trust: row.trust };
-    attachments.push({ type: 'file', file_id, media_type, filename, size, ...trust });
+    attachments.push({ type: 'file', file_id, media_type, filename, size, ...pages, ...trust });
   }
   await noteUses(tx, { tenantId: to.tenantId, runId: to.runId, fileIds: used });
   return { attachments, made };

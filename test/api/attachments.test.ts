@@ -344,15 +344,36 @@ describe('attachments', function () {
     const attachments = filesOf(ids.slice(3));
     await post(`/v1/runs/${run}/turns`, { input: { message: 'And these?', attachments } });
     const [older, , newer] = asked.at(-1)?.messages ?? [];
-    const shown = [...(older?.content ?? []), ...(newer?.content ?? [])] as { type: string; text?: string }[];
+    const shown = [older, newer].flatMap((message) => message?.content as { type: string; text?: string }[]);
     assert.deepEqual(
       shown.map(({ type, text }) => text ?? type),
       [
         '[file 1.png (image/png) left out: a request has 20971520 bytes of files at most, the newest first]',
-        ...['image', 'image', 'What is this?'],
-        ...['image', 'image', 'image', 'And these?'],
+        'image',
+        'image',
+        'What is this?',
+        'image',
+        'image',
+        'image',
+        'And these?',
       ],
     );
+  });
+
+  it('that are large PDFs of few pages, as scans are, have room with what was said before them', async () => {
+    const agent = await agentWith('anthropic/claude-haiku-4-5');
+    const scanned = `2 0 obj <</Type /Page>> endobj 3 0 obj <</Length 3000000>> stream\n${'x'.repeat(3_000_000)}\nendstream`;
+    const scan = await upload(Buffer.from(`%PDF-1.4\n${scanned}\n${scanned}`), 'scan.pdf');
+    const { run, thread, turn } = await ask(agent, [], 'I shall show you a scan.');
+    assert.equal(turn.json.output.message, 'seen', turn.text);
+    for (const attachments of [[{ file_id: scan }], []]) {
+      const { json, text } = await post(`/v1/runs/${run}/turns`, { input: { message: 'What is in it?', attachments } });
+      assert.equal(json.output.message, 'seen', text);
+    }
+    const said = asked.at(-1)?.messages.map(({ content }) => (content as { type: string }[]).map(({ type }) => type));
+    assert.deepEqual(said, [['text'], ['text'], ['document', 'text'], ['text'], ['text']]);
+    const attached = (await attachedOn(thread))[1];
+    assert.deepEqual([attached[0].pages, attached[0].filename], [2, 'scan.pdf']);
   });
 
   it('are made of large images in the results of tools, which models see all the same', async () => {

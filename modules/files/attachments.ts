@@ -83,7 +83,7 @@ export async function withContents<T>(
   const contents = new Map<number, StoredContent>();
   try {
     for (const [index, each] of given.entries()) {
-      const source = contentOf(each, context);
+      const source = contentOf(each);
       if (source !== undefined) contents.set(index, await write(context, tenantId, source));
     }
     return await work((tx, to) => takeIn(tx, to, { given, contents, paths }));
@@ -93,10 +93,10 @@ export async function withContents<T>(
   }
 }
 
-/** Base64 that becomes a file. Without a store an image stays in the message, as it did before there were files. */
-function contentOf(given: GivenAttachment, { fileStore }: FileContext): string | undefined {
+/** Base64 that becomes a file. */
+function contentOf(given: GivenAttachment): string | undefined {
   if (given.type === 'text' || 'file_id' in given || given.source.type !== 'base64') return undefined;
-  return given.type === 'image' && !fileStore ? undefined : given.source.data;
+  return given.source.data;
 }
 
 async function write(context: FileContext, tenantId: string, base64: string): Promise<StoredContent> {

@@ -360,6 +360,24 @@ describe('attachments', function () {
     );
   });
 
+  it('need a place for files, images too: nothing that is written holds a content', async function () {
+    const homeless = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', DROVER_FILES_URL: '' } });
+    try {
+      // Embedded mode has its data directory.
+      if (homeless.context.fileStore) return this.skip();
+      const llm_config = { default_model: 'anthropic/claude-sonnet-5' };
+      const { json: agent } = await homeless.call('POST', '/v1/agents', { body: { name: 'a', llm_config } });
+      const body = { input: { message: 'What is this?', attachments: [image] } };
+      const begun = await homeless.call('POST', `/v1/agents/${agent.id}/runs`, { body });
+      assert.deepEqual([begun.status, begun.json.code], [503, 'files-not-configured'], begun.text);
+      const { json: run } = await homeless.call('POST', `/v1/agents/${agent.id}/runs`, { body: {} });
+      const turn = await homeless.call('POST', `/v1/runs/${run.run_id}/turns`, { body });
+      assert.deepEqual([turn.status, turn.json.code], [503, 'files-not-configured'], turn.text);
+    } finally {
+      await homeless.close();
+    }
+  });
+
   it('that are large PDFs of few pages, as scans are, have room with what was said before them', async () => {
     const agent = await agentWith('anthropic/claude-haiku-4-5');
     const scanned = `2 0 obj <</Type /Page>> endobj 3 0 obj <</Length 3000000>> stream\n${'x'.repeat(3_000_000)}\nendstream`;

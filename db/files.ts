@@ -234,15 +234,18 @@ export async function readRunOwner(
   return row;
 }
 
-/** Notes that files have come into a run. */
+/** Notes that files have come into a run; answers those that there are, which are held: one that is being deleted is gone. */
 export async function noteUses(
   tx: Tx,
   { tenantId, runId, fileIds }: { tenantId: string; runId: string; fileIds: readonly string[] },
-): Promise<void> {
-  await tx.query(
-    `insert into file_uses (tenant_id, run_id, file_id) select $1, $2, id from unnest($3::uuid[]) id on conflict do nothing`,
+): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with held as (select id from files where id = any($3::uuid[]) order by id for key share),
+       noted as (insert into file_uses (tenant_id, run_id, file_id) select $1, $2, id from held on conflict do nothing)
+     select id from held`,
     [tenantId, runId, [...new Set(fileIds)]],
   );
+  return rows.map(({ id }) => id);
 }
 
 /** Forgets the uses of a run that was not made after all. */

@@ -120,7 +120,7 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
   const found = new Map((await findFiles(tx, named, to.workspaceId)).map((row) => [row.id, row]));
   const made: string[] = [];
   const attachments: Attachment[] = [];
-  const used: string[] = [];
+  const used = new Map<number, string>();
   let bytes = 0;
   const refuse = (index: number, message: string): DroverError => {
     const path = paths?.[index] ?? `body.input.attachments.${index}`;
@@ -134,7 +134,7 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
         ? found.get(each.file_id)
         : undefined;
     if (!row) {
-      if ('file_id' in each) throw refuse(index, 'names no file');
+      if ('file_id' in each) throw refuse(index, UNKNOWN);
       attachments.push(each as Attachment);
       continue;
     }
@@ -143,16 +143,18 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
     const fault =
       faultOfFile(row, to.taken) ?? faultOfText(row) ?? (bytes > LIMITS.attachedBytes ? TOO_MUCH : undefined);
     if (fault !== undefined) throw refuse(index, fault);
-    used.push(row.id);
+    used.set(index, row.id);
     const { id: file_id, mime_type: media_type, filename, size } = row;
     const pages = row.pages !== null && { pages: row.pages };
     const trust = row.trust === 'untrusted' && { trust: row.trust };
     attachments.push({ type: 'file', file_id, media_type, filename, size, ...pages, ...trust });
   }
-  await noteUses(tx, { tenantId: to.tenantId, runId: to.runId, fileIds: used });
+  const noted = await noteUses(tx, { tenantId: to.tenantId, runId: to.runId, fileIds: [...used.values()] });
+  for (const [index, id] of used) if (!noted.includes(id)) throw refuse(index, UNKNOWN);
   return { attachments, made };
 }
 
+const UNKNOWN = 'names no file';
 const TOO_MUCH = `is too much: the files of a message may have ${LIMITS.attachedBytes} bytes together`;
 
 /** What models are shown of a text is UTF-8: they would not see what another one says. */

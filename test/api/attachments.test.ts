@@ -378,6 +378,29 @@ describe('attachments', function () {
     }
   });
 
+  it('that are deleted in that moment are there or unknown, and nothing else', async () => {
+    const agent = await agentWith('offline');
+    const seen = new Set<number>();
+    for (let round = 0; round < 20; round += 1) {
+      const file_id = await upload(Buffer.from(`round ${round}`), 'a.txt');
+      const input = { message: 'x', attachments: [{ file_id }] };
+      const [one, other, gone] = await Promise.all([
+        post(`/v1/agents/${agent}/runs`, { input }),
+        post(`/v1/agents/${agent}/runs`, { input }),
+        api.call('DELETE', `/v1/files/${file_id}`),
+      ]);
+      assert.equal(gone.status, 204);
+      for (const { status, text, json } of [one, other]) {
+        assert.ok(status === 202 || json.detail === 'body.input.attachments.0 names no file.', text);
+        seen.add(status);
+      }
+    }
+    assert.deepEqual(
+      [...seen].filter((status) => status !== 202 && status !== 422),
+      [],
+    );
+  });
+
   it('that are large PDFs of few pages, as scans are, have room with what was said before them', async () => {
     const agent = await agentWith('anthropic/claude-haiku-4-5');
     const scanned = `2 0 obj <</Type /Page>> endobj 3 0 obj <</Length 3000000>> stream\n${'x'.repeat(3_000_000)}\nendstream`;

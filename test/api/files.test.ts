@@ -213,6 +213,17 @@ describe('files', function () {
     assert.ok((await download(api, ofBen.json.id, auth(api, ben.key))).body.equals(bytes));
   });
 
+  it('are deleted once, however many ask for it at once, and the audit log has it once', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const { json } = await upload(api, randomBytes(10));
+      const answers = await Promise.all(Array.from({ length: 5 }, () => api.call('DELETE', `/v1/files/${json.id}`)));
+      const found = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+      assert.deepEqual(found, [204, 404, 404, 404, 404]);
+      const { json: audit } = await api.call('GET', `/v1/audit?action=file.deleted&target=${json.id}`);
+      assert.equal(audit.audit.length, 1);
+    }
+  });
+
   it('are of one workspace', async () => {
     const tenant = await api.newTenant();
     const { json: key } = await api.call('POST', '/v1/api-keys', {

@@ -295,6 +295,11 @@ describe('attachments', function () {
       const path = 'body.input.attachments.0';
       assert.deepEqual(turn.json.errors, [{ path, message }]);
     }
+    const source = { type: 'base64', media_type: 'application/sql', data: Buffer.from('select 1').toString('base64') };
+    for (const given of [{ type: 'file', source }, { file_id: await upload(Buffer.from('print(1)'), 'sum.py') }]) {
+      const { turn } = await ask(agent, [given]);
+      assert.equal(turn.json.output?.message, 'seen', turn.text);
+    }
     const accents = await upload(Buffer.from(`x${'é'.repeat(200_000)}`), 'c.txt');
     const { turn: taken } = await ask(agent, [{ file_id: accents }]);
     assert.equal(taken.json.output.message, 'seen', taken.text);

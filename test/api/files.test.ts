@@ -260,6 +260,9 @@ describe('files', function () {
     assert.deepEqual(await named('a.txt', 'text/plain', png), ['a.txt', 'image/png']);
     assert.deepEqual(await named('data.JSON', 'text/plain'), ['data.JSON', 'application/json']);
     assert.deepEqual(await named('data.json', 'text/csv'), ['data.json', 'text/csv']);
+    assert.deepEqual(await named('sum.py', 'application/octet-stream'), ['sum.py', 'text/plain']);
+    assert.deepEqual(await named('sum.sql', 'application/sql'), ['sum.sql', 'application/sql']);
+    assert.deepEqual(await named('site.css', 'application/octet-stream'), ['site.css', 'text/css']);
     const part = '--b\r\ncontent-disposition: form-data; name="file"; filename="rows.csv"\r\n\r\na,b\r\n--b--\r\n';
     const without = await api.call('POST', '/v1/files', {
       raw: part,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { deflateSync } from 'node:zlib';
 import fc from 'fast-check';
 import { countPdfPages } from '../../lib/count-pdf-pages.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 const page = (n: number) => `${n} 0 obj\n<< /Type /Page /Parent 1 0 R >>\nendobj\n`;
 const tree = '1 0 obj\n<</Type/Pages/Kids[2 0 R]/Count 1>>\nendobj\n';
@@ -47,5 +48,19 @@ describe('countPdfPages', () => {
     const bomb = packed(' '.repeat(20 * 1024 * 1024));
     assert.equal(pagesOf(pdf(page(2), bomb)), undefined);
     assert.equal(pagesOf(pdf(page(2)), Buffer.alloc(21 * 1024 * 1024)), undefined);
+  });
+
+  it('gives up on what takes long to look at', () => {
+    const stream = packed('<</Type/Page>>');
+    const hostile = [
+      Buffer.alloc(7_000_000, stream),
+      Buffer.alloc(7_000_000, '/Type/Page '),
+      packed('', deflateSync(Buffer.alloc(7_000_000, '/Type/Page '))),
+      Buffer.concat([stream.subarray(0, 90), Buffer.alloc(7_000_000, 'x')]),
+    ];
+    const before = cpuMs();
+    for (const content of hostile) assert.equal(pagesOf(content), undefined);
+    const ms = cpuMs() - before;
+    assert.ok(ms < 1500, `${ms} ms`);
   });
 });

@@ -40,6 +40,8 @@ export interface FileBlock {
   filename: string;
   /** In bytes. */
   size: number;
+  /** Of a PDF, where they could be counted. */
+  pages?: number | undefined;
 }
 
 export interface ToolUseBlock {
@@ -104,6 +106,8 @@ export const attachment = z.discriminatedUnion('type', [
     media_type: z.string(),
     filename: z.string(),
     size: z.int().min(0),
+    /** Of a PDF, where they could be counted. */
+    pages: z.int().min(1).optional(),
     /** Somebody else than who has sent it may have written it. */
     trust: z.literal('untrusted').optional(),
   }),

@@ -153,7 +153,7 @@ const RUN_EVENTS = {
   'run.erased': defineEvent(1, { requested_by: key }),
   'run.max_steps_reached': defineEvent(1, { limit: count }),
 
-  'turn.started': defineEvent(2, {
+  'turn.started': defineEvent(3, {
     number: z.int().min(1),
     input: turnInput,
     requested_by: key,
@@ -186,7 +186,7 @@ const RUN_EVENTS = {
   'turn.interrupted': defineEvent(2, { reason: z.enum(['cancel', 'interrupt', 'reject']) }),
 
   /** A message that came while a turn was open. A newer one takes its place. `steer`: the turn is to read it before its next model call. */
-  'message.queued': defineEvent(1, {
+  'message.queued': defineEvent(2, {
     message_id: uuid,
     mode: z.enum(['queue', 'steer']),
     input: turnInput,

@@ -29,6 +29,13 @@ const BY_ENDING: Readonly<Record<string, string>> = {
   xml: 'application/xml',
   yaml: 'application/yaml',
   yml: 'application/yaml',
+  css: 'text/css',
+  tsv: 'text/tab-separated-values',
+  ...Object.fromEntries(
+    'c cc cpp cs go h hpp ini java js jsonl jsx kt mjs php py r rb rs rst scala sh sql swift tex toml ts tsx'
+      .split(' ')
+      .map((ending) => [ending, UNSAID_TYPE]),
+  ),
 };
 
 /**
@@ -56,8 +63,26 @@ export const PDF_TYPE = 'application/pdf';
 /** Whether a file of this type is text, by its type alone. */
 export function isTextType(type: string): boolean {
   if (type.startsWith('text/') || /^application\/.*\+(json|xml|yaml)$/.test(type)) return true;
-  return ['application/json', 'application/xml', 'application/yaml', 'application/x-yaml'].includes(type);
+  return TEXT_TYPES.has(type.replace('/x-', '/'));
 }
+
+/** Beside those that begin with `text/`. */
+const TEXT_TYPES: ReadonlySet<string> = new Set(
+  [
+    'json',
+    'xml',
+    'yaml',
+    'javascript',
+    'ecmascript',
+    'typescript',
+    'jsonl',
+    'ndjson',
+    'sh',
+    'sql',
+    'toml',
+    'python',
+  ].map((name) => `application/${name}`),
+);
 
 /** Why a model would not take a file, as words that follow its name; undefined where it would. */
 export function faultOfFile(

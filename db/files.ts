@@ -20,11 +20,13 @@ export interface FileRow {
   trust: Trust;
   /** Whether its bytes are UTF-8; null where nobody has looked. */
   is_utf8: boolean | null;
+  /** Of a PDF; null where nobody can say. */
+  pages: number | null;
   created_at: Date;
 }
 
 const FILE = `id, tenant_id, workspace_id, thread_id, run_id, content_id, sha256, size, filename, mime_type, origin, trust,
-  is_utf8, created_at`;
+  is_utf8, pages, created_at`;
 
 export interface FileLimits {
   /** Bytes of one file, and of all contents of the tenant. */
@@ -147,12 +149,13 @@ export interface NewFileRow {
   origin: FileOrigin;
   trust: Trust;
   isUtf8: boolean;
+  pages?: number | undefined;
 }
 
 export async function insertFile(tx: Tx, file: NewFileRow): Promise<FileRow> {
   const [row] = await tx.query<FileRow>(
     `insert into files (id, tenant_id, workspace_id, thread_id, run_id, content_id, sha256, size, filename, mime_type, origin,
-       trust, is_utf8) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) returning ${FILE}`,
+       trust, is_utf8, pages) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) returning ${FILE}`,
     [
       file.id,
       file.tenantId,
@@ -167,6 +170,7 @@ export async function insertFile(tx: Tx, file: NewFileRow): Promise<FileRow> {
       file.origin,
       file.trust,
       file.isUtf8,
+      file.pages ?? null,
     ],
   );
   if (!row) throw new Error('An inserted file did not come back.');
@@ -230,15 +234,18 @@ export async function readRunOwner(
   return row;
 }
 
-/** Notes that files have come into a run. */
+/** Notes that files have come into a run; answers those that there are, which are held: one that is being deleted is gone. */
 export async function noteUses(
   tx: Tx,
   { tenantId, runId, fileIds }: { tenantId: string; runId: string; fileIds: readonly string[] },
-): Promise<void> {
-  await tx.query(
-    `insert into file_uses (tenant_id, run_id, file_id) select $1, $2, id from unnest($3::uuid[]) id on conflict do nothing`,
+): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `with held as (select id from files where id = any($3::uuid[]) order by id for key share),
+       noted as (insert into file_uses (tenant_id, run_id, file_id) select $1, $2, id from held on conflict do nothing)
+     select id from held`,
     [tenantId, runId, [...new Set(fileIds)]],
   );
+  return rows.map(({ id }) => id);
 }
 
 /** Forgets the uses of a run that was not made after all. */

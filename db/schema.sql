@@ -302,6 +302,7 @@ table files row level security forced
   trust trust not null
   created_at timestamp with time zone not null default now()
   is_utf8 boolean
+  pages integer
   constraint files_content_id_fkey FOREIGN KEY (content_id) REFERENCES file_contents(id)
   constraint files_pkey PRIMARY KEY (id)
   CREATE INDEX files_by_content ON public.files USING btree (content_id)

@@ -40,14 +40,14 @@ function quartersOf(unit: number): number {
   return unit < 0x2e80 ? 2 : 4;
 }
 
-/** A page is sent as text and as an image; of a file that is only its size, a page is taken to have 50 KB. */
-function documentTokens(bytes: number): number {
-  return 2 * IMAGE_TOKENS * Math.max(1, Math.ceil(bytes / 50_000));
+/** A page is sent as text and as an image; where only the size is known, a page is taken to have 50 KB. */
+function documentTokens(bytes: number, pages = Math.max(1, Math.ceil(bytes / 50_000))): number {
+  return 2 * IMAGE_TOKENS * pages;
 }
 
-function fileTokens({ media_type, size }: FileBlock): number {
+function fileTokens({ media_type, size, pages }: FileBlock): number {
   if (media_type.startsWith('image/')) return IMAGE_TOKENS;
-  return media_type === PDF_TYPE ? documentTokens(size) : Math.ceil(size / 4);
+  return media_type === PDF_TYPE ? documentTokens(size, pages) : Math.ceil(size / 4);
 }
 
 function blockTokens(block: AssistantBlock | UserBlock): number {

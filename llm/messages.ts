@@ -94,8 +94,11 @@ export function toolResultText(
 }
 
 /** What a model reads in place of a file whose content it does not get. */
-export function noFile({ filename, media_type }: Pick<FileBlock, 'filename' | 'media_type'>): string {
-  return `[file ${filename} (${media_type}) left out: it is gone, or this model does not take it]`;
+export function noFile(
+  { filename, media_type }: Pick<FileBlock, 'filename' | 'media_type'>,
+  why = 'it is gone, or this model does not take it',
+): string {
+  return `[file ${filename} (${media_type}) left out: ${why}]`;
 }
 
 /** What a model reads in place of an image that it does not get. */

@@ -135,6 +135,7 @@ function collect(reading: Reading): void {
   });
   parser.on('field', (name, value, { valueTruncated, nameTruncated }) => {
     if (valueTruncated || nameTruncated) fail(reading, tooLarge('A field beside the file is too long.'));
+    if (name === 'file') fail(reading, badRequest('The part "file" is no file without a filename.'));
     given.push([name, value]);
   });
   parser.on('filesLimit', () => fail(reading, badRequest('There is more than one file.')));

@@ -83,7 +83,7 @@ export async function withContents<T>(
   const contents = new Map<number, StoredContent>();
   try {
     for (const [index, each] of given.entries()) {
-      const source = contentOf(each, context);
+      const source = contentOf(each);
       if (source !== undefined) contents.set(index, await write(context, tenantId, source));
     }
     return await work((tx, to) => takeIn(tx, to, { given, contents, paths }));
@@ -93,10 +93,10 @@ export async function withContents<T>(
   }
 }
 
-/** Base64 that becomes a file. Without a store an image stays in the message, as it did before there were files. */
-function contentOf(given: GivenAttachment, { fileStore }: FileContext): string | undefined {
+/** Base64 that becomes a file. */
+function contentOf(given: GivenAttachment): string | undefined {
   if (given.type === 'text' || 'file_id' in given || given.source.type !== 'base64') return undefined;
-  return given.type === 'image' && !fileStore ? undefined : given.source.data;
+  return given.source.data;
 }
 
 async function write(context: FileContext, tenantId: string, base64: string): Promise<StoredContent> {
@@ -120,7 +120,7 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
   const found = new Map((await findFiles(tx, named, to.workspaceId)).map((row) => [row.id, row]));
   const made: string[] = [];
   const attachments: Attachment[] = [];
-  const used: string[] = [];
+  const used = new Map<number, string>();
   let bytes = 0;
   const refuse = (index: number, message: string): DroverError => {
     const path = paths?.[index] ?? `body.input.attachments.${index}`;
@@ -134,7 +134,7 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
         ? found.get(each.file_id)
         : undefined;
     if (!row) {
-      if ('file_id' in each) throw refuse(index, 'names no file');
+      if ('file_id' in each) throw refuse(index, UNKNOWN);
       attachments.push(each as Attachment);
       continue;
     }
@@ -143,15 +143,18 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
     const fault =
       faultOfFile(row, to.taken) ?? faultOfText(row) ?? (bytes > LIMITS.attachedBytes ? TOO_MUCH : undefined);
     if (fault !== undefined) throw refuse(index, fault);
-    used.push(row.id);
+    used.set(index, row.id);
     const { id: file_id, mime_type: media_type, filename, size } = row;
+    const pages = row.pages !== null && { pages: row.pages };
     const trust = row.trust === 'untrusted' && { trust: row.trust };
-    attachments.push({ type: 'file', file_id, media_type, filename, size, ...trust });
+    attachments.push({ type: 'file', file_id, media_type, filename, size, ...pages, ...trust });
   }
-  await noteUses(tx, { tenantId: to.tenantId, runId: to.runId, fileIds: used });
+  const noted = await noteUses(tx, { tenantId: to.tenantId, runId: to.runId, fileIds: [...used.values()] });
+  for (const [index, id] of used) if (!noted.includes(id)) throw refuse(index, UNKNOWN);
   return { attachments, made };
 }
 
+const UNKNOWN = 'names no file';
 const TOO_MUCH = `is too much: the files of a message may have ${LIMITS.attachedBytes} bytes together`;
 
 /** What models are shown of a text is UTF-8: they would not see what another one says. */

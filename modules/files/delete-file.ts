@@ -2,14 +2,15 @@ import type { Caller } from '../../core/caller.ts';
 import { deleteFiles } from '../../db/files.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { FileContext } from './content.ts';
-import { requireFile } from './read-files.ts';
+import { noFile, requireFile } from './read-files.ts';
 import { sweepTenant } from './sweep-files.ts';
 
 /** Deletes a file, and its content where no other file has the same. Conversations that it came into say that it is gone. Throws 404. */
 export async function deleteFile(context: FileContext, caller: Caller, id: string): Promise<void> {
   await context.db.withTenant(caller.tenantId, async (tx) => {
     await requireFile(tx, caller, id);
-    await deleteFiles(tx, [id]);
+    // Another request may have been first.
+    if ((await deleteFiles(tx, [id])) === 0) throw noFile();
     await recordAudit(tx, caller, { action: 'file.deleted', target: ['file', id] });
   });
   await sweepTenant(context, caller.tenantId);

@@ -35,17 +35,20 @@ export async function fillFiles(
   const rows = new Map((await context.db.withTenant(tenantId, (tx) => findFiles(tx, ids))).map((row) => [row.id, row]));
   let left: number = LIMITS.attachedBytes;
   const contents = new Map<string, Filled>();
-  for (const { file_id: id } of named.toReversed()) {
-    const row = rows.get(id);
-    if (!row || contents.has(id) || faultOfFile(row, taken) !== undefined || row.size > left) continue;
-    const content = await contentOf(context, row);
-    if (!content) continue;
-    left -= row.size;
-    contents.set(id, content);
+  for (const block of named.toReversed()) {
+    if (contents.has(block.file_id)) continue;
+    const row = rows.get(block.file_id);
+    const fault = row && (faultOfFile(row, taken) ?? (row.size > left ? TOO_MUCH : undefined));
+    const content = row && fault === undefined ? await contentOf(context, row) : undefined;
+    if (row && content) left -= row.size;
+    contents.set(block.file_id, content ?? { type: 'text', text: noFile(block, fault ?? DELETED) });
   }
   const fill = (block: FileBlock): Filled => contents.get(block.file_id) ?? { type: 'text', text: noFile(block) };
   return messages.map((message) => filled(message, fill));
 }
+
+const DELETED = 'it was deleted';
+const TOO_MUCH = `a request has ${LIMITS.attachedBytes} bytes of files at most, the newest first`;
 
 function filesOf({ content }: Message): FileBlock[] {
   return content.flatMap((block) => {
@@ -64,7 +67,7 @@ function filled(message: Message, fill: (block: FileBlock) => Filled): Message {
       if (part.type !== 'file') return part;
       const whole = fill(part);
       // A result has text and images alone.
-      return whole.type === 'document' ? { type: 'text' as const, text: noFile(part) } : whole;
+      return whole.type === 'document' ? { type: 'text' as const, text: noFile(part, NOT_IN_RESULTS) } : whole;
     });
     return { ...block, content: parts };
   });
@@ -90,6 +93,8 @@ async function contentOf(context: Filling, row: FileRow): Promise<Filled | undef
     ? { type: 'image', source }
     : { type: 'document', source, title: row.filename };
 }
+
+const NOT_IN_RESULTS = 'a result has text and images alone';
 
 /** In place of a text that would be read as something else than it says. */
 function notUtf8({ id, filename, mime_type: type, size }: FileRow): TextBlock {

@@ -9,8 +9,13 @@ export type { FileRow };
 /** A file. Throws 404. */
 export async function requireFile(tx: Tx, caller: Caller, id: string): Promise<FileRow> {
   const row = await findFile(tx, id, caller.workspaceId);
-  if (!row) throw notFound('This file');
+  if (!row) throw noFile();
   return row;
+}
+
+/** What a request for a file is answered that there is not. */
+export function noFile(): Error {
+  return notFound('This file');
 }
 
 /** A page of files, newest first. */

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { Transform, type Readable } from 'node:stream';
-import { SIGNATURE_BYTES, cleanFilename, typeOfFile } from '../../core/file-types.ts';
+import { PDF_TYPE, SIGNATURE_BYTES, cleanFilename, typeOfFile } from '../../core/file-types.ts';
 import { DroverError, tooLarge, unavailable } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Trust } from '../../core/origin.ts';
@@ -19,6 +19,7 @@ import {
   type FileOrigin,
   type FileRow,
 } from '../../db/files.ts';
+import { countPdfPages } from '../../lib/count-pdf-pages.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keyOf, requireStore, type FileContext } from './content.ts';
 import { sweepContent } from './sweep-files.ts';
@@ -33,6 +34,8 @@ export interface StoredContent {
   head: Uint8Array;
   /** Whether it is text in UTF-8, as far as a model would be shown it. */
   isUtf8: boolean;
+  /** If it is a PDF, and where they can be counted. */
+  pages: number | undefined;
   /** Of all contents of the tenant together, in bytes. */
   tenantBytes: number;
 }
@@ -82,13 +85,13 @@ export interface NewFile {
 
 /** Makes a file of a written content, in the transaction of what it is for. Throws 413 where the tenant has no room for it any more. */
 export async function keepFile(tx: Tx, content: StoredContent, file: NewFile): Promise<FileRow> {
-  const { tenantId, sha256, size, head, isUtf8 } = content;
+  const { tenantId, sha256, size, head, isUtf8, pages } = content;
   const kept = await keepContent(tx, content, content.tenantBytes);
   if (kept === 'full') throw tenantFull(content.tenantBytes);
   if (kept === 'swept') throw unavailable('The upload took too long; it may be sent again.');
   const filename = cleanFilename(file.filename, LIMITS.filenameChars);
   const mimeType = typeOfFile({ head, declared: file.mimeType, filename });
-  const of = { tenantId, contentId: kept.id, sha256, size, isUtf8 };
+  const of = { tenantId, contentId: kept.id, sha256, size, isUtf8, ...(mimeType === PDF_TYPE && { pages }) };
   return insertFile(tx, { ...file, ...of, id: newId(), filename, mimeType });
 }
 
@@ -108,7 +111,7 @@ function tenantFull(bytes: number): DroverError {
 
 interface Meter {
   stream: Transform;
-  result: () => Pick<StoredContent, 'sha256' | 'size' | 'head' | 'isUtf8'>;
+  result: () => Pick<StoredContent, 'sha256' | 'size' | 'head' | 'isUtf8' | 'pages'>;
   /** Why it has stopped the content, or what the content broke off with. */
   fault: () => Error | undefined;
 }
@@ -117,6 +120,7 @@ interface Meter {
 function measure(maxBytes: number): Meter {
   const hash = createHash('sha256');
   const text = readUtf8();
+  const pdf = countPdfPages();
   let head = Buffer.alloc(0);
   let size = 0;
   let fault: Error | undefined;
@@ -130,6 +134,7 @@ function measure(maxBytes: number): Meter {
       if (head.length < SIGNATURE_BYTES) head = Buffer.concat([head, chunk]).subarray(0, SIGNATURE_BYTES);
       hash.update(chunk);
       if (size <= LIMITS.attachedTextBytes) text.read(chunk);
+      pdf.read(chunk);
       done(null, chunk);
     },
   });
@@ -141,6 +146,7 @@ function measure(maxBytes: number): Meter {
     size,
     head,
     isUtf8: text.isUtf8({ isWhole: size <= LIMITS.attachedTextBytes }),
+    pages: pdf.count(),
   });
   return { stream, result, fault: () => fault };
 }

@@ -295,6 +295,11 @@ describe('attachments', function () {
       const path = 'body.input.attachments.0';
       assert.deepEqual(turn.json.errors, [{ path, message }]);
     }
+    const source = { type: 'base64', media_type: 'application/sql', data: Buffer.from('select 1').toString('base64') };
+    for (const given of [{ type: 'file', source }, { file_id: await upload(Buffer.from('print(1)'), 'sum.py') }]) {
+      const { turn } = await ask(agent, [given]);
+      assert.equal(turn.json.output?.message, 'seen', turn.text);
+    }
     const accents = await upload(Buffer.from(`x${'é'.repeat(200_000)}`), 'c.txt');
     const { turn: taken } = await ask(agent, [{ file_id: accents }]);
     assert.equal(taken.json.output.message, 'seen', taken.text);
@@ -324,15 +329,97 @@ describe('attachments', function () {
     ]);
   });
 
-  it('are named in words once they are deleted, and to a model that takes none', async () => {
+  it('are named in words once they are deleted', async () => {
     const agent = await agentWith('anthropic/claude-sonnet-5');
     const id = await upload(PNG, 'a.png');
     const { run } = await ask(agent, [{ file_id: id }]);
     assert.equal((await api.call('DELETE', `/v1/files/${id}`)).status, 204);
     await post(`/v1/runs/${run}/turns`, { input: { message: 'And now?' } });
     const [first] = (asked.at(-1)?.messages[0]?.content ?? []) as unknown[];
-    const text = '[file a.png (image/png) left out: it is gone, or this model does not take it]';
-    assert.deepEqual(first, { type: 'text', text });
+    assert.deepEqual(first, { type: 'text', text: '[file a.png (image/png) left out: it was deleted]' });
+  });
+
+  it('are named in words with the reason, where newer ones take the room of a request', async () => {
+    const agent = await agentWith('anthropic/claude-sonnet-5');
+    const large = (n: number) => upload(Buffer.concat([PNG, Buffer.alloc(3_700_000, n)]), `${n}.png`);
+    const ids = [];
+    for (let n = 1; n <= 6; n += 1) ids.push(await large(n));
+    const filesOf = (some: string[]) => some.map((file_id) => ({ file_id }));
+    const { run } = await ask(agent, filesOf(ids.slice(0, 3)));
+    const attachments = filesOf(ids.slice(3));
+    await post(`/v1/runs/${run}/turns`, { input: { message: 'And these?', attachments } });
+    const [older, , newer] = asked.at(-1)?.messages ?? [];
+    const shown = [older, newer].flatMap((message) => message?.content as { type: string; text?: string }[]);
+    assert.deepEqual(
+      shown.map(({ type, text }) => text ?? type),
+      [
+        '[file 1.png (image/png) left out: a request has 20971520 bytes of files at most, the newest first]',
+        'image',
+        'image',
+        'What is this?',
+        'image',
+        'image',
+        'image',
+        'And these?',
+      ],
+    );
+  });
+
+  it('need a place for files, images too: nothing that is written holds a content', async function () {
+    const homeless = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', DROVER_FILES_URL: '' } });
+    try {
+      // Embedded mode has its data directory.
+      if (homeless.context.fileStore) return this.skip();
+      const llm_config = { default_model: 'anthropic/claude-sonnet-5' };
+      const { json: agent } = await homeless.call('POST', '/v1/agents', { body: { name: 'a', llm_config } });
+      const body = { input: { message: 'What is this?', attachments: [image] } };
+      const begun = await homeless.call('POST', `/v1/agents/${agent.id}/runs`, { body });
+      assert.deepEqual([begun.status, begun.json.code], [503, 'files-not-configured'], begun.text);
+      const { json: run } = await homeless.call('POST', `/v1/agents/${agent.id}/runs`, { body: {} });
+      const turn = await homeless.call('POST', `/v1/runs/${run.run_id}/turns`, { body });
+      assert.deepEqual([turn.status, turn.json.code], [503, 'files-not-configured'], turn.text);
+    } finally {
+      await homeless.close();
+    }
+  });
+
+  it('that are deleted in that moment are there or unknown, and nothing else', async () => {
+    const agent = await agentWith('offline');
+    const seen = new Set<number>();
+    for (let round = 0; round < 20; round += 1) {
+      const file_id = await upload(Buffer.from(`round ${round}`), 'a.txt');
+      const input = { message: 'x', attachments: [{ file_id }] };
+      const [one, other, gone] = await Promise.all([
+        post(`/v1/agents/${agent}/runs`, { input }),
+        post(`/v1/agents/${agent}/runs`, { input }),
+        api.call('DELETE', `/v1/files/${file_id}`),
+      ]);
+      assert.equal(gone.status, 204);
+      for (const { status, text, json } of [one, other]) {
+        assert.ok(status === 202 || json.detail === 'body.input.attachments.0 names no file.', text);
+        seen.add(status);
+      }
+    }
+    assert.deepEqual(
+      [...seen].filter((status) => status !== 202 && status !== 422),
+      [],
+    );
+  });
+
+  it('that are large PDFs of few pages, as scans are, have room with what was said before them', async () => {
+    const agent = await agentWith('anthropic/claude-haiku-4-5');
+    const scanned = `2 0 obj <</Type /Page>> endobj 3 0 obj <</Length 3000000>> stream\n${'x'.repeat(3_000_000)}\nendstream`;
+    const scan = await upload(Buffer.from(`%PDF-1.4\n${scanned}\n${scanned}`), 'scan.pdf');
+    const { run, thread, turn } = await ask(agent, [], 'I shall show you a scan.');
+    assert.equal(turn.json.output.message, 'seen', turn.text);
+    for (const attachments of [[{ file_id: scan }], []]) {
+      const { json, text } = await post(`/v1/runs/${run}/turns`, { input: { message: 'What is in it?', attachments } });
+      assert.equal(json.output.message, 'seen', text);
+    }
+    const said = asked.at(-1)?.messages.map(({ content }) => (content as { type: string }[]).map(({ type }) => type));
+    assert.deepEqual(said, [['text'], ['text'], ['document', 'text'], ['text'], ['text']]);
+    const attached = (await attachedOn(thread))[1];
+    assert.deepEqual([attached[0].pages, attached[0].filename], [2, 'scan.pdf']);
   });
 
   it('are made of large images in the results of tools, which models see all the same', async () => {

@@ -213,6 +213,17 @@ describe('files', function () {
     assert.ok((await download(api, ofBen.json.id, auth(api, ben.key))).body.equals(bytes));
   });
 
+  it('are deleted once, however many ask for it at once, and the audit log has it once', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const { json } = await upload(api, randomBytes(10));
+      const answers = await Promise.all(Array.from({ length: 5 }, () => api.call('DELETE', `/v1/files/${json.id}`)));
+      const found = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+      assert.deepEqual(found, [204, 404, 404, 404, 404]);
+      const { json: audit } = await api.call('GET', `/v1/audit?action=file.deleted&target=${json.id}`);
+      assert.equal(audit.audit.length, 1);
+    }
+  });
+
   it('are of one workspace', async () => {
     const tenant = await api.newTenant();
     const { json: key } = await api.call('POST', '/v1/api-keys', {
@@ -249,6 +260,9 @@ describe('files', function () {
     assert.deepEqual(await named('a.txt', 'text/plain', png), ['a.txt', 'image/png']);
     assert.deepEqual(await named('data.JSON', 'text/plain'), ['data.JSON', 'application/json']);
     assert.deepEqual(await named('data.json', 'text/csv'), ['data.json', 'text/csv']);
+    assert.deepEqual(await named('sum.py', 'application/octet-stream'), ['sum.py', 'text/plain']);
+    assert.deepEqual(await named('sum.sql', 'application/sql'), ['sum.sql', 'application/sql']);
+    assert.deepEqual(await named('site.css', 'application/octet-stream'), ['site.css', 'text/css']);
     const part = '--b\r\ncontent-disposition: form-data; name="file"; filename="rows.csv"\r\n\r\na,b\r\n--b--\r\n';
     const without = await api.call('POST', '/v1/files', {
       raw: part,
@@ -270,7 +284,8 @@ describe('files', function () {
     };
     const file = { name: 'file', filename: 'a', content: Buffer.from('x') };
     assert.equal(await status([]), '400 There is no file: it comes in the part "file".');
-    assert.match(await status([{ name: 'file', content: Buffer.from('x') }]), /^400 There is no file/);
+    const unnamed = await status([{ name: 'file', content: Buffer.from('x') }]);
+    assert.equal(unnamed, '400 The part "file" is no file without a filename.');
     assert.match(await status([{ ...file, name: 'other' }]), /^400 The part "other" is a file/);
     assert.match(await status([{ name: 'nonsense', content: Buffer.from('x') }, file]), /^400 .*not a known field/);
     assert.match(await status([file, { name: 'thread_id', content: Buffer.from('x') }]), /^400 .*thread_id/);

@@ -46,6 +46,14 @@ describe('estimateMessages', () => {
     assert.equal(more, 4 + 10 + 1 + 3 + 4 + 10 + 1600);
   });
 
+  it('takes a PDF by its pages, and where they are not known by its size', () => {
+    const tokensOf = (pages?: number) => {
+      const file = { type: 'file' as const, file_id: 'f', media_type: 'application/pdf', filename: 'a.pdf' };
+      return estimateMessages([{ role: 'user', content: [{ ...file, size: 7_000_000, ...(pages && { pages }) }] }]);
+    };
+    assert.deepEqual([tokensOf(20), tokensOf()], [4 + 20 * 3200, 4 + 140 * 3200]);
+  });
+
   it('adds system prompt and tools for a request', () => {
     const messages = [userText('hello')];
     const bare = estimateRequest({ system: '', messages, tools: [] });

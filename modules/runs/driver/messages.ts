@@ -37,8 +37,8 @@ export function userMessage(input: TurnInput): Omit<MessageRow, 'ordinal' | 'cha
 
 function asBlock(attachment: Attachment): UserBlock {
   if (attachment.type !== 'file') return attachment;
-  const { type, file_id, media_type, filename, size } = attachment;
-  return { type, file_id, media_type, filename, size };
+  const { trust: _, ...block } = attachment;
+  return block;
 }
 
 /** What Drover says after the message of a turn whose answer has to fit a schema of its own. */

@@ -84,7 +84,9 @@ function replaces(newer: Ranked, older: Ranked, asked: Asked): boolean {
 
 /** Whether the clause of a text that has most of the question's words says that something is not so; other clauses are of something else. */
 function isDenied({ words }: Candidate, text: string): boolean {
-  const clauses = beginningOf(text).split(CLAUSE_ENDS);
+  const beginning = beginningOf(text);
+  if (!saysNotSo(beginning)) return false;
+  const clauses = beginning.split(CLAUSE_ENDS);
   const shares = clauses.map((clause) => readPassage(clause, words).share);
   return saysNotSo(clauses[shares.indexOf(Math.max(...shares))] ?? '');
 }

@@ -1,9 +1,10 @@
 /** Of hits that say different things of one subject, the newer one comes first. Pure. */
 import { timeOf, type Candidate, type Ranked } from './candidate.ts';
 import { contradicts } from './contradiction.ts';
-import { weightOf } from './passage.ts';
-import { asksForValue } from './question.ts';
+import { readPassage, weightOf } from './passage.ts';
+import { asksForValue, asksWhether } from './question.ts';
 import { readSaid } from './said.ts';
+import { saysNotSo } from './words.ts';
 
 /** So many of the best are looked at: no more are read together. */
 const LOOKED_AT = 10;
@@ -11,6 +12,8 @@ const LOOKED_AT = 10;
 const LEAST_COMMON = 0.4;
 /** and this share of its score. */
 const LEAST_SCORE = 0.7;
+/** One that denies what the older one says has more of them: it is of that, and not of what stands beside it. */
+const LEAST_DENIED = 0.6;
 /** Sentences that count the same have so many other words in common, or one of the question's. */
 const LEAST_SHARED = 2;
 /** Words that say nothing of what is counted. */
@@ -27,16 +30,21 @@ const BEGINNING_CHARS = 800;
 /** A number with what it counts: `$5`, `5 %`, `5 days`, `5-day`. */
 const COUNT = /([$€£])?(?<![\p{L}\d.,])(\d+(?:[.,:]\d+)*)(?:\s*(%)|[\s-]+(\p{L}{2,}))?/gu;
 
+const CLAUSE_ENDS = /[.!?;,]\s|\n|\bbut\b/i;
+
 const CHANGE =
   /\b(?:now|new|newly|recently|no longer|instead|actually|updated|changed|moved|increased|decreased|reduced|raised|lowered|extended|rescheduled|postponed|shifted|switched|revised|adjusted|(?:up|down) from)\b/i;
 
 /**
  * Puts an entry that says what has changed before the first older one that it has changed, and one that contradicts an older one
- * before that; so, too, where the question asks for a value, one that has another number of the same. It takes over the score of the
- * one that it is put before; `why.change` is the difference.
+ * before that; so, too, where the question asks for a value, one that has another number of the same, and where it asks whether
+ * something is so, one that denies it. It takes over the score of the one that it is put before; `why.change` is the difference.
  */
 export function newestFirst<C extends Candidate>(question: string, ranked: readonly Ranked<C>[]): Ranked<C>[] {
-  const asked = asksForValue(question) ? new Set(tellingWords(question.toLowerCase())) : undefined;
+  const asked = {
+    isWhether: asksWhether(question),
+    value: asksForValue(question) ? new Set(tellingWords(question.toLowerCase())) : undefined,
+  };
   const ordered: Ranked<C>[] = [];
   for (const hit of ranked.slice(0, LOOKED_AT)) {
     const at = ordered.findIndex((before) => replaces(hit, before, asked));
@@ -48,18 +56,39 @@ export function newestFirst<C extends Candidate>(question: string, ranked: reado
   return [...ordered, ...ranked.slice(LOOKED_AT)];
 }
 
-/** `asked` are the words of a question for a value. */
-function replaces(newer: Ranked, older: Ranked, asked: ReadonlySet<string> | undefined): boolean {
+interface Asked {
+  /** It asks whether something is so. */
+  isWhether: boolean;
+  /** The words of a question for a value. */
+  value: ReadonlySet<string> | undefined;
+}
+
+function replaces(newer: Ranked, older: Ranked, asked: Asked): boolean {
   if (!isNewer(newer.entry, older.entry)) return false;
   const [said, before] = [newer.entry, older.entry].map(({ content, metadata }) => readSaid(content, metadata));
   if (!said || !before || said.role === 'assistant' || before.role === 'assistant') return false;
   if (said.text.length <= MOST_COMPARED_CHARS && before.text.length <= MOST_COMPARED_CHARS)
     if (contradicts(before.text, said.text)) return true;
-  if (newer.score < LEAST_SCORE * older.score || !isOfSame(newer.entry, older.entry)) return false;
+  if (newer.score < LEAST_SCORE * older.score) return false;
+  const common = commonOf(newer.entry, older.entry);
+  if (common < LEAST_COMMON) return false;
   return (
     (tellsChange(said.text) && !tellsChange(before.text)) ||
-    (asked !== undefined && countsOtherwise(said.text, before.text, asked))
+    (asked.value !== undefined && countsOtherwise(said.text, before.text, asked.value)) ||
+    (asked.isWhether &&
+      common >= LEAST_DENIED &&
+      isDenied(newer.entry, said.text) &&
+      !isDenied(older.entry, before.text))
   );
+}
+
+/** Whether the clause of a text that has most of the question's words says that something is not so; other clauses are of something else. */
+function isDenied({ words }: Candidate, text: string): boolean {
+  const beginning = beginningOf(text);
+  if (!saysNotSo(beginning)) return false;
+  const clauses = beginning.split(CLAUSE_ENDS);
+  const shares = clauses.map((clause) => readPassage(clause, words).share);
+  return saysNotSo(clauses[shares.indexOf(Math.max(...shares))] ?? '');
 }
 
 /** Whether both count the same in sentences with words in common, and come to other numbers: `12 % of the budget` and `15 % of the budget`. */
@@ -117,7 +146,9 @@ function beginningOf(text: string): string {
   return text.slice(0, BEGINNING_CHARS).replaceAll(/```[\s\S]*?(?:```|$)/g, ' ');
 }
 
-function isOfSame(one: Candidate, other: Candidate): boolean {
-  const common = new Map([...other.words].filter(([word]) => one.words.has(word)));
-  return common.size > 0 && weightOf(common) >= LEAST_COMMON * weightOf(other.words);
+/** The share of the question's words of an older entry that a newer one has, by weight. */
+function commonOf(newer: Candidate, older: Candidate): number {
+  const common = new Map([...older.words].filter(([word]) => newer.words.has(word)));
+  const most = weightOf(older.words);
+  return common.size > 0 && most > 0 ? weightOf(common) / most : 0;
 }

@@ -4,7 +4,7 @@ import { weightOf } from './passage.ts';
 import { asksWhether } from './question.ts';
 import { readSaid } from './said.ts';
 import { RECALL_ORDER } from './weights.ts';
-import { numbersOf } from './words.ts';
+import { numbersOf, saysNotSo } from './words.ts';
 
 const { together, beside, seeds, lookedAt, leastShare } = RECALL_ORDER;
 
@@ -66,14 +66,13 @@ interface Side {
 
 /** Of a long text its beginning, without code, says what it is about. */
 const BEGINNING_CHARS = 1500;
-const DENIAL = /\b(?:never|no longer|(?:have|has|had|did|do|does|was|were|am|is|are)(?:n['’]t| not))\b/i;
 
 /** Undefined for what an assistant has said: answers repeat what users say. */
 function readSide({ entry: { content, metadata } }: Ranked): Side | undefined {
   const { role, text } = readSaid(content, metadata);
   if (role === 'assistant') return undefined;
   const prose = text.slice(0, BEGINNING_CHARS).replaceAll(/```[\s\S]*?(?:```|$)/g, ' ');
-  return { denies: DENIAL.test(prose), numbers: numbersOf(prose) };
+  return { denies: saysNotSo(prose), numbers: numbersOf(prose) };
 }
 
 function speaksAgainst(seed: Side, other: Side, isOfDenial: boolean): boolean {

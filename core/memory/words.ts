@@ -47,6 +47,13 @@ export function denies(text: string): boolean {
   return said.length % 2 === 1;
 }
 
+const NOT_SO = /\b(?:never|no longer|(?:have|has|had|did|do|does|was|were|am|is|are)(?:n['’]t| not))\b/i;
+
+/** Whether a text says anywhere that something is not so. */
+export function saysNotSo(text: string): boolean {
+  return NOT_SO.test(text);
+}
+
 /** All runs of so many words that follow each other. */
 export function shinglesOf(text: string, length: number): Set<string> {
   const words = wordsOf(text);

@@ -38,10 +38,14 @@ describe('The ten best memories', () => {
   it('have what denies the best of them, or what that denies, where it is asked whether it is so', () => {
     const question = 'Have I ever been to a yoga class?';
     const never = 'I have never been to a yoga class.';
-    const side = (over: Partial<Candidate> = {}) => candidate('side', { lexical: 0.1, ...over });
+    const side = (over: Partial<Candidate> = {}) =>
+      candidate('side', { lexical: 0.1, created_at: new Date(0), ...over });
     assert.equal(place(question, [best(never), ...others(never), side()]), 9);
-    const denial = side({ content: never });
-    assert.equal(place(question, [best('I was at the yoga class.'), ...others('A yoga class.'), denial]), 9);
+    const denial = (over: Partial<Candidate> = {}) => side({ content: never, ...over });
+    const affirmed = [best('I was at the yoga class.'), ...others('A yoga class.')];
+    assert.equal(place(question, [...affirmed, denial()]), 9);
+    const later = new Date(AT.getTime() + 1000);
+    assert.equal(place(question, [...affirmed, denial({ created_at: later })]), 0, 'what is newer comes first');
     const hits = ask(question, [best(never), ...others(never), side()]);
     const [ninth, found] = hits.slice(8, 10);
     const sum = Object.values(found?.why ?? {}).reduce((total, part) => total + part, 0);

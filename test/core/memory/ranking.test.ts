@@ -193,6 +193,35 @@ describe('the ranking of memories', () => {
         assert.deepEqual(order('How many pages does the draft have?', counted(other)), ['old', 'young'], other);
     });
 
+    it('puts one that denies what an older one says before it, where it is asked whether it is so', () => {
+      const expo = new Map([
+        ['kyle', 2],
+        ['expo', 2],
+        ['sneaker', 1],
+      ]);
+      const met = 'I met Kyle at the sneaker expo in May, but I have never tried running shoes. Which ones are good?';
+      const denied = 'I have never met Kyle or seen a sneaker expo, so who could show me around?';
+      const said = ([before, after]: [string, string], over: Partial<Candidate> = {}) => [
+        candidate('old', { ...old, content: before, words: expo }),
+        candidate('young', { ...young, content: after, words: expo, ...over }),
+      ];
+      const question = 'Have I met Kyle at a sneaker expo?';
+      assert.deepEqual(order(question, said([met, denied])), ['young', 'old']);
+      assert.deepEqual(order('Where did I meet Kyle?', said([met, denied])), ['old', 'young']);
+      const [first] = rank({ text: question, at: AT }, said([met, denied]));
+      assert.ok((first?.why.change ?? 0) > 0);
+      for (const [texts, over] of [
+        [[met, 'I met Kyle at the sneaker expo, and never in his shop.'], {}],
+        [[denied, 'I still have not met Kyle, nor been to any sneaker expo.'], {}],
+        [[denied, met], {}],
+        [[met, denied], { words: new Map([['kyle', 2]]) }],
+        [[met, denied], { lexical: 0.1 }],
+        [[met, denied], { created_at: day(20) }],
+        [[met, denied], { metadata: { role: 'assistant' } }],
+      ] as [[string, string], Partial<Candidate>][])
+        assert.deepEqual(order(question, said(texts, over)), ['old', 'young'], JSON.stringify([texts, over]));
+    });
+
     it('puts one that contradicts an older one before it, however much better that one fits', () => {
       const found = [
         candidate('old', { ...old, content: 'The deadline is on May 3.' }),
@@ -201,31 +230,39 @@ describe('the ranking of memories', () => {
       assert.deepEqual(order('When is the deadline?', found), ['young', 'old']);
     });
 
-    const texts = ['The price is 4 now.', 'The price is 5.', 'The price is 6.', 'The price was raised.', 'It rains.'];
-    it('keeps every hit, once, with falling scores', () => {
-      const hits = fc.array(fc.record({ text: fc.constantFrom(...texts), lexical: signal, age: fc.nat(40) }), {
-        maxLength: 15,
+    const texts = [
+      'The price is 4 now.',
+      'The price is 5.',
+      'The price is 6.',
+      'The price was raised.',
+      'The price is not 4.',
+      'It rains.',
+    ];
+    for (const question of ['What is the price?', 'Is the price 4?'])
+      it(`keeps every hit, once, with falling scores: ${question}`, () => {
+        const hits = fc.array(fc.record({ text: fc.constantFrom(...texts), lexical: signal, age: fc.nat(40) }), {
+          maxLength: 15,
+        });
+        fc.assert(
+          fc.property(hits, (list) => {
+            const of = list.map(({ text: content, lexical, age }, at) =>
+              candidate(`c${at}`, {
+                content,
+                lexical: 0.01 + lexical,
+                created_at: day(age),
+                words: new Map([['price', 1]]),
+              }),
+            );
+            const ranked = rank({ text: question, at: AT }, of);
+            assert.deepEqual(ranked.map(({ entry }) => entry.id).toSorted(), of.map(({ id }) => id).toSorted());
+            const scores = ranked.map(({ score }) => score);
+            assert.deepEqual(
+              scores,
+              scores.toSorted((a, b) => b - a),
+            );
+          }),
+        );
       });
-      fc.assert(
-        fc.property(hits, (list) => {
-          const of = list.map(({ text: content, lexical, age }, at) =>
-            candidate(`c${at}`, {
-              content,
-              lexical: 0.01 + lexical,
-              created_at: day(age),
-              words: new Map([['price', 1]]),
-            }),
-          );
-          const ranked = rank({ text: 'What is the price?', at: AT }, of);
-          assert.deepEqual(ranked.map(({ entry }) => entry.id).toSorted(), of.map(({ id }) => id).toSorted());
-          const scores = ranked.map(({ score }) => score);
-          assert.deepEqual(
-            scores,
-            scores.toSorted((a, b) => b - a),
-          );
-        }),
-      );
-    });
   });
 
   it('says of each hit what has found it, and the parts make the score', () => {

@@ -8,10 +8,10 @@ import { saysNotSo } from './words.ts';
 
 /** So many of the best are looked at: no more are read together. */
 const LOOKED_AT = 10;
-/** An entry that says what has changed, or counts the same otherwise, has at least this share of the question's words that the older one has, by weight, */
-const LEAST_COMMON = 0.4;
-/** and this share of its score. */
-const LEAST_SCORE = 0.7;
+/** An entry that says what has changed, or counts the same otherwise, has at least this share of the question's words that the older one has, by weight, and of its score. */
+const LEAST: Shares = { words: 0.4, score: 0.7 };
+/** Where a value is asked for, what says that it has changed may have fewer words and be nearly as good: it names the matter shortly. */
+const LEAST_OF_CHANGE: Shares = { words: 0.25, score: 0.8 };
 /** One that denies what the older one says has more of them: it is of that, and not of what stands beside it. */
 const LEAST_DENIED = 0.6;
 /** Sentences that count the same have so many other words in common, or one of the question's. */
@@ -63,20 +63,28 @@ interface Asked {
   value: ReadonlySet<string> | undefined;
 }
 
+/** What a newer entry has of what the older one has. */
+interface Shares {
+  words: number;
+  score: number;
+}
+
+const reaches = (of: Shares, least: Shares): boolean => of.words >= least.words && of.score >= least.score;
+
 function replaces(newer: Ranked, older: Ranked, asked: Asked): boolean {
   if (!isNewer(newer.entry, older.entry)) return false;
   const [said, before] = [newer.entry, older.entry].map(({ content, metadata }) => readSaid(content, metadata));
   if (!said || !before || said.role === 'assistant' || before.role === 'assistant') return false;
   if (said.text.length <= MOST_COMPARED_CHARS && before.text.length <= MOST_COMPARED_CHARS)
     if (contradicts(before.text, said.text)) return true;
-  if (newer.score < LEAST_SCORE * older.score) return false;
-  const common = commonOf(newer.entry, older.entry);
-  if (common < LEAST_COMMON) return false;
+  const shares = { words: commonOf(newer.entry, older.entry), score: newer.score / older.score };
+  const isChange = tellsChange(said.text) && !tellsChange(before.text);
+  if (!reaches(shares, LEAST)) return isChange && asked.value !== undefined && reaches(shares, LEAST_OF_CHANGE);
   return (
-    (tellsChange(said.text) && !tellsChange(before.text)) ||
+    isChange ||
     (asked.value !== undefined && countsOtherwise(said.text, before.text, asked.value)) ||
     (asked.isWhether &&
-      common >= LEAST_DENIED &&
+      shares.words >= LEAST_DENIED &&
       isDenied(newer.entry, said.text) &&
       !isDenied(older.entry, before.text))
   );

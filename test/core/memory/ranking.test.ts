@@ -164,6 +164,23 @@ describe('the ranking of memories', () => {
       assert.ok((first?.why.change ?? 0) > 0 && Math.abs(sum - (first?.score ?? 0)) < 0.001);
     });
 
+    it('takes less of the words for a change of a value that is asked for, where it is nearly as good', () => {
+      const asked = new Map([
+        ['deadlin', 3],
+        ['first', 3],
+        ['draft', 3],
+        ['novel', 2],
+      ]);
+      const pair = (over: Partial<Candidate> = {}) => [
+        candidate('old', { ...old, content: 'The deadline of the first draft of my novel is in May.', words: asked }),
+        candidate('young', { ...young, words: new Map([['deadlin', 3]]), ...over }),
+      ];
+      assert.deepEqual(order('When is the deadline?', pair()), ['young', 'old']);
+      assert.deepEqual(order('Tell me of the deadline.', pair()), ['old', 'young']);
+      assert.deepEqual(order('When is the deadline?', pair({ lexical: 0.5 })), ['old', 'young']);
+      assert.deepEqual(order('When is the deadline?', pair({ words: new Map([['novel', 2]]) })), ['old', 'young']);
+    });
+
     it('leaves them where the older one is asked for, or the newer is of something else', () => {
       assert.deepEqual(order('When was the deadline originally?', both()), ['old', 'young']);
       for (const over of [

@@ -3,6 +3,7 @@ import { request } from 'node:http';
 import { LIMITS } from '../../../core/limits.ts';
 import { loadRun } from '../../../db/claim-run.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
+import { postSignal } from '../../../modules/waits/post-signal.ts';
 import { BUILTIN_TOOLS } from '../../../tools/builtin.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
@@ -109,6 +110,28 @@ describe('A run with large outputs', function () {
     assert.equal(await statusOfRun(engine, run), 'completed');
   });
 
+  it('takes no more signals that it has not used yet than can be loaded with it, and more once it has', async () => {
+    const agent = await engine.agent({ tools: ['wait_for_webhook', 'ask_user'] });
+    engine.say((_asked, n) => {
+      if (n === 0) return use({ name: 'ask_user', input: { question: 'now?' } });
+      return n === 1 ? use({ name: 'wait_for_webhook', input: { name: 'paid' } }) : text('done');
+    });
+    const { run } = await engine.start(agent, 'go', { config: { keep_open: true } });
+    await engine.drive(run);
+    const payload = 'x'.repeat(LIMITS.keptSignalBytes / 4);
+    const early = (id: string) =>
+      postSignal(engine.context, { tenantId: engine.tenantId, runId: run, id, type: 'webhook', name: 'paid', payload });
+    for (const id of ['one', 'two', 'three']) assert.ok((await early(id)).isNew);
+    await assert.rejects(early('four'), { status: 409 });
+    assert.equal((await early('three')).isNew, false);
+    const yes = { type: 'user' as const, payload: { message: 'yes' } };
+    await postSignal(engine.context, { tenantId: engine.tenantId, runId: run, ...yes });
+    await engine.everyoneDies();
+    assert.equal(await engine.drive(run), 'dormant');
+    assert.ok((await early('four')).isNew, 'the answer to a wait has made room');
+    await assert.rejects(early('five'), { status: 409 });
+  });
+
   async function lastResult(run: string): Promise<string> {
     const [block] = (await engine.conversation(run)).at(-1)?.content ?? [];
     assert.ok(block?.type === 'tool_result' && typeof block.content === 'string');
@@ -128,12 +151,30 @@ describe('A run whose outputs have reached their limit', () => {
       const run = await startCalls(engine, 3, inline);
       engine.toolsAnswer(() => Promise.resolve({ status: 200, body: 'x'.repeat(1.2 * MB) }));
       await engine.finish(run);
-      const calls = (await ledgerOfRun(engine, run)).map((call) => `${call.status} ${call.error?.code ?? ''}`);
-      assert.deepEqual(calls.toSorted(), ['failed run_output_limit', 'succeeded ', 'succeeded ']);
-      const { status, output_bytes: bytes } = await storedRun(engine, run);
-      assert.equal(status, 'completed');
-      assert.ok(bytes > 2 * MB && bytes <= LIMIT_BYTES, String(bytes));
+      await holdsLimit(run);
     });
+  }
+
+  it('keeps no further one that a signal brings, and goes on', async () => {
+    const agent = await engine.agent({ tools: ['wait_for_webhook'] });
+    const named = ['one', 'two', 'three'].map((name) => ({ name: 'wait_for_webhook', input: { name } }));
+    engine.say((_asked, n) => (n === 0 ? use(...named) : text('done')));
+    const { run } = await engine.start(agent, 'go');
+    await engine.drive(run);
+    for (const { input } of named) {
+      const signal = { type: 'webhook' as const, name: input.name, payload: 'x'.repeat(1.2 * MB) };
+      await postSignal(engine.context, { tenantId: engine.tenantId, runId: run, ...signal });
+    }
+    await engine.finish(run);
+    await holdsLimit(run);
+  });
+
+  async function holdsLimit(run: string): Promise<void> {
+    const calls = (await ledgerOfRun(engine, run)).map((call) => `${call.status} ${call.error?.code ?? ''}`);
+    assert.deepEqual(calls.toSorted(), ['failed run_output_limit', 'succeeded ', 'succeeded ']);
+    const { status, output_bytes: bytes } = await storedRun(engine, run);
+    assert.equal(status, 'completed');
+    assert.ok(bytes > 2 * MB && bytes <= LIMIT_BYTES, String(bytes));
   }
 });
 

@@ -47,6 +47,7 @@ describe('A result that comes later than the lease of its call', () => {
   async function unknownCall(
     execution: AgentDefinition['execution_config'] = {},
     answered: { status: number; body: unknown } = { status: 200, body: { charged: true } },
+    within: Context = engine.context,
   ): Promise<LateCall> {
     const agent = await engine.agent({ execution_config: execution }, [{ name: 'charge' }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('so be it')));
@@ -57,7 +58,7 @@ describe('A result that comes later than the lease of its call', () => {
     });
     const { run } = await engine.start(agent, 'charge it');
     assert.equal(await engine.drive(run), 'handed_over');
-    const making = engine.makeCalls(run);
+    const making = engine.makeCalls(run, within);
     await working.reached;
     await engine.everyoneDies();
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
@@ -92,6 +93,24 @@ describe('A result that comes later than the lease of its call', () => {
     assert.equal((await callOf(run)).status, 'succeeded');
     assert.match(JSON.stringify(await engine.conversation(run)), /charged/);
     await engine.finish(run);
+    await assertProjected();
+  });
+
+  it('is not kept where the outputs of the run have come to their limit, nor is one that a person tells', async () => {
+    const { context } = engine;
+    const full = { ...context, config: { ...context.config, runOutputBytes: 10 } };
+    const { run, making, answer } = await unknownCall({}, undefined, full);
+    const [approval] = await approvalsOfRun(engine, run);
+    assert.ok(approval);
+    const told = { decision: 'happened' as const, result: { charged: true } };
+    await assert.rejects(decideApproval(full, { tenantId: engine.tenantId, id: approval.id }, told), { status: 409 });
+    answer();
+    await making;
+    const call = await callOf(run);
+    assert.deepEqual([call.status, call.code], ['failed', 'run_output_limit']);
+    assert.deepEqual((await resolvedOf(run)).at(0)?.outcome, 'failed');
+    await engine.finish(run);
+    assert.doesNotMatch(JSON.stringify(engine.model.requests.at(-1)?.body), /charged/);
     await assertProjected();
   });
 

@@ -2,19 +2,23 @@
 import type { Tx } from './database.ts';
 import { readPages, type MessageRow, type StoredState } from './claim-run.ts';
 
-export interface CheckpointView {
+/** A checkpoint without its state, which may be large. */
+export interface CheckpointHead {
   id: string;
   seq: number;
   node: string;
   trigger: string;
   parent_id: string | null;
+  created_at: Date;
+}
+
+export interface CheckpointView extends CheckpointHead {
   lineage: string;
   length: number;
   state: StoredState;
   channel_versions: Record<string, number>;
   pending_sends: unknown[];
   hash: string;
-  created_at: Date;
 }
 
 /** A page of a run's checkpoints, newest first. `before` is a checkpoint's id. */
@@ -22,13 +26,23 @@ export async function listCheckpoints(
   tx: Tx,
   runId: string,
   page: { before?: string | undefined; limit: number },
-): Promise<CheckpointView[]> {
-  return tx.query<CheckpointView>(
-    `select * from checkpoints where run_id = $1
+): Promise<CheckpointHead[]> {
+  return tx.query<CheckpointHead>(
+    `select id, seq, node, trigger, parent_id, created_at from checkpoints where run_id = $1
        and ($2::uuid is null or seq < (select seq from checkpoints where run_id = $1 and id = $2))
      order by seq desc limit $3`,
     [runId, page.before ?? null, page.limit],
   );
+}
+
+/** The newest checkpoint of a run before another one, whose id is given; undefined if there is none. */
+export async function findCheckpointBefore(
+  tx: Tx,
+  runId: string,
+  before: string | undefined,
+): Promise<CheckpointView | undefined> {
+  const [head] = await listCheckpoints(tx, runId, { before, limit: 1 });
+  return head && findCheckpoint(tx, runId, head.id);
 }
 
 export async function findCheckpoint(tx: Tx, runId: string, id: string): Promise<CheckpointView | undefined> {

@@ -4,7 +4,7 @@ import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { fold, foldAll, type RunState } from '../../../core/state.ts';
 import {
   findCheckpoint,
-  listCheckpoints,
+  findCheckpointBefore,
   listResolvedAfter,
   readMessages,
   type CheckpointView,
@@ -67,17 +67,14 @@ async function findLast(tx: Tx, run: RunRow, turn: StartedTurn): Promise<Found> 
 }
 
 async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Promise<Found | undefined> {
-  let before: string | undefined;
-  do {
-    const page: CheckpointView[] = await listCheckpoints(tx, run.id, { before, limit: 50 });
-    for (const checkpoint of page) {
-      if (isOfNewerBuild(checkpoint)) continue;
-      const point = await verified(checkpoint, messages.slice(0, checkpoint.length));
-      if (point) return point;
-    }
-    before = page.at(-1)?.id;
-  } while (before !== undefined);
-  return undefined;
+  for (let before: string | undefined; ;) {
+    const checkpoint: CheckpointView | undefined = await findCheckpointBefore(tx, run.id, before);
+    if (!checkpoint) return undefined;
+    const isReadable = !isOfNewerBuild(checkpoint);
+    const point = isReadable && (await verified(checkpoint, messages.slice(0, checkpoint.length)));
+    if (point) return point;
+    before = checkpoint.id;
+  }
 }
 
 /** Undefined if the log or its messages do not fit their hashes. */

@@ -11,7 +11,7 @@ import { startProcess, type TestProcess } from '../../support/processes.ts';
 import { attemptOf, messageOf, outputOf } from '../../support/tool-attempt.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { sized } from '../../support/size.ts';
-import { statusOfRun, storedRun } from '../../support/queries/runs.ts';
+import { makeCheckpointsLarge, makeInputsLarge, statusOfRun, storedRun } from '../../support/queries/runs.ts';
 import {
   firstCallOf,
   joinOutputs,
@@ -240,6 +240,36 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
         seqs,
         Array.from({ length: last }, (_, index) => index + 1),
       );
+    });
+
+    it('lists turns, conversations and checkpoints in pages that it can hold', async () => {
+      const agent = await engine.agent();
+      engine.say(() => text('noted'));
+      const { run, thread } = await engine.start(agent, 'first', { config: { keep_open: true } });
+      await engine.drive(run);
+      for (let n = 1; n < CALLS; n++) {
+        await engine.post(agent, run, `number ${n}`);
+        await engine.drive(run);
+      }
+      await makeInputsLarge(engine, run);
+      await makeCheckpointsLarge(engine, run);
+      for (const [path, plural] of [
+        [`/v1/runs/${run}/turns`, 'turns'],
+        [`/v1/threads/${thread}/conversations`, 'conversations'],
+        [`/v1/agents/${agent}/conversations`, 'conversations'],
+        [`/v1/runs/${run}/checkpoints`, 'checkpoints'],
+      ] as const) {
+        const seen = new Set<string>();
+        for (let cursor = ''; ;) {
+          const readers = cursor === '' ? 3 : 1;
+          const [body] = await Promise.all(Array.from({ length: readers }, () => get(`${path}?limit=200${cursor}`)));
+          const page = JSON.parse(body ?? '') as Record<string, { id: string }[]> & { next_cursor?: string };
+          for (const { id } of page[plural] ?? []) seen.add(id);
+          if (page.next_cursor === undefined) break;
+          cursor = `&cursor=${page.next_cursor}`;
+        }
+        assert.equal(seen.size, CALLS, path);
+      }
     });
 
     const headers = () => ({ authorization: `Bearer ${engine.platform.apiKey}` });

@@ -229,17 +229,18 @@ export async function requireCheckpoint(
 }
 
 /**
- * The conversation at a checkpoint, put together from where it lies, with the results that its calls had by then, and the
- * addresses of large outputs.
+ * The conversation at a checkpoint, put together from where it lies, page by page, with the results that its calls had by then,
+ * and the addresses of large outputs.
  */
-export async function readCheckpointMessages(
-  tx: Tx,
-  runId: string,
+export async function* readCheckpointMessages(
+  db: Database,
+  run: { tenantId: string; runId: string },
   { seq, length, state }: Pick<CheckpointView, 'seq' | 'length' | 'state'>,
-): Promise<Message[]> {
+): AsyncGenerator<Message[]> {
   const shownBytes = LIMITS.shownOutputBytes;
-  const rows = await readMessagesAt(tx, runId, { seq, length, calls: state.calls, shownBytes });
-  return messagesFor(rows, Number.POSITIVE_INFINITY).messages;
+  for await (const rows of readMessagesAt(db, run, { seq, length, calls: state.calls, shownBytes })) {
+    yield messagesFor(rows, Number.POSITIVE_INFINITY).messages;
+  }
 }
 
 /** A tool call. Throws 404. */

@@ -2,19 +2,13 @@
 import { impossible, notFound } from '../../../core/errors.ts';
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { fold, foldAll, type RunState } from '../../../core/state.ts';
-import {
-  findCheckpoint,
-  findCheckpointBefore,
-  listResolvedAfter,
-  readMessages,
-  type CheckpointView,
-} from '../../../db/checkpoints.ts';
+import { findCheckpoint, findCheckpointBefore, readMessages, type CheckpointView } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import { readEvents } from '../../../db/events.ts';
 import { findTurnAfter, type StartedTurn } from '../../../db/replay.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
-import { outcomesAt, unchangedSince } from '../../run-log/messages-at.ts';
+import { asOf, unchangedSince } from '../../run-log/messages-at.ts';
 
 export interface StartPoint {
   /** Null if the point is none of its checkpoints. */
@@ -50,8 +44,8 @@ export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
 
 /** What has come since then is left out. */
 async function asOfThen(tx: Tx, run: RunRow, found: Found): Promise<StartPoint> {
-  const { seq, state } = found;
-  const messages = outcomesAt(found.messages, state, await listResolvedAfter(tx, run.id, seq));
+  const { state } = found;
+  const messages = await asOf(tx, run.id, { messages: found.messages, at: state });
   return { ...found, messages, unchanged: unchangedSince(messages, found.messages) };
 }
 

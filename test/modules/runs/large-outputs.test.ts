@@ -11,7 +11,13 @@ import { startProcess, type TestProcess } from '../../support/processes.ts';
 import { attemptOf, messageOf, outputOf } from '../../support/tool-attempt.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { sized } from '../../support/size.ts';
-import { makeCheckpointsLarge, makeInputsLarge, statusOfRun, storedRun } from '../../support/queries/runs.ts';
+import {
+  makeCheckpointsLarge,
+  makeInputsLarge,
+  makeMessagesLarge,
+  statusOfRun,
+  storedRun,
+} from '../../support/queries/runs.ts';
 import {
   firstCallOf,
   joinOutputs,
@@ -242,7 +248,7 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
       );
     });
 
-    it('lists turns, conversations and checkpoints in pages that it can hold', async () => {
+    it('lists turns, conversations and checkpoints in pages that it can hold, and shows a checkpoint piece by piece', async () => {
       const agent = await engine.agent();
       engine.say(() => text('noted'));
       const { run, thread } = await engine.start(agent, 'first', { config: { keep_open: true } });
@@ -269,6 +275,13 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
           cursor = `&cursor=${page.next_cursor}`;
         }
         assert.equal(seen.size, CALLS, path);
+      }
+      await makeMessagesLarge(engine, run);
+      const { checkpoints } = JSON.parse(await get(`/v1/runs/${run}/checkpoints`)) as { checkpoints: { id: string }[] };
+      const path = `/v1/runs/${run}/checkpoints/${checkpoints[0]?.id}`;
+      for (const body of await Promise.all([get(path), get(path), get(path)])) {
+        const { state } = JSON.parse(body) as { state: { messages: unknown[]; current_node: string } };
+        assert.deepEqual([state.messages.length, state.current_node], [2 * CALLS, 'agent']);
       }
     });
 

@@ -157,20 +157,29 @@ export async function firstTurnOf(tenant: Tenant, run: string): Promise<string> 
   return first.id;
 }
 
-/** As if each turn of a run had been asked for with 2,500,000 characters. */
+/** As if each turn of a run had been asked for with 1,500,000 characters. */
 export function makeInputsLarge(owner: Owner, run: string): Promise<void> {
   return tamper(
     owner,
-    `update turns set input = jsonb_build_object('message', repeat('x', 2500000)) where run_id = $1`,
+    `update turns set input = jsonb_build_object('message', repeat('x', 1500000)) where run_id = $1`,
     run,
   );
 }
 
-/** As if the state of each checkpoint of a run held 2,500,000 characters more. */
+/** As if each message of a run's thread had 1,000,000 characters. */
+export function makeMessagesLarge(owner: Owner, run: string): Promise<void> {
+  return tamper(
+    owner,
+    `update messages set content = jsonb_build_array(jsonb_build_object('type', 'text', 'text', repeat('x', 1000000))) where run_id = $1`,
+    run,
+  );
+}
+
+/** As if the state of each checkpoint of a run held 1,500,000 characters more. */
 export function makeCheckpointsLarge(owner: Owner, run: string): Promise<void> {
   return tamper(
     owner,
-    `update checkpoints set state = state || jsonb_build_object('custom', jsonb_build_object('x', repeat('x', 2500000))) where run_id = $1`,
+    `update checkpoints set state = state || jsonb_build_object('custom', jsonb_build_object('x', repeat('x', 1500000))) where run_id = $1`,
     run,
   );
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { LIMITS } from '../../../core/limits.ts';
-import { loadRun } from '../../../db/claim-run.ts';
+import { claimRun, loadRun } from '../../../db/claim-run.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { postSignal } from '../../../modules/waits/post-signal.ts';
 import { BUILTIN_TOOLS } from '../../../tools/builtin.ts';
@@ -101,6 +101,12 @@ describe('A run with large outputs', function () {
       loaded.messages.map(({ ordinal }) => ordinal),
       Array.from({ length: 12 }, (_, index) => index),
     );
+    await engine.everyoneDies();
+    const claim = { tenant_id: engine.tenantId, run_id: run, seq: 0, leaseMs: 1000 };
+    const claimed = await claimRun(engine.context.db, claim);
+    assert.ok(claimed.ok);
+    const bytes = Buffer.byteLength(JSON.stringify([claimed.events, claimed.messages]));
+    assert.ok(bytes < 4 * MB, `a claim answers ${bytes} bytes`);
     await engine.everyoneDies();
     await engine.post(agent, run, 'again');
     assert.equal(await engine.drive(run), 'dormant');

@@ -60,7 +60,7 @@ export async function readKeptSignalBytes(tx: Tx, runId: string): Promise<number
         union all
         select payload->>'signal_id', payload->'payload' from since
           where type = 'signal.received' and payload->>'type' <> 'tool_results')
-     select coalesce(sum(json_bytes(payload)), 0)::int as bytes from kept
+     select coalesce(sum(json_bytes(payload)), 0)::bigint as bytes from kept
       where not exists (select from since where type = 'tool.succeeded' and since.payload->>'signal_id' = kept.id)`,
     [runId],
   );

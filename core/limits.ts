@@ -130,6 +130,8 @@ export const LIMITS = {
   toolBackoffMs: 1000,
   /** Further attempts of a tool call whose process had no time left to send it, which says nothing of the tool. */
   unsentRetries: 10,
+  /** What the server of a model sends in answer to one call, in bytes: far more than a model may say. */
+  modelAnswerBytes: 64 * 1024 * 1024,
   /** Attempts of one model call before the fallback model is asked, and before the run waits for its provider. */
   modelAttempts: 3,
   /** Time in seconds that a run waits for a provider that is away where the agent does not say. */

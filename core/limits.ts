@@ -42,6 +42,8 @@ export const LIMITS = {
   toolOutputBytes: 10 * 1024 * 1024,
   /** What the calls of one run may store in all, in bytes, where the service does not say; a call beyond it fails. */
   runOutputBytes: 512 * 1024 * 1024,
+  /** What signals that a run has not used yet come to, in bytes: they lie in its state. */
+  keptSignalBytes: 32 * 1024 * 1024,
   /** An output that a stream shows with its event, in bytes; a larger one is named by its address. */
   shownOutputBytes: 64 * 1024,
   /** What is read at once of a log for a stream, and for a page of events, in bytes; a single event may be larger. */
@@ -128,6 +130,8 @@ export const LIMITS = {
   toolBackoffMs: 1000,
   /** Further attempts of a tool call whose process had no time left to send it, which says nothing of the tool. */
   unsentRetries: 10,
+  /** What the server of a model sends in answer to one call, in bytes: far more than a model may say. */
+  modelAnswerBytes: 64 * 1024 * 1024,
   /** Attempts of one model call before the fallback model is asked, and before the run waits for its provider. */
   modelAttempts: 3,
   /** Time in seconds that a run waits for a provider that is away where the agent does not say. */

@@ -7,6 +7,7 @@ import type { Reading } from '../core/output-format.ts';
 import type { RemoteWork } from '../core/tool.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
+import { countFitting, untilFull, type Sized } from './page-bytes.ts';
 
 export interface TurnRow {
   id: string;
@@ -47,17 +48,26 @@ export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<T
   return { ...row, partial: last?.partial ?? null };
 }
 
-/** A page of a run's turns, oldest first. */
+const SIZED_TURN = TURN.replace(
+  'from turns',
+  ', json_bytes(t.input) + coalesce(json_bytes(m.content), 0) as bytes from turns',
+);
+
+/** A page of a run's turns, oldest first, and one more where it was full before (`countFitting`). */
 export async function listTurns(
   tx: Tx,
   runId: string,
   page: { after?: number | undefined; limit: number },
-): Promise<TurnRow[]> {
-  return tx.query<TurnRow>(`${TURN} where t.run_id = $1 and t.number > $2 order by t.number limit $3`, [
-    runId,
-    page.after ?? 0,
-    page.limit,
-  ]);
+): Promise<(TurnRow & Sized)[]> {
+  const turns = `${SIZED_TURN} where t.run_id = $1 and t.number > $2 order by t.number limit $3`;
+  return tx.query(untilFull(turns, 'number'), [runId, page.after ?? 0, page.limit]);
+}
+
+/** The last turns of a run that fit on a page, oldest first. */
+export async function listLastTurns(tx: Tx, runId: string, limit: number): Promise<(TurnRow & Sized)[]> {
+  const turns = `${SIZED_TURN} where t.run_id = $1 order by t.number desc limit $2`;
+  const rows = await tx.query<TurnRow & Sized>(untilFull(turns, 'number desc'), [runId, limit]);
+  return rows.slice(0, countFitting(rows)).toReversed();
 }
 
 export interface ModelCallRow {

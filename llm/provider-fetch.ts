@@ -3,6 +3,8 @@
  * No redirect is followed, so that a credential goes to its address alone.
  */
 import { request, type Dispatcher } from 'undici';
+import { LIMITS } from '../core/limits.ts';
+import { ModelError } from '../core/model.ts';
 
 type Body = Dispatcher.ResponseData['body'];
 
@@ -52,15 +54,29 @@ function toResponse(
   }
   return Object.defineProperties(new Response(null, { status: statusCode, headers: given }), {
     body: { value: { [Symbol.asyncIterator]: () => piecesOf(body, release) } },
-    text: { value: () => body.text() },
-    json: { value: () => body.json() },
+    text: { value: () => textOf(body, release) },
+    json: { value: async () => JSON.parse(await textOf(body, release)) as unknown },
   });
 }
 
-/** The body piece by piece. Who stops reading before its end has what there was to read. */
+async function textOf(body: Body, release: () => void): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of piecesOf(body, release)) pieces.push(piece);
+  return new TextDecoder().decode(Buffer.concat(pieces));
+}
+
+/** The body piece by piece. Who stops reading before its end has what there was to read; one without end is given up. */
 async function* piecesOf(body: Body, release: () => void): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
   try {
-    for await (const piece of body.iterator({ destroyOnReturn: false })) yield piece as Uint8Array;
+    for await (const piece of body.iterator({ destroyOnReturn: false })) {
+      bytes += (piece as Uint8Array).length;
+      if (bytes > LIMITS.modelAnswerBytes) {
+        body.destroy();
+        throw new ModelError('invalid_request', `The server's answer is larger than ${LIMITS.modelAnswerBytes} bytes.`);
+      }
+      yield piece as Uint8Array;
+    }
   } finally {
     release();
     letThrough(body);

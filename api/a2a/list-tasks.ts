@@ -2,9 +2,10 @@
 import { TaskState, type ListTasksRequest, type ListTasksResponse } from '@a2a-js/sdk';
 import { z } from 'zod';
 import { badRequest, forbidden } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { RUN_STATUSES, isTerminal, type RunStatus } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { changedAt, countRunsOf, readRunsByChange, readTurns } from '../../modules/runs/read-runs.ts';
+import { changedAt, countRunsOf, readLastTurns, readRunsByChange } from '../../modules/runs/read-runs.ts';
 import { timeTextParam } from '../kit/validate.ts';
 import type { A2aRequest } from './request.ts';
 import { taskOf } from './task.ts';
@@ -36,17 +37,21 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
   const filter = { threadId, status, changedSince: since };
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const rows = await readRunsByChange(tx, agent.id, { ...filter, before, limit: limit + 1 });
-    const page = rows.slice(0, limit);
     const tasks = [];
-    for (const row of page) {
-      const after = Math.max(0, row.turn_count - TURNS);
-      const task = taskOf(row, await readTurns(tx, caller, { path: { run: row.id }, after, limit: TURNS }));
+    let [looked, bytes] = [0, 0];
+    // A page ends where it is large enough, too.
+    for (const row of rows.slice(0, limit)) {
+      const turns = await readLastTurns(tx, caller, { path: { run: row.id }, limit: TURNS });
+      bytes += turns.reduce((sum, turn) => sum + turn.bytes, 0);
+      if (looked > 0 && bytes > LIMITS.eventsPageBytes) break;
+      looked += 1;
+      const task = taskOf(row, turns);
       // What a run waits for tells the two apart.
       if (!isAny && task.status?.state !== params.status) continue;
       const history = params.historyLength ? task.history.slice(-params.historyLength) : [];
       tasks.push({ ...task, history, artifacts: params.includeArtifacts ? task.artifacts : [] });
     }
-    const last = rows.length > limit ? page.at(-1) : undefined;
+    const last = rows.length > looked ? rows[looked - 1] : undefined;
     const nextPageToken = last ? `${changedAt(last)} ${last.id}` : '';
     return { tasks, nextPageToken, pageSize: limit, totalSize: await countRunsOf(tx, agent.id, filter) };
   });

@@ -6,7 +6,7 @@ import { DroverError } from '../../core/errors.ts';
 import type { EventType } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
-import { readTurns, requireReadableRun } from '../../modules/runs/read-runs.ts';
+import { readLastTurns, requireReadableRun } from '../../modules/runs/read-runs.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
 import { agentCard } from './agent-card.ts';
 import { listTasks } from './list-tasks.ts';
@@ -64,8 +64,7 @@ async function readTask({ context, caller, agent }: A2aRequest, runId: string, h
   const path = { run: runId, id: agent.id };
   const task = await context.db.withTenant(caller.tenantId, async (tx) => {
     const row = await requireReadableRun(tx, caller, path);
-    const after = Math.max(0, row.turn_count - LAST_TURNS);
-    return taskOf(row, await readTurns(tx, caller, { path, after, limit: LAST_TURNS }));
+    return taskOf(row, await readLastTurns(tx, caller, { path, limit: LAST_TURNS }));
   });
   if (historyLength === undefined) return task;
   return { ...task, history: historyLength > 0 ? task.history.slice(-historyLength) : [] };

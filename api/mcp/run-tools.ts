@@ -12,7 +12,7 @@ import {
   mayRead,
   readAnswerCalls,
   readRuns,
-  readTurns,
+  readLastTurns,
   requireRun,
   type RunView,
 } from '../../modules/runs/read-runs.ts';
@@ -142,8 +142,7 @@ export async function awaitRun(
 
 async function lastTurn({ context, caller }: McpCall, runId: string): Promise<string | undefined> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
-    const { turn_count: count } = await requireRun(tx, caller, { run: runId });
-    const [last] = await readTurns(tx, caller, { path: { run: runId }, after: count - 1, limit: 1 });
+    const [last] = await readLastTurns(tx, caller, { path: { run: runId }, limit: 1 });
     return last?.id;
   });
 }

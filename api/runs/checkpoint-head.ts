@@ -1,6 +1,6 @@
 /** A checkpoint without its state, as lists show it. */
 import { z } from 'zod';
-import type { CheckpointView } from '../../modules/runs/read-runs.ts';
+import type { CheckpointHead } from '../../modules/runs/read-runs.ts';
 
 export const checkpointHead = z.object({
   id: z.uuid(),
@@ -12,7 +12,7 @@ export const checkpointHead = z.object({
   created_at: z.iso.datetime(),
 });
 
-export function presentHead(row: CheckpointView): z.input<typeof checkpointHead> {
+export function presentHead(row: CheckpointHead): z.input<typeof checkpointHead> {
   return {
     id: row.id,
     checkpoint_id: row.id,

@@ -1,5 +1,6 @@
 /** What happened in a run: its stream, its events, its checkpoints, the whole output of a call. */
 import { Readable } from 'node:stream';
+import type { Message } from '../../core/content.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { z } from 'zod';
 import { EVENT_TYPES } from '../../core/events.ts';
@@ -11,6 +12,7 @@ import {
   readRun,
   requireToolCall,
   streamOutput,
+  type CheckpointView,
   type EventHead,
   type ToolCallRow,
 } from '../../modules/runs/read-runs.ts';
@@ -138,25 +140,30 @@ const getCheckpoint = defineRunRoutes({
   params: runParams.extend({ checkpoint: idParam }),
   responses: { 200: checkpoint },
   async handle({ caller, params, context }) {
-    const body = await context.db.withTenant(caller.tenantId, async (tx) => {
-      const row = await requireCheckpoint(tx, caller, params);
-      const messages = await readCheckpointMessages(tx, params.run, row);
-      return {
-        ...presentHead(row),
-        state: {
-          messages,
-          current_node: row.node,
-          iteration: row.state.steps,
-          custom: row.state.custom,
-          pending_sends: row.pending_sends,
-        },
-        channel_versions: row.channel_versions,
-        integrity_hash: row.hash,
-      };
-    });
-    return { status: 200, body };
+    const { tenantId } = caller;
+    const row = await context.db.withTenant(tenantId, (tx) => requireCheckpoint(tx, caller, params));
+    const messages = readCheckpointMessages(context.db, { tenantId, runId: params.run }, row);
+    return { status: 200, body: Readable.from(checkpointBody(row, messages)), headers: JSON_CONTENT };
   },
 });
+
+const JSON_CONTENT = { 'content-type': 'application/json; charset=utf-8' };
+
+/** Piece by piece, as fast as it is taken: a conversation may be of any length. */
+async function* checkpointBody(row: CheckpointView, messages: AsyncIterable<Message[]>): AsyncGenerator<string> {
+  const head = { ...presentHead(row), channel_versions: row.channel_versions, integrity_hash: row.hash };
+  const { steps: iteration, custom } = row.state;
+  const state = { current_node: row.node, iteration, custom, pending_sends: row.pending_sends };
+  yield `${JSON.stringify(head).slice(0, -1)},"state":${JSON.stringify(state).slice(0, -1)},"messages":[`;
+  let isFirst = true;
+  for await (const page of messages) {
+    for (const message of page) {
+      yield `${isFirst ? '' : ','}${JSON.stringify(message)}`;
+      isFirst = false;
+    }
+  }
+  yield ']}}';
+}
 
 const callOutput = defineRoute({
   method: 'get',
@@ -181,7 +188,7 @@ const callOutput = defineRoute({
     return {
       status: 200,
       body: Readable.from(outputBody(context.db, caller.tenantId, call)),
-      headers: { 'content-type': 'application/json; charset=utf-8' },
+      headers: JSON_CONTENT,
     };
   },
 });

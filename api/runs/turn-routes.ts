@@ -92,15 +92,15 @@ const list = defineRunRoutes({
   path: '/turns',
   access: 'runs:read',
   runToken: 'read',
-  summary: "List a run's turns, oldest first",
+  summary: "List a run's turns, oldest first; a page ends where it is large enough",
   params: runParams,
   query: pageQuery(z.int32()),
   responses: { 200: pageFields('turns', turn) },
   async handle({ caller, params, query, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+    const { turns, fitting } = await context.db.withTenant(caller.tenantId, (tx) =>
       readTurns(tx, caller, { path: params, after: query.cursor, limit: query.limit + 1 }),
     );
-    const { items, ...page } = pageOf(rows, query.limit, (row) => row.number);
+    const { items, ...page } = pageOf(turns, Math.min(query.limit, fitting), (row) => row.number);
     return { status: 200, body: { turns: items.map(presentTurn), ...page } };
   },
 });

@@ -4,6 +4,7 @@ import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { digestOf } from '../../core/ids.ts';
 import type { PolicyRef } from '../../core/policy.ts';
+import { bytesOf } from '../../core/tool-output.ts';
 import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
@@ -132,10 +133,17 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
       }
       return approve(context, tx, { ...deciding, args: decided.decision === 'edit' ? decided.arguments : undefined });
     case 'happened':
+      refuseWithoutRoom(open.run, decided.result, context.config.runOutputBytes);
+      return { change: applySettlement(open, decided, by), digest };
     case 'rerun':
     case 'give_up':
       return { change: applySettlement(open, decided, by), digest };
   }
+}
+
+function refuseWithoutRoom({ output_bytes }: RunRow, result: unknown, limitBytes: number): void {
+  if (output_bytes + bytesOf(result ?? null) <= limitBytes) return;
+  throw conflict(`The outputs of a run may come to ${limitBytes} bytes in all; there is no room for this result.`);
 }
 
 /** The calls pass the gate again: the policies may have changed since the person was asked. */

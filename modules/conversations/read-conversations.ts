@@ -17,6 +17,7 @@ import {
   type ConversationRow,
   type TurnFile,
 } from '../../db/conversations.ts';
+import { countFitting, type Sized } from '../../db/page-bytes.ts';
 import type { MessageRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { messagesFor } from '../run-log/conversation.ts';
@@ -50,7 +51,7 @@ export async function readThreadConversations(
   const [place, number] = page.before ?? [];
   const before = typeof place === 'number' && number !== undefined ? { place, number } : undefined;
   const rows = await listThreadTurns(tx, page.threadId, { before, limit: page.limit + 1 });
-  return readPage(tx, rows, { limit: page.limit, keyOf: (row) => [row.thread_place, row.number] });
+  return readPage(tx, rows, { limit: fitting(rows, page), keyOf: (row) => [row.thread_place, row.number] });
 }
 
 /** A page of the conversations of an agent's runs, newest first. Throws 404. */
@@ -63,7 +64,7 @@ export async function readAgentConversations(
   const [run, number] = page.before ?? [];
   const before = typeof run === 'string' && number !== undefined ? { run, number } : undefined;
   const rows = await listAgentTurns(tx, page.agentId, { before, limit: page.limit + 1 });
-  return readPage(tx, rows, { limit: page.limit, keyOf: (row) => [row.run_id, row.number] });
+  return readPage(tx, rows, { limit: fitting(rows, page), keyOf: (row) => [row.run_id, row.number] });
 }
 
 /** Changes what a client keeps with a conversation, as a whole. Throws 404, and 409 where its run is erased. */
@@ -81,6 +82,10 @@ export async function changeConversation(
   const [conversation] = conversations;
   if (!conversation) throw notFound('The conversation');
   return conversation;
+}
+
+function fitting(rows: readonly Sized[], { limit }: { limit: number }): number {
+  return Math.min(limit, countFitting(rows));
 }
 
 async function readPage<R extends ConversationRow>(

@@ -1,35 +1,48 @@
 /** A conversation as it stood at a position of its run: the ledger knows what came later, too. */
 import { isSettled, type RunState } from '../../core/state.ts';
-import { readMessages, listResolvedAfter } from '../../db/checkpoints.ts';
-import type { Tx } from '../../db/database.ts';
+import { findPageEnd, listLearnedAfter, readMessages } from '../../db/checkpoints.ts';
+import type { Database, Tx } from '../../db/database.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
 
 /** What decides which results a conversation had. */
 export type PositionOfRun = Pick<RunState, 'seq' | 'length' | 'calls'>;
 
-/** The messages up to a position of a run, with the results that its calls had there; larger ones are named by their address. */
-export async function readMessagesAt(
+/**
+ * The messages up to a position of a run, page by page, with the results that its calls had there; larger ones are named by
+ * their address. Each page is a transaction of its own.
+ */
+export async function* readMessagesAt(
+  db: Database,
+  { tenantId, runId }: { tenantId: string; runId: string },
+  at: PositionOfRun & { shownBytes: number },
+): AsyncGenerator<MessageRow[]> {
+  const { length, shownBytes } = at;
+  for (let from = 0; from < length;) {
+    const { rows, to } = await db.withTenant(tenantId, async (tx) => {
+      const end = await findPageEnd(tx, runId, { from, length });
+      const messages = await readMessages(tx, runId, { from, length: end, shownBytes });
+      return { rows: await asOf(tx, runId, { messages, at }), to: end };
+    });
+    yield rows;
+    from = to;
+  }
+}
+
+/** Messages as they stood at a position of a run. */
+export async function asOf(
   tx: Tx,
   runId: string,
-  at: PositionOfRun & { shownBytes: number },
+  { messages, at }: { messages: readonly MessageRow[]; at: PositionOfRun },
 ): Promise<MessageRow[]> {
-  const { length, shownBytes } = at;
-  return outcomesAt(
-    await readMessages(tx, runId, { length, shownBytes }),
-    at,
-    await listResolvedAfter(tx, runId, at.seq),
-  );
+  const calls = messages.flatMap(({ outcomes }) => Object.keys(outcomes ?? {}));
+  return outcomesAt(messages, at, await listLearnedAfter(tx, runId, { seq: at.seq, calls }));
 }
 
 const UNKNOWN: CallOutcome = { status: 'unknown', output: null, is_error: true };
 
-/** Messages with the outcomes of a position; `resolvedLater` are the calls whose unknown outcome was learned after it. */
-export function outcomesAt(
-  messages: readonly MessageRow[],
-  at: PositionOfRun,
-  resolvedLater: readonly string[],
-): MessageRow[] {
-  const had = new Map<string, CallOutcome | undefined>(resolvedLater.map((id) => [id, UNKNOWN]));
+/** Messages with the outcomes of a position; `learnedLater` are the calls whose unknown outcome was learned after it. */
+function outcomesAt(messages: readonly MessageRow[], at: PositionOfRun, learnedLater: readonly string[]): MessageRow[] {
+  const had = new Map<string, CallOutcome | undefined>(learnedLater.map((id) => [id, UNKNOWN]));
   for (const call of at.calls) {
     if (!isSettled(call)) had.set(call.id, undefined);
     else if (call.status === 'unknown') had.set(call.id, UNKNOWN);

@@ -10,7 +10,7 @@ import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
-import { commitRun, NO_ROWS } from '../../db/commit-run.ts';
+import { commitRun, NO_ROWS, outputBytesOf } from '../../db/commit-run.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
@@ -20,6 +20,7 @@ import { askAbout } from '../approvals/ask-about.ts';
 import { makeModelCall, orLater } from './driver/call-model.ts';
 import { reflect } from './driver/reflect.ts';
 import { commit, isPark } from './driver/commit.ts';
+import { roomOf } from './driver/commit-attempts.ts';
 import type { Context } from '../governance/context.ts';
 import { LostRunError } from '../run-log/errors.ts';
 import { appendEvent, toCachedRun } from '../run-log/run-log.ts';
@@ -212,7 +213,7 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
       await openWaits(waitingIn(session), decision.calls);
       return undefined;
     case 'use_signal':
-      answerWith(log, decision);
+      session.outputBytes += outputBytesOf({ calls: [answerWith(log, decision, roomOf(session))] });
       return undefined;
     case 'await_people':
       appendEvent(log, ...awaitPeople(log.state, decision.calls, waitingIn(session).node?.name));

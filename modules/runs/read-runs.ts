@@ -5,7 +5,7 @@ import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { findAgent } from '../../db/agents.ts';
-import { findCheckpoint, listCheckpoints, type CheckpointView } from '../../db/checkpoints.ts';
+import { findCheckpoint, listCheckpoints, type CheckpointHead, type CheckpointView } from '../../db/checkpoints.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { listEventHeads, type EventFilter, type EventHead, type EventPage, type LoggedEvent } from '../../db/events.ts';
 import { readOutputPiece } from '../../db/outputs.ts';
@@ -23,6 +23,7 @@ import {
   type RunFilter,
   type RunView,
 } from '../../db/runs.ts';
+import { countFitting, type Sized } from '../../db/page-bytes.ts';
 import { listRunsByChange } from '../../db/runs-by-change.ts';
 import {
   findToolCall,
@@ -30,6 +31,7 @@ import {
   hasAskedFor,
   listAwaitedCalls,
   listEnteredNodes,
+  listLastTurns,
   listModelCalls,
   listToolCalls,
   listTurns,
@@ -43,6 +45,7 @@ import { readMessagesAt } from '../run-log/messages-at.ts';
 
 export type {
   AwaitedApproval,
+  CheckpointHead,
   CheckpointView,
   EventHead,
   LoggedEvent,
@@ -139,15 +142,26 @@ export async function countRunsOf(
   return countRuns(tx, { ...filter, agentId });
 }
 
-/** A page of a run's turns, oldest first. */
+/** A page of a run's turns, oldest first. `fitting`: how many of them the page has room for. */
 export async function readTurns(
   tx: Tx,
   caller: Caller,
   page: { path: RunPath; after: number | undefined; limit: number },
-): Promise<TurnRow[]> {
+): Promise<{ turns: TurnRow[]; fitting: number }> {
   const { path, ...rest } = page;
   const { id } = await requireRun(tx, caller, path);
-  return listTurns(tx, id, rest);
+  const turns = await listTurns(tx, id, rest);
+  return { turns, fitting: countFitting(turns) };
+}
+
+/** The last turns of a run that fit on a page, oldest first, with their size. */
+export async function readLastTurns(
+  tx: Tx,
+  caller: Caller,
+  { path, limit }: { path: RunPath; limit: number },
+): Promise<(TurnRow & Sized)[]> {
+  const { id } = await requireRun(tx, caller, path);
+  return listLastTurns(tx, id, limit);
 }
 
 /** A turn with what happened in it. */
@@ -195,7 +209,7 @@ export async function readCheckpoints(
   tx: Tx,
   caller: Caller,
   page: { path: RunPath; before: string | undefined; limit: number },
-): Promise<CheckpointView[]> {
+): Promise<CheckpointHead[]> {
   const { path, ...rest } = page;
   const { id } = await requireRun(tx, caller, path);
   return listCheckpoints(tx, id, rest);
@@ -215,17 +229,18 @@ export async function requireCheckpoint(
 }
 
 /**
- * The conversation at a checkpoint, put together from where it lies, with the results that its calls had by then, and the
- * addresses of large outputs.
+ * The conversation at a checkpoint, put together from where it lies, page by page, with the results that its calls had by then,
+ * and the addresses of large outputs.
  */
-export async function readCheckpointMessages(
-  tx: Tx,
-  runId: string,
+export async function* readCheckpointMessages(
+  db: Database,
+  run: { tenantId: string; runId: string },
   { seq, length, state }: Pick<CheckpointView, 'seq' | 'length' | 'state'>,
-): Promise<Message[]> {
+): AsyncGenerator<Message[]> {
   const shownBytes = LIMITS.shownOutputBytes;
-  const rows = await readMessagesAt(tx, runId, { seq, length, calls: state.calls, shownBytes });
-  return messagesFor(rows, Number.POSITIVE_INFINITY).messages;
+  for await (const rows of readMessagesAt(db, run, { seq, length, calls: state.calls, shownBytes })) {
+    yield messagesFor(rows, Number.POSITIVE_INFINITY).messages;
+  }
 }
 
 /** A tool call. Throws 404. */

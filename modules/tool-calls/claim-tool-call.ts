@@ -52,7 +52,8 @@ export async function giveBackClaim(context: Context, { claimId, ...job }: Claim
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.callId);
     if (call?.claim_id !== claimId) return null;
-    if (call.status === 'unknown') return applyLateResult(tx, { run, call }, NOT_SENT);
+    if (call.status === 'unknown')
+      return applyLateResult(tx, { run, call, limitBytes: context.config.runOutputBytes }, NOT_SENT);
     return call.status === 'running' ? { events: [], calls: [giveUpAttempt(call, call.attempt)] } : null;
   });
 }

@@ -11,7 +11,7 @@ import type { Tx } from '../../db/database.ts';
 import type { ToolCallRow } from '../../db/turns.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
-import { settlementChange } from '../run-log/settlement.ts';
+import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
 
 /** What became of it. */
 export interface LateResult {
@@ -26,13 +26,14 @@ export interface LateResult {
  */
 export async function applyLateResult(
   tx: Tx,
-  { run, call }: { run: RunRow; call: ToolCallRow },
+  { run, call, limitBytes }: { run: RunRow; call: ToolCallRow; limitBytes: number },
   { outcome, latencyMs }: LateResult,
 ): Promise<AppendedChange | null> {
   if (outcome.kind === 'elsewhere') return lateWork(tx, { run, call }, outcome);
   if (mayHaveHappened(outcome)) return null;
   // Not `unknown`: only what may have had its effect is.
-  const settlement: SettledAs = settleForGood(outcome, call.effect);
+  const room = { storedBytes: run.output_bytes, limitBytes };
+  const settlement: SettledAs = withinOutputLimit(settleForGood(outcome, call.effect), room);
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs };
   const change: CallChange = { ...settlementChange(settled), from: ['unknown'] };
   if (isTerminal(run.status)) return { events: [], calls: [change] };

@@ -65,10 +65,11 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
  */
 export async function settleLostCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<boolean> {
   let isUnderWay = false;
+  const limitBytes = context.config.runOutputBytes;
   await appendToRun(context, job, async (run, tx) => {
     const now = await lockToolCall(tx, made.claim.call.id);
     if (now?.attempt !== made.claim.attempt) return null;
-    if (now.status === 'unknown') return applyLateResult(tx, { run, call: now }, made);
+    if (now.status === 'unknown') return applyLateResult(tx, { run, call: now, limitBytes }, made);
     if (now.status !== 'running') return null;
     if (isTerminal(run.status)) return settledForGood(made);
     // Whoever drives the run next says what became of the call, in a commit of its own.
@@ -81,13 +82,14 @@ export async function settleLostCall(context: Context, job: ToolCallJob, made: M
 async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd> {
   const { call, attempt } = made.claim;
   let end: AttemptEnd = { kind: 'done' };
+  const limitBytes = context.config.runOutputBytes;
   await appendToRun(context, job, async (run, tx) => {
     const now = await lockToolCall(tx, call.id);
     // Another attempt has taken over, or somebody has settled the call.
     if (now?.attempt !== attempt) return null;
-    if (now.status === 'unknown') return applyLateResult(tx, { run, call: now }, made);
+    if (now.status === 'unknown') return applyLateResult(tx, { run, call: now, limitBytes }, made);
     if (now.status !== 'running') return null;
-    const room = { storedBytes: run.output_bytes, limitBytes: context.config.runOutputBytes };
+    const room = { storedBytes: run.output_bytes, limitBytes };
     const settlement = withinOutputLimit(made.settlement, room);
     if (isTerminal(run.status)) {
       const limited = { ...made, ...(settlement !== made.settlement && { settlement }) };

@@ -2,12 +2,12 @@
 import { impossible } from '../../core/errors.ts';
 import type { TurnInput } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
-import { insertSignal } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastEventSeq } from '../../db/events.ts';
 import { listAnswerable } from '../../db/waits.ts';
 import { appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { answeredCall } from './answered-call.ts';
+import { keepSignal } from './keep-signal.ts';
 import { signalEvent } from './post-signal.ts';
 
 interface AnsweredTurn {
@@ -36,7 +36,7 @@ export async function answerQuestionIn(
       throw impossible(`${attachedAt} ${message}.`, [{ path: attachedAt, message }]);
     }
     const signal = { id: newId(), type: 'user' as const, payload: { message: input.message }, callId: question.id };
-    await insertSignal(tx, { tenantId, runId, id: signal.id, type: 'user' });
+    await keepSignal(tx, run, signal);
     return { events: [signalEvent(run, signal)], ...(await answeredCall(tx, run, signal)) };
   });
   if (!appended?.run.open_turn_id) return undefined;

@@ -4,7 +4,6 @@ import { conflict, impossible } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import { newId } from '../../lib/new-id.ts';
-import { insertSignal } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
@@ -23,6 +22,7 @@ import { reportEvents } from '../run-log/report-events.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { answeredCall } from './answered-call.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
+import { keepSignal } from './keep-signal.ts';
 import { signalEvent } from './post-signal.ts';
 
 export type WaitAnswer = { waitId?: string | undefined } & (
@@ -189,7 +189,7 @@ async function signalFor(
   const type = wait.type === 'user' ? 'user' : wait.type === 'timer' ? 'timer' : 'webhook';
   const payload = answer.kind === 'answer' ? { message: answer.message } : answer.payload;
   const id = newId();
-  await insertSignal(tx, { tenantId: run.tenant_id, runId: run.id, id, type });
+  await keepSignal(tx, run, { id, type, payload });
   const event = signalEvent(run, { id, type, name: name ?? undefined, payload, callId });
   return { events: [event], ...(await answeredCall(tx, run, { callId, payload })) };
 }

@@ -10,14 +10,14 @@ import { LIMITS } from '../../core/limits.ts';
 import type { CallState } from '../../core/state.ts';
 import { DELEGATE_TOOL, type ToolDefinition } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { NewWait } from '../../db/commit-run.ts';
+import type { CallChange, NewWait } from '../../db/commit-run.ts';
 import { findToolCall } from '../../db/turns.ts';
 import { obstacleTo } from '../governance/gate-call.ts';
 import { appendEvent, changeCall, findInserted, type RunLog } from '../run-log/run-log.ts';
 import type { Context } from '../governance/context.ts';
 import { tokenOwner } from './token-owner.ts';
 import { reauthorizeCall } from '../governance/reauthorize-call.ts';
-import { settlementChange } from '../run-log/settlement.ts';
+import { settlementChange, withinOutputLimit, type OutputRoom } from '../run-log/settlement.ts';
 
 /** A run that its driver lets wait. */
 export interface WaitingRun {
@@ -162,11 +162,19 @@ function open(waiting: WaitingRun, wait: Omit<NewWait, 'turn_id'>): void {
   });
 }
 
-/** Answers a call with the signal that has come for it: the signal is used up in the same commit. */
-export function answerWith(log: RunLog, { call, signal }: Extract<Decision, { kind: 'use_signal' }>): void {
-  const settlement = { status: 'succeeded' as const, output: signal.payload };
+/** Answers a call with the signal that has come for it: the signal is used up in the same commit. Answers how the row changes. */
+export function answerWith(
+  log: RunLog,
+  { call, signal }: Extract<Decision, { kind: 'use_signal' }>,
+  room: OutputRoom,
+): CallChange {
+  const said = { status: 'succeeded' as const, output: signal.payload };
+  const settlement = withinOutputLimit(said, room);
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
-  appendEvent(log, useSignal(log.state, call, signal));
-  changeCall(log, settlementChange(settled));
+  const isKept = settlement === said;
+  appendEvent(log, isKept ? useSignal(log.state, call, signal) : settleCall(log.state, settled, 'system'));
+  const change = settlementChange(settled);
+  changeCall(log, change);
   log.pending.closedWaits.push(call.id);
+  return change;
 }

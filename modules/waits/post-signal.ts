@@ -2,7 +2,6 @@
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
-import { insertSignal } from '../../db/approvals.ts';
 import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
@@ -10,6 +9,7 @@ import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, appendToRun, type Announcement } from '../run-log/append-to-run.ts';
 import { answeredCall } from './answered-call.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
+import { keepSignal } from './keep-signal.ts';
 
 export interface PostedSignal {
   tenantId: string;
@@ -23,7 +23,7 @@ export interface PostedSignal {
   waitId?: string | undefined;
 }
 
-/** Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one. 409 for a finished run. */
+/** Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one. 409 for a finished run, and for one without room. */
 export async function postSignal(context: Context, signal: PostedSignal): Promise<{ id: string; isNew: boolean }> {
   let id = '';
   const written = await context.db.withTenant(signal.tenantId, async (tx) => {
@@ -43,8 +43,8 @@ export async function postSignalIn(
   const id = signal.id ?? newId();
   const appended = await appendIn(tx, signal, async (run) => {
     if (isTerminal(run.status)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
-    const { tenantId, runId, type, name, payload } = signal;
-    if (!(await insertSignal(tx, { tenantId, runId, id, type }))) return null;
+    const { runId, type, name, payload } = signal;
+    if (!(await keepSignal(tx, run, { id, type, payload }))) return null;
     const wait = signal.waitId
       ? await findOpenWait(tx, runId, signal.waitId)
       : await findAnsweredWait(tx, { runId, type, name: name ?? null });

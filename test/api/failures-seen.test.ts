@@ -93,6 +93,26 @@ describe('What fails', () => {
     );
   });
 
+  it('is such a line, too, for a call of which nobody knows whether it has failed', async () => {
+    const broken = await startServer((_request, response) => {
+      response.writeHead(502);
+      response.end();
+    });
+    try {
+      const transport = { type: 'http', endpoint: broken.url };
+      await post('/v1/tools', { name: 'charge', description: 'Charges.', transport });
+      say((n) => (n === 0 ? use({ name: 'charge' }) : text('I will look into it')));
+      const agent = await agentWith({ tools: ['charge'], execution_config: { on_unknown: 'tell_model' } });
+      const run = await begin(agent);
+      assert.equal((await take(run)).output.message, 'I will look into it');
+      const line = () => linesOf(run).find(({ msg }) => msg === 'tool call unknown');
+      await waitUntil('the call is logged', () => line() !== undefined);
+      assert.deepEqual([line()?.['level'], line()?.['tool'], line()?.['agent']], [WARN, 'charge', agent]);
+    } finally {
+      await broken.close();
+    }
+  });
+
   it('is not what only waits: that is a number by its reason', async () => {
     say(() => ({ error: { status: 500, type: 'api_error', headers: { 'retry-after-ms': '0' } } }));
     const { run_id } = await post(`/v1/agents/${await agentWith({})}/runs`, { input: { message: 'hello' } });

@@ -13,6 +13,7 @@ import {
 } from '../../db/conversations.ts';
 import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
 import { listAuditRows } from '../../db/audit.ts';
+import { findPageEnd, listLearnedAfter } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
 import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
@@ -24,6 +25,8 @@ import { findFollowedRuns, findSessionHeads, readSessionState } from '../../db/s
 import { listFirstTurns, setTitles } from '../../db/threads.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
+import { listLastTurns, listTurns } from '../../db/turns.ts';
+import { readKeptSignalBytes } from '../../db/waits.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { planOf, plansOf as neverFullPlansOf } from '../support/queries/postgres.ts';
@@ -185,6 +188,11 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'files of conversations': (tx) => listTurnFiles(tx, [agent, middle]),
     'answers in the record of a run': (tx) => listRecordedAnswers(tx, agent, { from: 1 }),
     'calls in the record of a run': (tx) => listRecordedCalls(tx, { runId: agent, seq: 9 }, { usedBy: middle }),
+    'turns of a run': (tx) => listTurns(tx, agent, { limit }),
+    'the last turns of a run': (tx) => listLastTurns(tx, agent, limit),
+    'how many messages of a run fit': (tx) => findPageEnd(tx, agent, { from: 3, length: 400 }),
+    'calls of which more was learned': (tx) => listLearnedAfter(tx, agent, { seq: 2, calls: [agent, middle] }),
+    'signals that a run has not used': (tx) => readKeptSignalBytes(tx, agent),
     'runs by their ids': (tx) => findRuns(tx, [agent, middle]),
     'first turns of threads': (tx) => listFirstTurns(tx, [agent, middle]),
     'threads that get their titles': (tx) => setTitles(tx, [{ thread: agent, title: 't' }]),

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../lib/new-id.ts';
 import { findHandoffFrom, lastHandoffs } from '../../db/handoffs.ts';
-import { listBelow, listBelowIds } from '../../db/runs.ts';
+import { lastUnerasedRun, listBelow, listBelowIds } from '../../db/runs.ts';
 import { findGrant } from '../../db/approvals.ts';
 import { sealAuditRows } from '../../db/audit.ts';
 import { findAnsweredWait } from '../../db/waits.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
-import { asOwner, insertRun } from '../support/stored-runs.ts';
+import { asOwner, insertRun, insertThread } from '../support/stored-runs.ts';
 
 describe('Of rows whose ids come from processes with different clocks', () => {
   const tenant = newId();
@@ -86,6 +86,17 @@ describe('Of rows whose ids come from processes with different clocks', () => {
       await findHandoffFrom(tx, run),
     ]);
     assert.deepEqual([last?.id, from?.id], [later, later]);
+  });
+
+  it('the run that was begun last is the one from whose end its thread goes on', async () => {
+    const thread = newId();
+    await test.database.asOwner(async (client) => {
+      await insertThread(client, { tenant, id: thread });
+      await insertRun(client, { tenant, id: earlier, thread, minutesAgo: 0 });
+      await insertRun(client, { tenant, id: later, thread, minutesAgo: 0 });
+    });
+    const last = await test.database.withTenant(tenant, (tx) => lastUnerasedRun(tx, thread));
+    assert.equal(last?.id, later);
   });
 
   it('a run comes before its children', async () => {

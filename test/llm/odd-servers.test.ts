@@ -51,6 +51,15 @@ const byteByByte = (body: string) => (response: ServerResponse) => {
   next(0);
 };
 
+/** The same again and again, as fast as it is taken, until the client is gone. */
+const endless = (type: string, body: string) => (response: ServerResponse) => {
+  response.writeHead(200, { 'content-type': type });
+  const more = (): void => {
+    if (!response.destroyed) response.write(body, more);
+  };
+  more();
+};
+
 /** The answer begins, and then nothing more comes, not even its end. */
 const openEnded = (body: string) => (response: ServerResponse) => {
   response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -229,6 +238,16 @@ const CHAT_COMPLETIONS: Case[] = [
     name: 'one delta of two megabytes',
     send: stream(events(chunk({ content: 'x'.repeat(2_000_000) }), ...END)),
     content: [{ type: 'text', text: 'x'.repeat(2_000_000) }],
+  },
+  {
+    name: 'a stream without end',
+    send: endless('text/event-stream', events(chunk({ content: 'x'.repeat(1_000_000) }))),
+    error: { kind: 'invalid_request', message: /larger than 67108864 bytes/ },
+  },
+  {
+    name: 'JSON without end',
+    send: endless('application/json', '"x'.repeat(500_000)),
+    error: { kind: 'invalid_request', message: /larger than 67108864 bytes/ },
   },
   {
     name: 'a web page',

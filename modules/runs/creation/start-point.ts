@@ -2,19 +2,13 @@
 import { impossible, notFound } from '../../../core/errors.ts';
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { fold, foldAll, type RunState } from '../../../core/state.ts';
-import {
-  findCheckpoint,
-  listCheckpoints,
-  listResolvedAfter,
-  readMessages,
-  type CheckpointView,
-} from '../../../db/checkpoints.ts';
+import { findCheckpoint, findCheckpointBefore, readMessages, type CheckpointView } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import { readEvents } from '../../../db/events.ts';
 import { findTurnAfter, type StartedTurn } from '../../../db/replay.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log/checkpoint.ts';
-import { outcomesAt, unchangedSince } from '../../run-log/messages-at.ts';
+import { asOf, unchangedSince } from '../../run-log/messages-at.ts';
 
 export interface StartPoint {
   /** Null if the point is none of its checkpoints. */
@@ -50,8 +44,8 @@ export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
 
 /** What has come since then is left out. */
 async function asOfThen(tx: Tx, run: RunRow, found: Found): Promise<StartPoint> {
-  const { seq, state } = found;
-  const messages = outcomesAt(found.messages, state, await listResolvedAfter(tx, run.id, seq));
+  const { state } = found;
+  const messages = await asOf(tx, run.id, { messages: found.messages, at: state });
   return { ...found, messages, unchanged: unchangedSince(messages, found.messages) };
 }
 
@@ -67,17 +61,14 @@ async function findLast(tx: Tx, run: RunRow, turn: StartedTurn): Promise<Found> 
 }
 
 async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Promise<Found | undefined> {
-  let before: string | undefined;
-  do {
-    const page: CheckpointView[] = await listCheckpoints(tx, run.id, { before, limit: 50 });
-    for (const checkpoint of page) {
-      if (isOfNewerBuild(checkpoint)) continue;
-      const point = await verified(checkpoint, messages.slice(0, checkpoint.length));
-      if (point) return point;
-    }
-    before = page.at(-1)?.id;
-  } while (before !== undefined);
-  return undefined;
+  for (let before: string | undefined; ;) {
+    const checkpoint: CheckpointView | undefined = await findCheckpointBefore(tx, run.id, before);
+    if (!checkpoint) return undefined;
+    const isReadable = !isOfNewerBuild(checkpoint);
+    const point = isReadable && (await verified(checkpoint, messages.slice(0, checkpoint.length)));
+    if (point) return point;
+    before = checkpoint.id;
+  }
 }
 
 /** Undefined if the log or its messages do not fit their hashes. */

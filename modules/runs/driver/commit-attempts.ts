@@ -6,7 +6,7 @@ import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
 import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';
-import { settlementChange, withinOutputLimit } from '../../run-log/settlement.ts';
+import { settlementChange, withinOutputLimit, type OutputRoom } from '../../run-log/settlement.ts';
 import type { FileFact } from '../../files/result-files.ts';
 import {
   authorize,
@@ -189,11 +189,15 @@ interface Finished {
   facts?: readonly FileFact[];
 }
 
+/** What the run's calls have stored, those of the next commit included. */
+export function roomOf({ outputBytes, context }: DriveSession): OutputRoom {
+  return { storedBytes: outputBytes, limitBytes: context.config.runOutputBytes };
+}
+
 /** Commits how a call ended; with the last one of its step, that the model is called next. */
 export async function finish(session: DriveSession, finished: Finished): Promise<void> {
   const { call, attempt, latencyMs, facts = [] } = finished;
-  const room = { storedBytes: session.outputBytes, limitBytes: session.context.config.runOutputBytes };
-  const settlement = withinOutputLimit(finished.settlement, room);
+  const settlement = withinOutputLimit(finished.settlement, roomOf(session));
   const settled = { callId: call.id, attempt, settlement, latencyMs };
   const change = settlementChange(settled);
   session.outputBytes += outputBytesOf({ calls: [change] });

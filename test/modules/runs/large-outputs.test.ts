@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { LIMITS } from '../../../core/limits.ts';
-import { loadRun } from '../../../db/claim-run.ts';
+import { claimRun, loadRun } from '../../../db/claim-run.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
+import { postSignal } from '../../../modules/waits/post-signal.ts';
 import { BUILTIN_TOOLS } from '../../../tools/builtin.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
@@ -10,7 +11,13 @@ import { startProcess, type TestProcess } from '../../support/processes.ts';
 import { attemptOf, messageOf, outputOf } from '../../support/tool-attempt.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { sized } from '../../support/size.ts';
-import { statusOfRun, storedRun } from '../../support/queries/runs.ts';
+import {
+  makeCheckpointsLarge,
+  makeInputsLarge,
+  makeMessagesLarge,
+  statusOfRun,
+  storedRun,
+} from '../../support/queries/runs.ts';
 import {
   firstCallOf,
   joinOutputs,
@@ -95,6 +102,12 @@ describe('A run with large outputs', function () {
       Array.from({ length: 12 }, (_, index) => index),
     );
     await engine.everyoneDies();
+    const claim = { tenant_id: engine.tenantId, run_id: run, seq: 0, leaseMs: 1000 };
+    const claimed = await claimRun(engine.context.db, claim);
+    assert.ok(claimed.ok);
+    const bytes = Buffer.byteLength(JSON.stringify([claimed.events, claimed.messages]));
+    assert.ok(bytes < 4 * MB, `a claim answers ${bytes} bytes`);
+    await engine.everyoneDies();
     await engine.post(agent, run, 'again');
     assert.equal(await engine.drive(run), 'dormant');
   });
@@ -107,6 +120,28 @@ describe('A run with large outputs', function () {
     await engine.everyoneDies();
     assert.equal(await engine.drive(run), 'dormant');
     assert.equal(await statusOfRun(engine, run), 'completed');
+  });
+
+  it('takes no more signals that it has not used yet than can be loaded with it, and more once it has', async () => {
+    const agent = await engine.agent({ tools: ['wait_for_webhook', 'ask_user'] });
+    engine.say((_asked, n) => {
+      if (n === 0) return use({ name: 'ask_user', input: { question: 'now?' } });
+      return n === 1 ? use({ name: 'wait_for_webhook', input: { name: 'paid' } }) : text('done');
+    });
+    const { run } = await engine.start(agent, 'go', { config: { keep_open: true } });
+    await engine.drive(run);
+    const payload = 'x'.repeat(LIMITS.keptSignalBytes / 4);
+    const early = (id: string) =>
+      postSignal(engine.context, { tenantId: engine.tenantId, runId: run, id, type: 'webhook', name: 'paid', payload });
+    for (const id of ['one', 'two', 'three']) assert.ok((await early(id)).isNew);
+    await assert.rejects(early('four'), { status: 409 });
+    assert.equal((await early('three')).isNew, false);
+    const yes = { type: 'user' as const, payload: { message: 'yes' } };
+    await postSignal(engine.context, { tenantId: engine.tenantId, runId: run, ...yes });
+    await engine.everyoneDies();
+    assert.equal(await engine.drive(run), 'dormant');
+    assert.ok((await early('four')).isNew, 'the answer to a wait has made room');
+    await assert.rejects(early('five'), { status: 409 });
   });
 
   async function lastResult(run: string): Promise<string> {
@@ -128,12 +163,30 @@ describe('A run whose outputs have reached their limit', () => {
       const run = await startCalls(engine, 3, inline);
       engine.toolsAnswer(() => Promise.resolve({ status: 200, body: 'x'.repeat(1.2 * MB) }));
       await engine.finish(run);
-      const calls = (await ledgerOfRun(engine, run)).map((call) => `${call.status} ${call.error?.code ?? ''}`);
-      assert.deepEqual(calls.toSorted(), ['failed run_output_limit', 'succeeded ', 'succeeded ']);
-      const { status, output_bytes: bytes } = await storedRun(engine, run);
-      assert.equal(status, 'completed');
-      assert.ok(bytes > 2 * MB && bytes <= LIMIT_BYTES, String(bytes));
+      await holdsLimit(run);
     });
+  }
+
+  it('keeps no further one that a signal brings, and goes on', async () => {
+    const agent = await engine.agent({ tools: ['wait_for_webhook'] });
+    const named = ['one', 'two', 'three'].map((name) => ({ name: 'wait_for_webhook', input: { name } }));
+    engine.say((_asked, n) => (n === 0 ? use(...named) : text('done')));
+    const { run } = await engine.start(agent, 'go');
+    await engine.drive(run);
+    for (const { input } of named) {
+      const signal = { type: 'webhook' as const, name: input.name, payload: 'x'.repeat(1.2 * MB) };
+      await postSignal(engine.context, { tenantId: engine.tenantId, runId: run, ...signal });
+    }
+    await engine.finish(run);
+    await holdsLimit(run);
+  });
+
+  async function holdsLimit(run: string): Promise<void> {
+    const calls = (await ledgerOfRun(engine, run)).map((call) => `${call.status} ${call.error?.code ?? ''}`);
+    assert.deepEqual(calls.toSorted(), ['failed run_output_limit', 'succeeded ', 'succeeded ']);
+    const { status, output_bytes: bytes } = await storedRun(engine, run);
+    assert.equal(status, 'completed');
+    assert.ok(bytes > 2 * MB && bytes <= LIMIT_BYTES, String(bytes));
   }
 });
 
@@ -199,6 +252,43 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
         seqs,
         Array.from({ length: last }, (_, index) => index + 1),
       );
+    });
+
+    it('lists turns, conversations and checkpoints in pages that it can hold, and shows a checkpoint piece by piece', async () => {
+      const agent = await engine.agent();
+      engine.say(() => text('noted'));
+      const { run, thread } = await engine.start(agent, 'first', { config: { keep_open: true } });
+      await engine.drive(run);
+      for (let n = 1; n < CALLS; n++) {
+        await engine.post(agent, run, `number ${n}`);
+        await engine.drive(run);
+      }
+      await makeInputsLarge(engine, run);
+      await makeCheckpointsLarge(engine, run);
+      for (const [path, plural] of [
+        [`/v1/runs/${run}/turns`, 'turns'],
+        [`/v1/threads/${thread}/conversations`, 'conversations'],
+        [`/v1/agents/${agent}/conversations`, 'conversations'],
+        [`/v1/runs/${run}/checkpoints`, 'checkpoints'],
+      ] as const) {
+        const seen = new Set<string>();
+        for (let cursor = ''; ;) {
+          const readers = cursor === '' ? 3 : 1;
+          const [body] = await Promise.all(Array.from({ length: readers }, () => get(`${path}?limit=200${cursor}`)));
+          const page = JSON.parse(body ?? '') as Record<string, { id: string }[]> & { next_cursor?: string };
+          for (const { id } of page[plural] ?? []) seen.add(id);
+          if (page.next_cursor === undefined) break;
+          cursor = `&cursor=${page.next_cursor}`;
+        }
+        assert.equal(seen.size, CALLS, path);
+      }
+      await makeMessagesLarge(engine, run);
+      const { checkpoints } = JSON.parse(await get(`/v1/runs/${run}/checkpoints`)) as { checkpoints: { id: string }[] };
+      const path = `/v1/runs/${run}/checkpoints/${checkpoints[0]?.id}`;
+      for (const body of await Promise.all([get(path), get(path), get(path)])) {
+        const { state } = JSON.parse(body) as { state: { messages: unknown[]; current_node: string } };
+        assert.deepEqual([state.messages.length, state.current_node], [2 * CALLS, 'agent']);
+      }
     });
 
     const headers = () => ({ authorization: `Bearer ${engine.platform.apiKey}` });

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { presentRun } from '../../../api/runs/schemas.ts';
+import { enterModel, leaveProbes, noteModelOutage } from '../../../db/model-outages.ts';
 import { findRun } from '../../../db/runs.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 import { reservationsOfRun } from '../../support/queries/budgets.ts';
 import { backdateDeferral } from '../../support/queries/logs.ts';
 import {
@@ -113,6 +116,18 @@ for (const mode of DOMAIN_MODES) {
       for (const { run } of runs) if (!(await isDormant(run)) && (await held(run)).status === 'executing') return run;
       throw new Error('no run is awake');
     };
+
+    it('asks for all, and nobody else does meanwhile, however long ago that was due', async () => {
+      const { db } = engine.context;
+      const [one, other] = [newId(), newId()];
+      const enter = (runId: string) => enterModel(db, { outage: 'o', rateLimiter: 'o', runId, probeMs: 60_000 });
+      const problem = { code: 'unavailable', message: 'boom' };
+      await noteModelOutage(db, { outage: 'o', runId: one, problem, leastMs: 0, mostMs: 1 });
+      await waitUntil('it is due', async () => (await enter(one)).kind === 'probe');
+      assert.equal((await enter(other)).kind, 'away');
+      await leaveProbes(db, one);
+      assert.equal((await enter(other)).kind, 'probe');
+    });
 
     it('is asked for by another when the one that was to ask is cancelled', async () => {
       engine.say(() => AWAY);

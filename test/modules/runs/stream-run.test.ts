@@ -17,7 +17,7 @@ import { openEngine, offered, text, use, type Engine } from '../../support/engin
 import { DOMAIN_MODE } from '../../support/modes.ts';
 import { overDatabase } from '../../support/over-database.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { firstTurnOf, statusOfRun } from '../../support/queries/runs.ts';
+import { firstTurnOf, statusOfRun, storedRun } from '../../support/queries/runs.ts';
 
 describe('the stream of a run', () => {
   let engine: Engine;
@@ -63,6 +63,28 @@ describe('the stream of a run', () => {
       assert.equal(looks, 2);
     } finally {
       stop.abort();
+    }
+  });
+
+  it('does not look at the log again for events that it passes over', async () => {
+    const { run } = await engine.start(await engine.agent(), 'hello', { config: { keep_open: true } });
+    await engine.drive(run);
+    let looks = 0;
+    const watched = reading(() => (looks += 1));
+    const stop = new AbortController();
+    const asked = { tenantId: engine.tenantId, runId: run, after: 0, types: ['turn.started' as const] };
+    const read = collect(streamRun(watched, { ...asked, signal: stop.signal }));
+    try {
+      await waitUntil('it has looked', () => looks > 0);
+      const { last_seq: seq, fence } = await storedRun(engine, run);
+      announceAppended(engine.context, { runId: run, seq, fence, outbox: [] });
+      const before = looks;
+      // In the time of so many statements it would have looked again, if it did not wait.
+      for (let n = 0; n < 50; n += 1) await statusOfRun(engine, run);
+      assert.equal(looks, before);
+    } finally {
+      stop.abort();
+      await read;
     }
   });
 

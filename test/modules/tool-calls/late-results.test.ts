@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
+import type { CreateRun } from '../../../modules/runs/create-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { readCheckpointMessages, readCheckpoints, requireCheckpoint } from '../../../modules/runs/read-runs.ts';
 import type { AttemptEnd } from '../../../modules/tool-calls/attempt.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -46,7 +48,11 @@ describe('A result that comes later than the lease of its call', () => {
   /** A call whose worker is taken for dead while its tool works, so that nobody knows its outcome. */
   async function unknownCall(
     execution: AgentDefinition['execution_config'] = {},
-    answered: { status: number; body: unknown } = { status: 200, body: { charged: true } },
+    {
+      answered = { status: 200, body: { charged: true } },
+      within = engine.context,
+      config = {},
+    }: { answered?: { status: number; body: unknown }; within?: Context; config?: CreateRun['config'] } = {},
   ): Promise<LateCall> {
     const agent = await engine.agent({ execution_config: execution }, [{ name: 'charge' }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('so be it')));
@@ -55,9 +61,9 @@ describe('A result that comes later than the lease of its call', () => {
       if (n === 0) await working.pass();
       return answered;
     });
-    const { run } = await engine.start(agent, 'charge it');
+    const { run } = await engine.start(agent, 'charge it', { config });
     assert.equal(await engine.drive(run), 'handed_over');
-    const making = engine.makeCalls(run);
+    const making = engine.makeCalls(run, within);
     await working.reached;
     await engine.everyoneDies();
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
@@ -95,6 +101,46 @@ describe('A result that comes later than the lease of its call', () => {
     await assertProjected();
   });
 
+  for (const keep_open of [true, false]) {
+    it(`is in no checkpoint of before it, where the run has ${keep_open ? 'gone on' : 'ended'}`, async () => {
+      const { context, caller, tenantId } = engine;
+      const { run, making, answer } = await unknownCall({ on_unknown: 'tell_model' }, { config: { keep_open } });
+      const path = { run };
+      const [newest] = await context.db.withTenant(tenantId, (tx) =>
+        readCheckpoints(tx, caller, { path, before: undefined, limit: 1 }),
+      );
+      assert.ok(newest);
+      answer();
+      await making;
+      assert.match(JSON.stringify(await engine.conversation(run)), /charged/);
+      const row = await context.db.withTenant(tenantId, (tx) =>
+        requireCheckpoint(tx, caller, { run, checkpoint: newest.id }),
+      );
+      const shown: unknown[] = [];
+      for await (const page of readCheckpointMessages(context.db, { tenantId, runId: run }, row)) shown.push(...page);
+      assert.match(JSON.stringify(shown), /outcome of this call is unknown/);
+      assert.doesNotMatch(JSON.stringify(shown), /charged/);
+    });
+  }
+
+  it('is not kept where the outputs of the run have come to their limit, nor is one that a person tells', async () => {
+    const { context } = engine;
+    const full = { ...context, config: { ...context.config, runOutputBytes: 10 } };
+    const { run, making, answer } = await unknownCall({}, { within: full });
+    const [approval] = await approvalsOfRun(engine, run);
+    assert.ok(approval);
+    const told = { decision: 'happened' as const, result: { charged: true } };
+    await assert.rejects(decideApproval(full, { tenantId: engine.tenantId, id: approval.id }, told), { status: 409 });
+    answer();
+    await making;
+    const call = await callOf(run);
+    assert.deepEqual([call.status, call.code], ['failed', 'run_output_limit']);
+    assert.deepEqual((await resolvedOf(run)).at(0)?.outcome, 'failed');
+    await engine.finish(run);
+    assert.doesNotMatch(JSON.stringify(engine.model.requests.at(-1)?.body), /charged/);
+    await assertProjected();
+  });
+
   it('is kept in the ledger alone where the run has ended', async () => {
     const { run, making, answer } = await unknownCall({ on_unknown: 'fail' });
     const types = await typesOf(run);
@@ -109,7 +155,7 @@ describe('A result that comes later than the lease of its call', () => {
     it(`leaves nothing of what it says where the run was erased, ${isUnknown ? 'its outcome unknown' : 'its worker still at work'}`, async () => {
       const body = { said: 'of the erased '.repeat(100_000) };
       const { run, making, answer } = isUnknown
-        ? await unknownCall({ on_unknown: 'fail' }, { status: 200, body })
+        ? await unknownCall({ on_unknown: 'fail' }, { answered: { status: 200, body } })
         : await unheardCall(body);
       assert.equal(await eraseRun(engine.context, engine.caller, { id: run, dependents: false }), true);
       answer();
@@ -139,7 +185,7 @@ describe('A result that comes later than the lease of its call', () => {
   }
 
   it('settles the call as failed where the tool says that it has failed', async () => {
-    const { run, making, answer } = await unknownCall({}, { status: 422, body: { why: 'no money' } });
+    const { run, making, answer } = await unknownCall({}, { answered: { status: 422, body: { why: 'no money' } } });
     answer();
     await making;
     assert.equal((await callOf(run)).status, 'failed');
@@ -150,7 +196,7 @@ describe('A result that comes later than the lease of its call', () => {
   });
 
   it('lets the call be made again where it surely had no effect', async () => {
-    const { run, making, answer } = await unknownCall({}, { status: 429, body: {} });
+    const { run, making, answer } = await unknownCall({}, { answered: { status: 429, body: {} } });
     answer();
     await making;
     assert.equal((await callOf(run)).status, 'pending');

@@ -157,6 +157,33 @@ export async function firstTurnOf(tenant: Tenant, run: string): Promise<string> 
   return first.id;
 }
 
+/** As if each turn of a run had been asked for with 1,500,000 characters. */
+export function makeInputsLarge(owner: Owner, run: string): Promise<void> {
+  return tamper(
+    owner,
+    `update turns set input = jsonb_build_object('message', repeat('x', 1500000)) where run_id = $1`,
+    run,
+  );
+}
+
+/** As if each message of a run's thread had 1,000,000 characters. */
+export function makeMessagesLarge(owner: Owner, run: string): Promise<void> {
+  return tamper(
+    owner,
+    `update messages set content = jsonb_build_array(jsonb_build_object('type', 'text', 'text', repeat('x', 1000000))) where run_id = $1`,
+    run,
+  );
+}
+
+/** As if the state of each checkpoint of a run held 1,500,000 characters more. */
+export function makeCheckpointsLarge(owner: Owner, run: string): Promise<void> {
+  return tamper(
+    owner,
+    `update checkpoints set state = state || jsonb_build_object('custom', jsonb_build_object('x', repeat('x', 1500000))) where run_id = $1`,
+    run,
+  );
+}
+
 /** Sums over the model calls of a run; `timed` says whether each bears the time of its answer. */
 export function sumsOfModelCalls(tenant: Tenant, run: string): Promise<object> {
   return row(

@@ -132,6 +132,8 @@ export const LIMITS = {
   unsentRetries: 10,
   /** What the server of a model sends in answer to one call, in bytes: far more than a model may say. */
   modelAnswerBytes: 64 * 1024 * 1024,
+  /** A line of what it sends piece by piece, in bytes: an event of a stream is one. */
+  modelLineBytes: 8 * 1024 * 1024,
   /** Attempts of one model call before the fallback model is asked, and before the run waits for its provider. */
   modelAttempts: 3,
   /** Time in seconds that a run waits for a provider that is away where the agent does not say. */

@@ -6,6 +6,9 @@ import { request, type Dispatcher } from 'undici';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 
+/** Also where lines end with CR and LF. */
+const NEWLINE = 10;
+
 type Body = Dispatcher.ResponseData['body'];
 
 /** For so long a connection may still carry what comes after the end of an answer; then it is given up. */
@@ -53,7 +56,7 @@ function toResponse(
     for (const value of [values ?? []].flat()) given.append(name, value);
   }
   return Object.defineProperties(new Response(null, { status: statusCode, headers: given }), {
-    body: { value: { [Symbol.asyncIterator]: () => piecesOf(body, release) } },
+    body: { value: { [Symbol.asyncIterator]: () => piecesOf(body, release, { inLines: true }) } },
     text: { value: () => textOf(body, release) },
     json: { value: async () => JSON.parse(await textOf(body, release)) as unknown },
   });
@@ -65,17 +68,27 @@ async function textOf(body: Body, release: () => void): Promise<string> {
   return new TextDecoder().decode(Buffer.concat(pieces));
 }
 
-/** The body piece by piece. Who stops reading before its end has what there was to read; one without end is given up. */
-async function* piecesOf(body: Body, release: () => void): AsyncGenerator<Uint8Array> {
-  let bytes = 0;
+/**
+ * The body piece by piece. Who stops reading before its end has what there was to read; one without end is given up, and so is a
+ * line without end: readers of lines look through all of it again with each piece.
+ */
+async function* piecesOf(body: Body, release: () => void, { inLines = false } = {}): AsyncGenerator<Uint8Array> {
+  let [bytes, line] = [0, 0];
+  const giveUp = (what: string) => {
+    body.destroy();
+    return new ModelError('invalid_request', what);
+  };
   try {
-    for await (const piece of body.iterator({ destroyOnReturn: false })) {
-      bytes += (piece as Uint8Array).length;
-      if (bytes > LIMITS.modelAnswerBytes) {
-        body.destroy();
-        throw new ModelError('invalid_request', `The server's answer is larger than ${LIMITS.modelAnswerBytes} bytes.`);
-      }
-      yield piece as Uint8Array;
+    for await (const read of body.iterator({ destroyOnReturn: false })) {
+      const piece = read as Uint8Array;
+      const ended = piece.lastIndexOf(NEWLINE) + 1;
+      bytes += piece.length;
+      line = ended > 0 ? piece.length - ended : line + piece.length;
+      if (bytes > LIMITS.modelAnswerBytes)
+        throw giveUp(`The server's answer is larger than ${LIMITS.modelAnswerBytes} bytes.`);
+      if (inLines && line > LIMITS.modelLineBytes)
+        throw giveUp(`A line of the server's answer is longer than ${LIMITS.modelLineBytes} bytes.`);
+      yield piece;
     }
   } finally {
     release();

@@ -245,6 +245,11 @@ const CHAT_COMPLETIONS: Case[] = [
     error: { kind: 'invalid_request', message: /larger than 67108864 bytes/ },
   },
   {
+    name: 'an event without end',
+    send: endless('text/event-stream', `data: "${'x'.repeat(500_000)}`),
+    error: { kind: 'invalid_request', message: /longer than 8388608 bytes/ },
+  },
+  {
     name: 'JSON without end',
     send: endless('application/json', '"x'.repeat(500_000)),
     error: { kind: 'invalid_request', message: /larger than 67108864 bytes/ },

@@ -1,7 +1,7 @@
 /** Runs in the order in which they have changed. */
 import type { Tx } from './database.ts';
 import { fetchRows } from './query-builder.ts';
-import { CHANGED_AT, findRuns, matching, type RunFilter, type RunView } from './runs.ts';
+import { CHANGED_AT, findRunHeads, matching, type RunFilter, type RunHead } from './runs.ts';
 
 /** When a run of a list has changed, and its id. */
 export interface ChangePosition {
@@ -16,11 +16,11 @@ export interface ChangePosition {
 export async function listRunsByChange(
   tx: Tx,
   { before, limit, ...filter }: Omit<RunFilter, 'before'> & { before?: ChangePosition | undefined },
-): Promise<RunView[]> {
+): Promise<RunHead[]> {
   const query = matching('r.id', 'runs r', filter);
   if (before) void query.whereRaw(`(${CHANGED_AT}, r.id) < (?::timestamptz, ?::uuid)`, [before.at, before.id]);
   const found = await fetchRows<{ id: string }>(tx, query.orderByRaw(`${CHANGED_AT} desc, r.id desc`).limit(limit));
-  const rows = await findRuns(
+  const rows = await findRunHeads(
     tx,
     found.map(({ id }) => id),
   );

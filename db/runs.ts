@@ -5,6 +5,7 @@ import type { RunConfig } from '../core/run-config.ts';
 import type { Wait } from '../core/waits.ts';
 import type { Reading } from '../core/output-format.ts';
 import type { Tx } from './database.ts';
+import { untilFull, type Sized } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import type { RunRow } from './claim-run.ts';
 
@@ -100,13 +101,13 @@ const WORKFLOW_SPEND = `
     select o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o
       where r.kind = 'workflow' and o.run_id = r.id and o.state in ('settled', 'estimated')) u`;
 
-const COLUMNS = `
+const HEAD = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
     r.structured, r.stop_reason, r.error, r.keep_open, r.config, r.steps, r.turn_count,
     coalesce(spent.tokens_in, r.tokens_in) as tokens_in, coalesce(spent.tokens_out, r.tokens_out) as tokens_out,
     case when spent.tokens_in is null then r.cost_usd when not spent.unpriced then spent.cost_usd end as cost_usd, r.last_seq,
     r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
-    r.updated_at, r.erased_at, r.idle_since, m.content as output,
+    r.updated_at, r.erased_at, r.idle_since,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', w.id, 'type', w.type, 'name', w.name, 'until', w.until) || case w.type
           when 'user' then jsonb_build_object('question', coalesce(k.remote->'question', k.arguments->'question'))
@@ -126,8 +127,10 @@ const COLUMNS = `
     case when r.status in ('completed', 'failed', 'cancelled') then null
       when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
       when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end as suspended_by`;
-const TABLES = `runs r left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal
-  cross join lateral (${WORKFLOW_SPEND}) spent`;
+const HEAD_TABLES = `runs r cross join lateral (${WORKFLOW_SPEND}) spent`;
+const COLUMNS = `${HEAD}, m.content as output`;
+const TABLES = `${HEAD_TABLES} left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
+const SIZED = `${COLUMNS}, coalesce(json_bytes(m.content), 0) as bytes`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
   const [row] = await tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = $1`, [id]);
@@ -140,6 +143,16 @@ export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> 
  */
 export async function findRuns(tx: Tx, ids: readonly string[]): Promise<RunView[]> {
   return tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = any(array(select unnest($1::uuid[])))`, [
+    ids,
+  ]);
+}
+
+/** A run without what it has answered, which may be large. */
+export type RunHead = Omit<RunView, 'output'>;
+
+/** The heads of those of these runs that there are, in any order. */
+export async function findRunHeads(tx: Tx, ids: readonly string[]): Promise<RunHead[]> {
+  return tx.query<RunHead>(`select ${HEAD} from ${HEAD_TABLES} where r.id = any(array(select unnest($1::uuid[])))`, [
     ids,
   ]);
 }
@@ -157,20 +170,27 @@ export interface RunFilter {
   errorCode?: string | undefined;
   /** Only runs that have ended, or have changed where they have not, since then. */
   changedSince?: string | undefined;
-  /** Only runs that no other has followed on their thread, and that nothing but themselves drives: no workflow, no child of one. */
-  isLastOfThread?: boolean | undefined;
+  /** Only runs that no other has followed on their thread, that nothing but themselves drives (no workflow, no child of one), and whose agent takes new ones. */
+  isRetryable?: boolean | undefined;
   /** Only runs before this one, newest first. */
   before?: string | undefined;
   limit: number;
 }
 
-const LAST_OF_THREAD = `r.kind = 'agent' and r.parent_task_id is null
-  and exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)`;
+const RETRYABLE = `r.kind = 'agent' and r.parent_task_id is null
+  and exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)
+  and not exists (select from agents a where a.id = r.agent_id and a.status = 'deprecated')`;
 
-/** A page of runs, newest first. Each filter has an index that serves it. */
-export async function listRuns(tx: Tx, filter: RunFilter): Promise<RunView[]> {
-  const query = matching(COLUMNS, TABLES, filter);
-  return fetchRows<RunView>(tx, query.orderBy('r.id', 'desc').limit(filter.limit));
+/** A page of runs, newest first, with one more where it was full before (`countFitting`). Each filter has an index that serves it. */
+export async function listRuns(tx: Tx, filter: RunFilter): Promise<(RunView & Sized)[]> {
+  const query = matching(SIZED, TABLES, filter).orderBy('r.id', 'desc').limit(filter.limit);
+  const { sql, bindings } = query.toSQL().toNative();
+  return tx.query(untilFull(sql, 'id desc'), bindings);
+}
+
+/** Ids of runs, newest first. */
+export async function listRunIds(tx: Tx, filter: RunFilter): Promise<{ id: string }[]> {
+  return fetchRows(tx, matching('r.id', 'runs r', filter).orderBy('r.id', 'desc').limit(filter.limit));
 }
 
 /** How many runs fit, on whatever page. */
@@ -200,7 +220,7 @@ export function matching(
     ['r.id', '<', filter.before],
   ]);
   if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
-  if (filter.isLastOfThread) void query.whereRaw(LAST_OF_THREAD);
+  if (filter.isRetryable) void query.whereRaw(RETRYABLE);
   if (filter.changedSince !== undefined) void query.whereRaw(`${CHANGED_AT} >= ?`, [filter.changedSince]);
   return query;
 }
@@ -215,14 +235,12 @@ export async function listWaiting(tx: Tx, ids: readonly string[]): Promise<RunVi
 }
 
 /** The runs below a run, oldest first. */
-export async function listBelow(tx: Tx, id: string, limit: number): Promise<RunView[]> {
-  return tx.query<RunView>(
-    `with recursive below as (
+export async function listBelow(tx: Tx, id: string, limit: number): Promise<(RunView & Sized)[]> {
+  const below = `with recursive below as (
        select id from runs where parent_run_id = $1 union all
        select c.id from below b join runs c on c.parent_run_id = b.id)
-     select ${COLUMNS} from ${TABLES} where r.id in (select id from below) order by r.created_at, r.id limit $2`,
-    [id, limit],
-  );
+     select ${SIZED} from ${TABLES} where r.id in (select id from below) order by r.created_at, r.id limit $2`;
+  return tx.query(untilFull(below, 'created_at, id'), [id, limit]);
 }
 
 /** Ids of the runs below a run, a parent before its children. */

@@ -1,7 +1,7 @@
 /** A run as A2A's task: its turns are the history, its answer the artifact. */
 import { Task, TaskState } from '@a2a-js/sdk';
 import type { RunStatus } from '../../core/events.ts';
-import { changedAt, type RunView, type TurnRow } from '../../modules/runs/read-runs.ts';
+import { changedAt, type RunHead, type TurnRow } from '../../modules/runs/read-runs.ts';
 import { presentRun, presentTurn } from '../runs/schemas.ts';
 
 /** States in which nothing more comes at all. */
@@ -22,8 +22,8 @@ const END_STATES: Partial<Record<RunStatus, TaskState>> = {
 const ASKING: readonly string[] = ['turn', 'user', 'approval', 'client_tools'];
 
 /** `turns` are the last ones of the run, in order. */
-export function taskOf(row: RunView, turns: readonly TurnRow[]): Task {
-  const run = presentRun(row);
+export function taskOf(row: RunHead, turns: readonly TurnRow[]): Task {
+  const run = presentRun({ ...row, output: null });
   const asked = [...(run.waits ?? []), ...(run.waiting_for ? [run.waiting_for] : [])].find(({ type }) =>
     ASKING.includes(type),
   );

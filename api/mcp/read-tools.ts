@@ -27,8 +27,8 @@ export const READ_TOOLS: readonly McpTool[] = [
     }),
     async call({ context, caller }, { status, agent_id: agentId, thread_id: threadId, limit = 20, cursor: before }) {
       const filter = { status: status && [status], agentId, threadId, before, limit: limit + 1 };
-      const rows = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
-      const { items, ...page } = pageOf(rows, limit, (row) => row.id);
+      const found = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
+      const { items, ...page } = pageOf(found.runs, Math.min(limit, found.fitting), (row) => row.id);
       const runs = items.map((row) => presentRun(row));
       return answer(JSON.stringify(runs), { runs, ...page });
     },

@@ -90,7 +90,9 @@ async function openRunOn(
   threadId: string,
 ): Promise<RunView | undefined> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
-    const [run] = await readRuns(tx, caller, { threadId, limit: 1 });
+    const {
+      runs: [run],
+    } = await readRuns(tx, caller, { threadId, limit: 1 });
     if (!run || isTerminal(run.status) || run.agent_id !== agent.id) return undefined;
     return (await mayRead(tx, caller, run.id)) ? run : undefined;
   });

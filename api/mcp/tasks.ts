@@ -58,8 +58,8 @@ async function listTasks({ context, caller }: McpRequest, cursor: string | undef
   const before = cursorParam().optional().safeParse(cursor);
   if (!before.success) throw new McpError(ErrorCode.InvalidParams, 'The cursor is none of this list.');
   const filter = { before: before.data, limit: PAGE + 1 };
-  const rows = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
-  const { items, next_cursor: nextCursor } = pageOf(rows, PAGE, (row) => row.id);
+  const { runs, fitting } = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
+  const { items, next_cursor: nextCursor } = pageOf(runs, Math.min(PAGE, fitting), (row) => row.id);
   return { tasks: items.map((row) => taskOf(row)), ...(nextCursor !== undefined && { nextCursor }) };
 }
 

@@ -55,7 +55,7 @@ const list = defineRoute({
   method: 'get',
   path: '/v1/runs',
   access: 'runs:read',
-  summary: 'List runs, newest first',
+  summary: 'List runs, newest first; a page ends where it is large enough',
   query: filters.extend({
     agent: idParam.optional(),
     agent_id: idParam.optional(),
@@ -64,7 +64,7 @@ const list = defineRoute({
   }),
   responses: { 200: pageFields('runs', run) },
   async handle({ caller, query, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+    const page = await context.db.withTenant(caller.tenantId, (tx) =>
       readRuns(tx, caller, {
         ...toFilter(query),
         agentId: query.agent ?? query.agent_id,
@@ -72,7 +72,7 @@ const list = defineRoute({
         rootId: query.root,
       }),
     );
-    return { status: 200, body: toPage(rows, query.limit) };
+    return { status: 200, body: toPage(page, query.limit) };
   },
 });
 
@@ -80,15 +80,15 @@ const listOfAgent = defineRoute({
   method: 'get',
   path: '/v1/agents/:id/runs',
   access: 'runs:read',
-  summary: "List an agent's runs, newest first",
+  summary: "List an agent's runs, newest first; a page ends where it is large enough",
   params: agentParams,
   query: filters,
   responses: { 200: pageFields('runs', run) },
   async handle({ caller, params, query, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
+    const page = await context.db.withTenant(caller.tenantId, (tx) =>
       readRuns(tx, caller, { ...toFilter(query), ofAgent: params.id }),
     );
-    return { status: 200, body: toPage(rows, query.limit) };
+    return { status: 200, body: toPage(page, query.limit) };
   },
 });
 
@@ -103,8 +103,8 @@ function toFilter(query: z.output<typeof filters>) {
   };
 }
 
-function toPage(rows: readonly RunView[], limit: number) {
-  const { items, ...page } = pageOf(rows, limit, (row) => row.id);
+function toPage({ runs: rows, fitting }: { runs: readonly RunView[]; fitting: number }, limit: number) {
+  const { items, ...page } = pageOf(rows, Math.min(limit, fitting), (row) => row.id);
   return { runs: items.map((row) => presentRun(row)), ...page };
 }
 

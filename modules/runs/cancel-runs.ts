@@ -3,7 +3,7 @@ import { DroverError } from '../../core/errors.ts';
 import { RUN_STATUSES, TERMINAL, type RunStatus } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { listRuns, type RunFilter } from '../../db/runs.ts';
+import { listRunIds, type RunFilter } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import { cancelRun } from './end-run.ts';
@@ -59,7 +59,7 @@ export async function cancelRuns(
     const details = { filter: { ...filter, status }, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
     if (!isDryRun)
       await recordAudit(tx, caller, { action: 'runs.cancelled', target: ['workspace', caller.workspaceId], details });
-    return listRuns(tx, wanted);
+    return listRunIds(tx, wanted);
   });
   const matching = matchingRuns(found, LIMITS.cancelRuns);
   if (isDryRun) return matching;

@@ -21,6 +21,7 @@ import {
   type OpenWait,
   type ProviderWait,
   type RunFilter,
+  type RunHead,
   type RunView,
 } from '../../db/runs.ts';
 import { countFitting, type Sized } from '../../db/page-bytes.ts';
@@ -53,6 +54,7 @@ export type {
   OpenWait,
   CallBatchRow,
   ProviderWait,
+  RunHead,
   RunView,
   StepRow,
   ToolCallRow,
@@ -98,25 +100,27 @@ export async function readRun(
 }
 
 /**
- * A run and all that stands below it, at whatever depth, oldest first, `LIMITS.treeRuns` at most. Whether there are more says
+ * A run and all that stands below it, at whatever depth, oldest first, `LIMITS.treeRuns` at most, and what has room. Whether there are more says
  * `more`. Throws 404.
  */
 export async function readTree(tx: Tx, caller: Caller, path: RunPath): Promise<{ runs: RunView[]; more: boolean }> {
   const run = await requireRun(tx, caller, path);
   const below = await listBelow(tx, run.id, LIMITS.treeRuns);
-  return { runs: [run, ...below.slice(0, LIMITS.treeRuns - 1)], more: below.length >= LIMITS.treeRuns };
+  const shown = below.slice(0, Math.min(LIMITS.treeRuns - 1, countFitting(below)));
+  return { runs: [run, ...shown], more: below.length > shown.length };
 }
 
-/** A page of runs, newest first. Throws 404 if `ofAgent` names an agent that there is not. */
+/** A page of runs, newest first. `fitting`: how many of them the page has room for. Throws 404 if `ofAgent` names an agent that there is not. */
 export async function readRuns(
   tx: Tx,
   caller: Caller,
   filter: Omit<RunFilter, 'workspaceId'> & { ofAgent?: string },
-): Promise<RunView[]> {
+): Promise<{ runs: RunView[]; fitting: number }> {
   const { ofAgent, ...rest } = filter;
-  if (ofAgent === undefined) return listRuns(tx, { ...rest, workspaceId: caller.workspaceId });
-  if (!(await findAgent(tx, ofAgent, caller.workspaceId))) throw notFound('The agent');
-  return listRuns(tx, { ...rest, agentId: ofAgent });
+  if (ofAgent !== undefined && !(await findAgent(tx, ofAgent, caller.workspaceId))) throw notFound('The agent');
+  const where = ofAgent === undefined ? { workspaceId: caller.workspaceId } : { agentId: ofAgent };
+  const runs = await listRuns(tx, { ...rest, ...where });
+  return { runs, fitting: countFitting(runs) };
 }
 
 /** A page of an agent's runs, those first that have changed last. */
@@ -124,7 +128,7 @@ export async function readRunsByChange(
   tx: Tx,
   agentId: string,
   filter: Omit<Parameters<typeof listRunsByChange>[1], 'agentId'>,
-): Promise<RunView[]> {
+): Promise<RunHead[]> {
   return listRunsByChange(tx, { ...filter, agentId });
 }
 

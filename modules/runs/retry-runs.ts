@@ -2,7 +2,7 @@
 import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { listRuns, type RunFilter } from '../../db/runs.ts';
+import { listRunIds, type RunFilter } from '../../db/runs.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { matchingRuns, type MatchingRuns } from './cancel-runs.ts';
@@ -42,13 +42,13 @@ export async function retryRuns(
 ): Promise<RetriedRuns | MatchingRuns> {
   const { tenantId, workspaceId } = caller;
   const { status = ['failed'], ...rest } = filter;
-  const wanted = { ...rest, status: [...status], workspaceId, isLastOfThread: true, limit: LIMITS.retryRuns + 1 };
+  const wanted = { ...rest, status: [...status], workspaceId, isRetryable: true, limit: LIMITS.retryRuns + 1 };
   const found = await context.db.withTenant(tenantId, async (tx) => {
     const details = { filter: { ...rest, status } };
     // The request is in the audit log before the first run is retried by it.
     if (!isDryRun)
       await recordAudit(tx, caller, { action: 'runs.retried', target: ['workspace', workspaceId], details });
-    return listRuns(tx, wanted);
+    return listRunIds(tx, wanted);
   });
   const matching = matchingRuns(found, LIMITS.retryRuns);
   if (isDryRun) return matching;

@@ -66,6 +66,13 @@ describe('POST /v1/runs/retry', () => {
     assert.equal((await post('/v1/runs/retry', { filter: { ...filter, status: 'failed' } })).retried, 1);
   });
 
+  it('leaves out runs whose agent takes no new ones, which would keep others from their turn', async () => {
+    const { call, post, agent } = await failures(1);
+    await call('DELETE', `/v1/agents/${agent}`);
+    const { matching } = await post('/v1/runs/retry', { filter: { agent_id: agent }, dry_run: true });
+    assert.equal(matching, 0);
+  });
+
   it('takes the newest of more runs than one request may retry, and says that there are others', async () => {
     const { id: tenant, key, workspace_id } = await api.newTenant();
     const runs = Array.from({ length: LIMITS.retryRuns + 1 }, () => newId());

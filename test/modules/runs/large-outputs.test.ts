@@ -13,6 +13,7 @@ import { waitUntil } from '../../support/wait-until.ts';
 import { sized } from '../../support/size.ts';
 import {
   makeCheckpointsLarge,
+  makeChildOf,
   makeInputsLarge,
   makeMessagesLarge,
   statusOfRun,
@@ -289,6 +290,32 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
         const { state } = JSON.parse(body) as { state: { messages: unknown[]; current_node: string } };
         assert.deepEqual([state.messages.length, state.current_node], [2 * CALLS, 'agent']);
       }
+    });
+
+    it('ends a page of runs, and a tree of them, where it is large enough', async () => {
+      const agent = await engine.agent();
+      engine.say(() => text('noted'));
+      const runs: string[] = [];
+      for (let n = 0; n < 9; n++) {
+        const { run } = await engine.start(agent, `number ${n}`);
+        await engine.finish(run);
+        await makeMessagesLarge(engine, run);
+        runs.unshift(run);
+      }
+      const seen: string[] = [];
+      for (let cursor = ''; ;) {
+        const body = await get(`/v1/agents/${agent}/runs?limit=200${cursor}`);
+        assert.ok(body.length < LIMITS.eventsPageBytes + 1_500_000, `${body.length} characters`);
+        const page = JSON.parse(body) as { runs: { id: string }[]; next_cursor?: string };
+        seen.push(...page.runs.map(({ id }) => id));
+        if (page.next_cursor === undefined) break;
+        cursor = `&cursor=${page.next_cursor}`;
+      }
+      assert.deepEqual(seen, runs);
+      const [root = '', ...others] = runs.toReversed();
+      for (const other of others) await makeChildOf(engine, other, root);
+      const tree = JSON.parse(await get(`/v1/runs/${root}/tree`)) as { children: unknown[]; more: boolean };
+      assert.deepEqual([tree.children.length < 5, tree.more], [true, true]);
     });
 
     const headers = () => ({ authorization: `Bearer ${engine.platform.apiKey}` });

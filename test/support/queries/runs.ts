@@ -223,3 +223,8 @@ export async function holdRuns(db: Pick<Database, 'asOwner'>, done: () => Promis
     await client.query('commit');
   });
 }
+
+/** As if another run had started this one. */
+export function makeChildOf(owner: Owner, run: string, parent: string): Promise<void> {
+  return tamper(owner, 'update runs set parent_run_id = $2, root_run_id = $2 where id = $1', run, parent);
+}

@@ -31,13 +31,17 @@ export interface TurnRow {
   partial?: string | null;
 }
 
-const TURN = `
-  select t.id, t.run_id, t.number, t.status, t.input, t.structured, t.stop_reason, t.error, t.checkpoint_id, t.steps, t.tokens_in,
-    t.tokens_out, t.cost_usd, t.created_at, t.completed_at, m.content as output
-  from turns t join runs r on r.id = t.run_id left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal`;
+const TURN = `t.id, t.run_id, t.number, t.status, t.input, t.structured, t.stop_reason, t.error, t.checkpoint_id, t.steps, t.tokens_in,
+    t.tokens_out, t.cost_usd, t.created_at, t.completed_at, m.content as output`;
+const SIZED_TURN = `${TURN}, json_bytes(t.input) + coalesce(json_bytes(m.content), 0) as bytes`;
+const TABLES = `turns t join runs r on r.id = t.run_id
+  left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal`;
 
 export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<TurnRow | undefined> {
-  const [row] = await tx.query<TurnRow>(`${TURN} where t.run_id = $1 and t.id = $2`, [runId, turnId]);
+  const [row] = await tx.query<TurnRow>(`select ${TURN} from ${TABLES} where t.run_id = $1 and t.id = $2`, [
+    runId,
+    turnId,
+  ]);
   if (!row || row.output || (row.status !== 'cancelled' && row.status !== 'failed')) return row;
   const [last] = await tx.query<{ partial: string }>(
     `select payload->>'partial' as partial from run_events
@@ -48,24 +52,19 @@ export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<T
   return { ...row, partial: last?.partial ?? null };
 }
 
-const SIZED_TURN = TURN.replace(
-  'from turns',
-  ', json_bytes(t.input) + coalesce(json_bytes(m.content), 0) as bytes from turns',
-);
-
 /** A page of a run's turns, oldest first, and one more where it was full before (`countFitting`). */
 export async function listTurns(
   tx: Tx,
   runId: string,
   page: { after?: number | undefined; limit: number },
 ): Promise<(TurnRow & Sized)[]> {
-  const turns = `${SIZED_TURN} where t.run_id = $1 and t.number > $2 order by t.number limit $3`;
+  const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 and t.number > $2 order by t.number limit $3`;
   return tx.query(untilFull(turns, 'number'), [runId, page.after ?? 0, page.limit]);
 }
 
 /** The last turns of a run that fit on a page, oldest first. */
 export async function listLastTurns(tx: Tx, runId: string, limit: number): Promise<(TurnRow & Sized)[]> {
-  const turns = `${SIZED_TURN} where t.run_id = $1 order by t.number desc limit $2`;
+  const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 order by t.number desc limit $2`;
   const rows = await tx.query<TurnRow & Sized>(untilFull(turns, 'number desc'), [runId, limit]);
   return rows.slice(0, countFitting(rows)).toReversed();
 }

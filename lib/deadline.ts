@@ -1,11 +1,18 @@
+/** A time limit is as many timers one after the other: a process that stands still meanwhile loses one of them, not all. */
+const PARTS = 8;
+
 /**
- * Rejects with `message` when `promise` has not settled after `timeoutMs`; what it does later is ignored. Where the process itself
- * was held up for so long, what has come for it meanwhile is looked at first.
+ * Rejects with `message` when `promise` has not settled after `timeoutMs`; what it does later is ignored. Time in which the process
+ * itself, or the whole machine, was held up counts for an eighth at most, and what has come meanwhile is looked at first.
  */
 export async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, message: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => setImmediate(() => reject(new Error(message))), timeoutMs);
+    const wait = (parts: number) => {
+      const end = () => (parts > 1 ? wait(parts - 1) : setImmediate(() => reject(new Error(message))));
+      timer = setTimeout(end, timeoutMs / PARTS);
+    };
+    wait(PARTS);
   });
   try {
     return await Promise.race([promise, deadline]);

@@ -17,7 +17,8 @@ export async function keepSignal(
   const [isNew, kept] = await Promise.all([inserting, readKeptSignalBytes(tx, run.id)]);
   if (!isNew) return false;
   const bytes = bytesOf(payload ?? null);
-  if (kept + bytes <= LIMITS.keptSignalBytes) return true;
+  // The end of a time is nobody's to send again.
+  if (type === 'timer' || kept + bytes <= LIMITS.keptSignalBytes) return true;
   throw conflict(
     `The run has not used yet ${kept} bytes of signals; with this one of ${bytes} bytes they would come to more than ${LIMITS.keptSignalBytes}.`,
   );

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastMessages } from '../../db/sessions.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -82,6 +83,22 @@ describe('the last messages of a session', () => {
     });
     const read = plans.reduce((sum, plan) => sum + rowsOf(plan), 0);
     assert.ok(read > 0 && read <= 200, `${read} messages were read`);
+  });
+
+  it('are no more than fit on a page', async () => {
+    await testDatabase.database.asOwner(async (client) => {
+      await client.query('set session_replication_role = replica; set row_security = off');
+      await client.query(
+        `update messages set content = jsonb_build_array(jsonb_build_object('type', 'text', 'text', repeat('x', $2::int)))
+           where lineage = $1 and ordinal > $3`,
+        [run, Math.floor(LIMITS.eventsPageBytes / 3), FORKED_AT + 10],
+      );
+      await client.query('set session_replication_role = origin; set row_security = on');
+    });
+    const found = await testDatabase.database.withTenant(tenant, (tx) =>
+      lastMessages(tx, run, { limit: 50, window: 1000 }),
+    );
+    assert.equal(found.length, 4);
   });
 });
 

@@ -23,4 +23,16 @@ describe('withDeadline', () => {
     busyFor(200);
     assert.equal((await answer).length, 16);
   });
+
+  it('gives who answers its time where both have stood still meanwhile', async () => {
+    let settle: (value: string) => void = () => undefined;
+    const promise = new Promise<string>((resolve) => {
+      settle = resolve;
+    });
+    const answer = withDeadline(promise, 400, MESSAGE);
+    busyFor(450);
+    // As a server does that goes on at the same moment.
+    setTimeout(settle, 60, 'there');
+    assert.equal(await answer, 'there');
+  });
 });

@@ -24,7 +24,7 @@ import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts
 import { tokensBelow } from '../../support/queries/budgets.ts';
 import { forbidFullReads, readRows } from '../../support/queries/postgres.ts';
 import { childrenOfRun, statusOfRun, unerasedRunsBelow } from '../../support/queries/runs.ts';
-import { ageTasks, spoilOpenInputs, textOfWorkflow } from '../../support/queries/workflows.ts';
+import { ageTasks, analyzeTasks, spoilOpenInputs, textOfWorkflow } from '../../support/queries/workflows.ts';
 
 const FIRST = '00000000-0000-0000-0000-000000000000';
 
@@ -121,7 +121,7 @@ describe('The scheduler of a workflow', () => {
       const id = await start(wide(width));
       await advance(id);
       // As Postgres does within a minute, and maintenance each hour, for whoever began with a table that was nearly empty.
-      await engine.context.db.asOwner((client) => client.query('analyze tasks'));
+      await analyzeTasks(engine);
       await maintain(engine.context, 'make-partitions');
       const { tasks } = await read(id);
       const begun = tasks.flatMap(({ run_id }) => run_id ?? []).slice(0, 3);

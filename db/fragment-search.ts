@@ -79,7 +79,7 @@ async function searchAmong(
       from (select id from near union select id from scored) candidate join memory_fragments f using (id) left join scored s using (id)
         cross join lateral (select greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)::float8 as cosine) c
       where f.space_id = any($1::uuid[]) and ${VISIBLE} and (s.score is not null or f.embedding_model = $5)
-      order by 1 - (1 - least(1, coalesce(s.score, 0))) * (1 - c.cosine) desc, id desc limit $3`,
+      order by 1 - (1 - least(1, coalesce(s.score, 0))) * (1 - c.cosine) desc, c.cosine desc, id desc limit $3`,
     [spaceIds, agentId, limit, text, vector?.model ?? null, vector?.vector ?? null, near, size],
   );
 }

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { lockExtraction } from '../../../db/memory-extractions.ts';
 import { lockMemoryOf } from '../../../db/memory-lock.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
-import { addMemory, toMemoryRow, type NewMemory } from '../../../modules/memory/add-memory.ts';
+import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
@@ -24,7 +23,7 @@ import {
 import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 import { DOMAIN_MODE } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { addTo, askOnce, liveMemories, memoriesGiven, replayWhole, sentTo } from '../../support/memory-in-run.ts';
+import { memoryOf } from '../../support/memory-in-run.ts';
 
 describe('What a run has of memories that are forgotten', () => {
   let engine: Engine;
@@ -40,13 +39,7 @@ describe('What a run has of memories that are forgotten', () => {
     agent = await engine.agent({ memory_config, tools: ['remember', 'recall', 'calculator'] });
   });
 
-  const add = (content: string, more: Partial<NewMemory> & { origin?: MemoryOrigin } = {}) =>
-    addTo(engine, agent, { content, ...more });
-  const sent = (n: number) => sentTo(engine, n);
-  const retrieved = (run: string) => memoriesGiven(engine, run);
-  const live = () => liveMemories(engine, agent);
-  const replayed = (run: string) => replayWhole(engine, run);
-  const ask = (message: string) => askOnce(engine, agent, message);
+  const { add, sent, retrieved, live, replayed, ask } = memoryOf(() => ({ engine, agent }));
 
   it('leaves no word of what is forgotten anywhere, but in what was said itself', async () => {
     const canary = 'zanzibarcanary';

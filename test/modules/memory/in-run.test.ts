@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
-import type { MemoryOrigin } from '../../../core/memory/entry.ts';
-import { type NewMemory } from '../../../modules/memory/add-memory.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { resultsOf } from '../../support/queries/tool-calls.ts';
-import { addTo, askOnce, liveMemories, memoriesGiven, replayWhole, sentTo } from '../../support/memory-in-run.ts';
+import { memoryOf } from '../../support/memory-in-run.ts';
 
 describe('Memory in a run', () => {
   let engine: Engine;
@@ -22,13 +20,7 @@ describe('Memory in a run', () => {
     agent = await engine.agent({ memory_config, tools: ['remember', 'recall', 'calculator'] });
   });
 
-  const add = (content: string, more: Partial<NewMemory> & { origin?: MemoryOrigin } = {}) =>
-    addTo(engine, agent, { content, ...more });
-  const sent = (n: number) => sentTo(engine, n);
-  const retrieved = (run: string) => memoriesGiven(engine, run);
-  const live = () => liveMemories(engine, agent);
-  const replayed = (run: string) => replayWhole(engine, run);
-  const ask = (message: string) => askOnce(engine, agent, message);
+  const { add, sent, retrieved, live, replayed, ask } = memoryOf(() => ({ engine, agent }));
 
   it('is given to a turn before its model is called, beside the words of its user', async () => {
     await add('Ada prefers trains to planes.');

@@ -41,7 +41,7 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
     let [looked, bytes] = [0, 0];
     // A page ends where it is large enough, too.
     for (const row of rows.slice(0, limit)) {
-      const turns = await readLastTurns(tx, caller, { path: { run: row.id }, limit: TURNS });
+      const turns = await readLastTurns(tx, row, TURNS);
       bytes += turns.reduce((sum, turn) => sum + turn.bytes, 0);
       if (looked > 0 && bytes > LIMITS.eventsPageBytes) break;
       looked += 1;

@@ -64,7 +64,7 @@ async function readTask({ context, caller, agent }: A2aRequest, runId: string, h
   const path = { run: runId, id: agent.id };
   const task = await context.db.withTenant(caller.tenantId, async (tx) => {
     const row = await requireReadableRun(tx, caller, path);
-    return taskOf(row, await readLastTurns(tx, caller, { path, limit: LAST_TURNS }));
+    return taskOf(row, await readLastTurns(tx, row, LAST_TURNS));
   });
   if (historyLength === undefined) return task;
   return { ...task, history: historyLength > 0 ? task.history.slice(-historyLength) : [] };

@@ -144,7 +144,7 @@ export async function awaitRun(
 
 async function lastTurn({ context, caller }: McpCall, runId: string): Promise<string | undefined> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
-    const [last] = await readLastTurns(tx, caller, { path: { run: runId }, limit: 1 });
+    const [last] = await readLastTurns(tx, await requireRun(tx, caller, { run: runId }), 1);
     return last?.id;
   });
 }

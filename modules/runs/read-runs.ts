@@ -158,14 +158,9 @@ export async function readTurns(
   return { turns, fitting: countFitting(turns) };
 }
 
-/** The last turns of a run that fit on a page, oldest first, with their size. */
-export async function readLastTurns(
-  tx: Tx,
-  caller: Caller,
-  { path, limit }: { path: RunPath; limit: number },
-): Promise<(TurnRow & Sized)[]> {
-  const { id } = await requireRun(tx, caller, path);
-  return listLastTurns(tx, id, limit);
+/** The last turns of a run that was read for its reader, as many as fit on a page, oldest first, with their size. */
+export async function readLastTurns(tx: Tx, run: RunHead, limit: number): Promise<(TurnRow & Sized)[]> {
+  return listLastTurns(tx, run.id, limit);
 }
 
 /** A turn with what happened in it. */

@@ -36,20 +36,29 @@ interface CounterSettings extends Pick<Config, 'mode' | 'redisUrl' | 'queuePrefi
   db: Database;
   /** Told when the store fails. */
   onError: (error: unknown) => void;
+  /**
+   * How long a store that has failed is left alone, in milliseconds: each request would else wait for one that does not
+   * answer. One whose connection broke is asked again as soon as there is another.
+   */
+  restMs?: number;
 }
 
-/** How long a store that has failed is left alone: each request would else wait for one that does not answer. */
+/** The end of a shared store's rest, on the process's clock. */
+interface Rest {
+  untilMs: number;
+}
+
 const REST_MS = 2000;
 
 /** Opens the counter of the mode; an unreachable Redis does not fail it. */
 export async function openRateCounter(settings: CounterSettings): Promise<RateCounter> {
   const own = openMemoryStore();
-  return settings.mode === 'embedded' ? own : rememberRefused(insure(await openSharedStore(settings), own, settings));
-}
-
-function openSharedStore(settings: CounterSettings): Promise<Store> {
-  if (settings.redisUrl === undefined) return Promise.resolve(openPostgresStore(settings.db));
-  return openRedisStore(settings.redisUrl, settings);
+  if (settings.mode === 'embedded') return own;
+  const rest: Rest = { untilMs: 0 };
+  const { redisUrl } = settings;
+  const shared =
+    redisUrl === undefined ? openPostgresStore(settings.db) : await openRedisStore(redisUrl, settings, rest);
+  return rememberRefused(insure({ shared, own, rest }, settings));
 }
 
 const MOST_REMEMBERED = 10_000;
@@ -70,16 +79,16 @@ function rememberRefused(store: Store): Store {
   };
 }
 
-function insure(shared: Store, own: Store, { onError }: CounterSettings): Store {
-  let restsUntilMs = 0;
+function insure({ shared, own, rest }: { shared: Store; own: Store; rest: Rest }, settings: CounterSettings): Store {
+  const { onError, restMs = REST_MS } = settings;
   return {
     async add(counted) {
-      if (performance.now() < restsUntilMs) return own.add(counted);
+      if (performance.now() < rest.untilMs) return own.add(counted);
       try {
         return await shared.add(counted);
       } catch (error) {
         onError(error);
-        restsUntilMs = performance.now() + REST_MS;
+        rest.untilMs = performance.now() + restMs;
         return own.add(counted);
       }
     },
@@ -118,8 +127,11 @@ function openPostgresStore(db: Database): Store {
 
 const COMMAND_TIMEOUT_MS = 2000;
 
-async function openRedisStore(url: string, { queuePrefix, onError }: CounterSettings): Promise<Store> {
+async function openRedisStore(url: string, { queuePrefix, onError }: CounterSettings, rest: Rest): Promise<Store> {
   const { client, inTime, close } = await openRedis(url, { commandTimeoutMs: COMMAND_TIMEOUT_MS, onError });
+  client.on('ready', () => {
+    rest.untilMs = 0;
+  });
   const open = (duration: number) =>
     new RateLimiterRedis({ storeClient: client, keyPrefix: `${queuePrefix}:rate`, points: MOST, duration });
   const store = storeOf(open, close);

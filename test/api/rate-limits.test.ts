@@ -6,7 +6,7 @@ import { forgetOldRows } from '../../modules/platform/forget-old.ts';
 import { openPlatform, type Platform } from '../../modules/platform/open-platform.ts';
 import { openRateCounter } from '../../modules/tenants/rate-counter.ts';
 import { request, startTestApi, type Answer, type TestApi } from '../support/api.ts';
-import { MODES } from '../support/modes.ts';
+import { MODES, TEST_REDIS_URL } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { ageRates, namesOfRates } from '../support/queries/tenants.ts';
 
@@ -253,6 +253,26 @@ if (MODES.includes('full')) {
         return seen.used === 2;
       });
       await redis.close();
+      await api.close();
+    }).timeout(60_000);
+
+    it('are shared again as soon as another connection is there for one that broke', async () => {
+      const api = await startTestApi('full', { proxied: true });
+      const errors: unknown[] = [];
+      const settings = { ...api.context.config, db: api.context.db, onError: (error: unknown) => errors.push(error) };
+      const proxied = await openRateCounter({ ...settings, restMs: 24 * 3600 * 1000 });
+      const direct = await openRateCounter({ ...settings, redisUrl: TEST_REDIS_URL });
+      await api.redis?.cut();
+      const counted = () => ({ name: `test:${newId()}`, windowSeconds: 60, quota: 10 });
+      assert.equal((await proxied.add(counted())).used, 1);
+      assert.ok(errors.length > 0);
+      await api.redis?.restore();
+      await waitUntil('another process sees what this one counts', async () => {
+        const each = counted();
+        await proxied.add(each);
+        return (await direct.add(each)).used === 2;
+      });
+      await Promise.all([proxied.close(), direct.close()]);
       await api.close();
     }).timeout(60_000);
   });

@@ -4,9 +4,9 @@ import { openBus } from '../../bus/open-bus.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Database } from '../../db/database.ts';
 import { openDatabase } from '../../db/open-database.ts';
+import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
-import { MODES } from '../support/modes.ts';
-import { disconnectRedis } from '../support/redis.ts';
+import { MODES, TEST_REDIS_URL } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { terminatingListeners } from '../support/queries/postgres.ts';
 
@@ -24,19 +24,24 @@ for (const mode of MODES) {
     let here: Bus;
     /** Another process's, where there can be one. */
     let there: Bus;
+    /** Before the Redis that other tests use, too. */
+    let redis: ServiceProxy | undefined;
     const errors: Error[] = [];
     const report = (error: Error) => void errors.push(error);
 
     before(async () => {
       testDatabase = await openTestDatabase(mode);
       other = mode === 'embedded' ? testDatabase.database : await openDatabase(testDatabase.config);
-      here = await openBus(testDatabase.config, testDatabase.database, report);
-      there = mode === 'embedded' ? here : await openBus(testDatabase.config, other, report);
+      redis = mode === 'full' ? await openServiceProxy(TEST_REDIS_URL ?? '') : undefined;
+      const config = redis ? { ...testDatabase.config, redisUrl: redis.url } : testDatabase.config;
+      here = await openBus(config, testDatabase.database, report);
+      there = mode === 'embedded' ? here : await openBus(config, other, report);
     });
 
     after(async () => {
       await here.close();
       await there.close();
+      await redis?.close();
       if (other !== testDatabase.database) await other.close();
       await testDatabase.close();
     });
@@ -238,10 +243,9 @@ for (const mode of MODES) {
       it('tells of a gap when its connection was lost, and carries messages again', async () => {
         let gaps = 0;
         there.onGap(() => (gaps += 1));
-        if (mode === 'full') await disconnectRedis();
-        else {
-          await testDatabase.admin(terminatingListeners(testDatabase.config.databaseUrl));
-        }
+        await redis?.cut();
+        await redis?.restore();
+        if (!redis) await testDatabase.admin(terminatingListeners(testDatabase.config.databaseUrl));
         await waitUntil('the gap', () => gaps > 0);
         const run = newId();
         let calls = 0;

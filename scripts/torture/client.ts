@@ -5,6 +5,8 @@ export interface RetryingClient {
   /** Answers the JSON of a 2xx; any other 4xx throws. 5xx, 429 and broken connections are tried again until the signal fires. */
   get: <T>(path: string) => Promise<T>;
   post: <T>(path: string, body: unknown, idempotencyKey?: string) => Promise<T>;
+  /** All pages of a list, whose items stand under its name. */
+  all: <T>(path: string, list: string) => Promise<T[]>;
   /** Undefined if it had none of these answers, and nobody knows what came of it. */
   postOnce: <T>(path: string, body: unknown) => Promise<T | undefined>;
   /** Requests that had to be sent again. */
@@ -51,11 +53,26 @@ export function createRetryingClient(urls: readonly string[], key: string, signa
       await delay(AGAIN_MS, undefined, { signal });
     }
   };
+  const get = <T>(path: string) => send<T>('GET', path, {});
   return {
-    get: <T>(path: string) => send<T>('GET', path, {}),
+    get,
+    all: <T>(path: string, list: string) => readAll<T>(get, path, list),
     post: <T>(path: string, body: unknown, idempotencyKey?: string) =>
       send<T>('POST', path, { body, key: idempotencyKey }),
     postOnce: <T>(path: string, body: unknown) => sendOnce<T>('POST', path, { body }),
     repeats: () => repeats,
   };
+}
+
+type Page = Record<string, unknown> & { next_cursor?: string | number };
+
+async function readAll<T>(get: RetryingClient['get'], path: string, list: string): Promise<T[]> {
+  const all: T[] = [];
+  const first = `${path}${path.includes('?') ? '&' : '?'}limit=200`;
+  for (let next = first; ;) {
+    const page = await get<Page>(next);
+    for (const item of page[list] as T[]) all.push(item);
+    if (page.next_cursor === undefined) return all;
+    next = `${first}&cursor=${encodeURIComponent(page.next_cursor)}`;
+  }
 }

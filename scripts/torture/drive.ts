@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RetryingClient } from './client.ts';
 import { findRun, type Probe } from './probe.ts';
-import { HTTP_TOOLS, renamed, type HttpTool, type PlannedRun, type Script } from './plan.ts';
+import { GATED_TOOL, HTTP_TOOLS, renamed, type HttpTool, type PlannedRun, type Script } from './plan.ts';
 
 export interface StartedRun {
   id: string;
@@ -34,7 +34,8 @@ export async function createAgent(client: RetryingClient, toolsUrl: string): Pro
   return (await client.post<{ agent_id: string }>('/v1/agents', agent, 'agent')).agent_id;
 }
 
-function toolOf(name: HttpTool, url: string): Record<string, unknown> {
+/** An HTTP tool as it is registered. */
+export function toolOf(name: HttpTool, url: string): Record<string, unknown> {
   return {
     name,
     description: `Counts as ${name}.`,
@@ -45,6 +46,7 @@ function toolOf(name: HttpTool, url: string): Record<string, unknown> {
       inline: name.endsWith('_inline'),
     },
     ...(name === 'lookup' && { risk_level: 'READ_ONLY' }),
+    ...(name === GATED_TOOL && { risk_level: 'WRITE_HIGH_RISK' }),
     ...(name.startsWith('record') && { annotations: { idempotentHint: true } }),
   };
 }

@@ -39,15 +39,7 @@ type LoggedRow = Parameters<typeof readEvent>[0];
 
 /** All events of a run, as the API has them. */
 export async function readLog(client: RetryingClient, runId: string): Promise<LoggedRow[]> {
-  const events: LoggedRow[] = [];
-  let cursor = '';
-  for (;;) {
-    const path = `/v1/runs/${runId}/events?limit=200${cursor}`;
-    const page = await client.get<{ events: LoggedRow[]; next_cursor?: number | string }>(path);
-    events.push(...page.events);
-    if (page.next_cursor === undefined) return events;
-    cursor = `&cursor=${page.next_cursor}`;
-  }
+  return client.all(`/v1/runs/${runId}/events`, 'events');
 }
 
 function compareWithPlan({ plan, before, status, answer, error }: StartedRun, log: readonly RunEvent[]): string[] {

@@ -9,6 +9,7 @@ import type { StartedRun } from './drive.ts';
 import type { Delivery, EffectServer } from './effect-server.ts';
 import { examineConversations } from './examine-conversations.ts';
 import { examineOutputs } from './examine-outputs.ts';
+import { examinePeople } from './examine-people.ts';
 import { examineRun, type ExaminedRun } from './examine-run.ts';
 import { examineSessions } from './examine-sessions.ts';
 import type { Injected } from './faults.ts';
@@ -16,6 +17,7 @@ import { examineMemory, type StartedLessons } from './memory.ts';
 import type { Probe } from './probe.ts';
 import type { BrokenRequest, LocalServer } from './local-server.ts';
 import type { HookServer } from './hook-server.ts';
+import type { StartedAsking } from './people.ts';
 import { processOf } from './schedule.ts';
 import type { StartedSession } from './sessions.ts';
 import { examineWorkflows, type StartedWorkflow } from './workflows.ts';
@@ -44,6 +46,11 @@ export interface Findings {
   remembered: number;
   memories: string[];
   cutShort: string[];
+  /** Answers of people, and their decisions. */
+  answered: number;
+  decided: number;
+  unallowed: string[];
+  unheard: string[];
   /** Model calls that waited for the end of an outage. */
   deferred: number;
   /** What is set aside in budgets against what the model calls say. */
@@ -58,6 +65,7 @@ export interface Evidence {
   runs: readonly StartedRun[];
   sessions: readonly StartedSession[];
   workflows: readonly StartedWorkflow[];
+  askings: readonly StartedAsking[];
   /** Absent where nothing was taught. */
   lessons: StartedLessons | undefined;
   settleMs: number;
@@ -76,7 +84,9 @@ export async function examine(evidence: Evidence): Promise<Findings> {
   const workflows = await examineWorkflows(client, evidence.workflows, evidence.settleMs);
   const { lessons } = evidence;
   const memory = lessons ? await examineMemory(client, lessons, evidence.settleMs) : { remembered: 0, wrong: [] };
-  const stuck = await findStuck(probe, runs, 5000 + 5 * leaseMs);
+  const people = await examinePeople(client, evidence.askings, tools.deliveries);
+  const known = [...runs, ...evidence.askings].map(({ id }) => id);
+  const stuck = await findStuck(probe, known, 5000 + 5 * leaseMs);
   const examined = new Map<StartedRun, ExaminedRun>();
   for (const run of runs) examined.set(run, await examineRun(client, probe, run));
   const all = [...examined.values()];
@@ -87,7 +97,7 @@ export async function examine(evidence: Evidence): Promise<Findings> {
   const lost = runs.filter(({ status }) => status === undefined);
   return {
     completed: runs.filter(({ status }) => status === 'completed').length,
-    unlike: [...all.flatMap(({ unlike }) => unlike), ...sessions.unlike, ...workflows.unlike],
+    unlike: [...all.flatMap(({ unlike }) => unlike), ...sessions.unlike, ...workflows.unlike, ...people.unlike],
     lost: lost.map((run) => `${run.plan.label} (${run.id}): ${tailOf(examined.get(run)?.log ?? [])}`),
     deliveries: tools.deliveries.length,
     effects: tools.deliveries.filter(({ outcome }) => outcome === 'effect').length,
@@ -95,7 +105,7 @@ export async function examine(evidence: Evidence): Promise<Findings> {
     repeated: [...findRepeated(tools.deliveries), ...workflows.repeated],
     unknowns: unknowns.size,
     unknownViolations: findUnknownViolations(tools.deliveries, unknowns),
-    gaps: [...all.flatMap(({ gaps }) => gaps), ...sessions.gaps],
+    gaps: [...all.flatMap(({ gaps }) => gaps), ...sessions.gaps, ...people.gaps],
     differences: [
       ...differences.map((each) => JSON.stringify(each)),
       ...all.flatMap((each) => each.differences),
@@ -106,6 +116,10 @@ export async function examine(evidence: Evidence): Promise<Findings> {
     untold: evidence.hooks ? await findUntold(runs, evidence.hooks) : [],
     hugeOutputs: outputs.huge,
     cutShort: outputs.cutShort,
+    answered: people.answered,
+    decided: people.decided,
+    unallowed: people.unallowed,
+    unheard: people.unheard,
     remembered: memory.remembered,
     memories: memory.wrong,
     deferred: all.flatMap(({ log }) => log).filter(({ type }) => type === 'model.deferred').length,
@@ -169,8 +183,7 @@ const DEAD_END = ['waiting', 'active', 'delayed', 'prioritized', 'waiting-childr
  * Jobs and outbox rows that are still there although no run is left that they could be for, and unfinished runs that were made for a
  * request without an answer.
  */
-async function findStuck(probe: Probe, runs: readonly StartedRun[], withinMs: number): Promise<string[]> {
-  const known = runs.map(({ id }) => id);
+async function findStuck(probe: Probe, known: readonly string[], withinMs: number): Promise<string[]> {
   const endsAtMs = performance.now() + withinMs;
   for (;;) {
     const found = [...(await openJobs(probe, TURNS.name)), ...(await openJobs(probe, TOOL_CALLS.name))];

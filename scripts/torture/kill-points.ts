@@ -35,6 +35,10 @@ export const KILL_POINTS: readonly KillPoint[] = [
   },
   { name: 'a consolidation not yet written', kind: 'api', when: 'before', holds: 'insert into memory_consolidations' },
   { name: 'a consolidation not yet committed', kind: 'api', when: 'after', holds: 'insert into memory_consolidations' },
+  { name: 'a decision not yet written', kind: 'api', when: 'before', holds: event('approval.granted') },
+  { name: 'a decision written, its job not sent', kind: 'api', when: 'after', holds: event('approval.granted') },
+  { name: 'a signal not yet written', kind: 'api', when: 'after', holds: 'insert into signals' },
+  { name: 'a signal written, its job not sent', kind: 'api', when: 'after', holds: event('signal.received') },
   { name: 'a run taken along with a result', kind: 'combined', when: 'after', holds: '"then_claim":' },
 ];
 

@@ -83,10 +83,13 @@ export interface ExaminedMemory {
   wrong: string[];
 }
 
-interface Lists {
-  extractions: { run_id: string; status: string; made_by: string | null; refused: Record<string, number> }[];
-  entries: { id: string; content: string }[];
-  consolidations: { id: string; diff: { kept: { id: string }[] } }[];
+interface Extraction {
+  run_id: string;
+  status: string;
+}
+
+interface Consolidation {
+  diff: { kept: { id: string }[] };
 }
 
 /** Waits until every lesson is learnt, or the time is up, consolidates once more, and examines what is remembered. */
@@ -97,7 +100,7 @@ export async function examineMemory(
 ): Promise<ExaminedMemory> {
   const path = `/v1/agents/${agent}/memory`;
   const endsAtMs = performance.now() + withinMs;
-  const learnt = () => readAll(client, `${path}/extractions`, 'extractions');
+  const learnt = () => client.all<Extraction>(`${path}/extractions`, 'extractions');
   let extractions = await learnt();
   const isDone = () => extractions.filter(({ status }) => status === 'done').length >= runs.size;
   while (!isDone() && performance.now() < endsAtMs) {
@@ -105,25 +108,14 @@ export async function examineMemory(
     extractions = await learnt();
   }
   await client.post(`${path}/consolidate`, { strategy: 'importance' });
-  const entries = await readAll(client, path, 'entries');
-  const consolidations = await readAll(client, `${path}/consolidations`, 'consolidations');
+  const entries = await client.all<{ content: string }>(path, 'entries');
+  const consolidations = await client.all<Consolidation>(`${path}/consolidations`, 'consolidations');
   const known = new Map(extractions.map((each) => [each.run_id, each]));
   return judgeMemory({
     lessons: [...runs].map(([label, run]) => ({ label, learnt: known.get(run)?.status === 'done' })),
     contents: entries.map(({ content }) => content),
     kept: consolidations.flatMap(({ diff }) => diff.kept.map((each) => each.id)),
   });
-}
-
-/** All pages of a list. */
-async function readAll<K extends keyof Lists>(client: RetryingClient, path: string, list: K): Promise<Lists[K]> {
-  const all: Lists[K][number][] = [];
-  for (let cursor = ''; ;) {
-    const page = await client.get<Lists & { next_cursor?: string }>(`${path}?limit=200${cursor}`);
-    all.push(...page[list]);
-    if (page.next_cursor === undefined) return all as Lists[K];
-    cursor = `&cursor=${encodeURIComponent(page.next_cursor)}`;
-  }
 }
 
 /** What is wrong: each fact is there once, each entry was consolidated once. */

@@ -3,8 +3,10 @@ import { createRandom, type Random } from './random.ts';
 
 /** `calculator` is built in and pure; the others are HTTP tools of the torture, `…_inline` called by the driver itself. */
 export const HTTP_TOOLS = ['lookup', 'record', 'charge', 'record_inline', 'charge_inline'] as const;
-export type HttpTool = (typeof HTTP_TOOLS)[number];
-export type ToolName = HttpTool | 'calculator';
+/** One that a person has to allow. */
+export const GATED_TOOL = 'wire';
+export type HttpTool = (typeof HTTP_TOOLS)[number] | typeof GATED_TOOL;
+export type ToolName = HttpTool | 'calculator' | 'ask_user';
 
 /**
  * What the tool does at the first delivery: `break` has its effect and then drops the connection, `refuse` answers 503
@@ -23,7 +25,7 @@ export interface ToolInput {
 
 export interface PlannedCall {
   tool: ToolName;
-  input: ToolInput | { expression: string };
+  input: ToolInput | { expression: string } | { question: string };
 }
 
 export interface PlannedStep {

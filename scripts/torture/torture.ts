@@ -12,6 +12,7 @@ import { startFleet, type Fleet } from './fleet.ts';
 import { openProbe, type Probe } from './probe.ts';
 import { openTestServices, type TestServices } from './test-services.ts';
 import { planLessons, teach } from './memory.ts';
+import { attend, planAskings, type StartedAsking } from './people.ts';
 import { planRuns } from './plan.ts';
 import { openServiceProxy, type ServiceProxy } from '../kit/service-proxy.ts';
 import { createRandom } from './random.ts';
@@ -188,13 +189,16 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
   const started: StartedRun[] = [];
   const sessions: StartedSession[] = [];
   const workflows: StartedWorkflow[] = [];
+  const askings: StartedAsking[] = [];
   const settleMs = options.settleSeconds * 1000;
+  const asked = oneBuild ? planAskings(seed, { runs, withinMs }) : [];
   const [injected, taught] = await Promise.all([
     injectFaults({ ...scene, own: scene.services.own }, scene.schedule),
     oneBuild ? teach(client, { model: MODEL, plan: lessons, signal }) : undefined,
     startRuns(client, { agent, plan, started, probe, signal, patienceMs: settleMs }),
     talk(client, { agent, plan: talks, started: sessions, signal }),
     startWorkflows(client, { agent, plan: flows, started: workflows, signal }),
+    attend(client, { toolsUrl: tools.url, plan: asked, started: askings, patienceMs: settleMs, signal }),
   ]);
   scene.say('  the faults are over; waiting for the runs to end');
   await awaitEnds(client, started, settleMs);
@@ -204,6 +208,7 @@ async function play(options: TortureOptions, scene: Play): Promise<boolean> {
     runs: started,
     sessions,
     workflows,
+    askings,
     lessons: taught,
     settleMs,
     hooks: oneBuild ? scene.hooks : undefined,

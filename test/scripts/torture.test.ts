@@ -10,6 +10,8 @@ import { findRepeated, findUnknownViolations, type Findings } from '../../script
 import { findForgotten } from '../../scripts/torture/examine-sessions.ts';
 import { KILL_POINTS } from '../../scripts/torture/kill-points.ts';
 import { judgeMemory, planLessons, submitted } from '../../scripts/torture/memory.ts';
+import { judgeAsking, type SeenAsking } from '../../scripts/torture/examine-people.ts';
+import { planAskings } from '../../scripts/torture/people.ts';
 import { planRuns, renamed, type PlannedRun } from '../../scripts/torture/plan.ts';
 import { describeOutcome, violationsOf, type Outcome } from '../../scripts/torture/report.ts';
 import { FAULT_KINDS, makeSchedule } from '../../scripts/torture/schedule.ts';
@@ -152,6 +154,64 @@ describe('The sessions of a torture', () => {
   });
 });
 
+describe('The people of a torture', () => {
+  const wire = (intent: string) => ({ tool: 'wire' as const, input: { intent, ms: 1, fault: 'none' as const } });
+  const ask = (question: string) => ({ tool: 'ask_user' as const, input: { question } });
+  const steps = [[ask('q1')], [wire('a'), wire('b')], [ask('q2')], [wire('c'), wire('d')]].map((calls) => {
+    return { calls, thinkMs: 0, breaks: false };
+  });
+  const verdicts = { a: 'approve', b: 'deny', c: 'edit', d: 'contest' } as const;
+  const seen: SeenAsking = {
+    plan: { label: 'asking-1', steps, startAtMs: 0, early: false, verdicts },
+    decided: Object.entries(verdicts).map(([intent, verdict]) => ({ intent, verdict, atMs: 100 })),
+    approvals: new Map([
+      ['a', { status: 'approved', succeeded: true }],
+      ['b', { status: 'denied', succeeded: false }],
+      ['c', { status: 'approved', succeeded: true }],
+      ['d', { status: 'denied', succeeded: false }],
+    ]),
+    answers: ['The answer to q1.', 'The answer to q2.'],
+  };
+  const sent = ['a', 'c-edited'].map((intent) => ({ intent, atMs: 200 }));
+  const unallowed = (...more: typeof sent) => judgeAsking(seen, [...sent, ...more]).unallowed.length;
+  const unheard = (found: Partial<SeenAsking>) => judgeAsking({ ...seen, ...found }, sent).unheard.length;
+
+  it('are heard where their answers have come in order and their decisions have come to what they are', () => {
+    assert.deepEqual(judgeAsking(seen, sent), { unallowed: [], unheard: [] });
+    assert.equal(unheard({ answers: seen.answers.toReversed() }), 1);
+    assert.equal(unheard({ answers: [...seen.answers, 'The answer to q2.'] }), 1);
+    assert.equal(unheard({ answers: seen.answers.slice(1) }), 1);
+    const ending = (intent: string, status: string) =>
+      new Map(seen.approvals).set(intent, { status, succeeded: false });
+    assert.equal(unheard({ approvals: ending('a', 'pending') }), 1);
+    assert.equal(unheard({ approvals: ending('b', 'expired') }), 1);
+    assert.equal(judgeAsking(seen, sent.slice(1)).unheard.length, 1, 'it has succeeded and was never sent');
+  });
+
+  it('have allowed what was sent, with these arguments, before it was', () => {
+    assert.equal(unallowed({ intent: 'b', atMs: 200 }), 1, 'it was denied');
+    assert.equal(unallowed({ intent: 'c', atMs: 200 }), 1, 'it was edited');
+    assert.equal(unallowed({ intent: 'd', atMs: 200 }), 1, 'it was denied by the one who came first');
+    assert.equal(unallowed({ intent: 'a', atMs: 99 }), 1, 'nobody had decided yet');
+    assert.equal(judgeAsking({ ...seen, decided: [] }, sent).unallowed.length, 2, 'nobody has decided at all');
+  });
+
+  it('are the same for the same seed, and say something to every call', () => {
+    fc.assert(
+      fc.property(fc.nat(), (seed) => {
+        const askings = planAskings(seed, { runs: 20, withinMs: 1000 });
+        assert.deepEqual(askings, planAskings(seed, { runs: 20, withinMs: 1000 }));
+        for (const { steps: planned, verdicts: said } of askings) {
+          const intents = planned.flatMap(({ calls }) =>
+            calls.flatMap(({ input }) => ('intent' in input ? [input.intent] : [])),
+          );
+          assert.deepEqual(Object.keys(said), intents);
+        }
+      }),
+    );
+  });
+});
+
 describe('The memories of a torture', () => {
   const lessons = ['lesson-1', 'lesson-2'].map((label) => ({ label, learnt: true }));
   const contents = lessons.map(({ label }) => `The fact of ${label} is remembered.`);
@@ -248,6 +308,10 @@ describe('The examination after a torture', () => {
       cutShort: ['k'],
       remembered: 0,
       memories: ['l'],
+      answered: 0,
+      decided: 0,
+      unallowed: ['m'],
+      unheard: ['n'],
       deferred: 0,
       recoveriesMs: [10, 20, 90],
     };

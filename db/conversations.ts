@@ -4,7 +4,7 @@ import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
 import type { Tx } from './database.ts';
 import type { TurnRow } from './turns.ts';
-import { untilFull, type Sized } from './page-bytes.ts';
+import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { asColumns } from './query-builder.ts';
 
 export interface ConversationRow {
@@ -45,33 +45,38 @@ const numbered = (turns: string, order: string) => `with page as materialized ($
       + (select count(*) from turns v where v.run_id = page.run_id and v.number <= page.number))::bigint as sequence_number
   from page left join earlier e on e.id = page.run_id order by ${order}`;
 
-/** A page of a thread's turns, newest first; those before a place. With one more where it was full before (`countFitting`). */
+/** A page of a thread's turns, newest first; those before a place. */
 export async function listThreadTurns(
   tx: Tx,
   threadId: string,
   page: { before?: { place: number; number: number } | undefined; limit: number },
-): Promise<(ConversationRow & Sized & { thread_place: number })[]> {
+): Promise<Page<ConversationRow & { thread_place: number }>> {
   const turns = `select ${SIZED} from ${TABLES}
      where r.thread_id = $1 and ($2::int is null or (r.thread_place, u.number) < ($2::int, $3::int))
      order by r.thread_place desc, u.number desc limit $4`;
-  const values = [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit];
-  return tx.query(
+  const values = [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit + 1];
+  const found = await tx.query<ConversationRow & Sized & { thread_place: number }>(
     numbered(untilFull(turns, 'thread_place desc, number desc'), 'page.thread_place desc, page.number desc'),
     values,
   );
+  return pageOfSized(found, page.limit);
 }
 
-/** A page of the turns of an agent's runs, newest run first, and in it the newest turn; the same. */
+/** A page of the turns of an agent's runs, newest run first, and in it the newest turn. */
 export async function listAgentTurns(
   tx: Tx,
   agentId: string,
   page: { before?: { run: string; number: number } | undefined; limit: number },
-): Promise<(ConversationRow & Sized)[]> {
+): Promise<Page<ConversationRow>> {
   const turns = `select ${SIZED} from ${TABLES}
      where r.agent_id = $1 and ($2::uuid is null or r.id <= $2) and ($2::uuid is null or (r.id, u.number) < ($2::uuid, $3::int))
      order by r.id desc, u.number desc limit $4`;
-  const values = [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit];
-  return tx.query(numbered(untilFull(turns, 'run_id desc, number desc'), 'page.run_id desc, page.number desc'), values);
+  const values = [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit + 1];
+  const found = await tx.query<ConversationRow & Sized>(
+    numbered(untilFull(turns, 'run_id desc, number desc'), 'page.run_id desc, page.number desc'),
+    values,
+  );
+  return pageOfSized(found, page.limit);
 }
 
 /** A turn of a thread. */

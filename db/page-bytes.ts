@@ -14,12 +14,19 @@ export function untilFull(rows: string, order: string): string {
     where coalesce(page.bytes_before, 0) <= ${LIMITS.eventsPageBytes} order by ${order}`;
 }
 
-/** How many of these rows fit on a page: the first one does, whatever its size. */
-export function countFitting(rows: readonly Sized[]): number {
+/** Some of the rows of a list, in their order. */
+export interface Page<R> {
+  rows: R[];
+  /** There are others after them. */
+  more: boolean;
+}
+
+/** A page out of the rows of `untilFull`, of which `limit + 1` were asked for: those that fit, and the first one whatever its size. */
+export function pageOfSized<R extends Sized>(found: readonly R[], limit: number): Page<R> {
   let bytes = 0;
-  const beyond = rows.findIndex((row, index) => {
+  const beyond = found.findIndex((row, index) => {
     bytes += row.bytes;
-    return index > 0 && bytes > LIMITS.eventsPageBytes;
+    return index === limit || (index > 0 && bytes > LIMITS.eventsPageBytes);
   });
-  return beyond < 0 ? rows.length : beyond;
+  return { rows: beyond < 0 ? [...found] : found.slice(0, beyond), more: beyond >= 0 };
 }

@@ -5,7 +5,7 @@ import type { RunConfig } from '../core/run-config.ts';
 import type { Wait } from '../core/waits.ts';
 import type { Reading } from '../core/output-format.ts';
 import type { Tx } from './database.ts';
-import { untilFull, type Sized } from './page-bytes.ts';
+import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import type { RunRow } from './claim-run.ts';
 
@@ -181,11 +181,14 @@ const RETRYABLE = `r.kind = 'agent' and r.parent_task_id is null
   and exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)
   and not exists (select from agents a where a.id = r.agent_id and a.status = 'deprecated')`;
 
-/** A page of runs, newest first, with one more where it was full before (`countFitting`). Each filter has an index that serves it. */
-export async function listRuns(tx: Tx, filter: RunFilter): Promise<(RunView & Sized)[]> {
-  const query = matching(SIZED, TABLES, filter).orderBy('r.id', 'desc').limit(filter.limit);
+/** A page of runs, newest first. Each filter has an index that serves it. */
+export async function listRuns(tx: Tx, filter: RunFilter): Promise<Page<RunView>> {
+  const query = matching(SIZED, TABLES, filter)
+    .orderBy('r.id', 'desc')
+    .limit(filter.limit + 1);
   const { sql, bindings } = query.toSQL().toNative();
-  return tx.query(untilFull(sql, 'id desc'), bindings);
+  const found = await tx.query<RunView & Sized>(untilFull(sql, 'id desc'), bindings);
+  return pageOfSized(found, filter.limit);
 }
 
 /** Ids of runs, newest first. */
@@ -234,13 +237,13 @@ export async function listWaiting(tx: Tx, ids: readonly string[]): Promise<RunVi
   );
 }
 
-/** The runs below a run, oldest first. */
-export async function listBelow(tx: Tx, id: string, limit: number): Promise<(RunView & Sized)[]> {
+/** A page of the runs below a run, oldest first. */
+export async function listBelow(tx: Tx, id: string, limit: number): Promise<Page<RunView>> {
   const below = `with recursive below as (
        select id from runs where parent_run_id = $1 union all
        select c.id from below b join runs c on c.parent_run_id = b.id)
      select ${SIZED} from ${TABLES} where r.id in (select id from below) order by r.created_at, r.id limit $2`;
-  return tx.query(untilFull(below, 'created_at, id'), [id, limit]);
+  return pageOfSized(await tx.query<RunView & Sized>(untilFull(below, 'created_at, id'), [id, limit + 1]), limit);
 }
 
 /** Ids of the runs below a run, a parent before its children. */

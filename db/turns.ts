@@ -7,7 +7,7 @@ import type { Reading } from '../core/output-format.ts';
 import type { RemoteWork } from '../core/tool.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
-import { countFitting, untilFull, type Sized } from './page-bytes.ts';
+import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 
 export interface TurnRow {
   id: string;
@@ -52,21 +52,22 @@ export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<T
   return { ...row, partial: last?.partial ?? null };
 }
 
-/** A page of a run's turns, oldest first, and one more where it was full before (`countFitting`). */
+/** A page of a run's turns, oldest first. */
 export async function listTurns(
   tx: Tx,
   runId: string,
   page: { after?: number | undefined; limit: number },
-): Promise<(TurnRow & Sized)[]> {
+): Promise<Page<TurnRow>> {
   const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 and t.number > $2 order by t.number limit $3`;
-  return tx.query(untilFull(turns, 'number'), [runId, page.after ?? 0, page.limit]);
+  const values = [runId, page.after ?? 0, page.limit + 1];
+  return pageOfSized(await tx.query<TurnRow & Sized>(untilFull(turns, 'number'), values), page.limit);
 }
 
-/** The last turns of a run that fit on a page, oldest first. */
+/** The last turns of a run that fit on a page, oldest first, with their size. */
 export async function listLastTurns(tx: Tx, runId: string, limit: number): Promise<(TurnRow & Sized)[]> {
   const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 order by t.number desc limit $2`;
   const rows = await tx.query<TurnRow & Sized>(untilFull(turns, 'number desc'), [runId, limit]);
-  return rows.slice(0, countFitting(rows)).toReversed();
+  return pageOfSized(rows, limit).rows.toReversed();
 }
 
 export interface ModelCallRow {

@@ -4,7 +4,7 @@ import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { decideApproval } from '../../modules/approvals/decide-approval.ts';
 import { readRuns } from '../../modules/runs/read-runs.ts';
-import { cursorParam, pageOf } from '../kit/paging.ts';
+import { cursorParam, nextOf } from '../kit/paging.ts';
 import { idParam } from '../kit/validate.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { presentRun } from '../runs/schemas.ts';
@@ -26,11 +26,10 @@ export const READ_TOOLS: readonly McpTool[] = [
       cursor: cursorParam().optional(),
     }),
     async call({ context, caller }, { status, agent_id: agentId, thread_id: threadId, limit = 20, cursor: before }) {
-      const filter = { status: status && [status], agentId, threadId, before, limit: limit + 1 };
-      const found = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
-      const { items, ...page } = pageOf(found.runs, Math.min(limit, found.fitting), (row) => row.id);
-      const runs = items.map((row) => presentRun(row));
-      return answer(JSON.stringify(runs), { runs, ...page });
+      const filter = { status: status && [status], agentId, threadId, before, limit };
+      const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
+      const runs = rows.map((row) => presentRun(row));
+      return answer(JSON.stringify(runs), { runs, ...nextOf(rows, more, (row) => row.id) });
     },
   }),
   defineTool({

@@ -91,7 +91,7 @@ async function openRunOn(
 ): Promise<RunView | undefined> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const {
-      runs: [run],
+      rows: [run],
     } = await readRuns(tx, caller, { threadId, limit: 1 });
     if (!run || isTerminal(run.status) || run.agent_id !== agent.id) return undefined;
     return (await mayRead(tx, caller, run.id)) ? run : undefined;

@@ -17,7 +17,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { cancelRun } from '../../modules/runs/end-run.ts';
 import { changedAt, readRuns, requireReadableRun, type RunView } from '../../modules/runs/read-runs.ts';
-import { cursorParam, pageOf } from '../kit/paging.ts';
+import { cursorParam, nextOf } from '../kit/paging.ts';
 import { presentRun } from '../runs/schemas.ts';
 import { awaitRun } from './run-tools.ts';
 import type { McpRequest } from './tool-kind.ts';
@@ -57,10 +57,10 @@ async function listTasks({ context, caller }: McpRequest, cursor: string | undef
     throw new McpError(ErrorCode.InvalidParams, 'Tasks are listed for keys with the scope "runs:read".');
   const before = cursorParam().optional().safeParse(cursor);
   if (!before.success) throw new McpError(ErrorCode.InvalidParams, 'The cursor is none of this list.');
-  const filter = { before: before.data, limit: PAGE + 1 };
-  const { runs, fitting } = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
-  const { items, next_cursor: nextCursor } = pageOf(runs, Math.min(PAGE, fitting), (row) => row.id);
-  return { tasks: items.map((row) => taskOf(row)), ...(nextCursor !== undefined && { nextCursor }) };
+  const filter = { before: before.data, limit: PAGE };
+  const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) => readRuns(tx, caller, filter));
+  const { next_cursor: nextCursor } = nextOf(rows, more, (row) => row.id);
+  return { tasks: rows.map((row) => taskOf(row)), ...(nextCursor !== undefined && { nextCursor }) };
 }
 
 /** A run of the caller's workspace as a task. A key without the scope `runs:read` sees those alone that it has asked for. */

@@ -4,9 +4,9 @@ import { RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
-import { readRuns, readTree, readRun, type RunView } from '../../modules/runs/read-runs.ts';
+import { readRuns, readTree, readRun } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
-import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
@@ -72,7 +72,7 @@ const list = defineRoute({
         rootId: query.root,
       }),
     );
-    return { status: 200, body: toPage(page, query.limit) };
+    return { status: 200, body: presentPage(page) };
   },
 });
 
@@ -88,7 +88,7 @@ const listOfAgent = defineRoute({
     const page = await context.db.withTenant(caller.tenantId, (tx) =>
       readRuns(tx, caller, { ...toFilter(query), ofAgent: params.id }),
     );
-    return { status: 200, body: toPage(page, query.limit) };
+    return { status: 200, body: presentPage(page) };
   },
 });
 
@@ -99,13 +99,12 @@ function toFilter(query: z.output<typeof filters>) {
     createdAfter: query.created_after,
     createdBefore: query.created_before,
     before: query.cursor,
-    limit: query.limit + 1,
+    limit: query.limit,
   };
 }
 
-function toPage({ runs: rows, fitting }: { runs: readonly RunView[]; fitting: number }, limit: number) {
-  const { items, ...page } = pageOf(rows, Math.min(limit, fitting), (row) => row.id);
-  return { runs: items.map((row) => presentRun(row)), ...page };
+function presentPage({ rows, more }: Awaited<ReturnType<typeof readRuns>>) {
+  return { runs: rows.map((row) => presentRun(row)), ...nextOf(rows, more, (row) => row.id) };
 }
 
 const get = defineRunRoutes({

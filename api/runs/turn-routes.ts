@@ -6,7 +6,7 @@ import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { postToolResults } from '../../modules/waits/post-tool-results.ts';
 import { postTurnWith } from '../../modules/runs/attach-files.ts';
 import { readTurns, readRun, requireTurn } from '../../modules/runs/read-runs.ts';
-import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
@@ -97,11 +97,11 @@ const list = defineRunRoutes({
   query: pageQuery(z.int32()),
   responses: { 200: pageFields('turns', turn) },
   async handle({ caller, params, query, context }) {
-    const { turns, fitting } = await context.db.withTenant(caller.tenantId, (tx) =>
-      readTurns(tx, caller, { path: params, after: query.cursor, limit: query.limit + 1 }),
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
+      readTurns(tx, caller, { path: params, after: query.cursor, limit: query.limit }),
     );
-    const { items, ...page } = pageOf(turns, Math.min(query.limit, fitting), (row) => row.number);
-    return { status: 200, body: { turns: items.map(presentTurn), ...page } };
+    const next = nextOf(rows, more, (row) => row.number);
+    return { status: 200, body: { turns: rows.map(presentTurn), ...next } };
   },
 });
 

@@ -17,7 +17,7 @@ import {
   type ConversationRow,
   type TurnFile,
 } from '../../db/conversations.ts';
-import { countFitting, type Sized } from '../../db/page-bytes.ts';
+import type { Page } from '../../db/page-bytes.ts';
 import type { MessageRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { messagesFor } from '../run-log/conversation.ts';
@@ -50,8 +50,8 @@ export async function readThreadConversations(
   await requireThread(tx, caller, page.threadId);
   const [place, number] = page.before ?? [];
   const before = typeof place === 'number' && number !== undefined ? { place, number } : undefined;
-  const rows = await listThreadTurns(tx, page.threadId, { before, limit: page.limit + 1 });
-  return readPage(tx, rows, { limit: fitting(rows, page), keyOf: (row) => [row.thread_place, row.number] });
+  const turns = await listThreadTurns(tx, page.threadId, { before, limit: page.limit });
+  return readPage(tx, turns, (row) => [row.thread_place, row.number]);
 }
 
 /** A page of the conversations of an agent's runs, newest first. Throws 404. */
@@ -63,8 +63,8 @@ export async function readAgentConversations(
   if (!(await findAgent(tx, page.agentId, caller.workspaceId))) throw notFound('The agent');
   const [run, number] = page.before ?? [];
   const before = typeof run === 'string' && number !== undefined ? { run, number } : undefined;
-  const rows = await listAgentTurns(tx, page.agentId, { before, limit: page.limit + 1 });
-  return readPage(tx, rows, { limit: fitting(rows, page), keyOf: (row) => [row.run_id, row.number] });
+  const turns = await listAgentTurns(tx, page.agentId, { before, limit: page.limit });
+  return readPage(tx, turns, (row) => [row.run_id, row.number]);
 }
 
 /** Changes what a client keeps with a conversation, as a whole. Throws 404, and 409 where its run is erased. */
@@ -78,22 +78,17 @@ export async function changeConversation(
   if (!row) throw notFound('The conversation');
   if (extras && !(await setTurnExtras(tx, id, extras))) throw erased('The conversation');
   const changed = { ...row, extras: extras ?? row.extras };
-  const { conversations } = await readPage(tx, [changed], { limit: 1, keyOf: () => [id, row.number] });
+  const { conversations } = await readPage(tx, { rows: [changed], more: false }, () => [id, row.number]);
   const [conversation] = conversations;
   if (!conversation) throw notFound('The conversation');
   return conversation;
 }
 
-function fitting(rows: readonly Sized[], { limit }: { limit: number }): number {
-  return Math.min(limit, countFitting(rows));
-}
-
 async function readPage<R extends ConversationRow>(
   tx: Tx,
-  found: readonly R[],
-  { limit, keyOf }: { limit: number; keyOf: (row: R) => ConversationKey },
+  { rows, more }: Page<R>,
+  keyOf: (row: R) => ConversationKey,
 ): Promise<ConversationPage> {
-  const rows = found.slice(0, limit);
   const turnIds = rows.map(({ id }) => id);
   const places = new Map((await listTurnMessages(tx, turnIds)).map((place) => [place.turn_id, place]));
   const answers = await listTurnAnswers(tx, turnIds);
@@ -109,7 +104,7 @@ async function readPage<R extends ConversationRow>(
     conversations.push({ row, messages, files: ofTurn(files), ...spendingOf(ofTurn(answers)) });
     last = row;
   }
-  const hasMore = found.length > conversations.length;
+  const hasMore = more || rows.length > conversations.length;
   return { conversations, next: hasMore && last ? keyOf(last) : undefined };
 }
 

@@ -29,7 +29,7 @@ export async function ensureFirstRun(context: Context): Promise<{ agentId: strin
       const contentHash = hashAgent(DEFINITION);
       await insertAgent(tx, { ...owner, agentId: AGENT_ID, version: '1.0.0', definition: DEFINITION, contentHash });
     }
-    const open = await listRuns(tx, { agentId: AGENT_ID, status: ['created', 'awaiting_human'], limit: 200 });
+    const { rows: open } = await listRuns(tx, { agentId: AGENT_ID, status: ['created', 'awaiting_human'], limit: 200 });
     return { retired: agent?.status === 'deprecated', run: open.find((run) => run.keep_open && !run.open_turn_id) };
   });
   if (found.retired) return undefined;

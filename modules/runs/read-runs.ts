@@ -24,7 +24,7 @@ import {
   type RunHead,
   type RunView,
 } from '../../db/runs.ts';
-import { countFitting, type Sized } from '../../db/page-bytes.ts';
+import type { Page, Sized } from '../../db/page-bytes.ts';
 import { listRunsByChange } from '../../db/runs-by-change.ts';
 import {
   findToolCall,
@@ -105,22 +105,20 @@ export async function readRun(
  */
 export async function readTree(tx: Tx, caller: Caller, path: RunPath): Promise<{ runs: RunView[]; more: boolean }> {
   const run = await requireRun(tx, caller, path);
-  const below = await listBelow(tx, run.id, LIMITS.treeRuns);
-  const shown = below.slice(0, Math.min(LIMITS.treeRuns - 1, countFitting(below)));
-  return { runs: [run, ...shown], more: below.length > shown.length };
+  const { rows, more } = await listBelow(tx, run.id, LIMITS.treeRuns - 1);
+  return { runs: [run, ...rows], more };
 }
 
-/** A page of runs, newest first. `fitting`: how many of them the page has room for. Throws 404 if `ofAgent` names an agent that there is not. */
+/** A page of runs, newest first. Throws 404 if `ofAgent` names an agent that there is not. */
 export async function readRuns(
   tx: Tx,
   caller: Caller,
   filter: Omit<RunFilter, 'workspaceId'> & { ofAgent?: string },
-): Promise<{ runs: RunView[]; fitting: number }> {
+): Promise<Page<RunView>> {
   const { ofAgent, ...rest } = filter;
   if (ofAgent !== undefined && !(await findAgent(tx, ofAgent, caller.workspaceId))) throw notFound('The agent');
   const where = ofAgent === undefined ? { workspaceId: caller.workspaceId } : { agentId: ofAgent };
-  const runs = await listRuns(tx, { ...rest, ...where });
-  return { runs, fitting: countFitting(runs) };
+  return listRuns(tx, { ...rest, ...where });
 }
 
 /** A page of an agent's runs, those first that have changed last. */
@@ -146,16 +144,15 @@ export async function countRunsOf(
   return countRuns(tx, { ...filter, agentId });
 }
 
-/** A page of a run's turns, oldest first. `fitting`: how many of them the page has room for. */
+/** A page of a run's turns, oldest first. */
 export async function readTurns(
   tx: Tx,
   caller: Caller,
   page: { path: RunPath; after: number | undefined; limit: number },
-): Promise<{ turns: TurnRow[]; fitting: number }> {
+): Promise<Page<TurnRow>> {
   const { path, ...rest } = page;
   const { id } = await requireRun(tx, caller, path);
-  const turns = await listTurns(tx, id, rest);
-  return { turns, fitting: countFitting(turns) };
+  return listTurns(tx, id, rest);
 }
 
 /** The last turns of a run that was read for its reader, as many as fit on a page, oldest first, with their size. */

@@ -119,7 +119,7 @@ describe('Of rows whose ids come from processes with different clocks', () => {
     ]);
     assert.deepEqual(ids, [earlier, later]);
     assert.deepEqual(
-      shown.map(({ id }) => id),
+      shown.rows.map(({ id }) => id),
       [earlier, later],
     );
   });

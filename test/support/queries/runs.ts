@@ -146,8 +146,9 @@ export function spoilFirstTurn(owner: Owner, run: string): Promise<void> {
 }
 
 /** In order, with their answers. */
-export function turnsOfRun({ context, tenantId }: Tenant, run: string): Promise<TurnRow[]> {
-  return context.db.withTenant(tenantId, (tx) => listTurns(tx, run, { limit: 1000 }));
+export async function turnsOfRun({ context, tenantId }: Tenant, run: string): Promise<TurnRow[]> {
+  const { rows } = await context.db.withTenant(tenantId, (tx) => listTurns(tx, run, { limit: 1000 }));
+  return rows;
 }
 
 /** The id of a run's first turn. */

@@ -114,7 +114,7 @@ interface AskingView {
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
-/** Looks after every run again and again: what it asks is answered, twice, as people do who saw no confirmation. */
+/** Looks after every run again and again: what it asks is answered. */
 async function sayAll(client: RetryingClient, { plan, started, patienceMs, signal }: Attended): Promise<void> {
   const ended = new Set<string>();
   const said = new Set<string>();
@@ -127,7 +127,7 @@ async function sayAll(client: RetryingClient, { plan, started, patienceMs, signa
       const open = run.plan.early ? [] : waits.flatMap((wait) => (wait.type === 'user' ? wait.question : []));
       for (const asked of open.filter((each) => !said.has(each))) {
         said.add(asked);
-        await Promise.all([answer(client, run.id, asked), answer(client, run.id, asked)]);
+        await answer(client, run.id, asked);
       }
     }
     await decideAll(client, { started, said });
@@ -136,10 +136,11 @@ async function sayAll(client: RetryingClient, { plan, started, patienceMs, signa
   }
 }
 
-/** Counts once by its id, however often it is sent. */
+/** Sends it twice; it counts once by its id. */
 async function answer(client: RetryingClient, run: string, asked: string): Promise<void> {
   const body = { type: 'user', payload: { message: answerTo(asked) }, id: asked };
-  await client.post(`/v1/runs/${run}/signals`, body).catch(ignoreConflict);
+  const send = () => client.post(`/v1/runs/${run}/signals`, body).catch(ignoreConflict);
+  await Promise.all([send(), send()]);
 }
 
 /** The other of two may have come first. */

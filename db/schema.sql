@@ -997,7 +997,6 @@ table runs row level security forced
   rolled_up boolean default false
   structured text
   trust trust
-  constraint runs_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)
@@ -1314,7 +1313,6 @@ table turns row level security forced
   structured text
   started_seq bigint
   failed_agent_id uuid
-  constraint turns_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
   CREATE INDEX turns_completed ON public.turns USING btree (id DESC) WHERE ((status)::text = ANY (ARRAY['complete'::text, 'cancelled'::text]))
@@ -1513,7 +1511,6 @@ function missing_partitions(days_ahead integer) returns TABLE(parent text, day d
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
 function must_commit_run(c jsonb) returns jsonb executable by public
-function name_failed_agent() returns trigger executable by public
 function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function partition_bounds(parent text) returns TABLE(first_day date, end_day date) executable by public
 function place_run() returns trigger executable by public

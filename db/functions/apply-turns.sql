@@ -34,5 +34,8 @@ begin
           cost_usd = case when x->'add' ? 'cost_usd' then cost_usd + (x->'add'->>'cost_usd')::numeric else cost_usd end
         where id = (x->>'key')::uuid;
     end if;
+    if coalesce(x->'set'->>'status', x->'insert'->>'status') = 'failed' then
+      update turns u set failed_agent_id = r.agent_id from runs r where u.id = (x->>'key')::uuid and r.id = run;
+    end if;
   end loop;
 end $$;

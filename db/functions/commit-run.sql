@@ -164,7 +164,8 @@ begin
         k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output', nullif(k->'model_output', 'null'),
         (k->>'is_error')::boolean, nullif(k->'error', 'null'), (k->>'output_bytes')::int,
         (k->>'latency_ms')::int, k->>'traceparent', k->>'trust', k->>'origin',
-        case when k ? 'tainted_by' then array(select jsonb_array_elements_text(k->'tainted_by')::int) end, now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz,
+        -- `[1, 2]` as `{1, 2}`: a subquery is set up in every statement, whether there is one or not.
+        translate(k->>'tainted_by', '[]', '{}')::int[], now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz,
         clock_timestamp() + (k->>'lease_ms')::int * interval '1 ms', (k->>'claim_id')::uuid
       from jsonb_array_elements(c->'new_calls') k;
     -- What the record of another run answers is copied here: whole outputs do not travel to a driver and back.

@@ -4,6 +4,7 @@ import { readEvent } from '../../core/events.ts';
 import { PROJECTIONS, projectLog, type ProjectedTable, type RunOwner } from '../../core/projections.ts';
 import type { Columns, Projection } from '../../core/projections/projection.ts';
 import type { Database, Tx } from '../../db/database.ts';
+import { nameFailedAgents } from '../../db/errors-index.ts';
 import { readEvents } from '../../db/events.ts';
 import { deleteRow, holdRun, insertRow, listLoggedRuns, readRows, updateRow } from '../../db/projections.ts';
 import { listTenantIds } from '../../db/tenants.ts';
@@ -63,6 +64,8 @@ async function rebuildRun(db: Database, owner: RunOwner, check: boolean): Promis
         if (!check && found.length > 0) await mend(tx, projection, pair);
       }
     }
+    const failed = rows.turns.flatMap(({ id, status }) => (status === 'failed' ? [String(id)] : []));
+    if (!check && differences.length > 0) await nameFailedAgents(tx, failed);
     return differences;
   });
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { listFailedTurns } from '../../../db/dashboard.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { changeConversation, readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
@@ -110,6 +111,22 @@ describe('Rebuilding the projections', () => {
     assert.equal((await rebuild(false)).differences.length, 1);
     const [made] = (await read()).conversations;
     assert.deepEqual([made?.row.id, made?.row.extras], [kept.id, { credits_used: 42 }]);
+  });
+
+  it('says of failed turns whose rows are lost whose they were', async () => {
+    const agentId = await engine.agent();
+    engine.say([{ error: { status: 401, type: 'authentication_error' } }]);
+    const { run } = await engine.start(agentId, 'first');
+    await engine.finish(run);
+    const { db } = engine.context;
+    const page = { tenantId: engine.tenantId, workspaceId: engine.caller.workspaceId, agentId, limit: 10 };
+    const failures = () => db.withTenant(engine.tenantId, (tx) => listFailedTurns(tx, page));
+    const before = await failures();
+    assert.equal(before.length, 1);
+    await loseTurns(engine, run);
+    assert.deepEqual(await failures(), []);
+    assert.equal((await rebuild(false)).differences.length, 1);
+    assert.deepEqual(await failures(), before);
   });
 
   it('makes the row of a run anew that has nothing left but its log, and the run goes on', async () => {

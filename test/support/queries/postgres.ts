@@ -166,9 +166,8 @@ export async function readRows(tx: Tx, table: string): Promise<number> {
 /** As it was before the migration 0110, with all the turns that there are. */
 export async function undoErrorsIndex(db: Pick<Database, 'asOwner'>): Promise<void> {
   await db.asOwner((client) =>
-    client.query(`drop trigger name_failed_agent on turns; drop function name_failed_agent();
-      alter table turns drop column failed_agent_id;
-      delete from schema_migrations where name = '0110-errors-of-an-agent'`),
+    client.query(`alter table turns drop column failed_agent_id;
+      delete from schema_migrations where name in ('0110-errors-of-an-agent', '0170-lean-commits')`),
   );
 }
 

@@ -173,7 +173,7 @@ create_cluster() {
   cat >>"$home/postgresql.conf" <<CONF
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
-max_connections = 200
+max_connections = 400
 fsync = on
 CONF
 }

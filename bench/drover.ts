@@ -19,7 +19,8 @@ import { createMeter } from './costs.ts';
 import type { Services } from './services.ts';
 import { measure, pad, TOOL_CALLS, type Measured, type Timing } from './work.ts';
 
-export type Variant = 'pure' | 'committed' | 'queued' | 'embedded';
+export const VARIANTS = ['pure', 'committed', 'queued', 'embedded'] as const;
+export type Variant = (typeof VARIANTS)[number];
 
 /** Drover in this process on a database of its own, with stubs for what costs time elsewhere. */
 export interface BenchDrover {
@@ -75,12 +76,14 @@ export interface DroverOptions {
   isSecond?: boolean;
 }
 
-/** Opens Drover and registers an agent. */
+/** Opens Drover and registers an agent. `cheap` is what releases before 0.2.0 called `pure`. */
 export async function openDrover(
-  variant: Variant,
+  named: Variant | 'cheap',
   services: Services,
   options: DroverOptions = {},
 ): Promise<BenchDrover> {
+  const variant = named === 'cheap' ? 'pure' : named;
+  if (!VARIANTS.includes(variant)) throw new Error(`There is no variant "${named}": ${VARIANTS.join(', ')}`);
   const config = benchConfig(variant, services, options.env ?? {});
   await migrate(config);
   const platform = await openPlatform(config);

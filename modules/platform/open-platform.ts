@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import pino, { type Logger } from 'pino';
+import type { Logger } from 'pino';
 import { LIMITS } from '../../core/limits.ts';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
@@ -40,6 +40,7 @@ import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
 import { readSecrets } from '../tenants/secrets.ts';
 import { domainFunctions } from './domain-functions.ts';
 import { createClosers, type Closers } from './closers.ts';
+import { createLog, describingErrors } from './create-log.ts';
 
 /** Commits in flight at a time; more would only make smaller groups. */
 const COMMIT_LANES = 2;
@@ -70,7 +71,8 @@ interface PlatformOptions {
  * would only be started again and again.
  */
 export async function openPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
-  const { log = createLog(config), signal = new AbortController().signal, clock = () => new Date() } = options;
+  const { signal = new AbortController().signal, clock = () => new Date() } = options;
+  const log = describingErrors(options.log ?? createLog(config));
   for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
     const closers = createClosers((error, name) => log.error({ err: error, name }, 'closing failed'));
     try {
@@ -204,15 +206,4 @@ async function prepareDatabase(config: Config, db: Database): Promise<string | u
   const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
   await ensureDefaultTenant(db, { apiKey });
   return apiKey;
-}
-
-/** JSON lines on stdout; message content is never logged, and what could hold a secret is cut out. */
-function createLog(config: Pick<Config, 'logLevel'>): Logger {
-  return pino({
-    level: config.logLevel,
-    redact: {
-      paths: ['*.authorization', '*.Authorization', '*.apiKey', '*.key', '*.secret', '*.password'],
-      remove: true,
-    },
-  });
 }

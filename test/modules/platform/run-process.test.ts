@@ -52,15 +52,33 @@ describe('the life of a process', () => {
   });
   it('says which variable leads to a Postgres that refuses it', async function () {
     if (TEST_DATABASE_URL === undefined) return void this.skip();
-    const [wrong, none] = [new URL(TEST_DATABASE_URL), new URL(TEST_DATABASE_URL)];
+    const [wrong, none, tls] = [0, 1, 2].map(() => new URL(TEST_DATABASE_URL ?? ''));
+    assert.ok(wrong && none && tls);
     wrong.username = 'nobody_of_this_name';
     none.pathname = '/no_database_of_this_name';
-    for (const { href: DATABASE_URL } of [wrong, none]) {
+    tls.searchParams.set('sslmode', 'verify-full');
+    for (const { href: DATABASE_URL } of [wrong, none, tls]) {
       const env = { DATABASE_URL, DROVER_SECRET_KEY: 'the tests have no secrets' };
       const { output, exited } = await startMain('workers/main.ts', env);
       assert.deepEqual(await exited, [1, null]);
-      assert.match(output.err, /^DATABASE_URL leads to a Postgres that refuses it: [^\n]*of_this_name[^\n]*\.\n$/);
+      const line = /^DATABASE_URL leads to a Postgres that refuses it: [^\n]*(of_this_name|SSL)[^\n]*\.\n$/;
+      assert.match(output.err, line);
     }
+  });
+
+  it('says which variable leads to a Redis that refuses it', async function () {
+    if (DOMAIN_MODE !== 'full') return void this.skip();
+    const services = await createTestServices('full');
+    const [wrong, none] = [new URL(services.env['REDIS_URL'] ?? ''), new URL(services.env['REDIS_URL'] ?? '')];
+    wrong.password = 'hidden-password';
+    [none.username, none.password] = ['', ''];
+    for (const { href: REDIS_URL } of [wrong, none]) {
+      const { output, exited } = await startMain('workers/main.ts', { ...services.env, REDIS_URL });
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^REDIS_URL leads to a Redis that refuses it: [A-Z]+ [^\n]*\.\n$/);
+      assert.ok(!(output.err + output.out).includes('hidden-password'));
+    }
+    await services.drop();
   });
 
   it('warns of a variable that nothing reads, by its name', async () => {

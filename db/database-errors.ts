@@ -75,6 +75,11 @@ export function isDatabaseBusy(error: unknown): boolean {
   return error instanceof DatabaseBusyError || (error instanceof Error && isDatabaseBusy(error.cause));
 }
 
+/** Whether Postgres stops with it: what was in its memory may be wrong, and it goes on from what it has written. */
+function isPanic(error: Error): boolean {
+  return 'severity' in error && error.severity === 'PANIC';
+}
+
 /** Whether the database could not be reached, went away or was too busy: worth a 503, and for a job worth another try later. */
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -83,7 +88,7 @@ export function isDatabaseAway(error: unknown): boolean {
   // ENOENT is a Unix socket that is not there; a missing file has a path, a socket an address.
   if (code === 'ENOENT' && !('address' in error)) return false;
   if (typeof code === 'string' && (AWAY_CODES.has(code) || /^08\w{3}$/.test(code))) return true;
-  if (AWAY_MESSAGES.test(error.message)) return true;
+  if (AWAY_MESSAGES.test(error.message) || isPanic(error)) return true;
   if (error instanceof AggregateError && error.errors.some(isDatabaseAway)) return true;
   return isDatabaseAway(error.cause);
 }

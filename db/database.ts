@@ -78,6 +78,8 @@ export interface DatabaseOptions {
   checkoutTimeoutMs?: number;
   /** Told of lost connections, which are replaced by themselves. */
   onError?: (error: Error) => void;
+  /** Told once where the embedded database cannot go on in this process: from then on it is away. */
+  onBroken?: (error: Error) => void;
 }
 
 /** What a SQL function answers: one row with one column. */

@@ -54,6 +54,8 @@ export interface Platform {
   apiKey: string | undefined;
   /** What works on the platform adds itself, and is closed before it. */
   closers: Pick<Closers, 'add'>;
+  /** Resolves where the embedded database cannot go on in this process. */
+  broken: Promise<Error>;
   close: () => Promise<void>;
 }
 
@@ -97,7 +99,7 @@ interface Opening {
 async function openOnce(config: Config, { log, signal, clock, closers }: Opening): Promise<Platform> {
   signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
-  const db = await openData(config, log);
+  const { db, broken } = await openData(config, log);
   // Elsewhere the server holds what was committed, whatever becomes of the connections.
   closers.add('database', () => db.close(), { holdsData: embedded });
   const apiKey = await prepareDatabase(config, db);
@@ -154,17 +156,22 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   };
   const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };
   const context: Context = { config, log, clock, ...parts, ...engine };
-  return { context, apiKey, closers, close: () => closers.close() };
+  return { context, apiKey, closers, broken, close: () => closers.close() };
 }
 
 /** Without an image PGlite makes a database of its own, which takes longer and comes to the same. */
-async function openData(config: Config, log: Logger): Promise<Database> {
+async function openData(config: Config, log: Logger): Promise<{ db: Database } & Pick<Platform, 'broken'>> {
   if (config.mode === 'embedded') {
     await beginDataDir(config.dataDir).catch((error: unknown) =>
       log.debug({ err: error }, 'a new database begins without an image'),
     );
   }
-  return openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
+  const onError = (error: Error) => log.warn({ err: error }, 'database connection lost');
+  let onBroken: ((error: Error) => void) | undefined;
+  const broken = new Promise<Error>((resolve) => {
+    onBroken = resolve;
+  });
+  return { db: await openDatabase(config, { onError, ...(onBroken && { onBroken }) }), broken };
 }
 
 /** Where nothing is kept, the files are gone with the process as well. */

@@ -1,3 +1,5 @@
+import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
+
 /** A role is missing, may not be taken, or would see every tenant's rows. The message says what an administrator can do. */
 export class DatabaseRoleError extends Error {
   constructor(message: string, cause?: unknown) {
@@ -14,7 +16,10 @@ export class DatabaseBusyError extends Error {
   }
 }
 
-/** Socket and name service errors, and Postgres's own: 57P0x is a server going down, coming up or ending a session. */
+/**
+ * Socket and name service errors, and Postgres's own: 57P0x is a server going down, coming up or ending a session, 25006 one
+ * that takes no writes (a replica, since another has taken its place), 53100 one whose disk is full.
+ */
 const AWAY_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -30,6 +35,8 @@ const AWAY_CODES = new Set([
   '57P03',
   '57P05',
   '25P03',
+  '25006',
+  '53100',
   '53300',
 ]);
 
@@ -68,15 +75,20 @@ export function isDatabaseBusy(error: unknown): boolean {
   return error instanceof DatabaseBusyError || (error instanceof Error && isDatabaseBusy(error.cause));
 }
 
+/** Whether Postgres stops with it: what was in its memory may be wrong, and it goes on from what it has written. */
+function isPanic(error: Error): boolean {
+  return 'severity' in error && error.severity === 'PANIC';
+}
+
 /** Whether the database could not be reached, went away or was too busy: worth a 503, and for a job worth another try later. */
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if (error instanceof DatabaseBusyError) return true;
+  if (error instanceof DatabaseBusyError || error instanceof RefusesWritesError) return true;
   const code: unknown = 'code' in error ? error.code : undefined;
   // ENOENT is a Unix socket that is not there; a missing file has a path, a socket an address.
   if (code === 'ENOENT' && !('address' in error)) return false;
   if (typeof code === 'string' && (AWAY_CODES.has(code) || /^08\w{3}$/.test(code))) return true;
-  if (AWAY_MESSAGES.test(error.message)) return true;
+  if (AWAY_MESSAGES.test(error.message) || isPanic(error)) return true;
   if (error instanceof AggregateError && error.errors.some(isDatabaseAway)) return true;
   return isDatabaseAway(error.cause);
 }

@@ -38,7 +38,10 @@ export interface Database {
   asMaintenance<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   /** One statement in one round trip, autocommitted, as drover_app; for SQL functions that set the tenant themselves. */
   call<R extends object = Record<string, unknown>>(statement: NamedStatement): Promise<R[]>;
-  /** Throws where the database answers nothing within `timeoutMs`: neither `select 1`, nor those who have all the connections. */
+  /**
+   * Throws where the database answers nothing within `timeoutMs`, neither this nor those who have all the connections; a
+   * `RefusesWritesError` where it is read-only.
+   */
   ping(timeoutMs: number): Promise<void>;
   /**
    * LISTEN, on a connection of its own if there is more than one. It reconnects by itself; `onReconnect` is called
@@ -75,6 +78,8 @@ export interface DatabaseOptions {
   checkoutTimeoutMs?: number;
   /** Told of lost connections, which are replaced by themselves. */
   onError?: (error: Error) => void;
+  /** Told once where the embedded database cannot go on in this process: from then on it is away. */
+  onBroken?: (error: Error) => void;
 }
 
 /** What a SQL function answers: one row with one column. */

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { createPgConfig } from '@electric-sql/pglite/node-postgres';
@@ -27,7 +28,7 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
   const lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
   try {
     const pglite = await PGlite.create({ dataDir: clusterIn(dataDir) ?? IN_MEMORY_URL, extensions: { vector } });
-    const database = createDatabase({ pglite, lock, options });
+    const database = createDatabase({ pglite, lock, dataDir, options });
     await prepare(database);
     return database;
   } catch (error) {
@@ -49,9 +50,16 @@ async function prepare(database: Database): Promise<void> {
   }
 }
 
-function createDatabase(parts: { pglite: PGlite; lock: DataDirLock | undefined; options: DatabaseOptions }): Database {
-  const { pglite, lock, options } = parts;
-  const pool = openPool(pglite, options);
+interface Parts {
+  pglite: PGlite;
+  lock: DataDirLock | undefined;
+  dataDir: string;
+  options: DatabaseOptions;
+}
+
+function createDatabase({ pglite, lock, dataDir, options }: Parts): Database {
+  const panic = watchForPanic(dataDir, options);
+  const pool = openPool(pglite, { panic, options });
   const { app, maintenance, owner, queue } = pool.as;
 
   const database: Database = {
@@ -70,21 +78,49 @@ function createDatabase(parts: { pglite: PGlite; lock: DataDirLock | undefined; 
     async close() {
       if (pglite.closed) return;
       await pool.close();
-      await pglite.close();
+      // After a panic its memory is not to be trusted, and closing would write it.
+      if (!panic.error()) await pglite.close();
       lock?.release();
     },
   };
   return database;
 }
 
-function openPool(pglite: PGlite, options: DatabaseOptions) {
+interface PanicWatch {
+  /** What has stopped the database. */
+  error: () => Error | undefined;
+  watch: (client: pg.Client) => void;
+}
+
+/** A Postgres ends with a panic and goes on from what it has written; PGlite would go on as it is. */
+function watchForPanic(dataDir: string, { onBroken }: DatabaseOptions): PanicWatch {
+  let broken: Error | undefined;
+  const onErrorMessage = ({ severity, message }: { severity?: string; message: string }) => {
+    if (broken || severity !== 'PANIC') return;
+    broken = new Error(
+      `The database is closed: in ${dataDir} it has met with "${message}". What was committed is kept; start again when that is mended.`,
+    );
+    onBroken?.(broken);
+  };
+  return {
+    error: () => broken,
+    watch(client) {
+      (client as unknown as { connection: EventEmitter }).connection.on('errorMessage', onErrorMessage);
+    },
+  };
+}
+
+function openPool(pglite: PGlite, { panic, options }: { panic: PanicWatch; options: DatabaseOptions }) {
   const report = options.onError ?? (() => undefined);
   const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
   const connect = async () => {
+    const broken = panic.error();
+    if (broken) throw broken;
     // Each client needs a connection object of its own: with a shared one, the end of one client would end its successor.
     const { connection } = createPgConfig(pglite);
     const client = new pg.Client(Object.assign({}, { host: 'localhost', pipeline: true, types: TYPES, connection }));
     client.on('error', report);
+    panic.watch(client);
     await client.connect();
     // The session outlives the clients: a new one must not meet what a dropped one has left.
     await client.query("rollback; deallocate all; set timezone to 'UTC'");

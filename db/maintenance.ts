@@ -239,3 +239,15 @@ export async function voidLeases(db: Database): Promise<void> {
 export async function renewPlans(db: Database): Promise<void> {
   if (db.kind === 'pglite') await db.asMaintenance((tx) => tx.query('discard plans'));
 }
+
+/** For how many seconds the first of these acts has been due, by the database's time: 0 while somebody sees to them. */
+export async function readOverdueSeconds(db: Database, acts: readonly string[]): Promise<number> {
+  const [row] = await db.asMaintenance((tx) =>
+    tx.query<{ seconds: number }>(
+      `select coalesce(extract(epoch from greatest(max(clock_timestamp() - due_at), interval '0')), 0)::float8 as seconds
+         from maintenance_acts where act = any($1::text[])`,
+      [acts],
+    ),
+  );
+  return row?.seconds ?? 0;
+}

@@ -1,7 +1,8 @@
 import type { Knex } from 'knex';
 import { withDeadline } from '../lib/deadline.ts';
+import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
 import type { Database, NamedStatement } from './database.ts';
-import { hasAnsweredSince, runStatement } from './knex-client.ts';
+import { hasAnsweredSince, runStatement, sendStatement, withConnection } from './knex-client.ts';
 import { runOne, runTransaction } from './transaction.ts';
 
 const BEGIN_SNAPSHOT = 'begin isolation level repeatable read, read only';
@@ -26,12 +27,16 @@ export function queriesOf({
     call,
     async ping(timeoutMs) {
       const sinceMs = performance.now();
-      const answer = runStatement(app, { text: 'select 1' });
+      const answer = withConnection(app, async (connection) => {
+        const { rows } = await sendStatement<{ read_only: string }>(app, connection, { text: READ_ONLY });
+        // Thrown here, so that it is asked on a new connection next time: that may come to another server.
+        if (rows[0]?.read_only === 'on') throw new RefusesWritesError('read-only');
+      });
       try {
         await withDeadline(answer, timeoutMs, `No answer from the database within ${timeoutMs} ms`);
       } catch (error) {
         // Where others keep all connections busy it waits for one of them, and the database is there.
-        if (!hasAnsweredSince(app, sinceMs)) throw error;
+        if (error instanceof RefusesWritesError || !hasAnsweredSince(app, sinceMs)) throw error;
       }
     },
     async notify(channel, payload) {
@@ -39,3 +44,6 @@ export function queriesOf({
     },
   };
 }
+
+/** `on` for each transaction of a replica, and where the server, the database or the role says so. */
+const READ_ONLY = "select current_setting('transaction_read_only') as read_only";

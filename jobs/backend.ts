@@ -47,7 +47,7 @@ export interface QueueBackend {
   worker<D = unknown, R = unknown>(name: string, process: Processor<D, R>, settings?: WorkerSettings): Worker<D, R>;
   /** The same one each time. */
   flowProducer(): FlowProducer;
-  /** Answers within `timeoutMs` or throws. */
+  /** Answers within `timeoutMs` or throws: a `RefusesWritesError` where the service takes no writes. */
   ping(timeoutMs: number): Promise<void>;
   /** Workers take no new job; what they hold has until `graceMs` (default: the configuration's) to end, then it is aborted and left to others. */
   close(graceMs?: number): Promise<void>;
@@ -66,7 +66,7 @@ export async function openQueueBackend(
   const transport =
     config.redisUrl === undefined
       ? await openPostgresQueues(database, config.mode === 'embedded')
-      : await openRedisQueues(config.redisUrl, report);
+      : await openRedisQueues({ url: config.redisUrl, prefix: config.queuePrefix }, report);
   const workers = new Map<Worker, Set<Promise<unknown>>>();
   let flows: FlowProducer | undefined;
   const common = { prefix: config.queuePrefix };

@@ -8,7 +8,10 @@ export interface ByteRange {
 }
 
 export interface FileStore {
-  /** Writes under a key that nobody has used; resolves when the bytes outlive a crash. What a failure has left there `delete` removes. */
+  /**
+   * Writes under a key that nobody has used; resolves when the bytes outlive a crash. What a failure has left there `delete`
+   * removes. A content that breaks off fails like a store that does: its owner knows which.
+   */
   write: (key: string, content: Readable, signal: AbortSignal) => Promise<void>;
   /** The content, or a part of it. Throws `ContentGoneError`; a stream that breaks off fails. */
   read: (key: string, range?: ByteRange) => Promise<Readable>;
@@ -20,10 +23,15 @@ export interface FileStore {
 /** A store that could not do what it was asked for, in words that hold neither its address nor its credentials. */
 export class FileStoreError extends Error {
   constructor(what: string, cause: unknown) {
-    const { name, code } = (cause ?? {}) as { name?: unknown; code?: unknown };
+    const { name, code } = (rootOf(cause) ?? {}) as { name?: unknown; code?: unknown };
     super(`The file store could not ${what}: ${[name, code].filter((part) => typeof part === 'string').join(' ')}`);
     this.name = 'FileStoreError';
   }
+}
+
+/** What is on top says what it was about, what lies below it what was wrong: that a disk is full. */
+function rootOf(error: unknown): unknown {
+  return error instanceof Error && error.cause !== undefined ? rootOf(error.cause) : error;
 }
 
 /** The store has nothing under this key. */

@@ -49,7 +49,7 @@ export function s3Store(address: Extract<FileStoreAddress, { kind: 's3' }>): Fil
     read: (key, range) => read(client, { bucket, key: prefix + key }, range),
     async delete(key) {
       await disk.delete(prefix + key).catch((error: unknown) => {
-        throw new FileStoreError('delete', rootOf(error));
+        throw new FileStoreError('delete', error);
       });
     },
     close() {
@@ -72,11 +72,14 @@ async function spooled(
   // Streams of the handle itself would keep it from closing: they take its number.
   try {
     await unlink(path);
-    await pipeline(content, createWriteStream('', { fd: file.fd, start: 0, autoClose: false }), { signal });
+    const spool = createWriteStream('', { fd: file.fd, start: 0, autoClose: false });
+    await pipeline(content, spool, { signal }).catch((error: unknown) => {
+      throw new FileStoreError('spool', error);
+    });
     const { size } = await file.stat();
     signal.throwIfAborted();
     await send(file, size).catch((error: unknown) => {
-      throw new FileStoreError('write', rootOf(error));
+      throw new FileStoreError('write', error);
     });
   } finally {
     await file.close();
@@ -97,11 +100,6 @@ async function read(
     const isGone = error instanceof Error && error.name === 'NoSuchKey';
     throw isGone ? new ContentGoneError('read', error) : new FileStoreError('read', error);
   }
-}
-
-/** flydrive says what it was about, the SDK what was wrong. */
-function rootOf(error: unknown): unknown {
-  return error instanceof Error && error.cause !== undefined ? error.cause : error;
 }
 
 function ignore(): void {}

@@ -16,6 +16,7 @@ export interface Metrics {
   waitingRuns: Gauge<'reason'>;
   /** Seconds for which the job of a queue that is to run next has waited; refreshed when scraped. */
   queueAge: Gauge<'queue'>;
+  maintenanceOverdue: Gauge;
   /** Seconds a job took, by queue and outcome (`ok`, `failed`). */
   jobSeconds: Histogram<'queue' | 'outcome'>;
   /** Seconds of a model call or of a tool call that ran in the driver. */
@@ -92,7 +93,7 @@ export function createMetrics(): Metrics {
 /** Of what has become of work, and of work that waits. */
 function outcomeMetrics(
   registers: Registry[],
-): Pick<Metrics, 'outcomes' | 'outcomeSeconds' | 'deliveries' | 'waitingRuns' | 'queueAge'> {
+): Pick<Metrics, 'outcomes' | 'outcomeSeconds' | 'deliveries' | 'waitingRuns' | 'queueAge' | 'maintenanceOverdue'> {
   const counterOf = (work: Work, help: string) =>
     new Counter({ name: `drover_${work}s_total`, help, labelNames: ['outcome', 'code'], registers });
   const histogramOf = (work: Work, help: string, buckets: number[]) =>
@@ -126,6 +127,11 @@ function outcomeMetrics(
       name: 'drover_queue_age_seconds',
       help: 'Time that the job which is to run next has waited',
       labelNames: ['queue'],
+      registers,
+    }),
+    maintenanceOverdue: new Gauge({
+      name: 'drover_maintenance_overdue_seconds',
+      help: 'Time for which nobody has seen to an act of maintenance that is due',
       registers,
     }),
   };

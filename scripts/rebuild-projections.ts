@@ -21,4 +21,4 @@ await runOnce(async () => {
   } finally {
     await database.close();
   }
-});
+}, ['--check']);

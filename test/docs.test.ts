@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { ROUTES } from '../api/routes.ts';
+import { CONTRACTS } from '../jobs/contracts.ts';
 import { LIMITS } from '../core/limits.ts';
 import { PROVIDERS, variableOf } from '../llm/providers.ts';
 import { startFakeAnthropic, type AnthropicReply } from './support/fake-anthropic.ts';
@@ -41,6 +42,18 @@ describe('the documentation', () => {
       .filter((line) => line.startsWith('| `'));
     const described = tables.flatMap((line) => line.split('|')[1]?.match(/[A-Z][A-Z_]+/g) ?? []);
     assert.deepEqual(new Set(described), new Set(variables));
+  });
+
+  it('names every queue, and how many jobs of it a process does at once', () => {
+    const page = read('docs/configuration.md');
+    const [named] = /^The queues are [^.]+\./m.exec(page) ?? [''];
+    assert.deepEqual(new Set(named.match(/(?<=`)[a-z-]+(?=`)/g)), new Set(CONTRACTS.map(({ name }) => name)));
+    const defaults = /^\| `DROVER_CONCURRENCY` \| ([^|]+) \|/m.exec(page)?.[1]?.split('; ') ?? [];
+    const [others, ...own] = defaults.map((text) => /^(?:`([a-z-]+)` )?(\d+)(?: embedded, else (\d+))?$/.exec(text));
+    for (const { name, concurrency } of CONTRACTS) {
+      const [, , embedded, services = embedded] = own.find((each) => each?.[1] === name) ?? others ?? [];
+      assert.deepEqual({ embedded: Number(embedded), services: Number(services) }, concurrency, name);
+    }
   });
 
   it('lists the routes that there are', () => {

@@ -61,7 +61,7 @@ export async function writeContent(
     return found;
   });
   const meter = measure(limits.fileBytes);
-  source.once('error', (error) => meter.stream.destroy(error));
+  source.once('error', meter.breakOff);
   source.pipe(meter.stream);
   try {
     await store.write(keyOf({ id, tenantId }), meter.stream, signal);
@@ -112,7 +112,9 @@ function tenantFull(bytes: number): DroverError {
 interface Meter {
   stream: Transform;
   result: () => Pick<StoredContent, 'sha256' | 'size' | 'head' | 'isUtf8' | 'pages'>;
-  /** Why it has stopped the content, or what the content broke off with. */
+  /** The content broke off with this. */
+  breakOff: (error: Error) => void;
+  /** Why it has stopped the content, or what the content broke off with; undefined where it was the store that gave up. */
   fault: () => Error | undefined;
 }
 
@@ -128,7 +130,8 @@ function measure(maxBytes: number): Meter {
     transform(chunk: Buffer, _encoding, done) {
       size += chunk.length;
       if (size > maxBytes) {
-        done(tooLarge(`The file is larger than ${maxBytes} bytes.`));
+        fault = tooLarge(`The file is larger than ${maxBytes} bytes.`);
+        done(fault);
         return;
       }
       if (head.length < SIGNATURE_BYTES) head = Buffer.concat([head, chunk]).subarray(0, SIGNATURE_BYTES);
@@ -138,9 +141,12 @@ function measure(maxBytes: number): Meter {
       done(null, chunk);
     },
   });
-  stream.once('error', (error) => {
+  // Whoever writes it is told; where nobody does yet, without a listener, it would end the process.
+  stream.on('error', () => undefined);
+  const breakOff = (error: Error) => {
     fault = error;
-  });
+    stream.destroy(error);
+  };
   const result = () => ({
     sha256: hash.digest('hex'),
     size,
@@ -148,7 +154,7 @@ function measure(maxBytes: number): Meter {
     isUtf8: text.isUtf8({ isWhole: size <= LIMITS.attachedTextBytes }),
     pages: pdf.count(),
   });
-  return { stream, result, fault: () => fault };
+  return { stream, result, breakOff, fault: () => fault };
 }
 
 /** Finds out, a chunk at a time, whether bytes are UTF-8. */

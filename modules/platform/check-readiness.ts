@@ -1,10 +1,11 @@
 /** Whether a process could do its work now: what `/readyz` says. */
 import { pendingMigrations } from '../../db/migrate.ts';
+import { RefusesWritesError } from '../../lib/refuses-writes-error.ts';
 import type { ProcessContext } from '../context.ts';
 
 const CHECK_MS = 2000;
 
-/** `ok`, `away`, or what is missing; the migrations are unknown while the database is away. */
+/** `ok`, `away`, that it takes no writes, or what is missing; the migrations are unknown while the database is away. */
 interface Readiness {
   database: string;
   queue: string;
@@ -26,7 +27,7 @@ async function stateOf(check: () => Promise<unknown>): Promise<string> {
     await check();
     return 'ok';
   } catch (error) {
-    return error instanceof PendingError ? error.message : 'away';
+    return error instanceof PendingError || error instanceof RefusesWritesError ? error.message : 'away';
   }
 }
 

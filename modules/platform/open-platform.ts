@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import pino, { type Logger } from 'pino';
+import type { Logger } from 'pino';
 import { LIMITS } from '../../core/limits.ts';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
@@ -40,6 +40,7 @@ import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
 import { readSecrets } from '../tenants/secrets.ts';
 import { domainFunctions } from './domain-functions.ts';
 import { createClosers, type Closers } from './closers.ts';
+import { createLog, describingErrors } from './create-log.ts';
 
 /** Commits in flight at a time; more would only make smaller groups. */
 const COMMIT_LANES = 2;
@@ -53,6 +54,8 @@ export interface Platform {
   apiKey: string | undefined;
   /** What works on the platform adds itself, and is closed before it. */
   closers: Pick<Closers, 'add'>;
+  /** Resolves where the embedded database cannot go on in this process. */
+  broken: Promise<Error>;
   close: () => Promise<void>;
 }
 
@@ -70,7 +73,8 @@ interface PlatformOptions {
  * would only be started again and again.
  */
 export async function openPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
-  const { log = createLog(config), signal = new AbortController().signal, clock = () => new Date() } = options;
+  const { signal = new AbortController().signal, clock = () => new Date() } = options;
+  const log = describingErrors(options.log ?? createLog(config));
   for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
     const closers = createClosers((error, name) => log.error({ err: error, name }, 'closing failed'));
     try {
@@ -95,7 +99,7 @@ interface Opening {
 async function openOnce(config: Config, { log, signal, clock, closers }: Opening): Promise<Platform> {
   signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
-  const db = await openData(config, log);
+  const { db, broken } = await openData(config, log);
   // Elsewhere the server holds what was committed, whatever becomes of the connections.
   closers.add('database', () => db.close(), { holdsData: embedded });
   const apiKey = await prepareDatabase(config, db);
@@ -152,17 +156,22 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   };
   const parts = { db, bus, queues, order, outbox, models, embeddings, tools, egress, keyring, fileStore, fileCache };
   const context: Context = { config, log, clock, ...parts, ...engine };
-  return { context, apiKey, closers, close: () => closers.close() };
+  return { context, apiKey, closers, broken, close: () => closers.close() };
 }
 
 /** Without an image PGlite makes a database of its own, which takes longer and comes to the same. */
-async function openData(config: Config, log: Logger): Promise<Database> {
+async function openData(config: Config, log: Logger): Promise<{ db: Database } & Pick<Platform, 'broken'>> {
   if (config.mode === 'embedded') {
     await beginDataDir(config.dataDir).catch((error: unknown) =>
       log.debug({ err: error }, 'a new database begins without an image'),
     );
   }
-  return openDatabase(config, { onError: (error) => log.warn({ err: error }, 'database connection lost') });
+  const onError = (error: Error) => log.warn({ err: error }, 'database connection lost');
+  let onBroken: ((error: Error) => void) | undefined;
+  const broken = new Promise<Error>((resolve) => {
+    onBroken = resolve;
+  });
+  return { db: await openDatabase(config, { onError, ...(onBroken && { onBroken }) }), broken };
 }
 
 /** Where nothing is kept, the files are gone with the process as well. */
@@ -204,15 +213,4 @@ async function prepareDatabase(config: Config, db: Database): Promise<string | u
   const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
   await ensureDefaultTenant(db, { apiKey });
   return apiKey;
-}
-
-/** JSON lines on stdout; message content is never logged, and what could hold a secret is cut out. */
-function createLog(config: Pick<Config, 'logLevel'>): Logger {
-  return pino({
-    level: config.logLevel,
-    redact: {
-      paths: ['*.authorization', '*.Authorization', '*.apiKey', '*.key', '*.secret', '*.password'],
-      remove: true,
-    },
-  });
 }

@@ -1,17 +1,20 @@
 /** The life of a process: start, wait for a signal, stop cleanly. */
 import type { Config } from '../../config.ts';
 import { openPlatform, type Platform } from './open-platform.ts';
+import { refuseArguments } from './refuse-arguments.ts';
 import { lineOf } from './run-once.ts';
 
 /**
  * Opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
  * everything and ends the process with 0, also while it is still starting; a second one ends it at once. What the start
- * fails of, such as a mistake in the configuration, is one line on stderr and exit code 1, as is what is lost at the end.
+ * fails of, such as a mistake in the configuration, is one line on stderr and exit code 1, as is what is lost at the end,
+ * and an embedded database that cannot go on. Arguments are refused: there are none.
  */
 export async function runProcess(load: () => Config, start: (platform: Platform) => Promise<void>): Promise<void> {
+  if (refuseArguments()) return;
   const stop = new AbortController();
-  const stopped = new Promise((resolve) => {
-    stop.signal.addEventListener('abort', resolve);
+  const stopped = new Promise<undefined>((resolve) => {
+    stop.signal.addEventListener('abort', () => resolve(undefined));
   });
   const onSignal = () => {
     // A second Ctrl-C means it.
@@ -27,7 +30,8 @@ export async function runProcess(load: () => Config, start: (platform: Platform)
     for (const variable of platform.context.config.unreadVariables)
       platform.context.log.warn({ variable }, 'this variable is named like one of Drover’s, and nothing reads it');
     await start(platform);
-    await stopped;
+    const broken = await Promise.race([stopped, platform.broken]);
+    if (broken) throw broken;
     await platform.close();
     process.exit(0);
   } catch (error) {

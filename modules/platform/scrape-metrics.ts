@@ -1,7 +1,9 @@
 /** What `/metrics` answers: the numbers of this process, and what database and queues say at that moment. */
 import type { Queue } from 'bullmq';
+import { readOverdueSeconds } from '../../db/maintenance.ts';
 import { countWaitingRuns } from '../../db/waiting-runs.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
+import { MAINTENANCE_ACTS } from '../../jobs/maintenance.ts';
 import type { ProcessContext } from '../context.ts';
 import { asUnavailable } from '../unavailable.ts';
 
@@ -16,6 +18,7 @@ export async function scrapeMetrics(context: ProcessContext): Promise<{ contentT
   const queues = CONTRACTS.map(({ name }) => context.queues.queue(name));
   await Promise.all([
     askOrWarn(context, 'runs', () => refreshWaiting(context)),
+    askOrWarn(context, 'maintenance', () => refreshOverdue(context)),
     ...queues.map((queue) => askOrWarn(context, queue.name, () => refreshQueue(context, queue))),
   ]);
   return { contentType: registry.contentType, text: await registry.metrics() };
@@ -31,6 +34,10 @@ async function askOrWarn({ log }: ProcessContext, what: string, ask: () => Promi
 
 async function refreshWaiting({ db, metrics }: ProcessContext): Promise<void> {
   for (const { reason, count } of await countWaitingRuns(db)) metrics.waitingRuns.set({ reason }, count);
+}
+
+async function refreshOverdue({ db, metrics }: ProcessContext): Promise<void> {
+  metrics.maintenanceOverdue.set(await readOverdueSeconds(db, MAINTENANCE_ACTS));
 }
 
 async function refreshQueue({ metrics }: ProcessContext, queue: Queue): Promise<void> {

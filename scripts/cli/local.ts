@@ -1,4 +1,4 @@
-/** The commands that are programs of their own: they run in this process, with what was given after their name. */
+/** The commands that are programs of their own: they run in this process, with what was given after their name, which is for `start` and `migrate` nothing. */
 import { InvalidArgumentError, type Command } from 'commander';
 
 /** Adds the commands. */
@@ -8,12 +8,14 @@ export function addLocal(program: Command): void {
     .description('start Drover here, as the environment says')
     .argument('[part]', 'all (API and workers in one process), api, or worker', part, 'all')
     .action(async (chosen: Part) => {
+      process.argv.splice(2);
       await PARTS[chosen]();
     });
   program
     .command('migrate')
     .description('bring the database to this version’s schema')
     .action(async () => {
+      process.argv.splice(2);
       await import('../migrate.ts');
     });
   program

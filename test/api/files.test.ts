@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { request } from 'node:http';
+import { createWriteStream } from 'node:fs';
 import { connect } from 'node:net';
 import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { FileStoreError, type FileStore } from '../../lib/file-store.ts';
 import { writeContent } from '../../modules/files/store-file.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
@@ -357,6 +360,21 @@ describe('files', function () {
     const nothing = { source: Readable.from([]), signal: new AbortController().signal };
     const homeless = { ...api.context, fileStore: undefined };
     await assert.rejects(writeContent(homeless, DEFAULT_TENANT_ID, nothing), /DROVER_FILES_URL is not set/);
+  });
+
+  it('are told to come again where the disk is full, which the log says', async () => {
+    const full: FileStore['write'] = (_key, content, signal) =>
+      pipeline(content, createWriteStream('/dev/full'), { signal }).catch((error: unknown) => {
+        throw new FileStoreError('write', new Error('flydrive', { cause: error }));
+      });
+    const other = await startTestApi(undefined, { env: { DROVER_FILES_URL: place.url } });
+    const { fileStore } = other.context;
+    assert.ok(fileStore);
+    fileStore.write = full;
+    const refused = await upload(other, randomBytes(1_000_000));
+    await other.close();
+    assert.deepEqual([refused.status, refused.json.code], [503, 'unavailable'], refused.text);
+    assert.match(JSON.stringify(other.log), /The file store could not write: Error ENOSPC/);
   });
 
   it('are told to come again where the store is away, without its address', async () => {

@@ -10,8 +10,8 @@ import { unbundledOf } from '../support/processes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** A process as the Procfile starts it, with nothing in its environment but this. */
-async function startMain(file: string, env: Record<string, string>) {
-  const child = spawn(process.execPath, await unbundledOf(file), {
+async function startMain(file: string, env: Record<string, string>, args: readonly string[] = []) {
+  const child = spawn(process.execPath, [...(await unbundledOf(file)), ...args], {
     env: { PATH: '/usr/bin:/bin', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -40,6 +40,21 @@ describe('the processes of the Procfile', () => {
       } finally {
         child.kill('SIGKILL');
         rmSync(dir, { recursive: true, force: true });
+      }
+    });
+  }
+});
+
+describe('a program that takes no arguments', () => {
+  for (const file of ['api/main.ts', 'workers/main.ts', 'scripts/migrate.ts', 'scripts/start.ts']) {
+    it(`says so, and does nothing: ${file}`, async () => {
+      for (const [argument, code] of [
+        ['--help', 0],
+        ['--port=1', 2],
+      ] as const) {
+        const { output, exited } = await startMain(file, { DROVER_DATA_DIR: 'memory:', PORT: '0' }, [argument]);
+        assert.deepEqual(await exited, [code, null]);
+        assert.match(output.out + output.err, /^This program takes no arguments[^\n]*configuration.md[^\n]*\n$/);
       }
     });
   }

@@ -9,6 +9,7 @@ import { request, startTestApi, type TestApi } from '../support/api.ts';
 import { MODES } from '../support/modes.ts';
 import { overDatabase } from '../support/over-database.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { makeReadOnly } from '../support/queries/postgres.ts';
 
 for (const mode of MODES) {
   if (mode === 'embedded') continue;
@@ -41,6 +42,33 @@ for (const mode of MODES) {
       await untilTrue('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
       assert.equal((await api.call('GET', '/v1/agents')).status, 200);
       const again = await api.call('POST', '/v1/agents', { body: { name: 'a' }, headers: { 'idempotency-key': 'k' } });
+      assert.equal(again.status, 201, again.text);
+    }).timeout(60_000);
+  });
+}
+
+for (const mode of MODES) {
+  if (mode === 'embedded') continue;
+  describe(`with a Postgres that takes no writes (${mode})`, () => {
+    let api: TestApi;
+    before(async () => {
+      api = await startTestApi(mode, { proxied: true });
+    });
+    after(() => api.close());
+
+    it('requests that write are 503, and readiness says why, until it does again', async () => {
+      await makeReadOnly(api.context.db, true);
+      // As after a failover: the connections of before are gone, and new ones come to what is a replica now.
+      await api.database?.cut();
+      await api.database?.restore();
+      const created = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
+      assert.equal(created.status, 503, created.text);
+      const ready = await api.call('GET', '/readyz');
+      assert.deepEqual([ready.status, ready.json.checks.database], [503, 'takes no writes (read-only)']);
+
+      await makeReadOnly(api.context.db, false);
+      await untilTrue('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
+      const again = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
       assert.equal(again.status, 201, again.text);
     }).timeout(60_000);
   });

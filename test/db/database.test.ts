@@ -390,7 +390,9 @@ describe('isDatabaseAway', () => {
 
   it('knows a database that is gone, by code, by words, by cause', () => {
     const away = [
-      ...['ECONNREFUSED', 'ECONNRESET', '57P01', '57P02', '57P03', '08006', '08001'].map((code) => coded(code)),
+      ...['ECONNREFUSED', 'ECONNRESET', '57P01', '57P02', '57P03', '08006', '08001', '25006', '53100'].map((code) =>
+        coded(code),
+      ),
       coded('ENOENT', { address: '/run/postgresql/.s.PGSQL.5432' }),
       new Error('Connection terminated unexpectedly'),
       new Error('Connection terminated due to connection timeout'),

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { Redis } from 'ioredis';
 import { loadConfig, type Config } from '../../config.ts';
 import type { Database } from '../../db/database.ts';
 import { openDatabase } from '../../db/open-database.ts';
@@ -86,6 +88,19 @@ for (const mode of MODES.filter((each) => each !== 'embedded')) {
     });
 
     if (mode === 'full') {
+      it('is not usable where Redis answers and takes no writes', async () => {
+        const redis = new Redis(TEST_REDIS_URL ?? '');
+        const reader = `reader-${randomUUID()}`;
+        await redis.call('ACL', 'SETUSER', reader, 'on', '>secret', '~*', '&*', '+@all', '-set');
+        const url = new URL(TEST_REDIS_URL ?? '');
+        [url.username, url.password] = [reader, 'secret'];
+        const own = await openQueueBackend({ ...config, redisUrl: url.href }, database);
+        await assert.rejects(own.ping(2000), { name: 'RefusesWritesError', message: 'takes no writes (NOPERM)' });
+        await own.close();
+        await redis.call('ACL', 'DELUSER', reader);
+        await redis.quit();
+      });
+
       it('opens without its Redis, refuses, and works when Redis has come', async () => {
         await proxy.cut();
         const own = await openQueueBackend(config, database);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { claimDueActs } from '../../db/maintenance.ts';
 import { MAINTENANCE_ACTS, type MaintenanceAct } from '../../jobs/maintenance.ts';
+import { scrapeMetrics } from '../../modules/platform/scrape-metrics.ts';
 import { keepMaintaining } from '../../workers/keep-maintaining.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
@@ -46,6 +47,19 @@ for (const mode of DOMAIN_MODES) {
       const claims = await Promise.all([1, 2, 3, 4].map(() => claimDueActs(db, everyMs(60_000))));
       assert.deepEqual(claims.flat().toSorted(), MAINTENANCE_ACTS.toSorted());
       assert.deepEqual(await claimDueActs(db, everyMs(60_000)), []);
+    });
+
+    it('is a number that grows where nobody keeps it', async () => {
+      const overdue = async () => {
+        const { text } = await scrapeMetrics(platform.context);
+        return Number(/^drover_maintenance_overdue_seconds (\S+)$/m.exec(text)?.[1]);
+      };
+      const clock = keepMaintaining(platform.context);
+      await clock.stop();
+      await makeActsDue(platform.context.db, -60);
+      assert.equal(await overdue(), 0);
+      await makeActsDue(platform.context.db, 300);
+      assert.ok(Math.abs((await overdue()) - 300) < 60, String(await overdue()));
     });
 
     it('leaves acts alone that only another build knows', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
 import pino from 'pino';
 import { loadConfig } from '../../../config.ts';
 import { openPlatform } from '../../../modules/platform/open-platform.ts';
@@ -80,6 +81,25 @@ if (MODES.includes('full')) {
       assert.ok(redis.roundTrips() > 0, 'the bus was open');
       await waitUntil('no connection is left', () => redis.count() === 0);
       await close();
+    });
+
+    it('logs what Redis refuses without what was sent', async () => {
+      const { config, close } = await behindRedisProxy();
+      const { lines, log } = capture();
+      const platform = await openPlatform(config, { log });
+      const redis = new Redis(TEST_REDIS_URL ?? '');
+      const err: unknown = await redis
+        .call('SET', 'key', 'what was said', 'NOT', 'KNOWN')
+        .catch((error: unknown) => error);
+      await redis.quit();
+      platform.context.log.warn({ err }, 'away');
+      platform.context.log.warn({ err: new Error('around it', { cause: err }) }, 'away');
+      platform.context.log.warn({ err: new AggregateError([err]) }, 'away');
+      await platform.close();
+      await close();
+      const told = lines.filter((line) => /"away"/.test(line));
+      assert.deepEqual([told.length, told.filter((line) => /ERR syntax error/.test(line)).length], [3, 3]);
+      assert.ok(!told.join('').includes('what was said'), told.join(''));
     });
 
     it('says that the bus has lost its connection', async () => {

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { createTestServices } from '../../support/database.ts';
 import { startServer } from '../../support/echo-server.ts';
 import { DOMAIN_MODE, TEST_DATABASE_URL } from '../../support/modes.ts';
@@ -50,17 +53,56 @@ describe('the life of a process', () => {
       await services.drop();
     }
   });
+  it('ends with 1 and one line where the embedded database cannot go on', async () => {
+    const services = await createTestServices('embedded');
+    const { child, output, exited } = await startMain('scripts/start.ts', { ...services.env, PORT: '0' });
+    try {
+      await waitUntil('it is up', () => /Try it/.test(output.err) || child.exitCode !== null);
+      mkdirSync(join(services.env['DROVER_DATA_DIR'] ?? '', 'pgdata', 'pg_wal', 'xlogtemp.42'));
+      const [, url = '', key = ''] = /curl -s (\S+) -H 'Authorization: (\S+ \S+)'/.exec(output.err) ?? [];
+      const body = () => JSON.stringify({ input: { message: randomBytes(300_000).toString('hex') } });
+      const headers = () => ({ authorization: key, 'content-type': 'application/json' });
+      while (child.exitCode === null) {
+        await fetch(url, { method: 'POST', headers: headers(), body: body() }).catch(() => undefined);
+      }
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^The database is closed: in [^\n]+xlogtemp[^\n]+\n$/m);
+      assert.doesNotMatch(output.out, /closing failed/);
+    } finally {
+      child.kill('SIGKILL');
+      await services.drop();
+    }
+  });
+
   it('says which variable leads to a Postgres that refuses it', async function () {
     if (TEST_DATABASE_URL === undefined) return void this.skip();
-    const [wrong, none] = [new URL(TEST_DATABASE_URL), new URL(TEST_DATABASE_URL)];
+    const [wrong, none, tls] = [0, 1, 2].map(() => new URL(TEST_DATABASE_URL ?? ''));
+    assert.ok(wrong && none && tls);
     wrong.username = 'nobody_of_this_name';
     none.pathname = '/no_database_of_this_name';
-    for (const { href: DATABASE_URL } of [wrong, none]) {
+    tls.searchParams.set('sslmode', 'verify-full');
+    for (const { href: DATABASE_URL } of [wrong, none, tls]) {
       const env = { DATABASE_URL, DROVER_SECRET_KEY: 'the tests have no secrets' };
       const { output, exited } = await startMain('workers/main.ts', env);
       assert.deepEqual(await exited, [1, null]);
-      assert.match(output.err, /^DATABASE_URL leads to a Postgres that refuses it: [^\n]*of_this_name[^\n]*\.\n$/);
+      const line = /^DATABASE_URL leads to a Postgres that refuses it: [^\n]*(of_this_name|SSL)[^\n]*\.\n$/;
+      assert.match(output.err, line);
     }
+  });
+
+  it('says which variable leads to a Redis that refuses it', async function () {
+    if (DOMAIN_MODE !== 'full') return void this.skip();
+    const services = await createTestServices('full');
+    const [wrong, none] = [new URL(services.env['REDIS_URL'] ?? ''), new URL(services.env['REDIS_URL'] ?? '')];
+    wrong.password = 'hidden-password';
+    [none.username, none.password] = ['', ''];
+    for (const { href: REDIS_URL } of [wrong, none]) {
+      const { output, exited } = await startMain('workers/main.ts', { ...services.env, REDIS_URL });
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^REDIS_URL leads to a Redis that refuses it: [A-Z]+ [^\n]*\.\n$/);
+      assert.ok(!(output.err + output.out).includes('hidden-password'));
+    }
+    await services.drop();
   });
 
   it('warns of a variable that nothing reads, by its name', async () => {

@@ -52,6 +52,16 @@ export function sessionsAwaitingWriters(db: Pick<Database, 'asOwner'>, since: Da
   );
 }
 
+/** New sessions of this database write nothing, as on a replica, until it is taken back. Sessions of before are as they were. */
+export async function makeReadOnly(db: Pick<Database, 'asOwner'>, isReadOnly: boolean): Promise<void> {
+  await db.asOwner(async (client) => {
+    await client.query('set default_transaction_read_only = off');
+    const { rows } = await client.query<{ name: string }>('select quote_ident(current_database()) as name');
+    const state = isReadOnly ? 'on' : 'off';
+    await client.query(`alter database ${rows[0]?.name} set default_transaction_read_only = ${state}`);
+  });
+}
+
 /** The queue's tables are gone from the database at this address. */
 export async function dropQueue(databaseUrl: string): Promise<void> {
   await query(databaseUrl, 'drop schema bullmq cascade');

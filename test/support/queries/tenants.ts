@@ -43,9 +43,9 @@ export async function ageRates(db: Database): Promise<void> {
   await db.call({ name: 'age', text: `update rate_counts set until = now() - interval '2 hours'`, values: [] });
 }
 
-/** As if every act of maintenance were due. */
-export async function makeActsDue(db: Database): Promise<void> {
-  await rowsOfAll(db, 'update maintenance_acts set due_at = clock_timestamp()');
+/** As if every act of maintenance were due, for that many seconds. */
+export async function makeActsDue(db: Database, sinceSeconds = 0): Promise<void> {
+  await rowsOfAll(db, `update maintenance_acts set due_at = clock_timestamp() - $1 * interval '1 s'`, sinceSeconds);
 }
 
 /** An act that is due now. */

@@ -1,0 +1,46 @@
+/** What the embedded database does where its disk fails it; its subject is SQL. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadConfig } from '../../config.ts';
+import { isDatabaseAway, type DatabaseOptions } from '../../db/database.ts';
+import { openDatabase } from '../../db/open-database.ts';
+
+describe('An embedded database that cannot write what it has to', () => {
+  let parent: string;
+  beforeEach(() => {
+    parent = mkdtempSync(join(tmpdir(), 'drover-panic-'));
+  });
+  afterEach(() => rmSync(parent, { recursive: true, force: true }));
+
+  const open = (options: DatabaseOptions) => openDatabase(loadConfig({ DROVER_DATA_DIR: parent }), options);
+
+  it('says so once, is away from then on, and has after a new start what was committed', async () => {
+    const told: Error[] = [];
+    const database = await open({ onBroken: (error) => told.push(error) });
+    await database.asOwner((client) => client.query('create table kept as select 42 as answer'));
+    // The next file of its log cannot be made, as on a full disk.
+    const inTheWay = join(parent, 'pgdata', 'pg_wal', 'xlogtemp.42');
+    mkdirSync(inTheWay);
+    const write = () =>
+      database.asOwner(async (client) => {
+        await client.query('insert into kept values (1)');
+        await client.query('select pg_switch_wal()');
+      });
+    const failures: unknown[] = [];
+    while (failures.length < 3) await write().catch((error: unknown) => failures.push(error));
+    assert.ok(failures.every(isDatabaseAway), failures.join('\n'));
+    assert.equal(told.length, 1);
+    assert.match(told[0]?.message ?? '', /xlogtemp.*committed is kept/);
+    assert.ok(told[0]?.message.includes(parent));
+    rmSync(inTheWay, { recursive: true });
+    await assert.rejects(database.ping(1000));
+    await database.close();
+
+    const again = await open({});
+    const { rows } = await again.asOwner((client) => client.query('select answer from kept order by 1 desc limit 1'));
+    assert.deepEqual(rows, [{ answer: 42 }]);
+    await again.close();
+  });
+});

@@ -101,4 +101,21 @@ describe('Forgetting, whatever has become of a memory', () => {
       assert.equal((await forget({ query })).entries, 0, query);
     assert.equal((await done('GET', '')).entries.length, 1);
   });
+
+  it('takes either side of a contradiction, also where a person has said something else in place of both', async () => {
+    const memory_config = { long_term: { enabled: true } };
+    for (const goes of [0, 1]) {
+      agent = (await api.call('POST', '/v1/agents', { body: { name: `agent ${randomUUID()}`, memory_config } })).json
+        .id;
+      const places = ['Possumville', 'Dunnartville'];
+      const ids = [await add(`The office is in ${places[0]}.`), await add(`The office is in ${places[1]}.`)];
+      const { approvals } = (await api.call('GET', '/v1/approvals?status=pending')).json;
+      const { id } = approvals.find(({ memory_id: of }: { memory_id: string | null }) => of === ids[1]);
+      const body = { decision: 'edit', arguments: { content: 'The office is in Rome.' } };
+      assert.equal((await api.call('POST', `/v1/approvals/${id}`, { body })).status, 200);
+      await done('DELETE', `/${ids[goes]}`);
+      assert.deepEqual(await left(places[goes] ?? ''), []);
+      await forget({ query: 'office' });
+    }
+  });
 });

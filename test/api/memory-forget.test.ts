@@ -118,4 +118,32 @@ describe('Forgetting, whatever has become of a memory', () => {
       await forget({ query: 'office' });
     }
   });
+
+  it('leaves of an answer that an Idempotency-Key repeats nothing but what is no text', async () => {
+    const headers = { 'idempotency-key': randomUUID() };
+    const body = {
+      content: 'Bilbyville is far.',
+      memory_type: 'SEMANTIC',
+      summary: 'Bilbyville',
+      thread_id: 'bilbyville',
+    };
+    const call = { body: { ...body, metadata: { subject: 'bilbyville' } }, headers };
+    const { json: first } = await api.call('POST', path(), call);
+    await done('DELETE', `/${first.id}`);
+    assert.deepEqual(await left('bilbyville'), []);
+    const again = await api.call('POST', path(), call);
+    assert.deepEqual([again.status, again.json.id, again.json.content], [201, first.id, '']);
+
+    const space = (await api.call('POST', '/v1/memory/spaces', { body: { name: 'facts' } })).json.id;
+    const scopes = ['memory:write'];
+    const { key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'writer', scopes } })).json;
+    const content = { type: 'structured', data: { place: 'Bettongville' } };
+    const provenance = { sources: ['Bettongville'] };
+    const write = { key, headers, body: { space_id: space, content, provenance } };
+    const { json: fragment } = await api.call('POST', '/v1/memory/write', write);
+    await api.call('DELETE', `/v1/memory/fragments/${fragment.id}`);
+    assert.deepEqual(await left('bettongville'), []);
+    const repeated = await api.call('POST', '/v1/memory/write', write);
+    assert.deepEqual([repeated.status, repeated.json.id, repeated.json.content?.data], [201, fragment.id, '']);
+  });
 });

@@ -168,6 +168,17 @@ describe('/v1/agents/{id}/memory', () => {
     assert.deepEqual([said.origin, said.trusted], ['user', true]);
   });
 
+  it('is true since and until the same days when it is only of another type, and not when it is said anew', async () => {
+    const times = { valid_from: '2020-01-01T00:00:00.000Z', valid_to: '2022-01-01T00:00:00.000Z' };
+    const { id } = await add('The rate was 3 percent.', { ...times, summary: 'The rate' });
+    const change = async (of: string, body: unknown) => (await api.call('PATCH', path(`/${of}`), { body })).json;
+    const moved = await change(id, { memory_type: 'EPISODIC' });
+    const { valid_from: from, valid_to: to, summary } = moved;
+    assert.deepEqual([{ valid_from: from, valid_to: to }, summary], [times, 'The rate']);
+    const said = await change(moved.id, { content: 'The rate is 4 percent.' });
+    assert.deepEqual([said.valid_from, said.valid_to, said.summary], [null, null, null]);
+  });
+
   it('lists by importance, page by page', async () => {
     for (const importance of [0.1, 0.9, 0.5, 0.5]) await add(`Importance is ${importance}.`, { importance });
     await add('Another kind of memory.', { memory_type: 'PROCEDURAL' });

@@ -218,6 +218,15 @@ export async function listComparedTexts(
   );
 }
 
+/** Those of an agent's entries that are live. */
+export async function listLive(tx: Tx, of: { agentId: string; ids: readonly string[] }): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from memory_entries where agent_id = $1 and id = any($2::uuid[]) and ${LIVE}`,
+    [of.agentId, of.ids],
+  );
+  return rows.map(({ id }) => id);
+}
+
 /** Marks entries as contradicted. */
 export async function disputeMemories(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.query(

@@ -4,7 +4,7 @@ import { conflictSettings, type AgentDefinition } from '../../core/definition.ts
 import { conflict } from '../../core/errors.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import type { Tx } from '../../db/database.ts';
-import { disputeMemories, insertChecks, listComparedTexts } from '../../db/memory-conflicts.ts';
+import { disputeMemories, insertChecks, listComparedTexts, listLive } from '../../db/memory-conflicts.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
 import { requireAgent } from '../agents/read-agents.ts';
@@ -55,12 +55,16 @@ export async function checkContradictions(tx: Tx, written: WrittenMemories): Pro
 export async function dispute(
   tx: Tx,
   written: Omit<WrittenMemories, 'definition' | 'ids'> & { entry: { id: string; content: string } },
-  others: readonly { id: string; content: string }[],
+  found: readonly { id: string; content: string }[],
 ): Promise<void> {
-  const [first, ...more] = others;
-  if (!first) return;
+  if (found.length === 0) return;
   const { agentId, entry } = written;
   await lockMemoryOf(tx, agentId);
+  // Whoever had the lock may have corrected or forgotten either side, whose text is not to be written down again.
+  const live = await listLive(tx, { agentId, ids: [entry.id, ...found.map(({ id }) => id)] });
+  const others = found.filter(({ id }) => live.includes(id));
+  const [first, ...more] = others;
+  if (!first || !live.includes(entry.id)) return;
   const ids = others.map(({ id }) => id);
   await disputeMemories(tx, [entry.id, ...ids]);
   await openConflict(tx, {

@@ -6,6 +6,7 @@ import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts'
 import { deleteCheck, delayCheck, findCheck, findLikeWords, listComparedTexts } from '../../db/memory-conflicts.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findMemory } from '../../db/memory-entries.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import type { Tx } from '../../db/database.ts';
 import { readFragments, readSpace, type FragmentRow } from '../../db/memory-spaces.ts';
 import type { CheckJob } from '../../jobs/consolidation.ts';
@@ -68,6 +69,8 @@ export async function judgeContradiction(
     return { later: 1 };
   }
   return db.withTenant(tenantId, async (tx) => {
+    // Before the row of the check, which goes with what is forgotten.
+    if (check.subject_type === 'memory') await lockMemoryOf(tx, check.owner_id);
     if (!(await findCheck(tx, subjectId, true))) return { skipped: 1 };
     const now = await gather(tx, subjectId);
     await deleteCheck(tx, subjectId);

@@ -106,6 +106,15 @@ export async function endFragment(tx: Tx, of: { id: string; mergedInto: string }
   );
 }
 
+/** Those whose text is with a fragment now, as long as they are not swept. */
+export async function listMergedInto(tx: Tx, id: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from memory_fragments where expires_at <= now() and provenance->>'merged_into' = $1`,
+    [id],
+  );
+  return rows.map((row) => row.id);
+}
+
 /** A page of a workspace's spaces, newest first. */
 export async function listSpaces(
   tx: Tx,

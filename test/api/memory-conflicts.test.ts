@@ -205,6 +205,36 @@ describe('A contradiction in memory', () => {
     assert.equal((await write('The budget is 45 thousand.')).requires_resolution, false);
   });
 
+  it('is left alone in a space where others would see either side then, or one would go before its time', async () => {
+    const seen = async (agentId: string): Promise<string[]> => {
+      const { fragments } = await read(`/v1/memory/search?space_id=${space}&agent_id=${agentId}`);
+      return fragments.map((fragment: { content: { data: string } }) => fragment.content.data).toSorted();
+    };
+    const [first, second] = ['The budget is 30 thousand.', 'The budget is 45 thousand.'];
+    const hour = new Date(Date.now() + 3_600_000).toISOString();
+    const kinds: [object, object, Record<string, string[]>][] = [
+      [{}, { visibility: 'private' }, { ada: [first], bob: [first, second], eve: [first] }],
+      [{}, { denied_agents: ['ada'] }, { ada: [first], bob: [first, second], eve: [first, second] }],
+      [{ allowed_agents: ['ada', 'bob'] }, {}, { ada: [first, second], bob: [first, second], eve: [second] }],
+      [{}, { expires_at: hour }, { eve: [first, second] }],
+      [{ expires_at: hour }, {}, { eve: [first, second] }],
+      [{ retention_policy: '2 hours' }, { retention_policy: '1 hour' }, { eve: [first, second] }],
+    ];
+    for (const [older, newer, found] of kinds) {
+      space = (await post('/v1/memory/spaces', { name: 'facts', conflict_check: 'rules' })).id;
+      await write(first, { agent_id: 'ada', ...older });
+      const { requires_resolution: open } = await write(second, { agent_id: 'bob', ...newer });
+      assert.equal(open, false, JSON.stringify(newer));
+      for (const [who, texts] of Object.entries(found))
+        assert.deepEqual(await seen(who), texts, `${who} ${JSON.stringify([older, newer])}`);
+    }
+    const policy = { retention_policy: '1 hour' };
+    space = (await post('/v1/memory/spaces', { name: 'facts', conflict_check: 'rules', ...policy })).id;
+    const { id } = await write(first, { agent_id: 'ada', denied_agents: ['eve', 'dan'] });
+    const joined = await write(second, { agent_id: 'bob', denied_agents: ['dan', 'eve'], expected_version: 0 });
+    assert.deepEqual([joined.id, joined.requires_resolution, await seen('eve')], [id, true, []]);
+  });
+
   it('between entries marks both, and a person says which is so', async () => {
     const state = async (id: string) => (await read(`/v1/agents/${agent}/memory/${id}`)).status;
     for (const [decision, states] of [

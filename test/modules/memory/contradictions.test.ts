@@ -5,7 +5,7 @@ import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { checkContradictions } from '../../../modules/memory/contradictions.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { judgeContradiction } from '../../../modules/memory/judge-contradiction.ts';
-import { createSpace, requireFragment } from '../../../modules/memory/spaces.ts';
+import { createSpace, removeFragment, requireFragment } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -123,6 +123,21 @@ describe('A contradiction that a model is asked about', () => {
     ]);
     assert.deepEqual([a?.version, a?.requires_resolution, b?.provenance['merged_into']], [2, true, older.id]);
     assert.ok(b?.expires_at && b.expires_at <= new Date());
+    await inTenant((tx) => removeFragment(tx, engine.caller, older.id));
+    assert.deepEqual(await tablesWith(engine.context.db, 'rocket'), []);
+  });
+
+  it('is looked for between fragments alone that the same agents see', async () => {
+    const space = await inTenant((tx) => createSpace(tx, engine.caller, { scope: 'team', conflict_check: 'model' }));
+    const write = (data: string, more: object = {}) =>
+      inTenant((tx) =>
+        writeToSpace(tx, engine.caller, { space_id: space.id, content: { type: 'text', data }, ...more }),
+      );
+    await write('The launch of the rocket is on Monday.');
+    const { fragment: own } = await write('The rocket is grounded.', { agent_id: 'bob', visibility: 'private' });
+    engine.say([]);
+    assert.deepEqual(await check(own.id), { contradicted: 0 });
+    assert.equal(engine.model.requests.length, 0, 'nobody else is shown it');
   });
 
   it('has its job sent again where that was lost; entries have none where nothing is embedded', async () => {

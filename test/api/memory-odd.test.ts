@@ -77,4 +77,17 @@ describe('Odd requests about memory', () => {
     const { status, json } = await write('The bridge is closed.', { space_id: made.json.id });
     assert.deepEqual([status, json.expires_at], [201, null]);
   });
+
+  it('may be of signs alone, of which none is parted', async () => {
+    const conversation = `a${'😀'.repeat(150)}`;
+    const said = await add('Bob ate plums.', { metadata: { conversation_id: conversation } });
+    assert.deepEqual([said.status, said.json.thread_id], [201, `a${'😀'.repeat(99)}`]);
+    const memory_config = { consolidation: { min_age_hours: 0, importance_threshold: 0, max_entry_tokens: 30 } };
+    const other = (await api.call('POST', '/v1/agents', { body: { name: `agent ${randomUUID()}`, memory_config } }))
+      .json.id;
+    const body = { content: `a${'😀'.repeat(500)}`, memory_type: 'SHORT_TERM' };
+    assert.equal((await api.call('POST', `/v1/agents/${other}/memory`, { body })).status, 201);
+    const { status, json } = await api.call('POST', `/v1/agents/${other}/memory/consolidate`, { body: {} });
+    assert.deepEqual([status, json.consolidated], [200, 1]);
+  });
 });

@@ -176,8 +176,12 @@ describe('two texts', () => {
     const text = 'The project ships in May. Hello. The project needs a reviewer. Bye.';
     assert.equal(shorten(text, 14), 'The project ships in May. The project needs a reviewer.');
     fc.assert(
-      fc.property(fc.string(), fc.integer({ min: 1, max: 50 }), (any, most) => shorten(any, most).length <= most * 4),
+      fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 1, max: 50 }), (any, most) => {
+        const short = shorten(any, most);
+        return short.length <= most * 4 && short.isWellFormed();
+      }),
     );
+    assert.ok(shorten(`a${'😀'.repeat(99)}`, 1).isWellFormed());
   });
 });
 

@@ -5,7 +5,8 @@ import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { archiveMemories, restoreMemories } from './memory-archive.ts';
 import { LIVE } from './memory-entries.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { untilFull, type Sized } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
 
 /** What a consolidation has changed. */
 export interface ConsolidationDiff {
@@ -161,16 +162,18 @@ export async function insertConsolidation(
   );
 }
 
-/** A page of an agent's consolidations, newest first. */
+/** A page of an agent's consolidations, newest first; it ends where it is large enough. */
 export async function listConsolidations(
   tx: Tx,
   page: { agentId: string; before?: string | undefined; limit: number },
-): Promise<ConsolidationRow[]> {
-  const query = selectFrom(COLUMNS, 'memory_consolidations', [
+): Promise<(ConsolidationRow & Sized)[]> {
+  const columns = `${COLUMNS}, json_bytes(inputs) + json_bytes(diff) as bytes`;
+  const query = selectFrom(columns, 'memory_consolidations', [
     ['agent_id', '=', page.agentId],
     ['id', '<', page.before],
   ]);
-  return fetchRows<ConsolidationRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+  const { sql, bindings } = query.orderBy('id', 'desc').limit(page.limit).toSQL().toNative();
+  return tx.query(untilFull(sql, 'id desc'), bindings);
 }
 
 /** A consolidation, locked; undefined if there is none. */

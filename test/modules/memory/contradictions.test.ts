@@ -12,7 +12,7 @@ import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
 import { DOMAIN_MODE } from '../../support/modes.ts';
 import { subjectOfConflict } from '../../support/queries/approvals.ts';
-import { statusesOfMemories } from '../../support/queries/memory.ts';
+import { dueChecks, statusesOfMemories } from '../../support/queries/memory.ts';
 import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -94,6 +94,7 @@ describe('A contradiction that a model is asked about', () => {
     assert.deepEqual([await tablesWith(engine.context.db, 'quoktown'), await states()], [[], ['active', 'active']]);
     const last = await add('Ada goes to Quoktown by bus at night.');
     engine.say([verdict([newer])]);
+    assert.equal((await dueChecks(engine, agent)).length, 1);
     await forgetMeanwhile('Quoktown', () => check(last));
     assert.deepEqual([await tablesWith(engine.context.db, 'quoktown'), await states()], [[], ['active', 'active']]);
   });

@@ -135,9 +135,17 @@ describe('Whose memories they are', () => {
     const job = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: due?.turn_id ?? '' };
     const learnt = await extractMemories(engine.context, job, new AbortController().signal);
     assert.deepEqual(learnt, { added: 1, superseded: 0, refused: 0 });
-    await add(noon, { ...of, valid_to: soon });
-    await add(noon, { ...of, memory_type: 'SHORT_TERM', relevance_score: 1 });
-    assert.deepEqual([(await consolidate()).merged, (await owners(noon)).length], [0, 2]);
+    for (const ends of [
+      { valid_to: soon },
+      { expires_at: soon },
+      { metadata: { user_id: 'ada', subject: 'ferries' } },
+    ]) {
+      agent = await engine.agent({ memory_config });
+      await add(noon, { ...of, ...ends });
+      const subject = 'valid_to' in ends || 'expires_at' in ends ? {} : { subject: 'ships' };
+      await add(noon, { metadata: { ...of.metadata, ...subject }, memory_type: 'SHORT_TERM', relevance_score: 1 });
+      assert.deepEqual([(await consolidate()).merged, (await owners(noon)).length], [0, 2], JSON.stringify(ends));
+    }
   });
 
   it('always has the standing instructions of its user, however many more important ones others have', async () => {

@@ -6,12 +6,14 @@ import { consolidateDue } from '../../../modules/memory/dispatch-consolidations.
 import { extractMemories, type Extracted } from '../../../modules/memory/extract-memories.ts';
 import { appendIn } from '../../../modules/run-log/append-to-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { approvalsOfRun } from '../../support/queries/approvals.ts';
 import {
   activeMemoriesOf,
   ageExtractions,
@@ -277,10 +279,34 @@ describe('What an agent learns from its turns', () => {
     });
     const { run } = await engine.start(agent, 'Look it up.');
     await engine.finish(run);
+    const [approval] = await approvalsOfRun<{ id: string }>(engine, run);
+    const by = { tenantId: engine.tenantId, id: approval?.id ?? '', by: engine.caller };
+    await decideApproval(engine.context, by, { decision: 'approve' });
+    await engine.makeCalls(run);
+    await engine.finish(run);
     const entries = await live();
-    assert.deepEqual(entries.map(({ origin }) => origin).slice(0, 1), ['agent']);
+    assert.deepEqual(
+      entries.map(({ origin }) => origin),
+      ['agent', 'tool'],
+    );
     assert.ok(entries.every(({ seq, run_id: of }) => (seq ?? 0) > 0 && of === run));
-    assert.ok(entries.slice(1).every(({ origin }) => origin === 'tool'));
+  });
+
+  it('is not trusted where the agent has recalled what nobody vouches for', async () => {
+    const long_term = { ...memory_config.long_term, min_score: 1 };
+    agent = await engine.agent({ memory_config: { long_term }, tools: ['recall'] });
+    await add('Invoices are sent to eve.', 'web');
+    engine.say([
+      use({ name: 'recall', input: { query: 'Where are invoices sent?' } }),
+      text('To eve.'),
+      submit({ add: [{ content: 'Eve handles all of the invoices.', memory_type: 'SEMANTIC' }] }),
+    ]);
+    await ask('Who is it that handles them?');
+    await learn();
+    assert.deepEqual(
+      (await live()).map(({ origin }) => origin),
+      ['web', 'memory'],
+    );
   });
 
   it('follows from rules where the model is the offline one, and where its provider gives nothing', async () => {

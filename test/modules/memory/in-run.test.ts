@@ -127,7 +127,7 @@ describe('Memory in a run', () => {
         writeToSpace(tx, engine.caller, { space_id: space, content, agent_id: agent }),
       );
       const [event] = await retrieved(await ask('Which train is late?'));
-      return (event?.entries ?? []).map(({ content: said }) => /of (\w+)/.exec(said)?.[1]).toSorted();
+      return (event?.entries ?? []).map(({ content: said }) => /of (\w+)/.exec(said)?.[1] ?? '').toSorted();
     };
     assert.deepEqual(await given({}), ['Friday', 'Monday', 'Sunday', 'the']);
     assert.deepEqual(await given({ max_tokens: 16 }), ['Monday', 'Sunday']);

@@ -254,10 +254,17 @@ export async function writeFragment(tx: Tx, row: WrittenFragment): Promise<void>
   );
 }
 
-/** Takes a fragment away with its versions and words. */
-export async function deleteFragment(tx: Tx, id: string): Promise<void> {
-  await tx.query('delete from memory_terms where entry_id = $1', [id]);
-  await tx.query('delete from memory_fragments where id = $1', [id]);
+/**
+ * Takes a fragment away with its versions and words; with `ifExpired` only if its time is over. Answers whether it was there. The row goes
+ * first: whoever is writing it has it, and its words are those of that write then.
+ */
+export async function deleteFragment(tx: Tx, of: { id: string; ifExpired?: boolean }): Promise<boolean> {
+  const rows = await tx.query(
+    `delete from memory_fragments where id = $1 and (not $2::boolean or expires_at < now()) returning id`,
+    [of.id, of.ifExpired ?? false],
+  );
+  if (rows.length > 0) await tx.query('delete from memory_terms where entry_id = $1', [of.id]);
+  return rows.length > 0;
 }
 
 export interface FragmentSearch {

@@ -84,7 +84,7 @@ export async function removeFragment(tx: Tx, caller: Caller, id: string): Promis
   if (!(await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' })))
     throw notFound('This fragment');
   const ids = [id, ...(await listMergedInto(tx, id))];
-  for (const each of ids) await deleteFragment(tx, each);
+  for (const each of ids) await deleteFragment(tx, { id: each });
   await forgetConflicts(tx, ids);
   await forgetInRuns(tx, ids);
   await recordAudit(tx, caller, { action: 'memory.forgotten', target: ['fragment', id] });

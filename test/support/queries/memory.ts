@@ -206,3 +206,8 @@ export async function passTimeOfSpace(tenant: Tenant, space: string, hours: numb
   const sql = `update memory_fragments set expires_at = expires_at - $2 * interval '1 hour' where space_id = $1`;
   await rows(tenant, sql, space, hours);
 }
+
+/** As if the time of all fragments of a space was over a moment ago. */
+export async function endFragmentsOf(tenant: Tenant, space: string): Promise<void> {
+  await rows(tenant, 'update memory_fragments set expires_at = clock_timestamp() where space_id = $1', space);
+}

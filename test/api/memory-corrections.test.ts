@@ -60,6 +60,18 @@ describe('Corrections of memory that meet', () => {
     );
   });
 
+  it('that were put away at once are found by their words when they are taken up', async () => {
+    const id = await add('Hal lives in Rome.');
+    const { json } = await patch(id, { content: 'Hal lives in a lighthouse.', status: 'archived' });
+    const found = async () => {
+      const { entries } = (await api.call('POST', path('/query'), { body: { query: 'lighthouse' } })).json;
+      return entries.map((each: { id: string; why: { lexical?: number } }) => [each.id, (each.why.lexical ?? 0) > 0]);
+    };
+    assert.deepEqual(await found(), []);
+    await patch(json.id, { status: 'active' });
+    assert.deepEqual(await found(), [[json.id, true]]);
+  });
+
   it('of the type alone end no dispute', async () => {
     const [id, other] = [await add('Gil lives in Rome.'), await add('Gil lives in Paris.')];
     const { json } = await patch(other, { memory_type: 'EPISODIC' });

@@ -30,6 +30,10 @@ describe('a three-way merge', () => {
   it('merges texts by words', () => {
     const { data, conflicts } = mergeThreeWay('one two three four', 'ONE two three four', 'one two three FOUR');
     assert.deepEqual([data, conflicts], ['ONE two three FOUR', []]);
+    const same = mergeThreeWay('one two three four', 'ONE TWO three four', 'one TWO three FOUR');
+    assert.deepEqual(same.conflicts, ['text'], 'words that follow each other are changed together');
+    const both = mergeThreeWay('one, two and three, four', 'ONE, two AND three, four', 'one, two AND three, FOUR');
+    assert.deepEqual(both, { data: 'ONE, two AND three, FOUR', conflicts: [] });
   });
 
   const words = (count: number, kinds: number) =>

@@ -6,7 +6,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { dropExpired } from '../../../modules/memory/drop-expired.ts';
-import { createSpace } from '../../../modules/memory/spaces.ts';
+import { createSpace, removeFragment } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
@@ -210,6 +210,11 @@ describe('What a run has of memories that are forgotten', () => {
     const { fragment } = await write('The word of the day is kudutcanary.');
     const run = await ask('What is the word of the day?');
     assert.match(JSON.stringify(await retrieved(run)), /serowcanary.*kudutcanary/);
+    const { fragment: gone } = await write('The word of the day is bushbuckcanary.');
+    const other = await ask('What is the word of the day?');
+    assert.match(JSON.stringify(await retrieved(other)), /bushbuckcanary/);
+    await engine.context.db.withTenant(engine.tenantId, (tx) => removeFragment(tx, engine.caller, gone.id));
+    assert.deepEqual(await tablesWith(engine.context.db, 'bushbuckcanary'), []);
     await write('The word of the day is kudutcanary too.', {
       fragment_id: fragment.id,
       conflict_type: 'semantic_conflict',

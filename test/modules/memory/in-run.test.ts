@@ -148,8 +148,8 @@ describe('Memory in a run', () => {
   });
 
   it('is of the scopes that the agent names: its user, its thread, and what it shares with others', async () => {
-    const given = async (scopes: ('agent' | 'user' | 'thread' | 'space')[], session?: string) => {
-      agent = await engine.agent({ memory_config: { long_term: { enabled: true, scopes } } });
+    const given = async (scopes?: ('agent' | 'user' | 'thread' | 'space')[], session?: string) => {
+      agent = await engine.agent({ memory_config: { long_term: { enabled: true, ...(scopes && { scopes }) } } });
       await add('The train of ada is red.', { metadata: { user_id: 'ada' } });
       await add('The train of bob is blue.', { metadata: { user_id: 'bob', profile: true } });
       const space = await engine.context.db.withTenant(engine.tenantId, (tx) =>
@@ -170,6 +170,8 @@ describe('Memory in a run', () => {
     assert.deepEqual(await given(['space'], 'ada'), [['green', false]]);
     assert.deepEqual(new Set((await given(['agent'])).map(([colour]) => colour)), new Set(['blue', 'red']));
     assert.deepEqual((await given(['thread', 'space'])).length, 1);
+    const colours = async (scopes?: 'agent'[]) => new Set((await given(scopes)).map(([colour]) => colour));
+    assert.deepEqual(await colours(), new Set(['blue', 'red']), 'unasked those of its teams alone');
   });
 
   it('is of no other user, though that user has said it beside what is found', async () => {

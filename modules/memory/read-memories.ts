@@ -68,5 +68,5 @@ export async function readWithHistory(
 /** Whose word a client's entry is, by the documents' `metadata.source`. */
 export function originOf(metadata: Readonly<Record<string, unknown>>): MemoryOrigin {
   const { source } = metadata;
-  return MEMORY_ORIGINS.find((origin) => origin === source && origin !== 'memory') ?? 'user';
+  return MEMORY_ORIGINS.find((origin) => origin === source) ?? 'user';
 }

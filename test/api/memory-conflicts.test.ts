@@ -67,6 +67,7 @@ describe('A contradiction in memory', () => {
     const year = (number: number) => `${number}-01-01T00:00:00Z`;
     const before = (await pending()).length;
     await add('The launch is in March.', { valid_to: year(2024) });
+    await add('The launch is in July.', { expires_at: year(2024) });
     await add('The launch is in May.', { valid_from: year(2024) });
     await add('The launch is in April.', { valid_from: year(2020), valid_to: year(2023) });
     assert.equal((await pending()).length, before);

@@ -23,7 +23,9 @@ describe('A fragment of a space', () => {
     return json;
   };
   const resolve = (id: string, agent: string) =>
-    api.call('POST', `/v1/memory/fragments/${id}/resolve`, { body: { content: 'The code is not under the mat.', agent_id: agent } });
+    api.call('POST', `/v1/memory/fragments/${id}/resolve`, {
+      body: { content: 'The code is not under the mat.', agent_id: agent },
+    });
   const get = async (id: string) => (await api.call('GET', `/v1/memory/fragments/${id}`)).json;
   const seen = async (agent: string, more = '') => {
     const path = `/v1/memory/search?space_id=${space}&agent_id=${agent}${more}`;

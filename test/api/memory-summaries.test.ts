@@ -83,6 +83,12 @@ describe('What consolidation makes of a memory', () => {
     assert.deepEqual(await contents('EPISODIC'), left.toSorted());
   });
 
+  it('is merged into the same text, however that is written', async () => {
+    await add('The caf\u00e9 opens at nine.', { memory_type: 'EPISODIC' });
+    await add('the  cafe\u0301 opens at nine.');
+    assert.equal((await consolidate()).merged, 1);
+  });
+
   it('is not done by itself for an agent that does not ask for it', async () => {
     await make({ long_term: { enabled: true } });
     await add('The weather was grey.', { relevance_score: 0 });

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { lockToForget } from '../../../db/memory-lock.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
-import { checkContradictions } from '../../../modules/memory/contradictions.ts';
+import { changeMemory } from '../../../modules/memory/change-memory.ts';
+import { checkContradictions, resolveMemories } from '../../../modules/memory/contradictions.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { judgeContradiction } from '../../../modules/memory/judge-contradiction.ts';
 import { createSpace, removeFragment, requireFragment } from '../../../modules/memory/spaces.ts';
@@ -97,6 +98,19 @@ describe('A contradiction that a model is asked about', () => {
     assert.equal((await dueChecks(engine, agent)).length, 1);
     await forgetMeanwhile('Quoktown', () => check(last));
     assert.deepEqual([await tablesWith(engine.context.db, 'quoktown'), await states()], [[], ['active', 'active']]);
+  });
+
+  it('is decided between the two that were asked about alone, as long as both are so', async () => {
+    const [older, newer] = [await add('The office is in Oslo.'), await add('The office is in Bergen.')];
+    await inTenant((tx) =>
+      changeMemory(tx, engine.caller, { agentId: agent, id: older, patch: { status: 'archived' } }),
+    );
+    const of = { agentId: agent, ids: { older, newer, others: [] }, side: { keep: 'old' as const } };
+    await assert.rejects(
+      inTenant((tx) => resolveMemories(tx, engine.caller, of)),
+      /has changed since/,
+    );
+    assert.deepEqual(await states(), ['archived', 'active']);
   });
 
   it('is found by rules where the model gives nothing, and again later where it is away', async () => {

@@ -138,6 +138,12 @@ export function cleanText(text: string): string {
   return isStorable(text) ? text : text.replace(UNSTORABLE, '\uFFFD');
 }
 
+/** The first so many characters of a text, or one less: half of a surrogate pair is no text, and jsonb refuses it. */
+export function beginningOf(text: string, mostChars: number): string {
+  const beginning = text.slice(0, Math.max(0, mostChars));
+  return beginning.length < text.length && /[\uD800-\uDBFF]$/.test(beginning) ? beginning.slice(0, -1) : beginning;
+}
+
 /** `cleanText` on every string and key of a JSON value, whatever its depth. */
 export function cleanJson<T>(value: T): T {
   if (typeof value === 'string') return cleanText(value) as T;

@@ -4,6 +4,7 @@
  */
 import type { HandoffContext } from './handoff.ts';
 import { canonicalJson } from './canonical-json.ts';
+import { beginningOf } from './content.ts';
 
 /** A message of the conversation, as text; `isAction` where it calls a tool. */
 export interface HandoffMessage {
@@ -243,11 +244,8 @@ function cutTexts(value: unknown, chars: number): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cutTexts(item, chars)]));
 }
 
-/** Never within a surrogate pair: half of one is no text. */
 function cut(text: string, chars: number): string {
-  if (text.length <= chars) return text;
-  const kept = text.slice(0, Math.max(0, chars - 1));
-  return `${/[\uD800-\uDBFF]$/.test(kept) ? kept.slice(0, -1) : kept}…`;
+  return text.length <= chars ? text : `${beginningOf(text, chars - 1)}…`;
 }
 
 /** The largest number up to `most` that holds, 0 if none does; what holds for one holds for those below it. */

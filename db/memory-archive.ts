@@ -1,7 +1,8 @@
 /** What was taken from among an agent's memories. */
 import type { Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
 import { IN_FORCE, indexWords, type MemoryRow } from './memory-entries.ts';
+import { untilFull, type Sized } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
 
 export interface ArchiveRow {
   id: string;
@@ -11,16 +12,18 @@ export interface ArchiveRow {
   archived_at: Date;
 }
 
-/** A page of an agent's archive, newest first. */
+/** A page of an agent's archive, newest first; it ends where it is large enough. */
 export async function listArchive(
   tx: Tx,
   page: { agentId: string; before?: string | undefined; limit: number },
-): Promise<ArchiveRow[]> {
-  const query = selectFrom('id, agent_id, entry, reason, archived_at', 'memory_archive', [
+): Promise<(ArchiveRow & Sized)[]> {
+  const columns = 'id, agent_id, entry, reason, archived_at, json_bytes(entry) as bytes';
+  const query = selectFrom(columns, 'memory_archive', [
     ['agent_id', '=', page.agentId],
     ['id', '<', page.before],
   ]);
-  return fetchRows<ArchiveRow>(tx, query.whereRaw(IN_FORCE).orderBy('id', 'desc').limit(page.limit));
+  const { sql, bindings } = query.whereRaw(IN_FORCE).orderBy('id', 'desc').limit(page.limit).toSQL().toNative();
+  return tx.query(untilFull(sql, 'id desc'), bindings);
 }
 
 /** Moves entries to the archive; answers how many there were. */

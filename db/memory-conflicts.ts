@@ -1,6 +1,10 @@
 /** Approvals of kind `conflict`: they belong to a fragment or an entry of memory, and to no run. */
+import { digestOf } from '../core/ids.ts';
+import { LIMITS } from '../core/limits.ts';
+import { newId } from '../lib/new-id.ts';
 import type { Tx } from './database.ts';
 import { LIVE } from './memory-entries.ts';
+import { insertNotice } from './notices.ts';
 
 export type ConflictSubject = 'fragment' | 'memory';
 
@@ -103,11 +107,62 @@ export async function undisputeMemories(tx: Tx, gone: readonly string[]): Promis
   );
 }
 
-/** Removes all about fragments or entries that are forgotten: either side may be their text. */
+interface LeftConflict {
+  tenant_id: string;
+  workspace_id: string;
+  subject_id: string;
+  arguments: Record<string, unknown>;
+  status: 'pending' | 'expired';
+  message: string;
+  rest: [{ id: string; content: string }, ...{ id: string; content: string }[]];
+}
+
+/**
+ * Asks about the others where the older side of a question is gone, and the newer one contradicts these, too: as a question of its own, since
+ * who decides is to know between which. One that nobody has decided on in time goes on to say what contradicts what.
+ */
+export async function askAboutRest(tx: Tx, gone: readonly string[]): Promise<void> {
+  const left = await tx.query<LeftConflict>(
+    `select a.tenant_id, a.workspace_id, a.subject_id, a.arguments, a.status, a.message,
+        jsonb_agg(jsonb_build_object('id', e.id, 'content', e.content) order by x.place) as rest
+       from approvals a join memory_entries own on own.id = a.subject_id and own.status = 'disputed'
+         cross join lateral jsonb_array_elements_text(a.arguments->'also_conflicts_with') with ordinality x (id, place)
+         join memory_entries e on e.id = x.id::uuid and e.status = 'disputed'
+      where a.kind = 'conflict' and a.run_id is null and a.subject_type = 'memory' and a.status in ('pending', 'expired')
+        and a.arguments->>'conflicts_with' = any($1::text[]) and own.id <> all($2::uuid[]) and e.id <> all($2::uuid[])
+      group by a.id order by a.id`,
+    [gone, gone],
+  );
+  for (const { arguments: asked, rest, ...conflict } of left) {
+    const { also_conflicts_with: _also, ...sides } = asked;
+    const [first, ...more] = rest;
+    const also = more.length > 0 && { also_conflicts_with: more.map(({ id }) => id) };
+    const args = { ...sides, ...also, conflicts_with: first.id, version_a: first.content };
+    const { tenant_id: tenantId, workspace_id: workspaceId, subject_id: subjectId, status, message } = conflict;
+    const [id, seconds] = [newId(), LIMITS.approvalSeconds];
+    const of = { id, tenantId, workspaceId, subjectType: 'memory' as const, subjectId, message, seconds };
+    await insertConflict(tx, { ...of, arguments: args, digest: digestOf(args) });
+    if (status === 'expired') {
+      await endConflict(tx, id, { status });
+      continue;
+    }
+    const payload = {
+      approval_id: id,
+      memory_id: subjectId,
+      kind: 'conflict',
+      tool: 'memory',
+      expires_in_seconds: seconds,
+    };
+    await insertNotice(tx, { tenantId, workspaceId, type: 'approval.requested', actor: 'system', payload });
+  }
+}
+
+/** Removes all about fragments or entries that are forgotten: either side may be their text, also where a person has put another one in place of both. */
 export async function forgetConflicts(tx: Tx, ids: readonly string[]): Promise<void> {
+  await askAboutRest(tx, ids);
   await tx.query(
     `delete from approvals where kind = 'conflict' and run_id is null
-       and (subject_id = any($1::uuid[]) or arguments->>'conflicts_with' = any($2::text[]))`,
+       and (subject_id = any($1::uuid[]) or coalesce(original_arguments, arguments)->>'conflicts_with' = any($2::text[]))`,
     [ids, ids],
   );
 }
@@ -161,6 +216,15 @@ export async function listComparedTexts(
         and coalesce(e.metadata->>'user_id' = own.metadata->>'user_id', true) order by own.id, e.id desc`,
     [of.agentId, of.ids, of.limit],
   );
+}
+
+/** Those of an agent's entries that are live. */
+export async function listLive(tx: Tx, of: { agentId: string; ids: readonly string[] }): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from memory_entries where agent_id = $1 and id = any($2::uuid[]) and ${LIVE}`,
+    [of.agentId, of.ids],
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** Marks entries as contradicted. */

@@ -5,11 +5,13 @@ import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { archiveMemories, restoreMemories } from './memory-archive.ts';
 import { LIVE } from './memory-entries.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { untilFull, type Sized } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
 
 /** What a consolidation has changed. */
 export interface ConsolidationDiff {
-  kept: { id: string; memory_type: MemoryType; importance: number }[];
+  /** With what they were before, and what they count since. */
+  kept: { id: string; memory_type: MemoryType; importance: number; importance_since?: number }[];
   summarized: { id: string; from: string }[];
   merged: { id: string; into: string; access_count: number; last_accessed: string | null }[];
   evicted: string[];
@@ -76,7 +78,7 @@ export async function applyPlan(
   const kept = await tx.query<ConsolidationDiff['kept'][number]>(
     `update memory_entries e set memory_type = 'EPISODIC', importance = r.importance, updated_at = now()
        from jsonb_to_recordset($1::jsonb) as r (id uuid, importance float8), memory_entries b
-      where e.id = r.id and b.id = e.id returning e.id, b.memory_type, b.importance`,
+      where e.id = r.id and b.id = e.id returning e.id, b.memory_type, b.importance, e.importance as importance_since`,
     [JSON.stringify(plan.kept)],
   );
   const merged = await tx.query<ConsolidationDiff['merged'][number]>(
@@ -115,15 +117,20 @@ export async function undoDiff(
   diff: ConsolidationDiff,
 ): Promise<{ back: string[]; restored: number }> {
   const kept = await tx.query(
-    `update memory_entries e set memory_type = r.memory_type, importance = r.importance, updated_at = now()
-       from jsonb_to_recordset($1::jsonb) as r (id uuid, memory_type text, importance float8)
+    `update memory_entries e set memory_type = r.memory_type, updated_at = now(),
+        importance = case when e.importance = coalesce(r.importance_since, e.importance) then r.importance else e.importance end
+       from jsonb_to_recordset($1::jsonb) as r (id uuid, memory_type text, importance float8, importance_since float8)
       where e.id = r.id and e.agent_id = $2 and e.memory_type = 'EPISODIC' returning e.id`,
     [JSON.stringify(diff.kept), agentId],
   );
   await tx.query(
-    `update memory_entries e set access_count = greatest(0, e.access_count - m.uses)
-       from (select r.into, sum(r.access_count)::int as uses
-         from jsonb_to_recordset($1::jsonb) as r ("into" uuid, access_count int) group by r.into) m
+    // A use since then is a later one than that of what was merged.
+    `update memory_entries e set access_count = greatest(0, e.access_count - m.uses),
+        last_accessed = case when e.last_accessed = m.last then m.before else e.last_accessed end
+       from (select r.into, sum(r.access_count)::int as uses, max(r.last_accessed) as before,
+           max((a.entry->>'last_accessed')::timestamptz) as last
+         from jsonb_to_recordset($1::jsonb) as r (id uuid, "into" uuid, access_count int, last_accessed timestamptz)
+         left join memory_archive a on a.id = r.id group by r.into) m
       where e.id = m.into and e.agent_id = $2`,
     [JSON.stringify(diff.merged), agentId],
   );
@@ -155,16 +162,18 @@ export async function insertConsolidation(
   );
 }
 
-/** A page of an agent's consolidations, newest first. */
+/** A page of an agent's consolidations, newest first; it ends where it is large enough. */
 export async function listConsolidations(
   tx: Tx,
   page: { agentId: string; before?: string | undefined; limit: number },
-): Promise<ConsolidationRow[]> {
-  const query = selectFrom(COLUMNS, 'memory_consolidations', [
+): Promise<(ConsolidationRow & Sized)[]> {
+  const columns = `${COLUMNS}, json_bytes(inputs) + json_bytes(diff) as bytes`;
+  const query = selectFrom(columns, 'memory_consolidations', [
     ['agent_id', '=', page.agentId],
     ['id', '<', page.before],
   ]);
-  return fetchRows<ConsolidationRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
+  const { sql, bindings } = query.orderBy('id', 'desc').limit(page.limit).toSQL().toNative();
+  return tx.query(untilFull(sql, 'id desc'), bindings);
 }
 
 /** A consolidation, locked; undefined if there is none. */

@@ -2,7 +2,6 @@
 import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { shareMemoryOf, tryToShare } from './memory-lock.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface MemoryRow {
   id: string;
@@ -124,14 +123,6 @@ export async function findMemory(
   return row;
 }
 
-/** All versions of a fact whose time is not over, newest first. */
-export async function listVersions(tx: Tx, of: { agentId: string; rootId: string }): Promise<MemoryRow[]> {
-  return tx.query<MemoryRow>(
-    `select ${MEMORY_COLUMNS} from memory_entries where root_id = $2 and agent_id = $1 and ${IN_FORCE} order by version desc, id desc`,
-    [of.agentId, of.rootId],
-  );
-}
-
 /** An entry with this very text that is live and still so, of a user or of nobody where one is named; undefined if there is none. */
 export async function findSameText(
   tx: Tx,
@@ -144,53 +135,6 @@ export async function findSameText(
     [of.tenantId, of.agentId, of.hash, of.userId ?? null],
   );
   return row;
-}
-
-/** Where a page of entries, by importance, goes on. */
-export interface MemoryPosition {
-  importance: number;
-  id: string;
-}
-
-/** A page of an agent's entries, the most important first. */
-export async function listMemories(
-  tx: Tx,
-  page: {
-    agentId: string;
-    memoryType?: MemoryType | undefined;
-    status: MemoryStatus;
-    threadId?: string | undefined;
-    origin?: MemoryOrigin | undefined;
-    runId?: string | undefined;
-    subject?: string | undefined;
-    userId?: string | undefined;
-    createdAfter?: Date | undefined;
-    createdBefore?: Date | undefined;
-    after?: MemoryPosition | undefined;
-    limit: number;
-  },
-): Promise<MemoryRow[]> {
-  const query = selectFrom(MEMORY_COLUMNS, 'memory_entries', [
-    ['agent_id', '=', page.agentId],
-    ['memory_type', '=', page.memoryType],
-    ['status', '=', page.status],
-    ['thread_id', '=', page.threadId],
-    ['origin', '=', page.origin],
-    ['run_id', '=', page.runId],
-    ['created_at', '>', page.createdAfter],
-    ['created_at', '<', page.createdBefore],
-  ]);
-  const { after, subject, userId } = page;
-  void query.whereRaw(IN_FORCE);
-  if (subject !== undefined) void query.whereRaw(`metadata->>'subject' = ?`, [subject]);
-  if (userId !== undefined) void query.whereRaw(`metadata->>'user_id' = ?`, [userId]);
-  if (after)
-    void query.whereRaw('(importance < ? or (importance = ? and id > ?))', [
-      after.importance,
-      after.importance,
-      after.id,
-    ]);
-  return fetchRows<MemoryRow>(tx, query.orderBy('importance', 'desc').orderBy('id').limit(page.limit));
 }
 
 /** Takes an entry out of recall: another one, named by `by`, has taken its place. False if it was not live any more; one that was put away is only with `evenArchived`. */

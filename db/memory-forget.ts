@@ -113,6 +113,15 @@ export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<numb
   return clearInRuns(tx, { ids, runs });
 }
 
+/** What is left of the answer to the request that has added one, for whoever repeats it. */
+const NOTHING_OF_ENTRY = { content: '', summary: null, reason: null, thread_id: null, metadata: {} };
+const NOTHING_OF_FRAGMENT = {
+  content: { type: 'text', data: '' },
+  provenance: {},
+  conflicts: [],
+  retention_policy: null,
+};
+
 /**
  * Takes their text out of what turns were given of them, and of what the tools `recall`, with what has read that on, and `remember`
  * have in the ledger, in these runs; answers how many events there were.
@@ -138,8 +147,9 @@ export async function clearInRuns(
     [runs, ids, told],
   );
   await tx.query(
-    `update idempotency_keys set response = jsonb_build_object('id', response->'id') where response->>'id' = any($1::text[])`,
-    [ids],
+    `update idempotency_keys set response = response || case when response ? 'fragment_id' then $3::jsonb else $2::jsonb end
+      where response->>'id' = any($1::text[])`,
+    [ids, JSON.stringify(NOTHING_OF_ENTRY), JSON.stringify(NOTHING_OF_FRAGMENT)],
   );
   const [changed] = await tx.query<{ events: number }>('select forget_in_events($1::uuid[], $2::uuid[]) as events', [
     runs,

@@ -106,6 +106,15 @@ export async function endFragment(tx: Tx, of: { id: string; mergedInto: string }
   );
 }
 
+/** Those whose text is with a fragment now, as long as they are not swept. */
+export async function listMergedInto(tx: Tx, id: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select id from memory_fragments where expires_at <= now() and provenance->>'merged_into' = $1`,
+    [id],
+  );
+  return rows.map((row) => row.id);
+}
+
 /** A page of a workspace's spaces, newest first. */
 export async function listSpaces(
   tx: Tx,
@@ -245,10 +254,17 @@ export async function writeFragment(tx: Tx, row: WrittenFragment): Promise<void>
   );
 }
 
-/** Takes a fragment away with its versions and words. */
-export async function deleteFragment(tx: Tx, id: string): Promise<void> {
-  await tx.query('delete from memory_terms where entry_id = $1', [id]);
-  await tx.query('delete from memory_fragments where id = $1', [id]);
+/**
+ * Takes a fragment away with its versions and words; with `ifExpired` only if its time is over. Answers whether it was there. The row goes
+ * first: whoever is writing it has it, and its words are those of that write then.
+ */
+export async function deleteFragment(tx: Tx, of: { id: string; ifExpired?: boolean }): Promise<boolean> {
+  const rows = await tx.query(
+    `delete from memory_fragments where id = $1 and (not $2::boolean or expires_at < now()) returning id`,
+    [of.id, of.ifExpired ?? false],
+  );
+  if (rows.length > 0) await tx.query('delete from memory_terms where entry_id = $1', [of.id]);
+  return rows.length > 0;
 }
 
 export interface FragmentSearch {

@@ -3,6 +3,7 @@
  * embedded lately is not embedded again.
  */
 import { LRUCache } from 'lru-cache';
+import { beginningOf } from '../core/content.ts';
 import { LIMITS } from '../core/limits.ts';
 import { sha256 } from '../core/ids.ts';
 import { modelUnder, OFFLINE_EMBEDDINGS, type EmbeddingSettings } from './embedding-settings.ts';
@@ -76,5 +77,5 @@ export function toVector(values: readonly number[]): string {
 }
 
 function cut(text: string): string {
-  return text.slice(0, LIMITS.embeddedChars);
+  return beginningOf(text, LIMITS.embeddedChars);
 }

@@ -1,4 +1,5 @@
 /** From what the SDKs throw to the few kinds of `ModelError` that the engine tells apart. */
+import { beginningOf, cleanText } from '../core/content.ts';
 import { ModelError } from '../core/model.ts';
 import type { ModelErrorKind, TokenUsage } from '../core/model.ts';
 import type { CutOff } from './call-guard.ts';
@@ -138,6 +139,6 @@ function stringOf(value: unknown): string | undefined {
 
 /** Providers repeat a part of a wrong key in their message. */
 function safeMessage(failure: ProviderFailure): string {
-  const message = failure.message.replace(/\b(?:sk|pk)-[\w*.-]+/g, '[key]').slice(0, 1000);
+  const message = cleanText(beginningOf(failure.message.replace(/\b(?:sk|pk)-[\w*.-]+/g, '[key]'), 1000));
   return failure.status === undefined ? message : `${message} (status ${failure.status})`;
 }

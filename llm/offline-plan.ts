@@ -2,7 +2,7 @@
  * What the offline model does next: pure and deterministic, from the request alone. It follows worked examples and tool
  * descriptions word by word and pretends to nothing more.
  */
-import { textOf } from '../core/content.ts';
+import { beginningOf, textOf } from '../core/content.ts';
 import { isMemoryBlock } from '../core/memory/prompt.ts';
 import type { Message, ToolResultBlock } from '../core/content.ts';
 import type { WorkflowExample } from '../core/definition.ts';
@@ -215,5 +215,5 @@ function parsed(content: string): unknown {
 }
 
 function shorten(text: string): string {
-  return text.length > 1000 ? `${text.slice(0, 1000)}…` : text;
+  return text.length > 1000 ? `${beginningOf(text, 1000)}…` : text;
 }

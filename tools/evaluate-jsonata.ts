@@ -1,4 +1,5 @@
 import jsonata from 'jsonata';
+import { beginningOf } from '../core/content.ts';
 import { isTimeLimit, runBounded } from './run-bounded.ts';
 
 /** It blocks the process for that long at worst. */
@@ -51,6 +52,6 @@ function boundedRegExp(endsAt: number): RegExpConstructor {
 /** JSONata throws plain objects with a message and a position. */
 function messageOf(error: unknown): string {
   const { message, position } = error as { message?: unknown; position?: unknown };
-  const text = typeof message === 'string' ? message.slice(0, 500) : 'unknown reason';
+  const text = typeof message === 'string' ? beginningOf(message, 500) : 'unknown reason';
   return typeof position === 'number' ? `${text} (at character ${position})` : text;
 }

@@ -1,5 +1,5 @@
 /** The one way to call a tool: picks its transport and holds it to its limits. Retries are the ledger's affair. */
-import { cleanJson, cleanText } from '../core/content.ts';
+import { beginningOf, cleanJson, cleanText } from '../core/content.ts';
 import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -284,5 +284,5 @@ function storable(
 }
 
 function cut(text: string): string {
-  return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS)}…` : text;
+  return text.length > MAX_MESSAGE_CHARS ? `${beginningOf(text, MAX_MESSAGE_CHARS)}…` : text;
 }

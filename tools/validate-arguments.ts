@@ -1,4 +1,5 @@
 /** Tools' own JSON Schemas (draft 2020-12 and draft-07): checked at registration, then held against every call. */
+import { beginningOf } from '../core/content.ts';
 import { messageOf } from '../core/errors.ts';
 import { Ajv } from 'ajv';
 import type { ErrorObject, Options, ValidateFunction } from 'ajv';
@@ -200,7 +201,7 @@ function dotted(pointer: string): string {
 }
 
 function cut(text: string): string {
-  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
+  return text.length > 300 ? `${beginningOf(text, 300)}…` : text;
 }
 
 /** Refuses `__proto__` at any depth: code that copies such an object by assignment would change prototypes. */

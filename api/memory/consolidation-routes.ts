@@ -95,8 +95,8 @@ const list = defineRoute({
   responses: { 200: pageFields('consolidations', consolidation) },
   async handle({ caller, params, query: { limit, cursor: before }, context }) {
     const page = { agentId: params.id, before, limit: limit + 1 };
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => readConsolidations(tx, caller, page));
-    const { items, ...next } = pageOf(rows, limit, (row) => row.id);
+    const read = await context.db.withTenant(caller.tenantId, (tx) => readConsolidations(tx, caller, page));
+    const { items, ...next } = pageOf(read.rows, Math.min(limit, read.fitting), (row) => row.id);
     return { status: 200, body: { consolidations: items.map(present), ...next } };
   },
 });

@@ -5,11 +5,17 @@ import { addMemory, embedSoon, toMemoryRow } from '../../modules/memory/add-memo
 import { changeMemory } from '../../modules/memory/change-memory.ts';
 import { checkContradictions } from '../../modules/memory/contradictions.ts';
 import { forgetMemories } from '../../modules/memory/forget-memories.ts';
-import { originOf, readArchive, readMemories, requireMemory } from '../../modules/memory/read-memories.ts';
+import {
+  originOf,
+  readArchive,
+  readMemories,
+  readWithHistory,
+  requireMemory,
+} from '../../modules/memory/read-memories.ts';
 import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
-import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { cursorParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 import {
@@ -54,7 +60,7 @@ const add = defineRoute({
       await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, ids: [id] });
       return {
         status: 201,
-        body: presentMemory((await requireMemory(tx, caller, { agentId, id, evenEnded: true })).entry),
+        body: presentMemory(await requireMemory(tx, caller, { agentId, id, evenEnded: true })),
       };
     });
     embedSoon(context, from);
@@ -102,8 +108,12 @@ const list = defineRoute({
       createdBefore: query.created_before,
       limit: limit + 1,
     };
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => readMemories(tx, caller, page));
-    const { items, ...next } = pageOf(rows, limit, ({ importance, id }) => `${importance} ${id}`);
+    const read = await context.db.withTenant(caller.tenantId, (tx) => readMemories(tx, caller, page));
+    const { items, ...next } = pageOf(
+      read.entries,
+      Math.min(limit, read.fitting),
+      ({ importance, id }) => `${importance} ${id}`,
+    );
     return { status: 200, body: { entries: items.map(presentMemory), ...next } };
   },
 });
@@ -151,8 +161,8 @@ const archive = defineRoute({
   responses: { 200: pageFields('entries', archivedMemory) },
   async handle({ caller, params, query: { limit, cursor: before }, context }) {
     const page = { agentId: params.id, before, limit: limit + 1 };
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => readArchive(tx, caller, page));
-    const { items, ...next } = pageOf(rows, limit, (row) => row.id);
+    const read = await context.db.withTenant(caller.tenantId, (tx) => readArchive(tx, caller, page));
+    const { items, ...next } = pageOf(read.entries, Math.min(limit, read.fitting), (row) => row.id);
     return { status: 200, body: { entries: items.map(presentArchived), ...next } };
   },
 });
@@ -179,14 +189,15 @@ const get = defineRoute({
   method: 'get',
   path: '/v1/agents/:id/memory/:entry',
   access: 'memory:read',
-  summary: 'Get a memory with all versions of its fact',
+  summary: 'Get a memory with the versions of its fact, page by page',
   params: ofEntry,
+  query: z.strictObject({ cursor: cursorParam(z.int().positive()).optional() }),
   responses: { 200: memoryWithHistory },
-  async handle({ caller, params, context }) {
+  async handle({ caller, params, query: { cursor: below }, context }) {
     const found = await context.db.withTenant(caller.tenantId, (tx) =>
-      requireMemory(tx, caller, { agentId: params.id, id: params.entry }),
+      readWithHistory(tx, caller, { agentId: params.id, id: params.entry, below }),
     );
-    return { status: 200, body: presentWithHistory(found.entry, found.versions) };
+    return { status: 200, body: presentWithHistory(found.entry, found.history) };
   },
 });
 
@@ -202,10 +213,10 @@ const change = defineRoute({
     const { id: agentId, entry: id } = params;
     const found = await context.db.withTenant(caller.tenantId, async (tx) => {
       const next = await changeMemory(tx, caller, { agentId, id, patch: body });
-      return requireMemory(tx, caller, { agentId, id: next, evenEnded: true });
+      return readWithHistory(tx, caller, { agentId, id: next, evenEnded: true });
     });
     embedSoon(context, { tenantId: caller.tenantId, agentId });
-    return { status: 200, body: presentChanged(caller, found.entry, found.versions) };
+    return { status: 200, body: presentChanged(caller, found.entry, found.history) };
   },
 });
 

@@ -5,8 +5,9 @@ import { LIMITS } from '../../core/limits.ts';
 import { isTrusted, MEMORY_ORIGINS, MEMORY_STATUSES, MEMORY_TYPES, memoryType } from '../../core/memory/entry.ts';
 import { VALIDITIES } from '../../core/memory/validity.ts';
 import { hasScope } from '../../core/scopes.ts';
-import type { ArchiveRow, MemoryRow } from '../../modules/memory/read-memories.ts';
+import type { ArchiveRow, History, MemoryRow } from '../../modules/memory/read-memories.ts';
 import type { Recalled } from '../../modules/memory/recall.ts';
+import { nextOf } from '../kit/paging.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 
 const share = z.number().min(0).max(1);
@@ -132,7 +133,10 @@ const version = memory.pick({
 });
 
 export const memoryWithHistory = memory.extend({
-  history: z.array(version).describe('All versions of the fact, newest first.'),
+  history: z
+    .array(version)
+    .describe('The versions of the fact, newest first: 200 at most, and what has room on a page.'),
+  next_cursor: z.string().optional().describe('For the versions before those.'),
 });
 
 export const recalledMemory = memory.extend({
@@ -202,23 +206,16 @@ export function presentMemory(row: MemoryRow): z.input<typeof memory> {
   };
 }
 
-export function presentWithHistory(
-  entry: MemoryRow,
-  versions: readonly MemoryRow[],
-): z.input<typeof memoryWithHistory> {
+export function presentWithHistory(entry: MemoryRow, { versions, more }: History): z.input<typeof memoryWithHistory> {
   const history = versions.map(presentMemory).map((each) => version.parse(each));
-  return { ...presentMemory(entry), history };
+  return { ...presentMemory(entry), history, ...nextOf(versions, more, (row) => row.version) };
 }
 
 /** The same for whoever has changed it: without what is remembered, where they may not read that. */
-export function presentChanged(
-  { scopes }: Caller,
-  entry: MemoryRow,
-  versions: readonly MemoryRow[],
-): z.input<typeof memoryWithHistory> {
-  const shown = presentWithHistory(entry, versions);
+export function presentChanged({ scopes }: Caller, entry: MemoryRow, read: History): z.input<typeof memoryWithHistory> {
+  const shown = presentWithHistory(entry, read);
   if (hasScope(scopes, 'memory:read')) return shown;
-  return { ...shown, content: '', summary: null, reason: null, metadata: {}, history: [] };
+  return { ...shown, content: '', summary: null, reason: null, metadata: {}, history: [], next_cursor: undefined };
 }
 
 export function presentRecalled({ entry, score, why, validity }: Recalled): z.input<typeof recalledMemory> {

@@ -1,4 +1,5 @@
 /** Consolidation of short-term memory: what is kept, merged, shortened and taken away. Pure. */
+import { beginningOf } from '../content.ts';
 import type { MemoryType } from './entry.ts';
 import { denies, entitiesOf, numbersOf } from './words.ts';
 
@@ -170,7 +171,6 @@ export function shorten(text: string, maxTokens: number): string {
   const short = chosen
     .toSorted((a, b) => a.place - b.place)
     .map(({ sentence }) => sentence.trim())
-    .join(' ')
-    .slice(0, maxTokens * CHARS_PER_TOKEN);
-  return short === '' ? text.slice(0, maxTokens * CHARS_PER_TOKEN) : short;
+    .join(' ');
+  return beginningOf(short === '' ? text : short, maxTokens * CHARS_PER_TOKEN);
 }

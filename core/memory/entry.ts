@@ -1,5 +1,6 @@
 /** What an agent remembers: the kinds of entries, their states, and where they come from. */
 import { z } from 'zod';
+import { beginningOf } from '../content.ts';
 
 /** As the documents write them; taken in any case. */
 export const MEMORY_TYPES = ['SHORT_TERM', 'EPISODIC', 'SEMANTIC', 'PROCEDURAL'] as const;
@@ -51,14 +52,12 @@ export function readMetadata(metadata: Readonly<Record<string, unknown>>): ReadM
   const text = (...names: string[]) =>
     names.map((name) => metadata[name]).find((value): value is string => typeof value === 'string' && value !== '');
   const tags: unknown[] = Array.isArray(metadata['tags']) ? metadata['tags'] : [];
+  const conversation = CONVERSATIONS.map((name) => metadata[name]).find(isName);
   return {
     speaker: text('speaker', 'author', 'name'),
     role: text('role', 'source'),
     occurredAt: occurredAtOf(metadata),
-    conversation: CONVERSATIONS.map((name) => metadata[name])
-      .find(isName)
-      ?.toString()
-      .slice(0, 200),
+    conversation: conversation === undefined ? undefined : beginningOf(conversation.toString(), 200),
     isProfile: metadata['profile'] === true || PROFILE_TAGS.some((tag) => tags.includes(tag)),
   };
 }

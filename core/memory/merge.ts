@@ -51,20 +51,69 @@ function mergeValues({ base, a, b }: Sides<unknown>, path: string): Merged {
 function mergeTexts(base: string, a: string, b: string): Merged {
   if (a === b || b === base) return { data: a, conflicts: [] };
   if (a === base) return { data: b, conflicts: [] };
-  const parts = diff3Merge(tokens(a), tokens(base), tokens(b), { excludeFalseConflicts: true });
-  let hasConflict = false;
-  const text = parts.map((part) => {
-    if (part.ok) return part.ok.join('');
-    hasConflict = true;
-    const { a: left = [], b: right = [] } = part.conflict ?? {};
-    return `<<<<<<< a\n${left.join('')}\n=======\n${right.join('')}\n>>>>>>> b`;
+  const merged = mergePassages({ base, a, b }, [wordsIn, sentencesIn]);
+  return {
+    data: merged.map(({ text }) => text).join(''),
+    conflicts: merged.some((each) => each.isBoth) ? ['text'] : [],
+  };
+}
+
+interface Passage {
+  text: string;
+  /** It is both sides, between marks. */
+  isBoth: boolean;
+}
+
+type Split = (text: string) => string[];
+
+/**
+ * By the first way of parting them that is soon done: by words, or by sentences, and by words within those that both sides have changed. Where
+ * neither is, as where one word stands there ten thousand times, both are kept.
+ */
+function mergePassages(sides: Sides<string>, ways: readonly Split[]): Passage[] {
+  const split = ways.find((each) => isSoonDone(partsOf(sides, each)));
+  if (!split) return [both(sides)];
+  const { base, a, b } = partsOf(sides, split);
+  return diff3Merge(a, base, b, { excludeFalseConflicts: true }).flatMap(({ ok, conflict }) => {
+    if (ok) return [{ text: ok.join(''), isBoth: false }];
+    const inner = { base: textOf(conflict?.o), a: textOf(conflict?.a), b: textOf(conflict?.b) };
+    return split === wordsIn ? [both(inner)] : mergePassages(inner, [wordsIn]);
   });
-  return { data: text.join(''), conflicts: hasConflict ? ['text'] : [] };
+}
+
+function partsOf({ base, a, b }: Sides<string>, split: Split): Sides<string[]> {
+  return { base: split(base), a: split(a), b: split(b) };
+}
+
+function textOf(parts: readonly string[] = []): string {
+  return parts.join('');
+}
+
+function both({ a, b }: Sides<string>): Passage {
+  return { text: `<<<<<<< a\n${a}\n=======\n${b}\n>>>>>>> b`, isBoth: true };
+}
+
+/** A comparison takes as long as there are pairs of the same part, times the length: a quarter of a second for so many. */
+const MOST_STEPS = 400_000_000;
+
+function isSoonDone({ base, a, b }: Sides<string[]>): boolean {
+  const counts = new Map<string, number>();
+  for (const part of base) counts.set(part, (counts.get(part) ?? 0) + 1);
+  const steps = [a, b].map((side) => {
+    const pairs = side.reduce((sum, part) => sum + (counts.get(part) ?? 0), 0);
+    return pairs * Math.min(side.length, base.length);
+  });
+  return Math.max(...steps) <= MOST_STEPS;
 }
 
 /** Words, each with the space before it. */
-function tokens(text: string): string[] {
+function wordsIn(text: string): string[] {
   return text.match(/\s*\S+|\s+$/g) ?? [];
+}
+
+/** Sentences and lines, each with what ends it. */
+function sentencesIn(text: string): string[] {
+  return text.match(/[^.!?\n]+[.!?\n]*\s*|[.!?\n]+\s*/g) ?? [];
 }
 
 function own(fields: Fields, key: string): unknown {

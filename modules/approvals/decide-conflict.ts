@@ -11,7 +11,7 @@ import type { Context } from '../governance/context.ts';
 import { embedSoon } from '../memory/add-memory.ts';
 import type { MemoryContext } from '../memory/context.ts';
 import { resolveMemories, type Side } from '../memory/contradictions.ts';
-import { closeConflict } from '../memory/conflicts.ts';
+import { closeConflict, endDisputes } from '../memory/conflicts.ts';
 import { embedFragmentsSoon } from '../memory/embed-fragments.ts';
 import { contentOf, resolveFragment } from '../memory/resolve-fragment.ts';
 import type { ApprovalDecision } from './decide-approval.ts';
@@ -51,6 +51,7 @@ export async function decideConflict(
     };
     if (!(await closeConflict(tx, { tenantId, workspaceId, id }, end)))
       throw conflict('The approval is decided already.');
+    if (changed.gone) await endDisputes(tx, { tenantId, workspaceId, keyId: decider.keyId, ids: changed.gone });
     const said = decided.reason && { reason_digest: digestOf(decided.reason) };
     const details = { decision, kind: 'conflict', tool: approval.tool, ...said };
     await recordAudit(tx, decider, {
@@ -121,6 +122,8 @@ interface Resolving {
 interface Outcome {
   spaceId?: string;
   agentId?: string;
+  /** Entries that are not so. */
+  gone?: string[];
   /** Why it was not decided. */
   refusal?: string;
 }
@@ -151,6 +154,5 @@ async function resolve(tx: Tx, decider: Decider, { approval, decision, args }: R
   const others = Array.isArray(also) ? also.map(String) : [];
   const ids = { newer: id, older: String(asked['conflicts_with']), others };
   const agentId = String(asked['agent_id']);
-  await resolveMemories(tx, decider, { agentId, ids, side });
-  return { agentId };
+  return { agentId, gone: await resolveMemories(tx, decider, { agentId, ids, side }) };
 }

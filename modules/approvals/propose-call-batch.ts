@@ -1,5 +1,5 @@
 /** Three or more calls in one answer are a call batch (docs/design/decisions.md): one decision on the whole, one end. */
-import { textOf, type ToolUseBlock } from '../../core/content.ts';
+import { beginningOf, textOf, type ToolUseBlock } from '../../core/content.ts';
 import type { Asked } from '../../core/decision-events/approvals.ts';
 import { proposeCallBatch } from '../../core/decision-events/call-batches.ts';
 import { approvalSeconds } from '../../core/definition.ts';
@@ -59,5 +59,5 @@ function askedAbout({ definition }: AskingRun, plan_id: string, waiting: readonl
 /** The call batch's purpose: what the model has written, else the user's message. */
 function purposeOf({ log: { messages, state } }: AskingRun): string {
   const said = textOf(messages.at(-1)?.content ?? []).trim();
-  return (said || (state.turn?.input.message ?? '')).slice(0, LIMITS.callBatchPurposeChars);
+  return beginningOf(said || (state.turn?.input.message ?? ''), LIMITS.callBatchPurposeChars);
 }

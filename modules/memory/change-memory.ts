@@ -72,8 +72,9 @@ async function supersede(
   { entry, patch }: { entry: MemoryRow; patch: MemoryPatch & { content: string; memory_type: MemoryType } },
 ): Promise<string> {
   // Who has only given it another type has not said it: what a tool or the web said is not trusted by that.
-  const origin = patch.content === entry.content ? entry.origin : 'user';
-  const from = { tenantId: caller.tenantId, agentId: entry.agent_id, origin, keyId: caller.keyId };
+  const isSaidAnew = patch.content !== entry.content;
+  const by = { tenantId: caller.tenantId, agentId: entry.agent_id, keyId: caller.keyId };
+  const from = isSaidAnew ? { ...by, origin: 'user' as const } : { ...by, origin: entry.origin, ...placeOf(entry) };
   const row = toMemoryRow(
     {
       content: patch.content,
@@ -82,7 +83,8 @@ async function supersede(
       importance: patch.importance ?? entry.importance,
       relevance_score: entry.relevance_score,
       metadata: patch.metadata ?? entry.metadata,
-      valid_to: patch.valid_to,
+      ...(!isSaidAnew && { summary: entry.summary ?? undefined, valid_from: entry.valid_from ?? undefined }),
+      valid_to: patch.valid_to ?? (isSaidAnew ? undefined : (entry.valid_to ?? undefined)),
       expires_at: patch.expires_at ?? entry.expires_at ?? undefined,
     },
     from,
@@ -91,6 +93,11 @@ async function supersede(
   await supersedeMemory(tx, { id: entry.id, by: row.id, validTo: null, reason: null, evenArchived: true });
   await insertMemories(tx, [{ ...row, status: patch.status ?? 'active', reason: patch.reason ?? null }]);
   return row.id;
+}
+
+/** Where in a run it was said. */
+function placeOf({ run_id: runId, turn_id: turnId, seq }: MemoryRow) {
+  return { runId: runId ?? undefined, turnId: turnId ?? undefined, seq: seq ?? undefined };
 }
 
 async function update(

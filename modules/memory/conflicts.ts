@@ -4,6 +4,7 @@ import { digestOf } from '../../core/ids.ts';
 import type { NoticeType } from '../../core/notices.ts';
 import type { Tx } from '../../db/database.ts';
 import {
+  askAboutRest,
   endConflict,
   insertConflict,
   listOpenConflicts,
@@ -101,13 +102,14 @@ export async function settleConflicts(
   }
 }
 
-/** Entries have been corrected, or put away: what they were held against is not disputed any more, and nobody is asked. */
+/** Entries have been corrected, or put away: what they were held against is not disputed any more, and nobody is asked, unless about others. */
 export async function endDisputes(
   tx: Tx,
   of: { tenantId: string; workspaceId: string; ids: readonly string[]; keyId?: string },
 ): Promise<void> {
   const { tenantId, workspaceId, ids, keyId } = of;
   await undisputeMemories(tx, ids);
+  await askAboutRest(tx, ids);
   for (const id of await listOpenDisputes(tx, ids)) {
     await closeConflict(
       tx,

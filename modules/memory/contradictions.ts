@@ -4,9 +4,10 @@ import { conflictSettings, type AgentDefinition } from '../../core/definition.ts
 import { conflict } from '../../core/errors.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import type { Tx } from '../../db/database.ts';
-import { disputeMemories, insertChecks, listComparedTexts, undisputeMemories } from '../../db/memory-conflicts.ts';
+import { disputeMemories, insertChecks, listComparedTexts, listLive } from '../../db/memory-conflicts.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
+import { requireAgent } from '../agents/read-agents.ts';
 import type { AuditedBy } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
 import { openConflict } from './conflicts.ts';
@@ -54,12 +55,16 @@ export async function checkContradictions(tx: Tx, written: WrittenMemories): Pro
 export async function dispute(
   tx: Tx,
   written: Omit<WrittenMemories, 'definition' | 'ids'> & { entry: { id: string; content: string } },
-  others: readonly { id: string; content: string }[],
+  found: readonly { id: string; content: string }[],
 ): Promise<void> {
-  const [first, ...more] = others;
-  if (!first) return;
+  if (found.length === 0) return;
   const { agentId, entry } = written;
   await lockMemoryOf(tx, agentId);
+  // Whoever had the lock may have corrected or forgotten either side, whose text is not to be written down again.
+  const live = await listLive(tx, { agentId, ids: [entry.id, ...found.map(({ id }) => id)] });
+  const others = found.filter(({ id }) => live.includes(id));
+  const [first, ...more] = others;
+  if (!first || !live.includes(entry.id)) return;
   const ids = others.map(({ id }) => id);
   await disputeMemories(tx, [entry.id, ...ids]);
   await openConflict(tx, {
@@ -81,13 +86,14 @@ export type Side = { keep: 'new' | 'old' } | { content: string };
 
 /**
  * Decides between two entries: the one that is not so is superseded, or neither is and another text is. What else the newer one
- * contradicts goes with the older one. Throws 409 where either of the two has changed since.
+ * contradicts goes with the older one. Answers what is gone; who has closed the question ends what it was disputed by (`endDisputes`).
+ * Throws 409 where either of the two has changed since.
  */
 export async function resolveMemories(
   tx: Tx,
-  caller: Pick<Caller, 'tenantId' | 'keyId'>,
+  caller: Caller,
   { agentId, ids, side }: { agentId: string; ids: { older: string; newer: string; others: string[] }; side: Side },
-): Promise<void> {
+): Promise<string[]> {
   await lockMemoryOf(tx, agentId);
   const [older, newer] = [await lockLive(tx, agentId, ids.older), await lockLive(tx, agentId, ids.newer)];
   const because = 'A person has decided between the two.';
@@ -96,16 +102,19 @@ export async function resolveMemories(
     const memory = { content: side.content, memory_type, importance, relevance_score, metadata, thread_id };
     const from = { tenantId: caller.tenantId, agentId, origin: 'user' as const, keyId: caller.keyId };
     const row = toMemoryRow(memory, from, newer);
-    for (const id of [older.id, newer.id, ...ids.others])
-      await supersedeMemory(tx, { id, by: row.id, validTo: null, reason: because });
+    const gone = [older.id, newer.id, ...ids.others];
+    for (const id of gone) await supersedeMemory(tx, { id, by: row.id, validTo: null, reason: because });
     await insertMemories(tx, [{ ...row, reason: because }]);
-    return;
+    const { definition } = await requireAgent(tx, caller, agentId);
+    const { tenantId, workspaceId } = caller;
+    await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, ids: [row.id] });
+    return gone;
   }
   const [kept, gone] = side.keep === 'new' ? [newer, older] : [older, newer];
   const superseded = side.keep === 'new' ? [gone.id, ...ids.others] : [gone.id];
   for (const id of superseded) await supersedeMemory(tx, { id, by: kept.id, validTo: null, reason: because });
-  await undisputeMemories(tx, superseded);
-  await updateMemory(tx, { id: kept.id, set: { status: 'active' }, reason: because });
+  await updateMemory(tx, { id: kept.id, set: {}, reason: because });
+  return superseded;
 }
 
 async function lockLive(tx: Tx, agentId: string, id: string): Promise<MemoryRow> {

@@ -22,7 +22,7 @@ export async function dropExpired({ db, log }: Pick<MemoryContext, 'db' | 'log'>
 
 async function drop(tx: Tx, { id, kind }: Omit<Expired, 'tenant_id'>): Promise<void> {
   if (kind === 'fragment') {
-    await deleteFragment(tx, id);
+    if (!(await deleteFragment(tx, { id, ifExpired: true }))) return;
     await forgetConflicts(tx, [id]);
     await forgetInRuns(tx, [id]);
     return;

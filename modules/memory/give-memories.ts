@@ -29,14 +29,23 @@ export interface AskingTurn {
   message: string;
 }
 
-/** Standing instructions and preferences first, within their budget; then what the message brings to mind, within its own. */
+/** Standing instructions and preferences first, within their budget; then what the message brings to mind, and what is shared, within theirs. */
 export async function giveMemories(context: MemoryContext, turn: AskingTurn): Promise<GivenMemory[]> {
-  const { tenantId, agentId, runId, turnId, definition, message } = turn;
-  const settings = memorySettings(definition);
+  const settings = memorySettings(turn.definition);
   if (!settings.enabled) return [];
-  const shared = await giveShared(context, turn, settings);
+  const { entries, tokens } = await giveOwn(context, turn, settings);
+  return [...entries, ...(await giveShared(context, turn, { ...settings, maxTokens: settings.maxTokens - tokens }))];
+}
+
+/** `tokens`: what of the budget is taken. */
+async function giveOwn(
+  context: MemoryContext,
+  turn: AskingTurn,
+  settings: MemorySettings,
+): Promise<{ entries: GivenMemory[]; tokens: number }> {
+  const { tenantId, agentId, runId, turnId, message } = turn;
   const ownedBy = ownersOf(turn, settings);
-  if (ownedBy === 'nobody') return shared;
+  if (ownedBy === 'nobody') return { entries: [], tokens: 0 };
   const always = await context.db.withTenant(tenantId, async (tx) => {
     await shareGivingOf(tx, agentId);
     const profile = await listProfile(tx, { agentId, ownedBy }, { at: context.clock(), limit: LIMITS.recallEntries });
@@ -62,7 +71,7 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
     ...always.map((row) => given(row, 1)),
     ...found.map(({ entry, score, validity }) => ({ ...given(entry, score), ...markOf(entry, validity) })),
   ];
-  return [...entries, ...shared];
+  return { entries, tokens: found.reduce((sum, { entry }) => sum + entry.tokens, 0) };
 }
 
 /** Whose entries a turn is given: undefined for all of the agent's. */

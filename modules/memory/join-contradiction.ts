@@ -2,6 +2,7 @@
 import type { Tx } from '../../db/database.ts';
 import { endFragment, findFragment } from '../../db/memory-spaces.ts';
 import { openConflict } from './conflicts.ts';
+import { mayJoin } from './space/find-contradicted.ts';
 import { nextContent } from './space/next-content.ts';
 import { earlierVersions, provenanceOf, writeRow } from './space/store-fragment.ts';
 
@@ -14,7 +15,7 @@ export async function joinContradiction(
   const [first] = of.others;
   const older = first && (await findFragment(tx, { id: first.id, workspaceId, lock: true }));
   const newer = await findFragment(tx, { id: of.id, workspaceId, lock: true });
-  if (!older || !newer) return;
+  if (!older || !newer || !mayJoin(older.fragment, newer.fragment)) return;
   const write = {
     content: newer.fragment.content,
     agent_id: newer.fragment.created_by_agent ?? undefined,
@@ -32,6 +33,7 @@ export async function joinContradiction(
     ...fragment,
     version,
     content: next.content,
+    expires_at: newer.fragment.expires_at,
     requires_resolution: true,
     provenance: { ...provenanceOf(write), ...history },
   };

@@ -6,14 +6,16 @@ import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts'
 import { deleteCheck, delayCheck, findCheck, findLikeWords, listComparedTexts } from '../../db/memory-conflicts.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findMemory } from '../../db/memory-entries.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import type { Tx } from '../../db/database.ts';
-import { readFragments, readSpace, type FragmentRow } from '../../db/memory-spaces.ts';
+import { readFragments, readSpace } from '../../db/memory-spaces.ts';
 import type { CheckJob } from '../../jobs/consolidation.ts';
 import { fallbackModelsOf, primaryModelOf } from '../agents/effective-limits.ts';
 import { askForTool, type OwnTool } from '../model-calls/ask-for-tool.ts';
 import { dispute } from './contradictions.ts';
 import type { ExtractionContext } from './extract/propose.ts';
 import { joinContradiction } from './join-contradiction.ts';
+import { mayJoin } from './space/find-contradicted.ts';
 import { maySee, wordsIn } from './space/store-fragment.ts';
 
 export type Checked = { contradicted: number } | { later: number } | { skipped: number };
@@ -68,6 +70,8 @@ export async function judgeContradiction(
     return { later: 1 };
   }
   return db.withTenant(tenantId, async (tx) => {
+    // Before the row of the check, which goes with what is forgotten.
+    if (check.subject_type === 'memory') await lockMemoryOf(tx, check.owner_id);
     if (!(await findCheck(tx, subjectId, true))) return { skipped: 1 };
     const now = await gather(tx, subjectId);
     await deleteCheck(tx, subjectId);
@@ -133,7 +137,8 @@ async function gatherFragments(tx: Tx, id: string): Promise<Material | undefined
     tx,
     like.map(({ id: other }) => other),
   );
-  const compared = others.filter((other) => isCompared(other, fragment.created_by_agent));
+  const writer = fragment.created_by_agent ?? undefined;
+  const compared = others.filter((other) => mayJoin(other, fragment) && maySee(other, writer));
   return {
     workspaceId: space.workspace_id,
     agentId: undefined,
@@ -141,10 +146,6 @@ async function gatherFragments(tx: Tx, id: string): Promise<Material | undefined
     text,
     others: compared.map((other) => ({ id: other.id, content: wordsIn(other.content) })),
   };
-}
-
-function isCompared(other: FragmentRow, agentId: string | null): boolean {
-  return other.visibility !== 'private' && !other.requires_resolution && maySee(other, agentId ?? undefined);
 }
 
 type Asking = Material & { tenantId: string; mayWait: boolean };

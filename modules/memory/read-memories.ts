@@ -4,45 +4,69 @@ import { notFound } from '../../core/errors.ts';
 import { MEMORY_ORIGINS, type MemoryOrigin } from '../../core/memory/entry.ts';
 import type { Tx } from '../../db/database.ts';
 import { listArchive, type ArchiveRow } from '../../db/memory-archive.ts';
-import { findMemory, listMemories, listVersions, type MemoryRow } from '../../db/memory-entries.ts';
+import { findMemory, type MemoryRow } from '../../db/memory-entries.ts';
+import { listMemories, listVersions } from '../../db/memory-pages.ts';
+import { countFitting } from '../../db/page-bytes.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 
 export type { ArchiveRow, MemoryRow };
 
-/** A page of an agent's memories, the most important first. Throws 404 if there is no such agent. */
+/** A page of an agent's memories, the most important first. `fitting`: how many of them the page has room for. Throws 404 if there is no such agent. */
 export async function readMemories(
   tx: Tx,
   caller: Caller,
   page: Parameters<typeof listMemories>[1],
-): Promise<MemoryRow[]> {
+): Promise<{ entries: MemoryRow[]; fitting: number }> {
   await requireAgent(tx, caller, page.agentId);
-  return listMemories(tx, page);
+  const entries = await listMemories(tx, page);
+  return { entries, fitting: countFitting(entries) };
 }
 
-/** A page of what was taken from among an agent's memories, newest first. Throws 404 if there is no such agent. */
+/** A page of what was taken from among an agent's memories, newest first, likewise. Throws 404 if there is no such agent. */
 export async function readArchive(
   tx: Tx,
   caller: Caller,
   page: Parameters<typeof listArchive>[1],
-): Promise<ArchiveRow[]> {
+): Promise<{ entries: ArchiveRow[]; fitting: number }> {
   await requireAgent(tx, caller, page.agentId);
-  return listArchive(tx, page);
+  const entries = await listArchive(tx, page);
+  return { entries, fitting: countFitting(entries) };
 }
 
-/** A memory with all versions of its fact, newest first. Throws 404, also for one whose time is over, unless `evenEnded`: for who has just written it, or deletes it. */
+/** A memory. Throws 404, also for one whose time is over, unless `evenEnded`: for who has just written it, or deletes it. */
 export async function requireMemory(
   tx: Tx,
   caller: Caller,
   of: { agentId: string; id: string; evenEnded?: boolean },
-): Promise<{ entry: MemoryRow; versions: MemoryRow[] }> {
+): Promise<MemoryRow> {
   await requireAgent(tx, caller, of.agentId);
   const entry = await findMemory(tx, { ...of, inForce: !of.evenEnded });
   if (!entry) throw notFound('This memory');
-  return { entry, versions: await listVersions(tx, { agentId: of.agentId, rootId: entry.root_id }) };
+  return entry;
+}
+
+/** A page of the versions of a memory's fact, newest first, below a version where one is named, and whether there are more. */
+export interface History {
+  versions: MemoryRow[];
+  more: boolean;
+}
+
+const VERSIONS = 200;
+
+/** A memory with the versions of its fact. Throws as `requireMemory` does. */
+export async function readWithHistory(
+  tx: Tx,
+  caller: Caller,
+  { below, ...of }: Parameters<typeof requireMemory>[2] & { below?: number | undefined },
+): Promise<{ entry: MemoryRow; history: History }> {
+  const entry = await requireMemory(tx, caller, of);
+  const found = await listVersions(tx, { agentId: of.agentId, rootId: entry.root_id, below, limit: VERSIONS + 1 });
+  const versions = found.slice(0, Math.min(VERSIONS, countFitting(found)));
+  return { entry, history: { versions, more: found.length > versions.length } };
 }
 
 /** Whose word a client's entry is, by the documents' `metadata.source`. */
 export function originOf(metadata: Readonly<Record<string, unknown>>): MemoryOrigin {
   const { source } = metadata;
-  return MEMORY_ORIGINS.find((origin) => origin === source && origin !== 'memory') ?? 'user';
+  return MEMORY_ORIGINS.find((origin) => origin === source) ?? 'user';
 }

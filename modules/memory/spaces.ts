@@ -8,6 +8,7 @@ import {
   findSpace,
   insertSpace,
   listFragmentVersions,
+  listMergedInto,
   listSpaces,
   type FragmentContent,
   type FragmentRow,
@@ -78,12 +79,13 @@ export async function requireFragment(
   return { fragment: found.fragment, versions: await listFragmentVersions(tx, id) };
 }
 
-/** Takes a fragment away for good. Throws 404. */
+/** Takes a fragment away for good, with those that it has taken in. Throws 404. */
 export async function removeFragment(tx: Tx, caller: Caller, id: string): Promise<void> {
   if (!(await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' })))
     throw notFound('This fragment');
-  await deleteFragment(tx, id);
-  await forgetConflicts(tx, [id]);
-  await forgetInRuns(tx, [id]);
+  const ids = [id, ...(await listMergedInto(tx, id))];
+  for (const each of ids) await deleteFragment(tx, { id: each });
+  await forgetConflicts(tx, ids);
+  await forgetInRuns(tx, ids);
   await recordAudit(tx, caller, { action: 'memory.forgotten', target: ['fragment', id] });
 }

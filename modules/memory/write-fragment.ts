@@ -73,45 +73,48 @@ export async function writeToSpace(tx: Tx, caller: Caller, write: FragmentWrite)
   const space = await requireSpace(tx, caller, write.space_id);
   await requireAccess(tx, space, write.agent_id);
   if (write.fragment_id !== undefined) return changeFragment(tx, caller, { id: write.fragment_id, write });
+  const { expected_version: expected = 0 } = write;
+  if (expected > 0)
+    throw conflict('A new fragment has no version yet.', { expected_version: expected, current_version: 0 });
+  const fresh = freshFragment(space, write);
   // What it contradicts is in one place with it, as if it had been written there.
-  const contradicted = await findContradicted(tx, space, write);
-  if (contradicted) {
-    return changeFragment(tx, caller, { id: contradicted, write: { ...write, conflict_type: 'semantic_conflict' } });
-  }
-  return addFragment(tx, caller, { space, write });
+  const contradicted = await findContradicted(tx, space, fresh);
+  if (contradicted === undefined) return addFragment(tx, caller, { space, fresh });
+  const { content, agent_id, provenance, expires_at } = write;
+  const joined = { space_id: space.id, content, agent_id, provenance, expires_at };
+  return changeFragment(tx, caller, { id: contradicted, write: { ...joined, conflict_type: 'semantic_conflict' } });
 }
 
-async function addFragment(
-  tx: Tx,
-  caller: Caller,
-  { space, write }: { space: SpaceRow; write: FragmentWrite },
-): Promise<WrittenResult> {
-  const { expected_version: expected = 0 } = write;
-  if (expected > 0) {
-    throw conflict('A new fragment has no version yet.', { expected_version: expected, current_version: 0 });
-  }
-  if (space.max_fragments !== null && (await lockSpace(tx, space.id)) >= space.max_fragments) {
-    throw conflict(`The space has its ${space.max_fragments} fragments already.`, {
-      max_fragments: space.max_fragments,
-    });
-  }
-  const id = newId();
-  const fresh = {
-    id,
+type FreshFragment = Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'>;
+
+function freshFragment(space: SpaceRow, write: FragmentWrite): FreshFragment {
+  return {
+    id: newId(),
     space_id: space.id,
+    version: 1,
+    content: write.content,
     visibility: write.visibility ?? space.scope,
     allowed_agents: write.allowed_agents ?? [],
     denied_agents: write.denied_agents ?? [],
     created_by_agent: write.agent_id ?? null,
     ...lifeOf(write, space.retention_policy),
-  };
-  await storeFragment(tx, caller, {
-    ...fresh,
-    version: 1,
-    content: write.content,
     requires_resolution: false,
     provenance: provenanceOf(write),
-  });
+  };
+}
+
+async function addFragment(
+  tx: Tx,
+  caller: Caller,
+  { space, fresh }: { space: SpaceRow; fresh: FreshFragment },
+): Promise<WrittenResult> {
+  if (space.max_fragments !== null && (await lockSpace(tx, space.id)) >= space.max_fragments) {
+    throw conflict(`The space has its ${space.max_fragments} fragments already.`, {
+      max_fragments: space.max_fragments,
+    });
+  }
+  const { id } = fresh;
+  await storeFragment(tx, caller, fresh);
   await checkLater(tx, caller, { space, id });
   return { fragment: await rereadFragment(tx, caller, id), merged: false, conflicts: [] };
 }

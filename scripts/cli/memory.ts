@@ -68,7 +68,10 @@ export function addMemory(program: Command): void {
     .option('--min-score <n>', 'from 0 to 1: nothing that fits less', share)
     .option('--limit <n>', 'how many', whole(1, 100), 5)
     .action(search);
-  command('show', 'show a memory, and all versions of its fact').argument('<id>', 'the memory', id).action(show);
+  command('show', 'show a memory, and the versions of its fact')
+    .argument('<id>', 'the memory', id)
+    .option('--cursor <cursor>', 'go on with the versions where the answer before has ended')
+    .action(show);
   command('correct', 'say what is true instead; prints the new id, and the old version stays in the history')
     .argument('<id>', 'the memory', id)
     .argument('<content>', 'what is true')
@@ -150,10 +153,11 @@ async function search(query: string, options: Searching): Promise<void> {
   );
 }
 
-async function show(entry: string, options: OfAgent): Promise<void> {
-  const found = await connected(options, async (client) =>
-    client.get<Entry & { history: Version[] }>(`/v1/agents/${await agentOf(client, options.agent)}/memory/${entry}`),
-  );
+async function show(entry: string, { cursor, ...options }: OfAgent & { cursor?: string }): Promise<void> {
+  const found = await connected(options, async (client) => {
+    const path = `/v1/agents/${await agentOf(client, options.agent)}/memory/${entry}`;
+    return client.get<Entry & { history: Version[]; next_cursor?: string }>(path, { cursor });
+  });
   if (options.json) return printJson(found);
   printFields({
     memory: found.id,
@@ -170,7 +174,7 @@ async function show(entry: string, options: OfAgent): Promise<void> {
   });
   print(`\n${plain(found.content)}`);
   if (Object.keys(found.metadata).length > 0) print(`\nmetadata ${pretty(found.metadata)}`);
-  if (found.history.length < 2) return;
+  if (found.history.length < 2 && cursor === undefined) return;
   print();
   printTable(
     ['VERSION', 'ID', 'STATUS', 'CREATED', 'REASON', 'CONTENT'],
@@ -178,6 +182,7 @@ async function show(entry: string, options: OfAgent): Promise<void> {
       return [String(version), rest.id, status, created, line(reason ?? '', 40), line(rest.content, 60)];
     }),
   );
+  printNext(found.next_cursor);
 }
 
 async function correct(entry: string, content: string, options: OfAgent & { reason?: string }): Promise<void> {

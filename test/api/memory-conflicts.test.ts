@@ -67,6 +67,7 @@ describe('A contradiction in memory', () => {
     const year = (number: number) => `${number}-01-01T00:00:00Z`;
     const before = (await pending()).length;
     await add('The launch is in March.', { valid_to: year(2024) });
+    await add('The launch is in July.', { expires_at: year(2024) });
     await add('The launch is in May.', { valid_from: year(2024) });
     await add('The launch is in April.', { valid_from: year(2020), valid_to: year(2023) });
     assert.equal((await pending()).length, before);
@@ -203,6 +204,36 @@ describe('A contradiction in memory', () => {
     space = (await post('/v1/memory/spaces', { name: 'unasked' })).id;
     await write('The budget is 30 thousand.');
     assert.equal((await write('The budget is 45 thousand.')).requires_resolution, false);
+  });
+
+  it('is left alone in a space where others would see either side then, or one would go before its time', async () => {
+    const seen = async (agentId: string): Promise<string[]> => {
+      const { fragments } = await read(`/v1/memory/search?space_id=${space}&agent_id=${agentId}`);
+      return fragments.map((fragment: { content: { data: string } }) => fragment.content.data).toSorted();
+    };
+    const [first, second] = ['The budget is 30 thousand.', 'The budget is 45 thousand.'];
+    const hour = new Date(Date.now() + 3_600_000).toISOString();
+    const kinds: [object, object, Record<string, string[]>][] = [
+      [{}, { visibility: 'private' }, { ada: [first], bob: [first, second], eve: [first] }],
+      [{}, { denied_agents: ['ada'] }, { ada: [first], bob: [first, second], eve: [first, second] }],
+      [{ allowed_agents: ['ada', 'bob'] }, {}, { ada: [first, second], bob: [first, second], eve: [second] }],
+      [{}, { expires_at: hour }, { eve: [first, second] }],
+      [{ expires_at: hour }, {}, { eve: [first, second] }],
+      [{ retention_policy: '2 hours' }, { retention_policy: '1 hour' }, { eve: [first, second] }],
+    ];
+    for (const [older, newer, found] of kinds) {
+      space = (await post('/v1/memory/spaces', { name: 'facts', conflict_check: 'rules' })).id;
+      await write(first, { agent_id: 'ada', ...older });
+      const { requires_resolution: open } = await write(second, { agent_id: 'bob', ...newer });
+      assert.equal(open, false, JSON.stringify(newer));
+      for (const [who, texts] of Object.entries(found))
+        assert.deepEqual(await seen(who), texts, `${who} ${JSON.stringify([older, newer])}`);
+    }
+    const policy = { retention_policy: '1 hour' };
+    space = (await post('/v1/memory/spaces', { name: 'facts', conflict_check: 'rules', ...policy })).id;
+    const { id } = await write(first, { agent_id: 'ada', denied_agents: ['eve', 'dan'] });
+    const joined = await write(second, { agent_id: 'bob', denied_agents: ['dan', 'eve'], expected_version: 0 });
+    assert.deepEqual([joined.id, joined.requires_resolution, await seen('eve')], [id, true, []]);
   });
 
   it('between entries marks both, and a person says which is so', async () => {

@@ -90,6 +90,33 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
     assert.equal(hit.entries.length, 1, 'what is back is found again');
   });
 
+  it('that is undone leaves what has changed since, and else nothing of what it has done', async () => {
+    await make();
+    const get = async (id: string) => {
+      const {
+        memory_type: type,
+        importance,
+        access_count: uses,
+        last_accessed: last,
+      } = (await api.call('GET', path(`/${id}`))).json;
+      return { type, importance, uses, last };
+    };
+    const short = await add('Bob lives in Bergen.');
+    await api.call('POST', path('/query'), { body: { query: 'Bob in Bergen' } });
+    const others = [await add('Ada sails on Sundays.'), await add('Eve sings in a choir.')] as const;
+    const long = await add('Bob lives in Bergen.', { memory_type: 'EPISODIC' });
+    const before = await Promise.all([long, others[0]].map(get));
+    const { consolidation_id: id, merged } = await consolidate({ strategy: 'importance' });
+    assert.equal(merged, 1);
+    const { uses, last } = await get(long);
+    assert.deepEqual([uses, last === null], [1, false]);
+    await api.call('PATCH', path(`/${others[1]}`), { body: { importance: 0.123 } });
+    assert.equal((await api.call('POST', path(`/consolidations/${id}/revert`), {})).json.restored, 3);
+    assert.deepEqual(await Promise.all([long, others[0]].map(get)), before);
+    assert.deepEqual(await get(others[1]), { type: 'SHORT_TERM', importance: 0.123, uses: 0, last: null });
+    assert.deepEqual((await get(short)).last, last);
+  });
+
   it('takes the oldest beyond the token budget, and no more than are asked for', async () => {
     await make({ min_age_hours: 100, max_tokens: 20 });
     for (const day of ['Monday', 'Tuesday', 'Sunday']) await add(`On ${day} the ferry to the island was late again.`);

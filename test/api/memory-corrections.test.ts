@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { maintain } from '../../modules/platform/maintain.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { expireApprovals } from '../support/queries/approvals.ts';
 
 describe('Corrections of memory that meet', () => {
   let api: TestApi;
@@ -56,6 +58,18 @@ describe('Corrections of memory that meet', () => {
       [typed.json.status, (await get(other)).status, await open(typed.json.id)],
       ['disputed', 'disputed', 1],
     );
+  });
+
+  it('that were put away at once are found by their words when they are taken up', async () => {
+    const id = await add('Hal lives in Rome.');
+    const { json } = await patch(id, { content: 'Hal lives in a lighthouse.', status: 'archived' });
+    const found = async () => {
+      const { entries } = (await api.call('POST', path('/query'), { body: { query: 'lighthouse' } })).json;
+      return entries.map((each: { id: string; why: { lexical?: number } }) => [each.id, (each.why.lexical ?? 0) > 0]);
+    };
+    assert.deepEqual(await found(), []);
+    await patch(json.id, { status: 'active' });
+    assert.deepEqual(await found(), [[json.id, true]]);
   });
 
   it('of the type alone end no dispute', async () => {
@@ -122,5 +136,92 @@ describe('Corrections of memory that meet', () => {
       assert.deepEqual([(await get(newer)).status, decision], [rest, decision]);
       assert.deepEqual(await Promise.all(older.map(async (each) => (await get(each)).status)), state, decision);
     }
+  });
+
+  interface Asked {
+    id: string;
+    memory_id: string;
+    arguments: { conflicts_with: string; also_conflicts_with?: string[]; version_a: string };
+  }
+  const asked = async (ids: readonly string[]): Promise<Asked[]> =>
+    (await api.call('GET', '/v1/approvals?status=pending')).json.approvals.filter(({ memory_id: of }: Asked) =>
+      ids.includes(of),
+    );
+  const statuses = async (ids: readonly string[]) => Promise.all(ids.map(async (id) => (await get(id)).status));
+
+  it('of one that is contradicted beside others leave the question about those', async () => {
+    const leave: Record<string, (id: string) => Promise<{ status: number }>> = {
+      corrected: (id) => patch(id, { content: 'Somebody else lives in a house by the sea.' }),
+      'put away': (id) => patch(id, { status: 'archived' }),
+      forgotten: (id) => api.call('DELETE', path(`/${id}`)),
+    };
+    for (const [how, away] of Object.entries(leave)) {
+      const name = `Person${randomUUID().slice(0, 8)}`;
+      const [older, second] = [await add(`${name} lives in Oslo.`), await add(`${name} lives in Oslo.`)];
+      const newer = await add(`${name} lives in Bergen.`);
+      const [before] = await asked([newer]);
+      assert.deepEqual([before?.arguments.conflicts_with, before?.arguments.also_conflicts_with], [second, [older]]);
+      assert.ok((await away(second)).status < 300);
+      assert.deepEqual(await statuses([older, newer]), ['disputed', 'disputed'], how);
+      const [now, ...more] = await asked([newer]);
+      const { conflicts_with: other, also_conflicts_with: also, version_a: said } = now?.arguments ?? {};
+      assert.deepEqual([other, also, said, more], [older, undefined, `${name} lives in Oslo.`, []], how);
+      const { status } = await api.call('POST', `/v1/approvals/${now?.id}`, { body: { decision: 'deny' } });
+      assert.deepEqual([status, await statuses([older, newer])], [200, ['active', 'superseded']], how);
+    }
+  });
+
+  it('leave no mark behind when the last of those goes that were contradicted, though nobody has decided in time', async () => {
+    const name = `Person${randomUUID().slice(0, 8)}`;
+    const older = [await add(`${name} lives in Oslo.`), await add(`${name} lives in Oslo.`)];
+    const newer = await add(`${name} lives in Bergen.`);
+    await expireApprovals(api.context.db);
+    await maintain(api.context, 'expire-approvals');
+    for (const id of older.toReversed()) {
+      assert.equal((await get(newer)).status, 'disputed');
+      await api.call('DELETE', path(`/${id}`));
+    }
+    assert.equal((await get(newer)).status, 'active');
+    assert.deepEqual(await asked([newer]), []);
+  });
+
+  it('that a person decides on leave what else is asked to be decided', async () => {
+    const name = `Person${randomUUID().slice(0, 8)}`;
+    const ids = [
+      await add(`${name} lives in Oslo.`),
+      await add(`${name} lives in Bergen.`),
+      await add(`${name} lives in Narvik.`),
+    ] as const;
+    const [, second, third] = ids;
+    const decide = async (about: string, decision: string) => {
+      const [question] = await asked([about]);
+      return (await api.call('POST', `/v1/approvals/${question?.id}`, { body: { decision } })).status;
+    };
+    assert.equal(await decide(second, 'deny'), 200);
+    assert.deepEqual(await statuses(ids), ['disputed', 'superseded', 'disputed']);
+    assert.equal(await decide(third, 'deny'), 200);
+    assert.deepEqual(await statuses(ids), ['active', 'superseded', 'superseded']);
+    assert.deepEqual(await asked(ids), []);
+    const others = [
+      await add(`The harbour of ${name} is in Oslo.`),
+      await add(`The harbour of ${name} is in Bergen.`),
+      await add(`The harbour of ${name} is in Narvik.`),
+    ] as const;
+    assert.equal(await decide(others[2], 'approve'), 200);
+    assert.deepEqual(await statuses(others), ['superseded', 'superseded', 'active']);
+    assert.deepEqual(await asked(others), [], 'nobody is asked about what is gone');
+  });
+
+  it('with another text by whoever decides hold that against the others', async () => {
+    const name = `Person${randomUUID().slice(0, 8)}`;
+    await add(`${name} lives in Oslo.`);
+    const newer = await add(`${name} lives in Bergen.`);
+    const [question] = await asked([newer]);
+    const third = await add(`The cat of ${name} lives in Narvik.`);
+    const body = { decision: 'edit', arguments: { content: `The cat of ${name} lives in Rome.` } };
+    assert.equal((await api.call('POST', `/v1/approvals/${question?.id}`, { body })).status, 200);
+    const next = (await get(newer)).superseded_by;
+    assert.deepEqual(await statuses([third, next]), ['disputed', 'disputed']);
+    assert.equal((await asked([next])).length, 1);
   });
 });

@@ -89,4 +89,12 @@ describe('Memories whose time is over', () => {
       ['Ben lives in Lima.'],
     );
   });
+
+  it('keep their end when they are corrected, unless another one is named', async () => {
+    const id = await add('Ada lives in Oslo.', { expires_at: TOMORROW });
+    const next = await change(id, { content: 'Ada lives in Rome.' });
+    assert.equal((await api.call('GET', path(`/${next}`))).json.expires_at, TOMORROW);
+    const last = await change(next, { content: 'Ada lives in Nice.', expires_at: NEXT_YEAR });
+    assert.equal((await api.call('GET', path(`/${last}`))).json.expires_at, NEXT_YEAR);
+  });
 });

@@ -101,4 +101,49 @@ describe('Forgetting, whatever has become of a memory', () => {
       assert.equal((await forget({ query })).entries, 0, query);
     assert.equal((await done('GET', '')).entries.length, 1);
   });
+
+  it('takes either side of a contradiction, also where a person has said something else in place of both', async () => {
+    const memory_config = { long_term: { enabled: true } };
+    for (const goes of [0, 1]) {
+      agent = (await api.call('POST', '/v1/agents', { body: { name: `agent ${randomUUID()}`, memory_config } })).json
+        .id;
+      const places = ['Possumville', 'Dunnartville'];
+      const ids = [await add(`The office is in ${places[0]}.`), await add(`The office is in ${places[1]}.`)];
+      const { approvals } = (await api.call('GET', '/v1/approvals?status=pending')).json;
+      const { id } = approvals.find(({ memory_id: of }: { memory_id: string | null }) => of === ids[1]);
+      const body = { decision: 'edit', arguments: { content: 'The office is in Rome.' } };
+      assert.equal((await api.call('POST', `/v1/approvals/${id}`, { body })).status, 200);
+      await done('DELETE', `/${ids[goes]}`);
+      assert.deepEqual(await left(places[goes] ?? ''), []);
+      await forget({ query: 'office' });
+    }
+  });
+
+  it('leaves of an answer that an Idempotency-Key repeats nothing but what is no text', async () => {
+    const headers = { 'idempotency-key': randomUUID() };
+    const body = {
+      content: 'Bilbyville is far.',
+      memory_type: 'SEMANTIC',
+      summary: 'Bilbyville',
+      thread_id: 'bilbyville',
+    };
+    const call = { body: { ...body, metadata: { subject: 'bilbyville' } }, headers };
+    const { json: first } = await api.call('POST', path(), call);
+    await done('DELETE', `/${first.id}`);
+    assert.deepEqual(await left('bilbyville'), []);
+    const again = await api.call('POST', path(), call);
+    assert.deepEqual([again.status, again.json.id, again.json.content], [201, first.id, '']);
+
+    const space = (await api.call('POST', '/v1/memory/spaces', { body: { name: 'facts' } })).json.id;
+    const scopes = ['memory:write'];
+    const { key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'writer', scopes } })).json;
+    const content = { type: 'structured', data: { place: 'Bettongville' } };
+    const provenance = { sources: ['Bettongville'] };
+    const write = { key, headers, body: { space_id: space, content, provenance } };
+    const { json: fragment } = await api.call('POST', '/v1/memory/write', write);
+    await api.call('DELETE', `/v1/memory/fragments/${fragment.id}`);
+    assert.deepEqual(await left('bettongville'), []);
+    const repeated = await api.call('POST', '/v1/memory/write', write);
+    assert.deepEqual([repeated.status, repeated.json.id, repeated.json.content?.data], [201, fragment.id, '']);
+  });
 });

@@ -77,4 +77,58 @@ describe('Odd requests about memory', () => {
     const { status, json } = await write('The bridge is closed.', { space_id: made.json.id });
     assert.deepEqual([status, json.expires_at], [201, null]);
   });
+
+  it('may be of signs alone, of which none is parted', async () => {
+    const conversation = `a${'😀'.repeat(150)}`;
+    const said = await add('Bob ate plums.', { metadata: { conversation_id: conversation } });
+    assert.deepEqual([said.status, said.json.thread_id], [201, `a${'😀'.repeat(99)}`]);
+    const memory_config = { consolidation: { min_age_hours: 0, importance_threshold: 0, max_entry_tokens: 30 } };
+    const other = (await api.call('POST', '/v1/agents', { body: { name: `agent ${randomUUID()}`, memory_config } }))
+      .json.id;
+    const body = { content: `a${'😀'.repeat(500)}`, memory_type: 'SHORT_TERM' };
+    assert.equal((await api.call('POST', `/v1/agents/${other}/memory`, { body })).status, 201);
+    const { status, json } = await api.call('POST', `/v1/agents/${other}/memory/consolidate`, { body: {} });
+    assert.deepEqual([status, json.consolidated], [200, 1]);
+  });
+
+  it('are answered page by page, and a page ends where it is large enough', async () => {
+    const mostBytes = 5_000_000;
+    /** The ids on all pages of a list, each as long as it may be. */
+    const pages = async (base: string, field: string) => {
+      const ids: string[] = [];
+      for (let cursor = '', n = 0; n < 20; n++) {
+        const { json, text, status } = await api.call('GET', `${base}${cursor}`);
+        assert.equal(status, 200, text);
+        assert.ok(text.length < mostBytes, `${text.length} bytes`);
+        ids.push(...json[field].map((each: { id: string }) => each.id));
+        if (json.next_cursor === undefined) return { ids, pages: n + 1 };
+        cursor = `${base.includes('?') ? '&' : '?'}cursor=${encodeURIComponent(json.next_cursor)}`;
+      }
+      return assert.fail('it has no end');
+    };
+    const memory_config = { consolidation: { min_age_hours: 0, importance_threshold: 1 } };
+    const { id: own } = (await api.call('POST', '/v1/agents', { body: { name: `a ${randomUUID()}`, memory_config } }))
+      .json;
+    const of = `/v1/agents/${own}/memory`;
+    const long = (n: number) => `${n} ${'🌊'.repeat(49_000)}`;
+    const added: string[] = [];
+    for (let n = 0; n < 25; n++) {
+      const body = { content: long(n), memory_type: 'SHORT_TERM', relevance_score: 0 };
+      added.push((await api.call('POST', of, { body })).json.id);
+    }
+    const listed = await pages(`${of}?limit=200`, 'entries');
+    assert.deepEqual([listed.ids, listed.pages > 1], [added, true]);
+    await api.call('POST', `${of}/consolidate`, { body: { strategy: 'importance' } });
+    const archived = await pages(`${of}/archive?limit=200`, 'entries');
+    assert.deepEqual([archived.ids, archived.pages > 1], [added.toReversed(), true]);
+    const versions: string[] = [];
+    versions.push((await api.call('POST', of, { body: { content: long(0), memory_type: 'SEMANTIC' } })).json.id);
+    for (let n = 1; n < 25; n++) {
+      const { json, text } = await api.call('PATCH', `${of}/${versions.at(-1)}`, { body: { content: long(n) } });
+      assert.ok(text.length < mostBytes);
+      versions.push(json.id);
+    }
+    const history = await pages(`${of}/${versions.at(-1)}`, 'history');
+    assert.deepEqual([history.ids, history.pages > 1], [versions.toReversed(), true]);
+  });
 });

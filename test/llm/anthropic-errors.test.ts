@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { ModelError } from '../../core/model.ts';
 import type { ModelErrorKind } from '../../core/model.ts';
 import { anthropicModel } from '../../llm/anthropic.ts';
+import { modelErrorOf } from '../../llm/model-errors.ts';
 import { startFakeAnthropic } from '../support/fake-anthropic.ts';
 import type { AnthropicReply } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
@@ -27,6 +28,13 @@ describe('anthropicModel, when it gets no answer', () => {
     assert.ok(error instanceof ModelError, String(error));
     return error;
   }
+
+  it('says what the provider says, to where it may be written down', async () => {
+    for (const said of ['😀', 'a😀', '\ud800 ', '\0'].map((part) => part + part.slice(-2).repeat(1000))) {
+      const { message } = modelErrorOf('anthropic', { message: said, status: 400 });
+      assert.ok(message.isWellFormed() && !message.includes('\0') && message.length < 1100, message);
+    }
+  });
 
   const text = [{ type: 'text', text: 'half' }];
   const cases: [string, AnthropicReply, ModelErrorKind][] = [

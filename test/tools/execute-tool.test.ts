@@ -82,6 +82,16 @@ describe('createTools', () => {
     await assert.rejects(tools.listTools('t', unusable, false), /no licence found for \[secret\]/);
   });
 
+  it('cuts a long message between two characters, never within one', async () => {
+    for (const before of ['', 'a']) {
+      const server = await startServer((_request, response) => response.writeHead(400).end(before + '😀'.repeat(5000)));
+      const outcome = await tools.execute(toolOf({ type: 'http', endpoint: server.url }), attemptOf({}));
+      assert.ok(messageOf(outcome).isWellFormed(), before);
+      assert.ok(messageOf(outcome).length < 10_000);
+      await server.close();
+    }
+  });
+
   it('names a secret that is not set or cannot be decrypted, and sends nothing', async () => {
     const server = await startServer((_request, response) => response.end());
     const tool = toolOf({ type: 'http', endpoint: server.url, headers: { 'x-key': '{{secret:a}} {{ secret:k }}' } });

@@ -14,6 +14,13 @@ const messages = (schema: Record<string, unknown>, args: unknown) =>
   validateArguments(schema, args).map((fault) => fault.message);
 
 describe('validateArguments', () => {
+  it('names a long property by its beginning, which ends between two characters', () => {
+    for (const before of ['', 'a']) {
+      const [message = ''] = messages(object({}, { additionalProperties: false }), { [before + '😀'.repeat(300)]: 1 });
+      assert.ok(message.includes('😀') && message.isWellFormed(), message);
+    }
+  });
+
   it('says nothing about arguments that fit', () => {
     assert.deepEqual(validateArguments(object({ region: { type: 'string' } }), { region: 'EU' }), []);
   });

@@ -1,5 +1,6 @@
 /** A remote agent as a tool, by what its card says of it (A2A 1.0, section 4.4). */
 import { z } from 'zod';
+import { beginningOf } from '../../core/content.ts';
 import { impossible, messageOf } from '../../core/errors.ts';
 import { categoryFrom } from '../../core/tool-categories.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
@@ -66,9 +67,9 @@ function toTool({ name, description, skills }: Card, transport: A2aTransport): I
   const category = categoryFrom(name);
   return {
     name: uniqueName(name, new Set()),
-    display_name: name.slice(0, 200),
+    display_name: beginningOf(name, 200),
     ...(category === undefined ? {} : { category }),
-    description: `${description || name}${can === '' ? '' : `\n\n${can}`}`.slice(0, MAX_DESCRIPTION),
+    description: beginningOf(`${description || name}${can === '' ? '' : `\n\n${can}`}`, MAX_DESCRIPTION),
     input_schema: {
       type: 'object',
       properties: { message: { type: 'string', description: 'What it is to do, with all that it needs to know.' } },

@@ -1,6 +1,6 @@
 /** Follows the graph of a run's agent: enters its nodes, completes them, and takes the edges that their outputs lead to. */
 import { setImmediate } from 'node:timers/promises';
-import { cleanJson, isDeeperThan, type ToolUseBlock } from '../../../core/content.ts';
+import { beginningOf, cleanJson, isDeeperThan, type ToolUseBlock } from '../../../core/content.ts';
 import { completeNode, enterNode } from '../../../core/decision-events/nodes.ts';
 import { reachStepLimit } from '../../../core/decision-events/model-calls.ts';
 import { decide } from '../../../core/decide.ts';
@@ -216,7 +216,7 @@ function failed(node: CompiledNode, { status }: NodeOutcome, { text }: NodeOutpu
   const what = status === 'denied' ? 'was denied' : status === 'unknown' ? 'has no known outcome' : 'failed';
   return new TurnFailure(
     GRAPH_FAILED,
-    `The call of the node "${node.name}" ${what}, and no edge leads on: ${text.slice(0, 2000)}`,
+    `The call of the node "${node.name}" ${what}, and no edge leads on: ${beginningOf(text, 2000)}`,
   );
 }
 

@@ -108,6 +108,18 @@ describe('the plan of a consolidation', () => {
     assert.ok((summarized[0]?.content.length ?? 999) <= 200);
   });
 
+  it('merges nothing into what says another number, name or the opposite, however near that is', () => {
+    const own = entry('a', { ...vital, content: 'Ada pays 40 euros.' });
+    const others = [
+      'Ada has paid 40 euros.',
+      'Ada pays 41 euros.',
+      'Ada pays Bob 40 euros.',
+      'Ada never pays 40 euros.',
+    ];
+    const merged = others.map((content) => plan([own], [{ id: 'a', other: 'z', content }]).merged.length);
+    assert.deepEqual(merged, [1, 0, 0, 0]);
+  });
+
   it('merges what is remembered already, and never both of two into each other', () => {
     const [a, b] = [entry('a', { ...vital, content: 'same' }), entry('b', { ...vital, content: 'same' })];
     const both = [
@@ -176,8 +188,12 @@ describe('two texts', () => {
     const text = 'The project ships in May. Hello. The project needs a reviewer. Bye.';
     assert.equal(shorten(text, 14), 'The project ships in May. The project needs a reviewer.');
     fc.assert(
-      fc.property(fc.string(), fc.integer({ min: 1, max: 50 }), (any, most) => shorten(any, most).length <= most * 4),
+      fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 1, max: 50 }), (any, most) => {
+        const short = shorten(any, most);
+        return short.length <= most * 4 && short.isWellFormed();
+      }),
     );
+    assert.ok(shorten(`a${'😀'.repeat(99)}`, 1).isWellFormed());
   });
 });
 
@@ -189,6 +205,9 @@ describe('junk', () => {
       ['My API key is sk-live-abcdefghijklmnop1234', 'secret'],
       ['The card is 4111 1111 1111 1111', 'secret'],
       ['help people to find the best ferry to all', 'system_prompt'],
+      ['people to find the best ferry to all', 'system_prompt'],
+      ['to find the best ferry to all', undefined],
+      ['Likes green tea', undefined],
       ['Ada likes green tea.', undefined],
       ['The password policy was changed in May.', undefined],
       ['She was born on 1990-05-01 in Oslo.', undefined],

@@ -41,6 +41,8 @@ describe('What a turn teaches', () => {
       ['Ada prefers trains to planes.'],
     );
     assert.deepEqual(refused, { too_short: 1, secret: 1, system_prompt: 1, recalled_text: 1, duplicate: 1 });
+    const copy = 'Note: the ferry from Bergen to the outer islands leaves at seven.';
+    assert.deepEqual(judge([copy], { shown: [shown(known)] }).refused, { recalled_text: 1 });
   });
 
   it('is the same as what is near it, unless a number, a name or a denial tells them apart', () => {

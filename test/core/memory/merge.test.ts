@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { cpuMs } from '../../support/cpu-time.ts';
 import { mergeThreeWay } from '../../../core/memory/merge.ts';
 
 const fields = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd', '__proto__'), fc.oneof(fc.nat(2), fc.constant('x')), {
@@ -29,6 +30,54 @@ describe('a three-way merge', () => {
   it('merges texts by words', () => {
     const { data, conflicts } = mergeThreeWay('one two three four', 'ONE two three four', 'one two three FOUR');
     assert.deepEqual([data, conflicts], ['ONE two three FOUR', []]);
+    const same = mergeThreeWay('one two three four', 'ONE TWO three four', 'one TWO three FOUR');
+    assert.deepEqual(same.conflicts, ['text'], 'words that follow each other are changed together');
+    const both = mergeThreeWay('one, two and three, four', 'ONE, two AND three, four', 'one, two AND three, FOUR');
+    assert.deepEqual(both, { data: 'ONE, two AND three, FOUR', conflicts: [] });
+  });
+
+  const words = (count: number, kinds: number) =>
+    Array.from({ length: count }, (_, n) => `w${(n * n * 7 + n * 3) % kinds}`);
+
+  it('merges long texts by sentences, and by words within those that both have changed', () => {
+    const sentences = Array.from({ length: 2000 }, (_, n) => `On day ${n} the ferry to the island was late again. `);
+    const said = (changes: Record<number, string>) => sentences.map((each, n) => changes[n] ?? each).join('');
+    const [a, b] = [
+      said({ 5: 'A. ', 1000: 'On day 1000 the BUS to the island was late again. ' }),
+      said({ 1000: 'On day 1000 the ferry to the island was late AGAIN. ', 1990: 'B. ' }),
+    ];
+    const both = { 5: 'A. ', 1000: 'On day 1000 the BUS to the island was late AGAIN. ', 1990: 'B. ' };
+    assert.deepEqual(mergeThreeWay(said({}), a, b), { data: said(both), conflicts: [] });
+    const other = mergeThreeWay(said({}), a, said({ 1000: 'On day 1000 the TRAM to the island was late again. ' }));
+    assert.deepEqual([other.conflicts, String(other.data).split('<<<<<<< a').length], [['text'], 2]);
+  });
+
+  it('takes no longer for texts that repeat themselves, of which it keeps both where they are too much alike', () => {
+    const started = cpuMs();
+    for (const [base, a, b] of [
+      [words(20_000, 1), words(18_000, 1), words(19_000, 2)],
+      [words(7000, 5), words(7100, 5), words(7200, 5)],
+      [words(40_000, 300), words(39_000, 300), words(40_100, 300)],
+      [words(20_000, 3).map((word) => `${word}.`), words(19_000, 3).map((word) => `${word}.`), words(18_000, 2)],
+    ].map((each) => each.map((side) => side.join(' ')))) {
+      const { data, conflicts } = mergeThreeWay(base, a, b);
+      assert.deepEqual(conflicts, ['text']);
+      assert.ok(String(data).includes(String(b).slice(-40)));
+    }
+    assert.ok(cpuMs() - started < 5000);
+  });
+
+  it('finds the same conflicts from either side, whatever the texts, and takes what one alone has changed', () => {
+    const text = fc
+      .array(fc.constantFrom('a', 'b', 'c. ', '\n', ' ', 'd! '), { maxLength: 30 })
+      .map((parts) => parts.join(''));
+    fc.assert(
+      fc.property(text, text, text, (base, a, b) => {
+        const merged = mergeThreeWay(base, a, b);
+        assert.deepEqual(merged.conflicts, mergeThreeWay(base, b, a).conflicts);
+        assert.deepEqual(mergeThreeWay(base, a, base).data, a);
+      }),
+    );
   });
 
   it('changes nothing that nobody has changed, and takes what one alone has', () => {

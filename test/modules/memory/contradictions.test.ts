@@ -1,14 +1,21 @@
 import assert from 'node:assert/strict';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
+import { lockToForget } from '../../../db/memory-lock.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
-import { checkContradictions } from '../../../modules/memory/contradictions.ts';
+import { changeMemory } from '../../../modules/memory/change-memory.ts';
+import { checkContradictions, resolveMemories } from '../../../modules/memory/contradictions.ts';
+import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { judgeContradiction } from '../../../modules/memory/judge-contradiction.ts';
-import { createSpace, requireFragment } from '../../../modules/memory/spaces.ts';
+import { createSpace, removeFragment, requireFragment } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { tablesWith } from '../../support/find-text.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
 import { subjectOfConflict } from '../../support/queries/approvals.ts';
-import { statusesOfMemories } from '../../support/queries/memory.ts';
+import { dueChecks, statusesOfMemories } from '../../support/queries/memory.ts';
+import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 describe('A contradiction that a model is asked about', () => {
   let engine: Engine;
@@ -26,7 +33,7 @@ describe('A contradiction that a model is asked about', () => {
 
   const inTenant = <T>(work: Parameters<typeof engine.context.db.withTenant<T>>[1]) =>
     engine.context.db.withTenant(engine.tenantId, work);
-  const add = (content: string) =>
+  const add = (content: string, how: 'model' | 'rules' = 'model') =>
     inTenant(async (tx) => {
       const from = { tenantId: engine.tenantId, agentId: agent, origin: 'user' as const };
       const { id } = await addMemory(tx, toMemoryRow({ content, memory_type: 'SEMANTIC' }, from));
@@ -35,7 +42,7 @@ describe('A contradiction that a model is asked about', () => {
         tenantId,
         workspaceId,
         agentId: agent,
-        definition,
+        definition: { name: 'a', memory_config: { long_term: { conflict_check: how } } },
         by: { tenantId },
         ids: [id],
       });
@@ -58,6 +65,52 @@ describe('A contradiction that a model is asked about', () => {
     assert.deepEqual(await states(), ['disputed', 'disputed']);
     assert.deepEqual(await check(newer), { skipped: 1 });
     assert.equal(await subjectOfConflict(engine, agent), newer);
+  });
+
+  /** Forgets what has a word while others wait to change the agent's memory. */
+  const forgetMeanwhile = (word: string, others: () => Promise<unknown>) => {
+    let met: Promise<unknown> = Promise.resolve();
+    const forgotten = inTenant(async (tx) => {
+      await lockToForget(tx, agent);
+      met = others();
+      await waitUntil(
+        'others wait',
+        async () => (await sessionsWaitingIn(engine.context.db, 'pg_advisory_xact_lock')).length > 0,
+      );
+      await forgetMemories(tx, engine.caller, { agentId: agent, what: { query: word }, dryRun: false });
+    });
+    return forgotten.then(() => met);
+  };
+
+  it('is none with what is forgotten at that moment, of which nothing is written down', async function () {
+    // There one session has all transactions, one after the other.
+    if (DOMAIN_MODE === 'embedded') this.skip();
+    await add('The office is in Quoktown.');
+    await forgetMeanwhile('Quoktown', () => add('The office is in Bergen.', 'rules'));
+    assert.deepEqual([await tablesWith(engine.context.db, 'quoktown'), await states()], [[], ['active']]);
+    const older = await add('Ada goes to Quoktown by train each day.');
+    const newer = await add('Ada never leaves her house at all.');
+    engine.say([verdict([older])]);
+    await forgetMeanwhile('Quoktown', () => check(newer));
+    assert.deepEqual([await tablesWith(engine.context.db, 'quoktown'), await states()], [[], ['active', 'active']]);
+    const last = await add('Ada goes to Quoktown by bus at night.');
+    engine.say([verdict([newer])]);
+    assert.equal((await dueChecks(engine, agent)).length, 1);
+    await forgetMeanwhile('Quoktown', () => check(last));
+    assert.deepEqual([await tablesWith(engine.context.db, 'quoktown'), await states()], [[], ['active', 'active']]);
+  });
+
+  it('is decided between the two that were asked about alone, as long as both are so', async () => {
+    const [older, newer] = [await add('The office is in Oslo.'), await add('The office is in Bergen.')];
+    await inTenant((tx) =>
+      changeMemory(tx, engine.caller, { agentId: agent, id: older, patch: { status: 'archived' } }),
+    );
+    const of = { agentId: agent, ids: { older, newer, others: [] }, side: { keep: 'old' as const } };
+    await assert.rejects(
+      inTenant((tx) => resolveMemories(tx, engine.caller, of)),
+      /has changed since/,
+    );
+    assert.deepEqual(await states(), ['archived', 'active']);
   });
 
   it('is found by rules where the model gives nothing, and again later where it is away', async () => {
@@ -85,6 +138,21 @@ describe('A contradiction that a model is asked about', () => {
     ]);
     assert.deepEqual([a?.version, a?.requires_resolution, b?.provenance['merged_into']], [2, true, older.id]);
     assert.ok(b?.expires_at && b.expires_at <= new Date());
+    await inTenant((tx) => removeFragment(tx, engine.caller, older.id));
+    assert.deepEqual(await tablesWith(engine.context.db, 'rocket'), []);
+  });
+
+  it('is looked for between fragments alone that the same agents see', async () => {
+    const space = await inTenant((tx) => createSpace(tx, engine.caller, { scope: 'team', conflict_check: 'model' }));
+    const write = (data: string, more: object = {}) =>
+      inTenant((tx) =>
+        writeToSpace(tx, engine.caller, { space_id: space.id, content: { type: 'text', data }, ...more }),
+      );
+    await write('The launch of the rocket is on Monday.');
+    const { fragment: own } = await write('The rocket is grounded.', { agent_id: 'bob', visibility: 'private' });
+    engine.say([]);
+    assert.deepEqual(await check(own.id), { contradicted: 0 });
+    assert.equal(engine.model.requests.length, 0, 'nobody else is shown it');
   });
 
   it('has its job sent again where that was lost; entries have none where nothing is embedded', async () => {

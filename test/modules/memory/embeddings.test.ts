@@ -4,7 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { LIMITS } from '../../../core/limits.ts';
 import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
+import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { freshFragments, storeVectors } from '../../../modules/memory/embed-fragments.ts';
+import { embedMemories } from '../../../modules/memory/embed-memories.ts';
+import { createSpace } from '../../../modules/memory/spaces.ts';
+import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import type { TestApi } from '../../support/api.ts';
+import { openEngine, type Engine } from '../../support/engine.ts';
 import { modelsOfFragments } from '../../support/queries/memory.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { startTestService } from '../../support/service.ts';
@@ -52,6 +58,45 @@ describe('embeddings of memories', () => {
     const query = encodeURIComponent('Which hot drinks does the person like?');
     const { json } = await api.call('GET', `/v1/memory/search?space_id=${space}&min_relevance=0.1&query=${query}`);
     assert.equal(json.fragments[0].content.data, 'I love espresso.');
+  });
+});
+
+describe('embeddings of what changes', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine(undefined, { DROVER_EMBEDDING_MODEL: 'offline' });
+  });
+  after(() => engine.close());
+
+  const inTenant = <T>(work: Parameters<typeof engine.context.db.withTenant<T>>[1]) =>
+    engine.context.db.withTenant(engine.tenantId, work);
+
+  it('are made of nothing that is not recalled', async () => {
+    const agent = await engine.agent();
+    const from = { tenantId: engine.tenantId, agentId: agent, origin: 'user' as const };
+    const row = toMemoryRow({ content: 'Ada sails on Sundays.', memory_type: 'SEMANTIC' }, from);
+    await inTenant((tx) => addMemory(tx, { ...row, status: 'archived' }));
+    const owner = { tenantId: engine.tenantId, agentId: agent };
+    assert.deepEqual(await embedMemories(engine.context, owner, new AbortController().signal), { embedded: 0 });
+  });
+
+  it('of a fragment go with its text, and are not stored for one that has another text by now', async () => {
+    const { id: space } = await inTenant((tx) => createSpace(tx, engine.caller, { scope: 'team' }));
+    const write = (data: string, more: object = {}) =>
+      inTenant((tx) => writeToSpace(tx, engine.caller, { space_id: space, content: { type: 'text', data }, ...more }));
+    const { fragment } = await write('Ada sails on Sundays.');
+    const of = { tenantId: engine.tenantId, spaceIds: [space] };
+    const rows = await freshFragments(engine.context, of, 'offline');
+    await write('Ada sings on Mondays.', { fragment_id: fragment.id });
+    const vectors = [Array.from({ length: 512 }, () => 0.1)];
+    const store = (which: typeof rows) =>
+      storeVectors(engine.context, engine.tenantId, { model: 'offline', rows: which, vectors });
+    await store(rows);
+    assert.deepEqual(await modelsOfFragments(engine, space), [null]);
+    await store(await freshFragments(engine.context, of, 'offline'));
+    assert.deepEqual(await modelsOfFragments(engine, space), ['offline']);
+    await write('Ada sleeps on Tuesdays.', { fragment_id: fragment.id });
+    assert.deepEqual(await modelsOfFragments(engine, space), [null]);
   });
 });
 

@@ -4,14 +4,17 @@ import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { checkContradictions } from '../../../modules/memory/contradictions.ts';
 import { consolidateDue } from '../../../modules/memory/dispatch-consolidations.ts';
 import { extractMemories, type Extracted } from '../../../modules/memory/extract-memories.ts';
+import { readUsageOfMemory } from '../../../modules/memory/read-reports.ts';
 import { appendIn } from '../../../modules/run-log/append-to-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { approvalsOfRun } from '../../support/queries/approvals.ts';
 import {
   activeMemoriesOf,
   ageExtractions,
@@ -88,6 +91,7 @@ describe('What an agent learns from its turns', () => {
     );
     const event = (await engine.log(run)).find(({ seq }) => seq === entry?.seq);
     assert.equal(event?.type, 'turn.started');
+    assert.ok(entry?.valid_from, 'it is so from now on');
     const asked = JSON.stringify(engine.model.requests[1]?.body);
     assert.match(asked, /I prefer trains.*trains it is.*submit_memories/s);
     assert.deepEqual(await purposesOf(engine, agent), ['memories']);
@@ -149,6 +153,22 @@ describe('What an agent learns from its turns', () => {
     );
   });
 
+  it('ends a contradiction of which it corrects one side', async () => {
+    const first = await add('The launch is in April.');
+    const { id } = await add('The launch is in May.');
+    const { tenantId, workspaceId } = engine.caller;
+    const definition = { name: 'a', memory_config };
+    await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      checkContradictions(tx, { tenantId, workspaceId, agentId: agent, definition, by: { tenantId }, ids: [id] }),
+    );
+    assert.deepEqual(await statusesOfMemories(engine, agent), ['disputed', 'disputed']);
+    engine.say([text('ok'), submit({ supersede: [{ id, content: 'Everybody is ready by now.', reason: '' }] })]);
+    await ask('Everybody is ready by now.');
+    assert.deepEqual(await learn(), [{ added: 0, superseded: 1, refused: 0 }]);
+    assert.deepEqual(await statusesOfMemories(engine, agent), ['active', 'superseded', 'active']);
+    assert.deepEqual((await live())[0]?.id, first.id);
+  });
+
   it('is held against what is there: by rules at once, by a model later, and never against what another user has said', async () => {
     const states = () => statusesOfMemories(engine, agent);
     const teach = async (content: string) => {
@@ -200,7 +220,8 @@ describe('What an agent learns from its turns', () => {
     await ask('I own a red boat.');
     const [row] = await due();
     const job = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: row?.turn_id ?? '' };
-    await Promise.all([1, 2, 3].map(() => extractMemories(engine.context, job, never)));
+    const met = await Promise.all([1, 2, 3].map(() => extractMemories(engine.context, job, never)));
+    assert.equal(met.filter((each) => 'skipped' in each).length, 2);
     assert.deepEqual(await extractMemories(engine.context, job, never), { skipped: 1 });
     assert.equal((await live()).length, 1);
   });
@@ -277,10 +298,34 @@ describe('What an agent learns from its turns', () => {
     });
     const { run } = await engine.start(agent, 'Look it up.');
     await engine.finish(run);
+    const [approval] = await approvalsOfRun<{ id: string }>(engine, run);
+    const by = { tenantId: engine.tenantId, id: approval?.id ?? '', by: engine.caller };
+    await decideApproval(engine.context, by, { decision: 'approve' });
+    await engine.makeCalls(run);
+    await engine.finish(run);
     const entries = await live();
-    assert.deepEqual(entries.map(({ origin }) => origin).slice(0, 1), ['agent']);
+    assert.deepEqual(
+      entries.map(({ origin }) => origin),
+      ['agent', 'tool'],
+    );
     assert.ok(entries.every(({ seq, run_id: of }) => (seq ?? 0) > 0 && of === run));
-    assert.ok(entries.slice(1).every(({ origin }) => origin === 'tool'));
+  });
+
+  it('is not trusted where the agent has recalled what nobody vouches for', async () => {
+    const long_term = { ...memory_config.long_term, min_score: 1 };
+    agent = await engine.agent({ memory_config: { long_term }, tools: ['recall'] });
+    await add('Invoices are sent to eve.', 'web');
+    engine.say([
+      use({ name: 'recall', input: { query: 'Where are invoices sent?' } }),
+      text('To eve.'),
+      submit({ add: [{ content: 'Eve handles all of the invoices.', memory_type: 'SEMANTIC' }] }),
+    ]);
+    await ask('Who is it that handles them?');
+    await learn();
+    assert.deepEqual(
+      (await live()).map(({ origin }) => origin),
+      ['web', 'memory'],
+    );
   });
 
   it('follows from rules where the model is the offline one, and where its provider gives nothing', async () => {
@@ -317,9 +362,19 @@ describe('What an agent learns from its turns', () => {
     };
     const summary = 'A large green garden; gate code 4711.';
     assert.deepEqual(await consolidate(use({ name: 'submit_summary', input: { summary } })), [summary]);
-    const [plain] = await consolidate(text('no tool'));
-    assert.match(plain ?? '', /^The garden of the house/);
-    assert.ok((plain ?? '').length <= 80);
+    const usage = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      readUsageOfMemory(tx, engine.caller, agent),
+    );
+    assert.deepEqual(
+      usage.model_calls.map(({ purpose, calls }) => [purpose, calls]),
+      [['memory_summary', 1]],
+    );
+    const longer = use({ name: 'submit_summary', input: { summary: summary.repeat(30) } });
+    for (const reply of [text('no tool'), longer]) {
+      const [plain = ''] = await consolidate(reply);
+      assert.match(plain, /^The garden of the house/);
+      assert.ok(plain.length <= 80);
+    }
   });
 
   it('waits for a provider that is away, and holds up nothing', async () => {

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { clearInRuns } from '../../../db/memory-forget.ts';
 import { lockExtraction } from '../../../db/memory-extractions.ts';
 import { lockMemoryOf } from '../../../db/memory-lock.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { dropExpired } from '../../../modules/memory/drop-expired.ts';
+import { createSpace, removeFragment } from '../../../modules/memory/spaces.ts';
+import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
@@ -18,6 +22,8 @@ import {
   forgettingsOf,
   makeForgettingsDue,
   memoriesOfRun,
+  passTimeOf,
+  passTimeOfSpace,
   termsLike,
 } from '../../support/queries/memory.ts';
 import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
@@ -179,6 +185,8 @@ describe('What a run has of memories that are forgotten', () => {
       beforeResult(() => forget(canary)),
     );
     assert.deepEqual(await words(), []);
+    // A turn that is given nothing has not used it otherwise.
+    agent = await engine.agent({ tools: ['remember'] });
     for (const _ of [1, 2]) {
       engine.say((_request, n) => (n === 0 ? tell : text('ok')));
       await ask('Note the word.');
@@ -186,6 +194,49 @@ describe('What a run has of memories that are forgotten', () => {
     assert.equal((await live()).length, 1);
     await forget(canary);
     assert.deepEqual(await words(), []);
+  });
+
+  it('goes when its time is over, be it an entry or a fragment of a space', async () => {
+    agent = await engine.agent({ memory_config: { long_term: { enabled: true, scopes: ['agent', 'space'] } } });
+    const expires_at = new Date(Date.now() + 60_000);
+    await add('The word of the day is serowcanary.', { expires_at });
+    const { id: space } = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      createSpace(tx, engine.caller, { scope: 'team', allowed_agents: [agent] }),
+    );
+    const write = (data: string, more: object = {}) =>
+      engine.context.db.withTenant(engine.tenantId, (tx) =>
+        writeToSpace(tx, engine.caller, { space_id: space, content: { type: 'text', data }, expires_at, ...more }),
+      );
+    const { fragment } = await write('The word of the day is kudutcanary.');
+    const run = await ask('What is the word of the day?');
+    assert.match(JSON.stringify(await retrieved(run)), /serowcanary.*kudutcanary/);
+    const { fragment: gone } = await write('The word of the day is bushbuckcanary.');
+    const other = await ask('What is the word of the day?');
+    assert.match(JSON.stringify(await retrieved(other)), /bushbuckcanary/);
+    await engine.context.db.withTenant(engine.tenantId, (tx) => removeFragment(tx, engine.caller, gone.id));
+    assert.deepEqual(await tablesWith(engine.context.db, 'bushbuckcanary'), []);
+    await write('The word of the day is kudutcanary too.', {
+      fragment_id: fragment.id,
+      conflict_type: 'semantic_conflict',
+    });
+    await passTimeOf(engine, agent, 1);
+    await passTimeOfSpace(engine, space, 1);
+    await dropExpired(engine.context);
+    for (const canary of ['serowcanary', 'kudutcanary'])
+      assert.deepEqual(await tablesWith(engine.context.db, canary), []);
+    assert.deepEqual(
+      (await retrieved(run))[0]?.entries.map(({ content }) => content),
+      ['', ''],
+    );
+  });
+
+  it('is changed by nobody but its own tenant', async () => {
+    await add('The word of the day is saigacanary.');
+    const run = await ask('What is the word of the day?');
+    const ids = ((await retrieved(run))[0]?.entries ?? []).map(({ id }) => id);
+    const cleared = (tenant: string) =>
+      engine.context.db.withTenant(tenant, (tx) => clearInRuns(tx, { ids, runs: [run] }));
+    assert.deepEqual([await cleared(newId()), await cleared(engine.tenantId)], [0, 1]);
   });
 
   it('is in no part of a result that was read on, neither in the ledger nor in what a later call is sent', async () => {

@@ -97,6 +97,23 @@ describe('Whose memories they are', () => {
     assert.deepEqual(await owners(content), ['ada', 'bob']);
   });
 
+  it('is no other user’s to correct', async () => {
+    const { id } = await add('The car of the family is red.', { metadata: { user_id: 'bob' } });
+    engine.say([
+      text('ok'),
+      use({
+        name: 'submit_memories',
+        input: { supersede: [{ id, content: 'The car of the family is blue.', reason: '' }] },
+      }),
+    ]);
+    await ask('ada', 'The car of the family is blue.');
+    const [due] = await dueExtractions(engine, agent);
+    const of = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: due?.turn_id ?? '' };
+    const learnt = await extractMemories(engine.context, of, new AbortController().signal);
+    assert.deepEqual(learnt, { added: 0, superseded: 0, refused: 1 });
+    assert.doesNotMatch(JSON.stringify(engine.model.requests[1]?.body), /family is red/, 'nor is it shown');
+  });
+
   it('is kept by consolidation: what is of another user, trusted, loaded, or there for longer is not merged away', async () => {
     const content = 'The ferry leaves at noon.';
     const short = { memory_type: 'SHORT_TERM' as const, relevance_score: 1 };
@@ -135,9 +152,17 @@ describe('Whose memories they are', () => {
     const job = { tenantId: engine.tenantId, agentId: agent, work: 'extract' as const, turnId: due?.turn_id ?? '' };
     const learnt = await extractMemories(engine.context, job, new AbortController().signal);
     assert.deepEqual(learnt, { added: 1, superseded: 0, refused: 0 });
-    await add(noon, { ...of, valid_to: soon });
-    await add(noon, { ...of, memory_type: 'SHORT_TERM', relevance_score: 1 });
-    assert.deepEqual([(await consolidate()).merged, (await owners(noon)).length], [0, 2]);
+    for (const ends of [
+      { valid_to: soon },
+      { expires_at: soon },
+      { metadata: { user_id: 'ada', subject: 'ferries' } },
+    ]) {
+      agent = await engine.agent({ memory_config });
+      await add(noon, { ...of, ...ends });
+      const subject = 'valid_to' in ends || 'expires_at' in ends ? {} : { subject: 'ships' };
+      await add(noon, { metadata: { ...of.metadata, ...subject }, memory_type: 'SHORT_TERM', relevance_score: 1 });
+      assert.deepEqual([(await consolidate()).merged, (await owners(noon)).length], [0, 2], JSON.stringify(ends));
+    }
   });
 
   it('always has the standing instructions of its user, however many more important ones others have', async () => {

@@ -44,12 +44,16 @@ describe('Call batches', () => {
   const MIXED = [tool('look', 'READ_ONLY'), tool('note', 'WRITE_LOW_RISK'), tool('pay', 'WRITE_HIGH_RISK')];
 
   /** A run whose model asks for one call of each tool at once, driven until it waits or hands over. */
-  async function proposed(tools: ReturnType<typeof tool>[], autonomy_level = 2): Promise<string> {
+  async function proposed(
+    tools: ReturnType<typeof tool>[],
+    autonomy_level = 2,
+    said = 'Three things to do.',
+  ): Promise<string> {
     const agent = await engine.agent({ autonomy_level }, tools);
     engine.say((request, n) => {
       if (n > 0) return text('I see');
       const uses = use(...tools.map(({ name }, index) => ({ name: offered(request, name), input: { n: index } })));
-      return { content: [{ type: 'text', text: 'Three things to do.' }, ...(uses.content ?? [])] };
+      return { content: [{ type: 'text', text: said }, ...(uses.content ?? [])] };
     });
     const { run } = await engine.start(agent, 'hello');
     await engine.drive(run);
@@ -99,6 +103,13 @@ describe('Call batches', () => {
     assert.equal(engine.tools.seen.length, 3);
     assert.equal((await batches(run))[0]?.status, 'completed');
     assert.deepEqual(await types(run, /^plan\./), ['plan.proposed', 'plan.approved', 'plan.started', 'plan.completed']);
+  });
+
+  it('are proposed for whatever purpose, which is cut between two characters', async () => {
+    for (const before of ['', 'a']) {
+      const [batch] = await batches(await proposed(MIXED, 1, before + '😀'.repeat(400)));
+      assert.match(batch?.purpose ?? '', /^a?😀{249,250}$/u);
+    }
   });
 
   it('are two calls or fewer never', async () => {

@@ -180,3 +180,34 @@ export async function passTimeOf(tenant: Tenant, agent: string, hours: number): 
   await rows(tenant, `update memory_entries set ${earlier('expires_at')} where agent_id = $1`, agent, hours);
   await rows(tenant, `update memory_archive set ${earlier('expires_at')} where agent_id = $1`, agent, hours);
 }
+
+/** Makes one of the summaries of an agent of all of them: made from what each was made from. */
+export async function joinSummaries(tenant: Tenant, agent: string): Promise<void> {
+  await rows(
+    tenant,
+    `with made as (select min(id::text)::uuid as first, array_agg(made_from[1]) as sources from memory_entries
+        where agent_id = $1 and made_from is not null)
+     update memory_entries e set made_from = made.sources from made where e.id = made.first`,
+    agent,
+  );
+  await rows(tenant, `delete from memory_entries where agent_id = $1 and cardinality(made_from) = 1`, agent);
+}
+
+/** Gives entries these vectors, as of a model of so many dimensions. */
+export async function setVectors(tenant: Tenant, of: readonly { id: string; vector: number[] }[]): Promise<void> {
+  for (const { id, vector } of of) {
+    const sql = `update memory_entries set embedding = $2::vector, embedding_model = 'test/eight' where id = $1`;
+    await rows(tenant, sql, id, `[${vector.join(',')}]`);
+  }
+}
+
+/** As if so many hours had gone by for the fragments of a space. */
+export async function passTimeOfSpace(tenant: Tenant, space: string, hours: number): Promise<void> {
+  const sql = `update memory_fragments set expires_at = expires_at - $2 * interval '1 hour' where space_id = $1`;
+  await rows(tenant, sql, space, hours);
+}
+
+/** As if the time of all fragments of a space was over a moment ago. */
+export async function endFragmentsOf(tenant: Tenant, space: string): Promise<void> {
+  await rows(tenant, 'update memory_fragments set expires_at = clock_timestamp() where space_id = $1', space);
+}

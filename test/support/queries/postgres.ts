@@ -37,6 +37,11 @@ export function terminatingListeners(databaseUrl: string | undefined): string {
     where query ~* 'listen' and application_name = 'drover' and datname = '${new URL(databaseUrl ?? '').pathname.slice(1)}'`;
 }
 
+/** The time at which a transaction began, which it takes for now from its first statement on. */
+export async function databaseTimeIn(tx: Tx): Promise<Date | undefined> {
+  return (await tx.query<{ at: Date }>('select now() as at'))[0]?.at;
+}
+
 /** The time of the database. */
 export async function databaseTime(db: Pick<Database, 'asOwner'>): Promise<Date | undefined> {
   return (await rowsAsOwner<{ at: Date }>(db, 'select clock_timestamp() as at'))[0]?.at;

@@ -1,0 +1,66 @@
+/** Pages of agents' entries: lists, and the versions of a fact. They end where they are large enough. */
+import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
+import type { Tx } from './database.ts';
+import { IN_FORCE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
+import { untilFull, type Sized } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
+
+const SIZED = `${MEMORY_COLUMNS}, octet_length(content) + coalesce(octet_length(summary), 0) + json_bytes(metadata) as bytes`;
+
+/** Versions of a fact whose time is not over, newest first, below a version where one is named. */
+export async function listVersions(
+  tx: Tx,
+  of: { agentId: string; rootId: string; below?: number | undefined; limit: number },
+): Promise<(MemoryRow & Sized)[]> {
+  const versions = `select ${SIZED} from memory_entries where root_id = $2 and agent_id = $1 and ${IN_FORCE}
+    and ($3::int is null or version < $3) order by version desc, id desc limit $4`;
+  return tx.query(untilFull(versions, 'version desc, id desc'), [of.agentId, of.rootId, of.below ?? null, of.limit]);
+}
+
+/** Where a page of entries, by importance, goes on. */
+export interface MemoryPosition {
+  importance: number;
+  id: string;
+}
+
+/** A page of an agent's entries, the most important first. */
+export async function listMemories(
+  tx: Tx,
+  page: {
+    agentId: string;
+    memoryType?: MemoryType | undefined;
+    status: MemoryStatus;
+    threadId?: string | undefined;
+    origin?: MemoryOrigin | undefined;
+    runId?: string | undefined;
+    subject?: string | undefined;
+    userId?: string | undefined;
+    createdAfter?: Date | undefined;
+    createdBefore?: Date | undefined;
+    after?: MemoryPosition | undefined;
+    limit: number;
+  },
+): Promise<(MemoryRow & Sized)[]> {
+  const query = selectFrom(SIZED, 'memory_entries', [
+    ['agent_id', '=', page.agentId],
+    ['memory_type', '=', page.memoryType],
+    ['status', '=', page.status],
+    ['thread_id', '=', page.threadId],
+    ['origin', '=', page.origin],
+    ['run_id', '=', page.runId],
+    ['created_at', '>', page.createdAfter],
+    ['created_at', '<', page.createdBefore],
+  ]);
+  const { after, subject, userId } = page;
+  void query.whereRaw(IN_FORCE);
+  if (subject !== undefined) void query.whereRaw(`metadata->>'subject' = ?`, [subject]);
+  if (userId !== undefined) void query.whereRaw(`metadata->>'user_id' = ?`, [userId]);
+  if (after)
+    void query.whereRaw('(importance < ? or (importance = ? and id > ?))', [
+      after.importance,
+      after.importance,
+      after.id,
+    ]);
+  const { sql, bindings } = query.orderBy('importance', 'desc').orderBy('id').limit(page.limit).toSQL().toNative();
+  return tx.query(untilFull(sql, 'importance desc, id'), bindings);
+}

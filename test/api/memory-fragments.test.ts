@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { startTestApi, type TestApi } from '../support/api.ts';
+
+describe('A fragment of a space', () => {
+  let api: TestApi;
+  let space: string;
+
+  before(async () => {
+    api = await startTestApi(undefined, { env: { DROVER_EMBEDDING_MODEL: 'off' } });
+  });
+  after(() => api.close());
+  beforeEach(async () => {
+    space = (await api.call('POST', '/v1/memory/spaces', { body: { name: 'facts' } })).json.id;
+  });
+
+  const send = (data: unknown, more: object = {}) => {
+    const content = { type: typeof data === 'string' ? 'text' : 'structured', data };
+    return api.call('POST', '/v1/memory/write', { body: { space_id: space, content, ...more } });
+  };
+  const write = async (data: unknown, more: object = {}) => {
+    const { json, status, text } = await send(data, more);
+    assert.equal(status, 201, text);
+    return json;
+  };
+  const resolve = (id: string, agent: string) =>
+    api.call('POST', `/v1/memory/fragments/${id}/resolve`, {
+      body: { content: 'The code is not under the mat.', agent_id: agent },
+    });
+  const get = async (id: string) => (await api.call('GET', `/v1/memory/fragments/${id}`)).json;
+  const seen = async (agent: string, more = '') => {
+    const path = `/v1/memory/search?space_id=${space}&agent_id=${agent}${more}`;
+    return (await api.call('GET', path)).json.fragments.map(({ id }: { id: string }) => id);
+  };
+
+  it('is seen, written and decided on by those whom it names, and by nobody else', async () => {
+    for (const visibility of ['private', 'team']) {
+      const { id } = await write('The code is under the mat.', {
+        agent_id: 'ada',
+        visibility,
+        allowed_agents: ['ada', 'bob'],
+      });
+      for (const [agent, isIn] of [
+        ['ada', true],
+        ['bob', true],
+        ['eve', false],
+      ] as const) {
+        const about = `${agent} ${visibility}`;
+        assert.equal((await seen(agent)).includes(id), isIn, about);
+        assert.equal((await seen(agent, '&query=code%20mat&min_relevance=0')).includes(id), isIn, about);
+        const change = { fragment_id: id, agent_id: agent };
+        assert.equal((await send('The code is under the mat again.', change)).status, isIn ? 201 : 404, about);
+        assert.equal((await resolve(id, agent)).status, isIn ? 200 : 404, about);
+      }
+      const { visibility: now, allowed_agents: allowed } = await get(id);
+      assert.deepEqual(
+        [now, allowed],
+        [visibility, ['ada', 'bob']],
+        'a write that does not speak of it changes neither',
+      );
+    }
+  });
+
+  it('is written in its own space alone', async () => {
+    const { id } = await write('The code is under the mat.');
+    space = (await api.call('POST', '/v1/memory/spaces', { body: { name: 'others' } })).json.id;
+    assert.equal((await send('The code is gone.', { fragment_id: id })).status, 404);
+    assert.equal((await get(id)).version, 1);
+  });
+
+  it('has the end that was named until a write names another one', async () => {
+    const [first, second] = ['2120-01-01T00:00:00.000Z', '2130-01-01T00:00:00.000Z'];
+    const { id } = await write('The code is under the mat.', { expires_at: first });
+    assert.equal((await write('The code is under the pot.', { fragment_id: id })).expires_at, first);
+    assert.equal((await write('The code is gone.', { fragment_id: id, expires_at: second })).expires_at, second);
+  });
+
+  it('is found where it fits, and only as well as is asked for', async () => {
+    const { id } = await write('The ferry to the island leaves at noon.');
+    assert.deepEqual(await seen('ada', '&query=ferry%20island&min_relevance=0.5'), [id]);
+    assert.deepEqual(await seen('ada', '&query=ferry%20zebra%20giraffe%20lion&min_relevance=0.9'), []);
+    assert.deepEqual(await seen('ada', '&query=ferry%20zebra%20giraffe%20lion&min_relevance=0'), [id]);
+  });
+
+  it('stays open while others write beside what is asked about, and an answer to what it was before comes too late', async () => {
+    const { id } = await write({ a: 1, b: 1 });
+    await write({ a: 2, b: 1 }, { fragment_id: id });
+    assert.deepEqual((await write({ a: 3, b: 1 }, { fragment_id: id, base_version: 1 })).conflicts, ['a']);
+    const { approvals } = (await api.call('GET', '/v1/approvals?status=pending')).json;
+    const asked = approvals.find(({ fragment_id: about }: { fragment_id: string }) => about === id);
+    const beside = await write({ a: 1, b: 2 }, { fragment_id: id, base_version: 1 });
+    assert.deepEqual([beside.conflicts, beside.requires_resolution, beside.content.data.b], [[], true, 2]);
+    const late = await api.call('POST', `/v1/approvals/${asked.id}`, { body: { decision: 'approve' } });
+    assert.equal(late.status, 409, late.text);
+    assert.deepEqual([(await get(id)).version, (await get(id)).content.data.b], [4, 2]);
+  });
+});

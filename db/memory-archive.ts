@@ -1,7 +1,7 @@
 /** What was taken from among an agent's memories. */
 import type { Tx } from './database.ts';
 import { IN_FORCE, indexWords, type MemoryRow } from './memory-entries.ts';
-import { untilFull, type Sized } from './page-bytes.ts';
+import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { selectFrom } from './query-builder.ts';
 
 export interface ArchiveRow {
@@ -16,14 +16,19 @@ export interface ArchiveRow {
 export async function listArchive(
   tx: Tx,
   page: { agentId: string; before?: string | undefined; limit: number },
-): Promise<(ArchiveRow & Sized)[]> {
+): Promise<Page<ArchiveRow>> {
   const columns = 'id, agent_id, entry, reason, archived_at, json_bytes(entry) as bytes';
   const query = selectFrom(columns, 'memory_archive', [
     ['agent_id', '=', page.agentId],
     ['id', '<', page.before],
   ]);
-  const { sql, bindings } = query.whereRaw(IN_FORCE).orderBy('id', 'desc').limit(page.limit).toSQL().toNative();
-  return tx.query(untilFull(sql, 'id desc'), bindings);
+  const { sql, bindings } = query
+    .whereRaw(IN_FORCE)
+    .orderBy('id', 'desc')
+    .limit(page.limit + 1)
+    .toSQL()
+    .toNative();
+  return pageOfSized(await tx.query<ArchiveRow & Sized>(untilFull(sql, 'id desc'), bindings), page.limit);
 }
 
 /** Moves entries to the archive; answers how many there were. */

@@ -5,7 +5,7 @@ import type { MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { archiveMemories, restoreMemories } from './memory-archive.ts';
 import { LIVE } from './memory-entries.ts';
-import { untilFull, type Sized } from './page-bytes.ts';
+import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { selectFrom } from './query-builder.ts';
 
 /** What a consolidation has changed. */
@@ -166,14 +166,18 @@ export async function insertConsolidation(
 export async function listConsolidations(
   tx: Tx,
   page: { agentId: string; before?: string | undefined; limit: number },
-): Promise<(ConsolidationRow & Sized)[]> {
+): Promise<Page<ConsolidationRow>> {
   const columns = `${COLUMNS}, json_bytes(inputs) + json_bytes(diff) as bytes`;
   const query = selectFrom(columns, 'memory_consolidations', [
     ['agent_id', '=', page.agentId],
     ['id', '<', page.before],
   ]);
-  const { sql, bindings } = query.orderBy('id', 'desc').limit(page.limit).toSQL().toNative();
-  return tx.query(untilFull(sql, 'id desc'), bindings);
+  const { sql, bindings } = query
+    .orderBy('id', 'desc')
+    .limit(page.limit + 1)
+    .toSQL()
+    .toNative();
+  return pageOfSized(await tx.query<ConsolidationRow & Sized>(untilFull(sql, 'id desc'), bindings), page.limit);
 }
 
 /** A consolidation, locked; undefined if there is none. */

@@ -2,7 +2,7 @@
 import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { IN_FORCE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
-import { untilFull, type Sized } from './page-bytes.ts';
+import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { selectFrom } from './query-builder.ts';
 
 const SIZED = `${MEMORY_COLUMNS}, octet_length(content) + coalesce(octet_length(summary), 0) + json_bytes(metadata) as bytes`;
@@ -11,10 +11,11 @@ const SIZED = `${MEMORY_COLUMNS}, octet_length(content) + coalesce(octet_length(
 export async function listVersions(
   tx: Tx,
   of: { agentId: string; rootId: string; below?: number | undefined; limit: number },
-): Promise<(MemoryRow & Sized)[]> {
+): Promise<Page<MemoryRow>> {
   const versions = `select ${SIZED} from memory_entries where root_id = $2 and agent_id = $1 and ${IN_FORCE}
     and ($3::int is null or version < $3) order by version desc, id desc limit $4`;
-  return tx.query(untilFull(versions, 'version desc, id desc'), [of.agentId, of.rootId, of.below ?? null, of.limit]);
+  const values = [of.agentId, of.rootId, of.below ?? null, of.limit + 1];
+  return pageOfSized(await tx.query<MemoryRow & Sized>(untilFull(versions, 'version desc, id desc'), values), of.limit);
 }
 
 /** Where a page of entries, by importance, goes on. */
@@ -40,7 +41,7 @@ export async function listMemories(
     after?: MemoryPosition | undefined;
     limit: number;
   },
-): Promise<(MemoryRow & Sized)[]> {
+): Promise<Page<MemoryRow>> {
   const query = selectFrom(SIZED, 'memory_entries', [
     ['agent_id', '=', page.agentId],
     ['memory_type', '=', page.memoryType],
@@ -61,6 +62,11 @@ export async function listMemories(
       after.importance,
       after.id,
     ]);
-  const { sql, bindings } = query.orderBy('importance', 'desc').orderBy('id').limit(page.limit).toSQL().toNative();
-  return tx.query(untilFull(sql, 'importance desc, id'), bindings);
+  const { sql, bindings } = query
+    .orderBy('importance', 'desc')
+    .orderBy('id')
+    .limit(page.limit + 1)
+    .toSQL()
+    .toNative();
+  return pageOfSized(await tx.query<MemoryRow & Sized>(untilFull(sql, 'importance desc, id'), bindings), page.limit);
 }

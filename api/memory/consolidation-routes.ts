@@ -11,7 +11,7 @@ import {
 import { summarizeEntries } from '../../modules/memory/summarize-entries.ts';
 import { embedSoon } from '../../modules/memory/add-memory.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
-import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 
@@ -94,10 +94,10 @@ const list = defineRoute({
   query: pageQuery(),
   responses: { 200: pageFields('consolidations', consolidation) },
   async handle({ caller, params, query: { limit, cursor: before }, context }) {
-    const page = { agentId: params.id, before, limit: limit + 1 };
-    const read = await context.db.withTenant(caller.tenantId, (tx) => readConsolidations(tx, caller, page));
-    const { items, ...next } = pageOf(read.rows, Math.min(limit, read.fitting), (row) => row.id);
-    return { status: 200, body: { consolidations: items.map(present), ...next } };
+    const page = { agentId: params.id, before, limit };
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) => readConsolidations(tx, caller, page));
+    const next = nextOf(rows, more, (row) => row.id);
+    return { status: 200, body: { consolidations: rows.map(present), ...next } };
   },
 });
 

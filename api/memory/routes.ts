@@ -15,7 +15,7 @@ import {
 import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
-import { cursorParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { cursorParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 import {
@@ -106,15 +106,11 @@ const list = defineRoute({
       userId: query.user_id,
       createdAfter: query.created_after,
       createdBefore: query.created_before,
-      limit: limit + 1,
+      limit,
     };
-    const read = await context.db.withTenant(caller.tenantId, (tx) => readMemories(tx, caller, page));
-    const { items, ...next } = pageOf(
-      read.entries,
-      Math.min(limit, read.fitting),
-      ({ importance, id }) => `${importance} ${id}`,
-    );
-    return { status: 200, body: { entries: items.map(presentMemory), ...next } };
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) => readMemories(tx, caller, page));
+    const next = nextOf(rows, more, ({ importance, id }) => `${importance} ${id}`);
+    return { status: 200, body: { entries: rows.map(presentMemory), ...next } };
   },
 });
 
@@ -160,10 +156,10 @@ const archive = defineRoute({
   query: pageQuery(),
   responses: { 200: pageFields('entries', archivedMemory) },
   async handle({ caller, params, query: { limit, cursor: before }, context }) {
-    const page = { agentId: params.id, before, limit: limit + 1 };
-    const read = await context.db.withTenant(caller.tenantId, (tx) => readArchive(tx, caller, page));
-    const { items, ...next } = pageOf(read.entries, Math.min(limit, read.fitting), (row) => row.id);
-    return { status: 200, body: { entries: items.map(presentArchived), ...next } };
+    const page = { agentId: params.id, before, limit };
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) => readArchive(tx, caller, page));
+    const next = nextOf(rows, more, (row) => row.id);
+    return { status: 200, body: { entries: rows.map(presentArchived), ...next } };
   },
 });
 

@@ -26,7 +26,7 @@ import {
 } from '../../db/memory-consolidation.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { findMemory, findSameText, insertMemories } from '../../db/memory-entries.ts';
-import { countFitting } from '../../db/page-bytes.ts';
+import type { Page } from '../../db/page-bytes.ts';
 import { newId } from '../../lib/new-id.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 import { recordAudit } from '../audit/record-audit.ts';
@@ -179,13 +179,12 @@ export async function revertConsolidation(
   return { row: { ...row, reverted_at: new Date() }, restored };
 }
 
-/** A page of an agent's consolidations, newest first. `fitting`: how many of them the page has room for. Throws 404 if there is no such agent. */
+/** A page of an agent's consolidations, newest first. Throws 404 if there is no such agent. */
 export async function readConsolidations(
   tx: Tx,
   caller: Caller,
   page: Parameters<typeof listConsolidations>[1],
-): Promise<{ rows: ConsolidationRow[]; fitting: number }> {
+): Promise<Page<ConsolidationRow>> {
   await requireAgent(tx, caller, page.agentId);
-  const rows = await listConsolidations(tx, page);
-  return { rows, fitting: countFitting(rows) };
+  return listConsolidations(tx, page);
 }

@@ -6,31 +6,29 @@ import type { Tx } from '../../db/database.ts';
 import { listArchive, type ArchiveRow } from '../../db/memory-archive.ts';
 import { findMemory, type MemoryRow } from '../../db/memory-entries.ts';
 import { listMemories, listVersions } from '../../db/memory-pages.ts';
-import { countFitting } from '../../db/page-bytes.ts';
+import type { Page } from '../../db/page-bytes.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 
 export type { ArchiveRow, MemoryRow };
 
-/** A page of an agent's memories, the most important first. `fitting`: how many of them the page has room for. Throws 404 if there is no such agent. */
+/** A page of an agent's memories, the most important first. Throws 404 if there is no such agent. */
 export async function readMemories(
   tx: Tx,
   caller: Caller,
   page: Parameters<typeof listMemories>[1],
-): Promise<{ entries: MemoryRow[]; fitting: number }> {
+): Promise<Page<MemoryRow>> {
   await requireAgent(tx, caller, page.agentId);
-  const entries = await listMemories(tx, page);
-  return { entries, fitting: countFitting(entries) };
+  return listMemories(tx, page);
 }
 
-/** A page of what was taken from among an agent's memories, newest first, likewise. Throws 404 if there is no such agent. */
+/** A page of what was taken from among an agent's memories, newest first. Throws 404 if there is no such agent. */
 export async function readArchive(
   tx: Tx,
   caller: Caller,
   page: Parameters<typeof listArchive>[1],
-): Promise<{ entries: ArchiveRow[]; fitting: number }> {
+): Promise<Page<ArchiveRow>> {
   await requireAgent(tx, caller, page.agentId);
-  const entries = await listArchive(tx, page);
-  return { entries, fitting: countFitting(entries) };
+  return listArchive(tx, page);
 }
 
 /** A memory. Throws 404, also for one whose time is over, unless `evenEnded`: for who has just written it, or deletes it. */
@@ -60,9 +58,9 @@ export async function readWithHistory(
   { below, ...of }: Parameters<typeof requireMemory>[2] & { below?: number | undefined },
 ): Promise<{ entry: MemoryRow; history: History }> {
   const entry = await requireMemory(tx, caller, of);
-  const found = await listVersions(tx, { agentId: of.agentId, rootId: entry.root_id, below, limit: VERSIONS + 1 });
-  const versions = found.slice(0, Math.min(VERSIONS, countFitting(found)));
-  return { entry, history: { versions, more: found.length > versions.length } };
+  const page = { agentId: of.agentId, rootId: entry.root_id, below, limit: VERSIONS };
+  const { rows: versions, more } = await listVersions(tx, page);
+  return { entry, history: { versions, more } };
 }
 
 /** Whose word a client's entry is, by the documents' `metadata.source`. */

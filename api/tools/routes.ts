@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { executeTool } from '../../modules/tool-calls/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../modules/tenants/idempotency.ts';
-import { askServer, importTools } from '../../modules/tools-registry/import-tools.ts';
+import { askServer, findImportedServer, importTools } from '../../modules/tools-registry/import-tools.ts';
+import { chooseTools } from '../../modules/tools-registry/choose-tools.ts';
 import { listAllTools, parseFilter, requireTool } from '../../modules/tools-registry/read-tools.ts';
 import { confirmProposal } from '../../modules/tools-registry/detect-tool-drift.ts';
 import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/register-tool.ts';
@@ -15,6 +16,7 @@ import type { Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import {
   createdTool,
+  imported,
   importRequest,
   listedTool,
   presentCreated,
@@ -161,20 +163,26 @@ const importAll = defineRoute({
   path: '/v1/tools/import',
   access: 'tools:write',
   tenantWide: true,
-  summary: 'Register every tool of an MCP server',
+  summary: 'Register the tools of an MCP server',
   idempotent: true,
   body: importRequest,
-  responses: { 201: z.strictObject({ tools: z.array(z.union([listedTool, createdTool])) }) },
+  responses: { 201: imported },
   async handle({ caller, body, context, idempotency }) {
-    const { transport: server, trusted = false } = body;
+    const { transport: server, trusted = false, ...choice } = body;
     checkMayRunPrograms(server, caller);
     // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
     const found = await askServer(context, caller, { server, trusted });
+    const { tools, skipped } = chooseTools(found, choice);
     return idempotently(context, idempotency, async (tx) => {
-      const rows = await importTools(tx, caller, found);
-      return { status: 201, body: { tools: rows.map((row) => presentImportedTo(caller, row)) } };
+      const rows = await importTools(tx, caller, tools);
+      const place = await findImportedServer(tx, found[0]?.transport ?? server);
+      const named = choice.name === undefined ? place : { ...place, name: choice.name };
+      return {
+        status: 201,
+        body: { server: named, tools: rows.map((row) => presentImportedTo(caller, row)), skipped },
+      };
     });
   },
 });

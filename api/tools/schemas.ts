@@ -51,6 +51,8 @@ const TAINT = {
     .describe('Whether somebody vouches for what it answers; `untrusted` answers taint the calls after them.'),
 };
 
+const CATEGORY_RULE = [CATEGORY, 'must be 1 to 64 letters, digits, spaces or any of _./&+-'] as const;
+
 const toolFields = {
   description: z.string().min(1).max(20_000),
   version: z
@@ -58,7 +60,10 @@ const toolFields = {
     .regex(/^\d{1,9}\.\d{1,9}\.\d{1,9}$/, 'expected semver such as 1.0.0')
     .optional(),
   display_name: z.string().max(200).optional(),
-  category: z.string().regex(CATEGORY, 'must be 1 to 64 letters, digits, spaces or any of _./&+-').optional(),
+  category: z
+    .string()
+    .regex(...CATEGORY_RULE)
+    .optional(),
   input_schema: jsonSchema.optional(),
   output_schema: jsonSchema.optional(),
   transport: anyTransport,
@@ -107,10 +112,24 @@ export const toolPatch = z
   })
   .meta({ id: 'ToolPatch', description: 'A field that is null gets its default back; one that is absent stays.' });
 
+const serverNames = z.array(z.string().min(1).max(200)).max(1000).optional();
+
 export const importRequest = z
   .strictObject({
     transport: anyServer,
     trusted: z.boolean().optional().describe("Whether the server's word on its tools' risks counts."),
+    name: z
+      .string()
+      .regex(...CATEGORY_RULE)
+      .optional()
+      .describe('What the server is called: the category of new tools.'),
+    prefix: z
+      .string()
+      .regex(/^[a-zA-Z0-9_-]{1,63}$/, 'must be 1 to 63 letters, digits, - or _')
+      .optional()
+      .describe('Before the name of each tool.'),
+    include: serverNames.describe("The server's names of the tools that are wanted, where not all of them are."),
+    exclude: serverNames.describe("The server's names of tools that are not wanted."),
   })
   .meta({ id: 'ToolImport' });
 
@@ -203,6 +222,22 @@ export function presentToolTo({ scopes }: Caller, row: ToolRow): z.input<typeof 
 export function presentImportedTo({ scopes }: Caller, row: ToolRow): z.input<typeof listedTool | typeof createdTool> {
   return hasScope(scopes, 'tools:read') ? presentListedTool(row.definition, row) : presentCreated(row);
 }
+
+export const imported = z
+  .strictObject({
+    server: z
+      .strictObject({
+        id: z.uuid().nullable().describe('Null where no tool of it has ever been registered.'),
+        name: z.string().optional(),
+        transport: z.looseObject({ type: z.string() }).describe('Where it is: an endpoint, or a program.'),
+      })
+      .describe('As `GET /v1/mcp-servers` has it.'),
+    tools: z.array(z.union([listedTool, createdTool])),
+    skipped: z
+      .array(z.strictObject({ name: z.string().describe("The server's own."), reason: z.string() }))
+      .describe('Tools of the server that were not registered.'),
+  })
+  .meta({ id: 'ImportedTools' });
 
 /** One whose type is not known here may hold anything. */
 function presentTransport(transport: ToolTransport): Record<string, unknown> & { type: string } {

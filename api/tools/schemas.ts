@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { CATEGORY } from '../../core/tool-categories.ts';
-import { RISK_LEVELS } from '../../core/tool.ts';
+import { effectOf, EFFECTS, RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { ToolRow } from '../../modules/tools-registry/read-tools.ts';
 import type { TransportSchema } from '../../tools/transport-kind.ts';
@@ -53,6 +53,12 @@ const TAINT = {
 
 const CATEGORY_RULE = [CATEGORY, 'must be 1 to 64 letters, digits, spaces or any of _./&+-'] as const;
 
+const riskLevel = z
+  .string()
+  .toUpperCase()
+  .pipe(z.enum(RISK_LEVELS))
+  .meta({ type: 'string', enum: [...RISK_LEVELS] });
+
 const toolFields = {
   description: z.string().min(1).max(20_000),
   version: z
@@ -81,7 +87,7 @@ const toolFields = {
     )
     .max(100)
     .optional(),
-  risk_level: z.enum(RISK_LEVELS).optional(),
+  risk_level: riskLevel.optional(),
   annotations: annotations.optional(),
   ...TAINT,
 };
@@ -156,6 +162,7 @@ const details = {
     inline: z.boolean(),
   }),
   risk_level: z.enum(RISK_LEVELS),
+  effect: z.enum(EFFECTS).describe('What follows for a call whose outcome nobody knows: it is made again, or not.'),
   annotations,
   ...TAINT,
   is_builtin: z.boolean(),
@@ -193,6 +200,7 @@ export function presentTool(
 ): z.input<typeof tool> {
   return {
     ...definition,
+    effect: effectOf(definition),
     tool_id: definition.id,
     status: 'registered',
     transport: presentTransport(definition.transport),

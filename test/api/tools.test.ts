@@ -104,6 +104,20 @@ describe('tools over HTTP', () => {
     assert.match((await api.call('GET', `/v1/tools/${http.id}`)).text, /fast/);
   });
 
+  it('take a risk in any case, and say what may be done with a call whose outcome is unknown', async () => {
+    for (const [risk_level, effect] of [
+      ['read_only', 'read_only'],
+      ['Write_High_Risk', 'unknown'],
+    ] as const) {
+      const { id } = await create({ risk_level });
+      const { json } = await api.call('GET', `/v1/tools/${id}`);
+      assert.deepEqual([json.risk_level, json.effect], [risk_level.toUpperCase(), effect]);
+      assert.equal((await api.call('PATCH', `/v1/tools/${id}`, { body: { risk_level: 'write_low_risk' } })).status, 200);
+    }
+    const { id } = await create({ annotations: { idempotentHint: true } });
+    assert.equal((await api.call('GET', `/v1/tools/${id}`)).json.effect, 'idempotent');
+  });
+
   it('keep a name for one tool only, until it is deleted', async () => {
     const { id, name } = await create();
     assert.equal((await register({ name })).status, 409);

@@ -9,6 +9,7 @@ import { originOf, readArchive, readMemories, requireMemory } from '../../module
 import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
@@ -29,8 +30,8 @@ import {
   recalledMemory,
 } from './schemas.ts';
 
-const ofAgent = z.strictObject({ id: idParam });
-const ofEntry = z.strictObject({ id: idParam, entry: idParam });
+const ofAgent = z.strictObject({ id: agentIdParam });
+const ofEntry = z.strictObject({ id: agentIdParam, entry: idParam });
 
 const add = defineRoute({
   method: 'post',

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { cancelRuns } from '../../modules/runs/cancel-runs.ts';
 import { retryRuns } from '../../modules/runs/retry-runs.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
 
@@ -11,7 +12,7 @@ const dryRun = z.boolean().optional().describe('Only says which runs fit.');
 const matching = z.strictObject({ matching: z.int(), run_ids: z.array(z.uuid()), more });
 
 const fields = {
-  agent_id: idParam.optional(),
+  agent_id: agentIdParam.optional(),
   thread_id: idParam.optional(),
   created_after: timeTextParam.optional(),
   created_before: timeTextParam.optional(),

@@ -6,6 +6,7 @@ import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
 import { readRuns, readTree, readRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
@@ -14,7 +15,7 @@ import { createRunBody } from './request-schemas.ts';
 import { createdRun, presentRun, presentRunTo, run } from './schemas.ts';
 import { presentTree, runTree } from './run-tree.ts';
 
-const agentParams = z.strictObject({ id: idParam });
+const agentParams = z.strictObject({ id: agentIdParam });
 
 const create = defineRoute({
   method: 'post',
@@ -57,8 +58,8 @@ const list = defineRoute({
   access: 'runs:read',
   summary: 'List runs, newest first; a page ends where it is large enough',
   query: filters.extend({
-    agent: idParam.optional(),
-    agent_id: idParam.optional(),
+    agent: agentIdParam.optional(),
+    agent_id: agentIdParam.optional(),
     parent: idParam.optional().describe('Only the children of this run.'),
     root: idParam.optional().describe('Only this run and all below it.'),
   }),

@@ -6,6 +6,7 @@ import {
   readAgentConversations,
   readThreadConversations,
 } from '../../modules/conversations/read-conversations.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -35,7 +36,7 @@ const ofAgent = defineRoute({
   path: '/v1/agents/:id/conversations',
   access: 'runs:read',
   summary: 'What was said in the runs of an agent, a turn each, newest first',
-  params: z.strictObject({ id: idParam }),
+  params: z.strictObject({ id: agentIdParam }),
   query: pageQuery(z.tuple([idParam, count])),
   responses: { 200: pageFields('conversations', conversation) },
   async handle({ caller, params: { id: agent }, query: { limit, cursor: before }, context }) {

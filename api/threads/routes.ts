@@ -4,6 +4,7 @@ import { hasScope } from '../../core/scopes.ts';
 import { threadTitle } from '../../core/titles.ts';
 import { readResumption } from '../../modules/conversations/resumption.ts';
 import { changeThread, readThreads, requireThread } from '../../modules/conversations/threads.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -17,7 +18,7 @@ const list = defineRoute({
   path: '/v1/threads',
   access: 'runs:read',
   summary: 'List threads, newest first',
-  query: pageQuery().extend({ agent_id: idParam.optional() }),
+  query: pageQuery().extend({ agent_id: agentIdParam.optional() }),
   responses: { 200: pageFields('threads', thread) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before, agent_id: agentId } = query;

@@ -8,7 +8,7 @@ import { confirmProposal } from '../../modules/tools-registry/detect-tool-drift.
 import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/register-tool.ts';
 import { changeRules } from '../../modules/governance/earlier-commits.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
-import { removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
+import { putTool, removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
@@ -25,6 +25,8 @@ import {
   presentTool,
   presentToolTo,
   tool,
+  toolContent,
+  toolName,
   toolPatch,
   toolRequest,
 } from './schemas.ts';
@@ -113,6 +115,25 @@ const change = defineRoute({
   },
 });
 
+const replace = defineRoute({
+  method: 'put',
+  path: '/v1/tools/:id',
+  access: 'tools:write',
+  tenantWide: true,
+  summary: 'Register a tool under its name, or publish what has changed of it; the same content changes nothing',
+  params: z.strictObject({ id: toolName }),
+  body: toolContent,
+  responses: { 200: z.union([tool, createdTool]), 201: createdTool },
+  async handle({ caller, params: { id: name }, body, context }) {
+    const by = { caller, tools: context.tools };
+    const { tool: row, isNew } = await changeRules(context.db, caller.tenantId, (tx) =>
+      putTool(tx, by, { name, ...body }),
+    );
+    if (isNew) return { status: 201, body: presentCreated(row), headers: { location: `/v1/tools/${row.id}` } };
+    return { status: 200, body: presentToolTo(caller, row) };
+  },
+});
+
 const remove = defineRoute({
   method: 'delete',
   path: '/v1/tools/:id',
@@ -188,4 +209,4 @@ const importAll = defineRoute({
 });
 
 /** `import` before `:id`, whose place it would take. */
-export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, change, remove, execute];
+export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, change, replace, remove, execute];

@@ -92,12 +92,17 @@ const toolFields = {
   ...TAINT,
 };
 
+export const toolName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, - or _');
+
 export const toolRequest = z
   .strictObject({
-    name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, - or _'),
+    name: toolName,
     ...toolFields,
   })
   .meta({ id: 'ToolDefinition' });
+
+/** A tool whose name stands elsewhere. */
+export const toolContent = z.strictObject(toolFields).meta({ id: 'ToolContent' });
 
 export const toolPatch = z
   .strictObject({

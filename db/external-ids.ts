@@ -24,3 +24,19 @@ export async function findAgentByExternalId(
 export async function setAgentExternalId(tx: Tx, id: string, externalId: string | null): Promise<void> {
   await tx.query('update agents set external_id = $2, updated_at = now() where id = $1', [id, externalId]);
 }
+
+export async function findThreadByExternalId(
+  tx: Tx,
+  workspaceId: string,
+  externalId: string,
+): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>('select id from threads where workspace_id = $1 and external_id = $2', [
+    workspaceId,
+    externalId,
+  ]);
+  return row?.id;
+}
+
+export async function setThreadExternalId(tx: Tx, id: string, externalId: string | null): Promise<void> {
+  await tx.query('update threads set external_id = $2, updated_at = now() where id = $1', [id, externalId]);
+}

@@ -999,6 +999,7 @@ table runs row level security forced
   rolled_up boolean default false
   structured text
   trust trust
+  metadata jsonb
   constraint runs_structured_check CHECK ((structured = ANY (ARRAY['json'::text, 'text'::text])))
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
@@ -1199,8 +1200,11 @@ table threads row level security forced
   extras jsonb not null default '{}'::jsonb
   updated_at timestamp with time zone
   parent_run_id uuid
+  metadata jsonb not null default '{}'::jsonb
+  external_id text
   constraint threads_pkey PRIMARY KEY (id)
   CREATE INDEX threads_by_agent ON public.threads USING btree (agent_id, id DESC)
+  CREATE UNIQUE INDEX threads_by_external_id ON public.threads USING btree (workspace_id, external_id) WHERE (external_id IS NOT NULL)
   CREATE INDEX threads_page ON public.threads USING btree (workspace_id, id DESC)
   policy maintenance_look_for_streams for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)

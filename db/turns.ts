@@ -56,10 +56,16 @@ export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<T
 export async function listTurns(
   tx: Tx,
   runId: string,
-  page: { after?: number | undefined; limit: number },
+  page: { after?: number | undefined; metadata?: Record<string, string> | undefined; limit: number },
 ): Promise<(TurnRow & Sized)[]> {
-  const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 and t.number > $2 order by t.number limit $3`;
-  return tx.query(untilFull(turns, 'number'), [runId, page.after ?? 0, page.limit]);
+  const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 and t.number > $2
+    and ($4::jsonb is null or t.input->'metadata' @> $4::jsonb) order by t.number limit $3`;
+  return tx.query(untilFull(turns, 'number'), [
+    runId,
+    page.after ?? 0,
+    page.limit,
+    page.metadata ? JSON.stringify(page.metadata) : null,
+  ]);
 }
 
 /** The last turns of a run that fit on a page, oldest first. */

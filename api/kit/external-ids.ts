@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { externalId } from '../../core/user-metadata.ts';
 import type { Context } from '../../modules/governance/context.ts';
+import { requireThreadId } from '../../modules/conversations/threads.ts';
 import { requireAgentId } from '../../modules/agents/external-ids.ts';
 import { idParam } from './validate.ts';
 
@@ -21,13 +22,16 @@ class ExternalId {
   }
 }
 
-const LOOKUPS = { agent: requireAgentId };
+const LOOKUPS = { agent: requireAgentId, thread: requireThreadId };
 
 /** How many there have been: most requests have none, and are not looked through. */
 let made = 0;
 
 /** The id of an agent, or what the client calls it. A handler gets the id alone (`withIds`). */
 export const agentIdParam = idOr('agent', idParam, 'must be a UUID, or ext: and an external id');
+
+/** The same of a thread. */
+export const threadIdParam = idOr('thread', idParam, 'must be a UUID, or ext: and an external id');
 
 /** The same where an agent may be called otherwise, too. */
 export const agentNameParam = idOr('agent', z.string().min(1).max(200), 'must have 1 to 200 characters');

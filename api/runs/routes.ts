@@ -6,7 +6,8 @@ import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
 import { readRuns, readTree, readRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
-import { agentIdParam } from '../kit/external-ids.ts';
+import { agentIdParam, externalIdParam, threadIdParam } from '../kit/external-ids.ts';
+import { metadataFilter } from '../kit/metadata-filter.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
@@ -31,7 +32,8 @@ const create = defineRoute({
       tenantId: caller.tenantId,
       workspaceId: caller.workspaceId,
       agentId: params.id,
-      threadId: body.thread_id ?? undefined,
+      ...threadOf(body.thread_id),
+      metadata: body.metadata,
       input: body.input ? { output_schema: body.output_schema, ...body.input } : undefined,
       config: body.config ?? {},
       mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
@@ -44,10 +46,18 @@ const create = defineRoute({
   },
 });
 
+/** A thread by its id, or by what the client calls it. */
+function threadOf(named: string | null | undefined): { threadId?: string; threadName?: string } {
+  if (typeof named !== 'string') return {};
+  const name = externalIdParam.safeParse(named);
+  return name.success ? { threadName: name.data } : { threadId: named };
+}
+
 const filters = pageQuery().extend({
   status: listParam(z.enum(RUN_STATUSES)).optional(),
-  thread: idParam.optional(),
-  thread_id: idParam.optional(),
+  thread: threadIdParam.optional(),
+  thread_id: threadIdParam.optional(),
+  ...metadataFilter,
   created_after: timeTextParam.optional(),
   created_before: timeTextParam.optional(),
 });
@@ -99,6 +109,7 @@ function toFilter(query: z.output<typeof filters>) {
     threadId: query.thread ?? query.thread_id,
     createdAfter: query.created_after,
     createdBefore: query.created_before,
+    metadata: query.metadata,
     before: query.cursor,
     limit: query.limit + 1,
   };

@@ -121,7 +121,8 @@ const replace = defineRoute({
   access: 'tools:write',
   tenantWide: true,
   summary: 'Register a tool under its name, or publish what has changed of it; the same content changes nothing',
-  params: z.strictObject({ id: toolName }),
+  // An id is none of the client's names, as in agents' paths.
+  params: z.strictObject({ id: toolName.refine((name) => !idParam.safeParse(name).success) }),
   body: toolContent,
   responses: { 200: z.union([tool, createdTool]), 201: createdTool },
   async handle({ caller, params: { id: name }, body, context }) {

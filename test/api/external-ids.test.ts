@@ -135,7 +135,9 @@ describe("a client's own names for agents", () => {
     const { json } = changed;
     assert.deepEqual([changed.status, json.version, json.risk_level], [200, '1.1.0', 'WRITE_LOW_RISK']);
     assert.equal((await api.call('PUT', '/v1/tools/calculator', { body })).status, 409);
-    assert.equal((await api.call('PUT', '/v1/tools/no%20name', { body })).status, 404);
+    for (const path of ['/v1/tools/no%20name', `/v1/tools/${made.json.id}`]) {
+      assert.equal((await api.call('PUT', path, { body })).status, 404);
+    }
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => api.call('PUT', `/v1/tools/${name}_2`, { body })),
     );

@@ -112,7 +112,10 @@ describe('tools over HTTP', () => {
       const { id } = await create({ risk_level });
       const { json } = await api.call('GET', `/v1/tools/${id}`);
       assert.deepEqual([json.risk_level, json.effect], [risk_level.toUpperCase(), effect]);
-      assert.equal((await api.call('PATCH', `/v1/tools/${id}`, { body: { risk_level: 'write_low_risk' } })).status, 200);
+      assert.equal(
+        (await api.call('PATCH', `/v1/tools/${id}`, { body: { risk_level: 'write_low_risk' } })).status,
+        200,
+      );
     }
     const { id } = await create({ annotations: { idempotentHint: true } });
     assert.equal((await api.call('GET', `/v1/tools/${id}`)).json.effect, 'idempotent');

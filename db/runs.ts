@@ -185,7 +185,7 @@ const RETRYABLE = `r.kind = 'agent' and r.parent_task_id is null
   and exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)
   and not exists (select from agents a where a.id = r.agent_id and a.status = 'deprecated')`;
 
-/** A page of runs, newest first, with one more where it was full before (`countFitting`). Each filter has an index that serves it. */
+/** A page of runs, newest first, with one more where it was full before (`countFitting`). Each filter but `metadata`, which looks at one run after the other, has an index that serves it. */
 export async function listRuns(tx: Tx, filter: RunFilter): Promise<(RunView & Sized)[]> {
   const query = matching(SIZED, TABLES, filter).orderBy('r.id', 'desc').limit(filter.limit);
   const { sql, bindings } = query.toSQL().toNative();

@@ -79,11 +79,13 @@ describe("a client's own names for agents", () => {
     const name = randomUUID().toUpperCase();
     const [large, small] = [await create({ external_id: `A${name}` }), await create({ external_id: `a${name}` })];
     const headers = { 'idempotency-key': randomUUID() };
-    const runOf = async (external: string) => {
-      const { json } = await api.call('POST', `/v1/agents/ext:${external}/runs`, { headers, body: {} });
+    const runOf = async (named: string) => {
+      const { json } = await api.call('POST', `/v1/agents/${named}/runs`, { headers, body: {} });
       return (await api.call('GET', `/v1/runs/${json.run_id}`)).json.agent_id;
     };
-    assert.deepEqual([await runOf(`A${name}`), await runOf(`a${name}`)], [large.id, small.id]);
+    assert.deepEqual([await runOf(`ext:A${name}`), await runOf(`ext:a${name}`)], [large.id, small.id]);
+    const runs = async () => (await api.call('GET', `/v1/agents/${large.id}/runs`)).json.runs.length;
+    assert.deepEqual([await runOf(large.id), await runs()], [large.id, 1], 'the same by its id');
   });
 
   describe('PUT', () => {

@@ -66,21 +66,24 @@ export async function withIds<T>(
   const before = made;
   const asked = await read();
   if (made === before || !caller) return asked;
-  return context.db.withTenant(caller.tenantId, async (tx) => {
-    const lookUp = async (value: unknown, depth: number): Promise<unknown> => {
-      if (value instanceof ExternalId) return LOOKUPS[value.kind](tx, caller, value.name);
-      if (typeof value !== 'object' || value === null || depth === DEEPEST) return value;
-      if (Array.isArray(value)) return inOrder(value, (item) => lookUp(item, depth + 1));
-      const entries = await inOrder(Object.entries(value), async ([key, item]) => [key, await lookUp(item, depth + 1)]);
-      return Object.fromEntries(entries as [string, unknown][]);
-    };
-    return (await lookUp(asked, 0)) as T;
+  const ids = new Map<ExternalId, string>();
+  replaceNames(asked, (named) => ids.set(named, ''), 0);
+  if (ids.size === 0) return asked;
+  await context.db.withTenant(caller.tenantId, async (tx) => {
+    for (const named of ids.keys()) ids.set(named, await LOOKUPS[named.kind](tx, caller, named.name));
   });
+  return replaceNames(asked, (named) => ids.get(named), 0) as T;
 }
 
-/** One after the other, as a transaction takes them. */
-async function inOrder<T, R>(items: readonly T[], change: (item: T) => Promise<R>): Promise<R[]> {
-  const changed: R[] = [];
-  for (const item of items) changed.push(await change(item));
-  return changed;
+function replaceNames(value: unknown, replace: (named: ExternalId) => unknown, depth: number): unknown {
+  if (value instanceof ExternalId) return replace(value);
+  if (depth === DEEPEST) return value;
+  if (Array.isArray(value)) return value.map((item) => replaceNames(item, replace, depth + 1));
+  if (!isPlain(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceNames(item, replace, depth + 1)]));
+}
+
+/** An object that schemas have made, and not a moment or the like. */
+function isPlain(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }

@@ -50,6 +50,17 @@ describe("a client's own names for agents", () => {
     assert.equal((await api.call('GET', path, { key: elsewhere.key })).status, 404);
   });
 
+  it('leave times in the same request as they are', async () => {
+    const external = randomUUID();
+    await create({ external_id: external });
+    const body = { query: 'anything', at: '2026-01-01T00:00:00Z' };
+    const { status, text } = await api.call('POST', `/v1/agents/ext:${external}/memory/query`, { body });
+    assert.equal(status, 200, text);
+    const until = encodeURIComponent('2020-01-01T00:00:00Z');
+    const listed = await api.call('GET', `/v1/agents/ext:${external}/memory?created_before=${until}`);
+    assert.equal(listed.status, 200, listed.text);
+  });
+
   it('name nothing where nobody has given them', async () => {
     const { status, json } = await api.call('GET', '/v1/agents/ext:nobody');
     assert.deepEqual([status, json.detail], [404, 'The agent "ext:nobody" does not exist.']);

@@ -3,7 +3,7 @@ import { SCOPES } from '../core/scopes.ts';
 import { createApiKey } from '../modules/tenants/create-api-key.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { announceKeyEnd } from '../modules/runs/watch-key.ts';
-import { endApiKey, readApiKeys, type ApiKeyRow } from '../modules/tenants/read-keys.ts';
+import { endApiKey, readApiKeys, requireApiKey, updateApiKey, type ApiKeyRow } from '../modules/tenants/read-keys.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute } from './kit/route.ts';
 import type { Route } from './kit/route.ts';
@@ -21,6 +21,9 @@ const fields = {
 };
 const apiKey = z.strictObject(fields).meta({ id: 'ApiKey' });
 
+const keyName = z.string().trim().min(1).max(200);
+const idOnly = z.strictObject({ id: idParam });
+
 const create = defineRoute({
   method: 'post',
   path: '/v1/api-keys',
@@ -28,7 +31,7 @@ const create = defineRoute({
   summary: 'Make a key; it is shown this once',
   idempotent: true,
   body: z.strictObject({
-    name: z.string().trim().min(1).max(200),
+    name: keyName,
     scopes: z
       .array(z.enum(SCOPES))
       .min(1)
@@ -69,12 +72,43 @@ const list = defineRoute({
   },
 });
 
+const get = defineRoute({
+  method: 'get',
+  path: '/v1/api-keys/:id',
+  access: 'admin',
+  summary: 'Get a key without its secret',
+  params: idOnly,
+  responses: { 200: apiKey },
+  async handle({ caller, params, context }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => requireApiKey(tx, caller, params.id));
+    return { status: 200, body: presentKey(row) };
+  },
+});
+
+const change = defineRoute({
+  method: 'patch',
+  path: '/v1/api-keys/:id',
+  access: 'admin',
+  summary: 'Give a key another name or another end; what it may do stays',
+  params: idOnly,
+  body: z.strictObject({
+    name: keyName.optional(),
+    expires_at: timeTextParam.nullable().optional().describe('`null`: never. Other processes know it within 5 s.'),
+  }),
+  responses: { 200: apiKey },
+  async handle({ caller, params: { id }, body: { name, expires_at: expiresAt }, context, app }) {
+    const row = await context.db.withTenant(caller.tenantId, (tx) => updateApiKey(tx, caller, { id, name, expiresAt }));
+    app.authenticator.forget(id);
+    return { status: 200, body: presentKey(row) };
+  },
+});
+
 const revoke = defineRoute({
   method: 'delete',
   path: '/v1/api-keys/:id',
   access: 'admin',
   summary: 'Revoke a key; it ends at once here, within 5 s in other processes',
-  params: z.strictObject({ id: idParam }),
+  params: idOnly,
   responses: { 204: 'empty' },
   async handle({ caller, params, context, app }) {
     await context.db.withTenant(caller.tenantId, (tx) => endApiKey(tx, caller, params.id));
@@ -84,7 +118,7 @@ const revoke = defineRoute({
   },
 });
 
-export const API_KEY_ROUTES: readonly Route[] = [create, list, revoke];
+export const API_KEY_ROUTES: readonly Route[] = [create, list, get, change, revoke];
 
 function presentKey(row: ApiKeyRow): z.input<typeof apiKey> {
   return {

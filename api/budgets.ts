@@ -4,6 +4,7 @@ import { budgetLimits, DEFAULT_SOFT_LIMIT } from '../core/budget.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { readBudgets, requireBudget, type BudgetRow } from '../modules/budgets/read-budgets.ts';
 import { changeBudget, createBudget, removeBudget } from '../modules/budgets/write-budget.ts';
+import { agentIdParam } from './kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
@@ -65,7 +66,7 @@ const create = defineRoute({
     .strictObject({
       name: name.optional(),
       workspace_id: idParam.optional(),
-      agent_id: idParam.optional(),
+      agent_id: agentIdParam.optional(),
       period,
       ...budgetLimits,
     })

@@ -8,6 +8,7 @@ import type { Context } from '../modules/governance/context.ts';
 import type { Caller } from '../core/caller.ts';
 import { startObjective } from '../modules/runs/start-objective.ts';
 import { startTeamObjective } from '../modules/workflows/start-team-objective.ts';
+import { agentIdParam, threadIdParam } from './kit/external-ids.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
@@ -21,9 +22,9 @@ const objectiveRequest = z
     schema_version: z.string().max(50).describe('"v1"'),
     request_id: z.string().min(1).max(255),
     workspace_id: idParam.optional(),
-    agent_id: idParam.optional().describe('Either this or `team_id`.'),
+    agent_id: agentIdParam.optional().describe('Either this or `team_id`.'),
     team_id: idParam.optional().describe('A team, which does it as a workflow.'),
-    thread_id: idParam.nullish(),
+    thread_id: threadIdParam.nullish(),
     objective_prompt: z.string().min(1),
     context: data.optional(),
     constraints: z.union([binding, z.array(z.unknown()), z.string()]).optional(),

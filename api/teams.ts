@@ -5,12 +5,13 @@ import { composeTeamFor } from '../modules/agents/find-workers.ts';
 import { PATTERNS, readTeams, type TeamRow } from '../modules/agents/read-teams.ts';
 import { changeTeam, createTeam, removeTeam, requireTeam } from '../modules/agents/write-team.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
+import { agentIdParam } from './kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
 const member = z.strictObject({
-  agent_id: idParam,
+  agent_id: agentIdParam,
   role: z.string().min(1).max(100).default('worker'),
   priority: z.int().min(0).max(1_000_000).default(0).describe('In sequential teams the lowest comes first.'),
 });
@@ -18,7 +19,7 @@ const member = z.strictObject({
 const fields = {
   name: z.string().trim().min(1).max(100),
   orchestration_pattern: z.enum(PATTERNS),
-  supervisor_agent_id: idParam.nullable(),
+  supervisor_agent_id: agentIdParam.nullable(),
   config: z.record(z.string(), z.unknown()),
   members: z.array(member).max(100),
 };
@@ -38,6 +39,8 @@ const team = z
     team_id: z.uuid(),
     workspace_id: z.uuid(),
     ...fields,
+    supervisor_agent_id: z.uuid().nullable(),
+    members: z.array(member.extend({ agent_id: z.uuid() })),
     created_at: when,
     updated_at: when,
   })

@@ -14,6 +14,7 @@ import {
 } from './memory/entry.ts';
 import { providerSettings } from './provider-settings.ts';
 import { toolBinding } from './tool-bindings.ts';
+import { userMetadata } from './user-metadata.ts';
 
 const name64 = z.string().min(1).max(64);
 const tokens = z.int().min(1).max(10_000_000);
@@ -209,7 +210,7 @@ export const agentDefinition = z
         avg_tokens_per_task: z.number().min(0).optional(),
       })
       .optional(),
-    metadata: z.record(z.string(), z.unknown()).optional(),
+    metadata: userMetadata.optional(),
     tags: z.array(z.string().max(100)).max(100).optional(),
     is_active: z.boolean().optional(),
   })

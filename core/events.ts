@@ -63,7 +63,10 @@ const pinnedLimits = z.object({
 });
 export type PinnedLimits = z.output<typeof pinnedLimits>;
 
-const turnInput = z.object({
+/** The client's own, which nothing here reads. */
+const metadata = z.record(z.string(), z.string()).optional();
+
+const message = z.object({
   message: z.string(),
   attachments: z.array(attachment).optional(),
   /** What the final answer has to fit. */
@@ -71,6 +74,7 @@ const turnInput = z.object({
   /** It holds what others have come to, and nobody vouches for all of that. */
   untrusted: z.literal(true).optional(),
 });
+const turnInput = message.extend({ metadata });
 /** What a turn begins with, or is given on its way. */
 export type TurnInput = z.output<typeof turnInput>;
 
@@ -84,7 +88,7 @@ const keptSignal = z.object({
 
 /** Events of the run itself, its turns and its checkpoints. */
 const RUN_EVENTS = {
-  'run.created': defineEvent(2, {
+  'run.created': defineEvent(3, {
     agent_id: uuid,
     agent_version: z.string(),
     thread_id: uuid,
@@ -96,6 +100,7 @@ const RUN_EVENTS = {
     keep_open: z.boolean(),
     kind: z.enum(RUN_KINDS),
     config: runConfig,
+    metadata,
     pinned: z.object({ tools: z.array(pinnedTool), limits: pinnedLimits.optional() }),
     /** Where the conversation that the run goes on with was compacted: what is sent of it. */
     context: compaction.optional(),
@@ -153,7 +158,7 @@ const RUN_EVENTS = {
   'run.erased': defineEvent(1, { requested_by: key }),
   'run.max_steps_reached': defineEvent(1, { limit: count }),
 
-  'turn.started': defineEvent(3, {
+  'turn.started': defineEvent(4, {
     number: z.int().min(1),
     input: turnInput,
     requested_by: key,
@@ -189,7 +194,7 @@ const RUN_EVENTS = {
   'message.queued': defineEvent(2, {
     message_id: uuid,
     mode: z.enum(['queue', 'steer']),
-    input: turnInput,
+    input: message,
     requested_by: key,
   }),
   /** It begins the next turn, or was put into the conversation of the open one, which then has `length` messages. */

@@ -8,7 +8,8 @@ export type RiskLevel = (typeof RISK_LEVELS)[number];
 export const DEFAULT_RISK: RiskLevel = 'WRITE_LOW_RISK';
 
 /** Whether a call may be sent again when nobody knows if the last attempt had its effect. */
-export type ToolEffect = 'read_only' | 'idempotent' | 'unknown';
+export const EFFECTS = ['read_only', 'idempotent', 'unknown'] as const;
+export type ToolEffect = (typeof EFFECTS)[number];
 
 /** MCP's hints (spec 2025-11-25, ToolAnnotations). */
 export interface ToolAnnotations {

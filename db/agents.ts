@@ -16,6 +16,8 @@ export interface AgentRow {
   current_version: string;
   definition: AgentDefinition;
   content_hash: string;
+  /** What the client calls it. */
+  external_id: string | null;
   created_at: Date;
   updated_at: Date;
 }
@@ -41,7 +43,7 @@ export interface NewAgentVersion {
 export const AGENT_STATUS = `case when a.status in ('active', 'idle') and exists (
   select from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) then 'busy' else a.status end`;
 const AGENT_COLUMNS = `
-  a.id, a.workspace_id, a.name, ${AGENT_STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.created_at, a.updated_at`;
+  a.id, a.workspace_id, a.name, ${AGENT_STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.external_id, a.created_at, a.updated_at`;
 export const AGENT_TABLES = 'agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version';
 
 const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
@@ -97,16 +99,23 @@ export async function lockAgent(tx: Tx, id: string, workspaceId: string): Promis
   return findAgent(tx, id, workspaceId);
 }
 
+export interface AgentFilter {
+  workspaceId: string;
+  before?: string | undefined;
+  limit: number;
+  status?: AgentStatus | undefined;
+  /** Only those that have all of this. */
+  metadata?: Record<string, string> | undefined;
+}
+
 /** A page of a workspace's agents, newest first. */
-export async function listAgents(
-  tx: Tx,
-  page: { workspaceId: string; before?: string | undefined; limit: number; status?: AgentStatus | undefined },
-): Promise<AgentRow[]> {
+export async function listAgents(tx: Tx, page: AgentFilter): Promise<AgentRow[]> {
   const query = selectFrom(AGENT_COLUMNS, AGENT_TABLES, [
     ['a.workspace_id', '=', page.workspaceId],
     ['a.id', '<', page.before],
   ]);
   if (page.status) void query.whereRaw(`(${AGENT_STATUS}) = ?`, [page.status]);
+  if (page.metadata) void query.whereRaw(`v.definition->'metadata' @> ?::jsonb`, [JSON.stringify(page.metadata)]);
   return fetchRows<AgentRow>(tx, query.orderBy('a.id', 'desc').limit(page.limit));
 }
 

@@ -95,6 +95,32 @@ export async function listApiKeys(
   return fetchRows<ApiKeyRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
 }
 
+/** A key, of this workspace where one is given. */
+export async function findApiKey(tx: Tx, id: string, workspaceId?: string): Promise<ApiKeyRow | undefined> {
+  const query = selectFrom(COLUMNS, 'api_keys', [
+    ['id', '=', id],
+    ['workspace_id', '=', workspaceId],
+  ]);
+  const [row] = await fetchRows<ApiKeyRow>(tx, query);
+  return row;
+}
+
+export interface ApiKeyChange {
+  name?: string | undefined;
+  /** Null: never. */
+  expiresAt?: string | null | undefined;
+}
+
+/** Changes what is given of a key that is not revoked; false where it would have expired already. */
+export async function changeApiKey(tx: Tx, id: string, { name, expiresAt }: ApiKeyChange): Promise<boolean> {
+  const rows = await tx.query(
+    `update api_keys set name = coalesce($2, name), expires_at = case when $3 then $4::timestamptz else expires_at end
+     where id = $1 and revoked_at is null and (not $3 or coalesce($4::timestamptz > clock_timestamp(), true)) returning id`,
+    [id, name ?? null, expiresAt !== undefined, expiresAt ?? null],
+  );
+  return rows.length > 0;
+}
+
 /** Revokes a key; again is no different, and not new. Undefined if there is none, in this workspace where one is given. */
 export async function revokeApiKey(tx: Tx, id: string, workspaceId?: string): Promise<{ isNew: boolean } | undefined> {
   const [row] = await tx.query<{ isNew: boolean }>(

@@ -72,6 +72,8 @@ export interface RunRow {
   queued: MessageQueued | null;
   dequeued_id: string | null;
   config: RunConfig;
+  /** What the client keeps with it. */
+  metadata?: Record<string, string> | null | undefined;
   pinned: { tools: PinnedTool[]; limits?: PinnedLimits | undefined };
   keep_open: boolean;
   lineage: string;

@@ -23,7 +23,8 @@ export const ERASERS: Readonly<Record<string, string>> = {
   tool_calls: `update tool_calls set arguments = '{}', output = null, model_output = null, remote = remote - 'question' - 'answer',
     name = case when tool_id is null then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
-  runs: `update runs set queued = case when queued is not null then jsonb_set(queued, '{input}', '{"message": ""}') end,
+  runs: `update runs set metadata = case when metadata is not null then '{}'::jsonb end,
+    queued = case when queued is not null then jsonb_set(queued, '{input}', '{"message": ""}') end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where id = $1`,
   turns: `update turns set input = jsonb_build_object('message', ''),
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
@@ -111,7 +112,7 @@ export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, reado
     waits: ['token_hash'],
   },
   'what a run waits for is empty in one that has ended, as an erased one has': { runs: ['waiting_for'] },
-  'what clients keep with a thread goes with it (`eraseThreadRow`)': { threads: ['extras'] },
+  'what clients keep with a thread goes with it (`eraseThreadRow`)': { threads: ['extras', 'metadata', 'external_id'] },
   'what webhooks are told is listed field by field': { webhook_deliveries: ['notice'] },
 };
 
@@ -233,7 +234,7 @@ export async function listUnerasedRuns(tx: Tx, threadId: string): Promise<string
 /** Marks a thread, whose title and extras go; answers when it was erased first. */
 export async function eraseThreadRow(tx: Tx, threadId: string): Promise<Date | undefined> {
   const [row] = await tx.query<{ erased_at: Date }>(
-    `update threads set erased_at = coalesce(erased_at, now()), title = null, extras = '{}' where id = $1 returning erased_at`,
+    `update threads set erased_at = coalesce(erased_at, now()), title = null, extras = '{}', metadata = '{}', external_id = null where id = $1 returning erased_at`,
     [threadId],
   );
   // Files that were stored for it; those of its runs go with them.

@@ -66,6 +66,8 @@ export interface RunView {
   output: StoredBlock[] | null;
   keep_open: boolean;
   config: RunConfig;
+  /** What the client keeps with it. */
+  metadata: Record<string, string> | null;
   steps: number;
   turn_count: number;
   tokens_in: number;
@@ -103,7 +105,7 @@ const WORKFLOW_SPEND = `
 
 const HEAD = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,
-    r.structured, r.stop_reason, r.error, r.keep_open, r.config, r.steps, r.turn_count,
+    r.structured, r.stop_reason, r.error, r.keep_open, r.config, r.metadata, r.steps, r.turn_count,
     coalesce(spent.tokens_in, r.tokens_in) as tokens_in, coalesce(spent.tokens_out, r.tokens_out) as tokens_out,
     case when spent.tokens_in is null then r.cost_usd when not spent.unpriced then spent.cost_usd end as cost_usd, r.last_seq,
     r.kind, r.parent_run_id, r.root_run_id, r.parent_task_id, r.depth, r.forked_from_run_id, r.forked_at_seq, r.retried_from, r.created_at, r.started_at, r.completed_at,
@@ -167,6 +169,8 @@ export interface RunFilter {
   rootId?: string | undefined;
   createdAfter?: string | undefined;
   createdBefore?: string | undefined;
+  /** Only runs that have all of this. */
+  metadata?: Record<string, string> | undefined;
   errorCode?: string | undefined;
   /** Only runs that have ended, or have changed where they have not, since then. */
   changedSince?: string | undefined;
@@ -222,6 +226,7 @@ export function matching(
     ['r.created_at', '<', filter.createdBefore],
     ['r.id', '<', filter.before],
   ]);
+  if (filter.metadata) void query.whereRaw('r.metadata @> ?::jsonb', [JSON.stringify(filter.metadata)]);
   if (filter.errorCode !== undefined) void query.whereRaw("r.error->>'code' = ?", [filter.errorCode]);
   if (filter.isRetryable) void query.whereRaw(RETRYABLE);
   if (filter.changedSince !== undefined) void query.whereRaw(`${CHANGED_AT} >= ?`, [filter.changedSince]);

@@ -55,11 +55,13 @@ table agents row level security forced
   updated_at timestamp with time zone not null default now()
   heartbeats integer not null default 0
   offline_since timestamp with time zone
+  external_id text
   constraint agents_status_check CHECK ((status = ANY (ARRAY['active'::text, 'idle'::text, 'busy'::text, 'offline'::text, 'deprecated'::text])))
   constraint agents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint agents_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
   constraint agents_pkey PRIMARY KEY (id)
   CREATE INDEX agents_beating ON public.agents USING btree (last_heartbeat_at) WHERE ((last_heartbeat_at IS NOT NULL) AND (status = ANY (ARRAY['active'::text, 'idle'::text])))
+  CREATE UNIQUE INDEX agents_by_external_id ON public.agents USING btree (workspace_id, external_id) WHERE (external_id IS NOT NULL)
   CREATE INDEX agents_by_status ON public.agents USING btree (tenant_id, status)
   CREATE INDEX agents_by_tool_name ON public.agents USING btree (workspace_id, "left"(('run_'::text || regexp_replace(name, '[^A-Za-z0-9_-]'::text, '_'::text, 'g'::text)), 60) COLLATE "C") WHERE (status <> 'deprecated'::text)
   CREATE INDEX agents_offline ON public.agents USING btree (offline_since) WHERE (status = 'offline'::text)
@@ -997,6 +999,7 @@ table runs row level security forced
   rolled_up boolean default false
   structured text
   trust trust
+  metadata jsonb
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)
@@ -1196,8 +1199,11 @@ table threads row level security forced
   extras jsonb not null default '{}'::jsonb
   updated_at timestamp with time zone
   parent_run_id uuid
+  metadata jsonb not null default '{}'::jsonb
+  external_id text
   constraint threads_pkey PRIMARY KEY (id)
   CREATE INDEX threads_by_agent ON public.threads USING btree (agent_id, id DESC)
+  CREATE UNIQUE INDEX threads_by_external_id ON public.threads USING btree (workspace_id, external_id) WHERE (external_id IS NOT NULL)
   CREATE INDEX threads_page ON public.threads USING btree (workspace_id, id DESC)
   policy maintenance_look_for_streams for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)

@@ -11,6 +11,9 @@ export interface ThreadView {
   agent_id: string;
   title: string | null;
   extras: Record<string, unknown>;
+  metadata: Record<string, string>;
+  /** What the client calls it. */
+  external_id: string | null;
   head_run_id: string | null;
   total_runs: number;
   /** When the newest run began; null for a thread without runs. */
@@ -21,7 +24,7 @@ export interface ThreadView {
   erased_at: Date | null;
 }
 
-const COLUMNS = `t.id, t.workspace_id, t.agent_id, t.title, t.extras, t.head_run_id, t.run_count as total_runs,
+const COLUMNS = `t.id, t.workspace_id, t.agent_id, t.title, t.extras, t.metadata, t.external_id, t.head_run_id, t.run_count as total_runs,
   r.created_at as last_run_at, r.status as last_run_status, t.created_at,
   greatest(t.created_at, t.updated_at, r.updated_at) as updated_at, t.erased_at`;
 const TABLES = 'threads t left join runs r on r.id = t.head_run_id';
@@ -30,19 +33,22 @@ export interface ThreadFilter {
   workspaceId: string;
   agentId?: string | undefined;
   before?: string | undefined;
+  /** Only those that have all of this. */
+  metadata?: Record<string, string> | undefined;
   limit: number;
 }
 
 /** A page of threads, newest first. */
 export async function listThreads(
   tx: Tx,
-  { workspaceId, agentId, before, limit }: ThreadFilter,
+  { workspaceId, agentId, before, metadata, limit }: ThreadFilter,
 ): Promise<ThreadView[]> {
   const query = selectFrom(COLUMNS, TABLES, [
     ['t.workspace_id', '=', workspaceId],
     ['t.agent_id', '=', agentId],
     ['t.id', '<', before],
   ]);
+  if (metadata) void query.whereRaw('t.metadata @> ?::jsonb', [JSON.stringify(metadata)]);
   // A child's thread is part of its parent's work.
   void query.whereRaw('t.parent_run_id is null');
   return fetchRows<ThreadView>(tx, query.orderBy('t.id', 'desc').limit(limit));
@@ -68,15 +74,23 @@ export async function insertThread(
 export interface ThreadChange {
   title?: string | null | undefined;
   extras?: Record<string, unknown> | undefined;
+  metadata?: Record<string, string> | undefined;
 }
 
 /** Changes what is given; answers false for a thread that is erased. A title that a person gives is not due any more. */
-export async function updateThread(tx: Tx, id: string, { title, extras }: ThreadChange): Promise<boolean> {
+export async function updateThread(tx: Tx, id: string, { title, extras, metadata }: ThreadChange): Promise<boolean> {
   if (title !== undefined) await tx.query('delete from due_titles where thread_id = $1', [id]);
   const rows = await tx.query(
-    `update threads set title = case when $2 then $3 else title end, extras = coalesce($4::jsonb, extras), updated_at = now()
+    `update threads set title = case when $2 then $3 else title end, extras = coalesce($4::jsonb, extras),
+       metadata = coalesce($5::jsonb, metadata), updated_at = now()
      where id = $1 and erased_at is null returning id`,
-    [id, title !== undefined, title ?? null, extras ? JSON.stringify(extras) : null],
+    [
+      id,
+      title !== undefined,
+      title ?? null,
+      extras ? JSON.stringify(extras) : null,
+      metadata ? JSON.stringify(metadata) : null,
+    ],
   );
   return rows.length > 0;
 }

@@ -35,6 +35,12 @@ export async function findToolServer(tx: Tx, id: string): Promise<ToolServerRow 
   return row;
 }
 
+/** The server with this digest of its address. */
+export async function findToolServerAt(tx: Tx, digest: string): Promise<ToolServerRow | undefined> {
+  const [row] = await tx.query<ToolServerRow>(`select ${COLUMNS} from mcp_servers s where s.digest = $1`, [digest]);
+  return row;
+}
+
 /** Whether the server with this digest of its address is suspended. */
 export async function isToolServerSuspended(tx: Tx, digest: string): Promise<boolean> {
   const rows = await tx.query('select 1 as found from mcp_servers where digest = $1 and suspended_at is not null', [

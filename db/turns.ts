@@ -56,10 +56,12 @@ export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<T
 export async function listTurns(
   tx: Tx,
   runId: string,
-  page: { after?: number | undefined; limit: number },
+  page: { after?: number | undefined; metadata?: Record<string, string> | undefined; limit: number },
 ): Promise<Page<TurnRow>> {
-  const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 and t.number > $2 order by t.number limit $3`;
-  const values = [runId, page.after ?? 0, page.limit + 1];
+  const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 and t.number > $2
+    and ($4::jsonb is null or t.input->'metadata' @> $4::jsonb) order by t.number limit $3`;
+  const metadata = page.metadata ? JSON.stringify(page.metadata) : null;
+  const values = [runId, page.after ?? 0, page.limit + 1, metadata];
   return pageOfSized(await tx.query<TurnRow & Sized>(untilFull(turns, 'number'), values), page.limit);
 }
 

@@ -73,8 +73,8 @@ export interface ServerToList<T extends ToolTransport = ToolTransport> {
   secrets: SecretValues;
 }
 
-/** What a server says of a tool, in the form in which it can be registered. */
-export type ImportedTool = Pick<
+/** What a server says of a tool, in the form in which it can be registered, unless it has a `fault`: what is wrong with it. */
+export type ImportedTool = { fault?: string | undefined } & Pick<
   ToolDefinition,
   | 'name'
   | 'display_name'

@@ -14,13 +14,13 @@ import { requireAgent } from '../../modules/agents/read-agents.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
-import { idParam } from '../kit/validate.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { agentCard } from './agent-card.ts';
 import { checkParams } from './params.ts';
 import { a2aOperations } from './request-handler.ts';
 
-const params = z.strictObject({ agent: idParam });
+const params = z.strictObject({ agent: agentIdParam });
 
 const card = defineRoute({
   method: 'get',

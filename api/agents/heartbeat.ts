@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { beat } from '../../modules/agents/beat.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { agent } from './schemas.ts';
 
 const heartbeat = defineRoute({
@@ -10,7 +10,7 @@ const heartbeat = defineRoute({
   path: '/v1/agents/:id/heartbeat',
   access: 'agents:write',
   summary: 'Say that an agent is there: who has said so once has to go on',
-  params: z.strictObject({ id: idParam }),
+  params: z.strictObject({ id: agentIdParam }),
   body: z.strictObject({}),
   responses: {
     200: z

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { agentDefinition } from '../../core/definition.ts';
 import { checkOutputSchemas } from '../../modules/agents/check-agent.ts';
-import { createAgent } from '../../modules/agents/create-agent.ts';
+import { createNamedAgent, putAgent, renameAgent } from '../../modules/agents/external-ids.ts';
 import { toMermaid } from '../../core/graph/mermaid.ts';
 import {
   readAgents,
@@ -17,11 +17,13 @@ import { retireAgent, updateAgent } from '../../modules/agents/update-agent.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
+import { agentIdParam, externalIdParam } from '../kit/external-ids.ts';
+import { metadataFilter } from '../kit/metadata-filter.ts';
 import {
   agent,
   agentGraph,
   agentPatch,
+  agentRequest,
   agentVersion,
   createdAgent,
   presentAgent,
@@ -30,7 +32,7 @@ import {
   presentVersion,
 } from './schemas.ts';
 
-const idOnly = z.strictObject({ id: idParam });
+const idOnly = z.strictObject({ id: agentIdParam });
 
 const create = defineRoute({
   method: 'post',
@@ -38,13 +40,13 @@ const create = defineRoute({
   access: 'agents:write',
   summary: 'Register an agent',
   idempotent: true,
-  body: agentDefinition,
+  body: agentRequest,
   responses: { 201: createdAgent },
-  async handle({ caller, body, context, idempotency }) {
-    checkOutputSchemas(context.tools.validator, body);
+  async handle({ caller, body: { external_id: externalId, ...definition }, context, idempotency }) {
+    checkOutputSchemas(context.tools.validator, definition);
     const answer = await idempotently(context, idempotency, async (tx) => ({
       status: 201,
-      body: presentCreated(await createAgent(tx, caller, body)),
+      body: presentCreated(await createNamedAgent(tx, caller, { definition, externalId })),
     }));
     return { ...answer, headers: { location: `/v1/agents/${answer.body.id}` } };
   },
@@ -55,12 +57,12 @@ const list = defineRoute({
   path: '/v1/agents',
   access: 'agents:read',
   summary: 'List the agents of the workspace, newest first',
-  query: pageQuery().extend({ status: agent.shape.status.optional() }),
+  query: pageQuery().extend({ status: agent.shape.status.optional(), ...metadataFilter }),
   responses: { 200: pageFields('agents', agent) },
   async handle({ caller, query, context }) {
-    const { limit, cursor: before, status } = query;
+    const { limit, cursor: before, status, metadata } = query;
     const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readAgents(tx, caller, { before, limit: limit + 1, status }),
+      readAgents(tx, caller, { before, limit: limit + 1, status, metadata }),
     );
     const { items, ...page } = pageOf(rows, limit, (row) => row.id);
     return { status: 200, body: { agents: items.map(presentAgent), ...page } };
@@ -89,15 +91,37 @@ const change = defineRoute({
   body: agentPatch,
   responses: { 200: z.union([agent, createdAgent]) },
   async handle({ caller, params, body, context }) {
-    const { suspended, ...patch } = body;
+    const { suspended, external_id: externalId, ...patch } = body;
     checkOutputSchemas(context.tools.validator, patch);
     if (Object.keys(patch).length > 0) {
       await context.db.withTenant(caller.tenantId, (tx) => updateAgent(tx, caller, { id: params.id, patch }));
+    }
+    if (externalId !== undefined) {
+      await context.db.withTenant(caller.tenantId, (tx) => renameAgent(tx, caller, { id: params.id, externalId }));
     }
     // Its embedding model may be another one now.
     if (patch.memory_config !== undefined) embedSoon(context, { tenantId: caller.tenantId, agentId: params.id });
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'agent', id: params.id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));
+    return { status: 200, body: presentAgentTo(caller, row) };
+  },
+});
+
+const replace = defineRoute({
+  method: 'put',
+  path: '/v1/agents/:id',
+  access: 'agents:write',
+  summary: 'Register an agent under `ext:<id>`, or publish what has changed of it; the same content changes nothing',
+  params: z.strictObject({ id: externalIdParam }),
+  body: agentDefinition,
+  responses: { 200: z.union([agent, createdAgent]), 201: createdAgent },
+  async handle({ caller, params: { id: externalId }, body: definition, context }) {
+    checkOutputSchemas(context.tools.validator, definition);
+    const { agent: row, isNew } = await context.db.withTenant(caller.tenantId, (tx) =>
+      putAgent(tx, caller, { definition, externalId }),
+    );
+    if (isNew) return { status: 201, body: presentCreated(row), headers: { location: `/v1/agents/${row.id}` } };
+    embedSoon(context, { tenantId: caller.tenantId, agentId: row.id });
     return { status: 200, body: presentAgentTo(caller, row) };
   },
 });
@@ -138,7 +162,7 @@ const version = defineRoute({
   path: '/v1/agents/:id/versions/:version',
   access: 'agents:read',
   summary: 'Get one version of an agent',
-  params: z.strictObject({ id: idParam, version: z.string().max(50) }),
+  params: z.strictObject({ id: agentIdParam, version: z.string().max(50) }),
   responses: { 200: agentVersion },
   async handle({ caller, params, context }) {
     const row = await context.db.withTenant(caller.tenantId, (tx) =>
@@ -168,4 +192,4 @@ const graph = defineRoute({
   },
 });
 
-export const AGENT_ROUTES: readonly Route[] = [create, list, get, change, retire, versions, version, graph];
+export const AGENT_ROUTES: readonly Route[] = [create, list, get, change, replace, retire, versions, version, graph];

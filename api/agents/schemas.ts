@@ -4,16 +4,32 @@ import type { Caller } from '../../core/caller.ts';
 import { workflowGraph } from '../../core/graph/definition.ts';
 import { agentDefinition } from '../../core/definition.ts';
 import { hasScope } from '../../core/scopes.ts';
+import { externalId } from '../../core/user-metadata.ts';
 import type { AgentRow, AgentVersionRow } from '../../modules/agents/read-agents.ts';
 
 const { name, version, ...others } = agentDefinition.shape;
+
+const named = externalId.describe(
+  "The client's own name for it, unique in the workspace: `ext:<external_id>` stands for its id.",
+);
 
 const suspended = z.boolean().describe('Runs wait where they stand until this is lifted; no version is published.');
 
 /** The fields of a definition, each of which null takes away. */
 export const agentPatch = z
-  .strictObject({ name: name.optional(), version, ...mapNullable(others), suspended: suspended.optional() })
+  .strictObject({
+    name: name.optional(),
+    version,
+    ...mapNullable(others),
+    external_id: named.nullable().optional(),
+    suspended: suspended.optional(),
+  })
   .meta({ id: 'AgentPatch', description: 'A field that is null is taken away; one that is absent stays.' });
+
+/** A definition, under a name of the client's own. */
+export const agentRequest = z
+  .strictObject({ ...agentDefinition.shape, external_id: named.optional() })
+  .meta({ id: 'AgentRequest' });
 
 const time = z.iso.datetime();
 
@@ -33,6 +49,7 @@ export const agent = z
     ...agentDefinition.shape,
     id: z.uuid(),
     agent_id: z.uuid(),
+    external_id: externalId.optional(),
     version: z.string(),
     status: z.enum(AGENT_STATUSES),
     suspended,
@@ -69,6 +86,7 @@ export function presentAgent(row: AgentRow): z.input<typeof agent> {
     ...row.definition,
     id: row.id,
     agent_id: row.id,
+    ...(row.external_id === null ? {} : { external_id: row.external_id }),
     version: row.current_version,
     status: row.status,
     suspended: row.suspended,

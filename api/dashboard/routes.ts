@@ -14,9 +14,9 @@ import {
   type FailedTurnRow,
   type RunSums,
 } from '../../modules/dashboard/read-dashboard.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
 
 const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 7;
@@ -33,7 +33,7 @@ const moment = z
 const range = z.strictObject({
   from: moment.optional().describe('The day (UTC) it begins with; seven days up to now where absent.'),
   to: moment.optional().describe('The day (UTC) it ends with, that day included; today where absent.'),
-  agent_id: idParam.optional(),
+  agent_id: agentIdParam.optional(),
 });
 
 function rangeOf(query: z.output<typeof range>): DashboardRange {

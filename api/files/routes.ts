@@ -6,6 +6,7 @@ import { openContent } from '../../modules/files/content.ts';
 import { deleteFile } from '../../modules/files/delete-file.ts';
 import { readFiles, requireFile, type FileRow } from '../../modules/files/read-files.ts';
 import { uploadFile } from '../../modules/files/upload-file.ts';
+import { threadIdParam } from '../kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -48,7 +49,7 @@ const list = defineRoute({
   path: '/v1/files',
   access: 'runs:read',
   summary: 'List files, newest first',
-  query: pageQuery().extend({ thread_id: idParam.optional(), run_id: idParam.optional() }),
+  query: pageQuery().extend({ thread_id: threadIdParam.optional(), run_id: idParam.optional() }),
   responses: { 200: pageFields('files', file) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before, thread_id: threadId, run_id: runId } = query;

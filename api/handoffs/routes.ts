@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { HANDOFF_STATUSES } from '../../core/handoff.ts';
 import { createHandoff } from '../../modules/workflows/create-handoff.ts';
 import { readHandoffs, requireHandoff, withChain } from '../../modules/workflows/read-handoffs.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -52,8 +53,8 @@ const list = defineRoute({
   summary: 'List handoffs, newest first',
   query: pageQuery().extend({
     task_id: idParam.optional(),
-    source_agent_id: idParam.optional(),
-    target_agent_id: idParam.optional(),
+    source_agent_id: agentIdParam.optional(),
+    target_agent_id: agentIdParam.optional(),
     status: listParam(z.enum(HANDOFF_STATUSES)).optional(),
   }),
   responses: { 200: pageFields('handoffs', listedHandoff) },

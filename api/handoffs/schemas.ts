@@ -4,14 +4,15 @@ import type { Caller } from '../../core/caller.ts';
 import { HANDOFF_STATUSES, handoffContext, URGENCIES } from '../../core/handoff.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { HandoffRow, ShownHandoff } from '../../modules/workflows/read-handoffs.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { idParam } from '../kit/validate.ts';
 
 const text = z.string().min(1).max(20_000);
 
 export const createHandoffBody = z.strictObject({
   task_id: idParam,
-  source_agent_id: idParam,
-  target_agent_id: idParam,
+  source_agent_id: agentIdParam,
+  target_agent_id: agentIdParam,
   context: handoffContext,
   reason: text.optional().describe('Else that of `context.handoff_metadata`.'),
   urgency: z.enum(URGENCIES).optional().describe('Else that of `context.handoff_metadata`, else `medium`.'),

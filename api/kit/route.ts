@@ -12,7 +12,9 @@ import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { TokenScope } from '../../modules/tenants/tokens.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
+import { withIds } from './external-ids.ts';
 import { readMessage } from './json-rpc-body.ts';
+import { withMetadata } from './metadata-filter.ts';
 import { holdToRates } from './rate-limit.ts';
 import type { Sockets } from './sockets.ts';
 import type { ApiContext } from './state.ts';
@@ -160,12 +162,13 @@ export function defineRoute<
   const run = async (incoming: Incoming): Promise<Reply> => {
     const { ctx, context, app, caller } = incoming;
     const read = await countByBody(incoming, spec.rates);
-    const checked = {
+    const checked = await withIds(context, caller, async () => ({
       params: checkParams(params, ctx),
-      query: checkPart(query ?? NOTHING, { ...ctx.query }, 'query'),
+      query: checkPart(query ?? NOTHING, withMetadata(ctx.query), 'query'),
       body: takesBody(spec) ? await readChecked(read, spec) : undefined,
-    };
-    const request = { ...checked, caller, idempotency: idempotencyOf(ctx, caller, checked.body), context, app, ctx };
+    }));
+    const idempotency = idempotencyOf(ctx, caller, { route: spec, ...checked });
+    const request = { ...checked, caller, idempotency, context, app, ctx };
     return handle(request as unknown as RouteRequest<P, Q, B, A>);
   };
   return { ...head, params, query, body, run };
@@ -183,11 +186,17 @@ function takesBody({ method, upload }: Pick<RouteHead, 'method' | 'upload'>): bo
   return method === 'post' || method === 'put' || method === 'patch';
 }
 
-function idempotencyOf(ctx: ApiContext, caller: Caller | undefined, body: unknown): IdempotentRequest | undefined {
+function idempotencyOf(
+  ctx: ApiContext,
+  caller: Caller | undefined,
+  { route, params, body }: { route: Pick<RouteHead, 'method' | 'path'>; params: unknown; body: unknown },
+): IdempotentRequest | undefined {
   if (!caller) return undefined;
+  const named = (params ?? {}) as Record<string, string>;
   return {
     tenantId: caller.tenantId,
-    route: `${ctx.method} ${ctx.path.toLowerCase()}`,
+    // By ids, in whatever way the request has named what they are of.
+    route: `${route.method.toUpperCase()} ${route.path.replaceAll(/:(\w+)/g, (_, name: string) => named[name] ?? '')}`,
     key: ctx.headers['idempotency-key'] === undefined ? undefined : ctx.get('idempotency-key'),
     // The workspace is part of what was asked for, wherever it was said.
     body: { workspace_id: caller.workspaceId, body },

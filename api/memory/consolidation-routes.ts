@@ -12,10 +12,11 @@ import { summarizeEntries } from '../../modules/memory/summarize-entries.ts';
 import { embedSoon } from '../../modules/memory/add-memory.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 
-const ofAgent = z.strictObject({ id: idParam });
+const ofAgent = z.strictObject({ id: agentIdParam });
 
 const consolidation = z.object({
   id: z.uuid(),
@@ -106,7 +107,7 @@ const revert = defineRoute({
   path: '/v1/agents/:id/memory/consolidations/:consolidation/revert',
   access: 'memory:write',
   summary: 'Undo a consolidation; what has changed since then stays',
-  params: z.strictObject({ id: idParam, consolidation: idParam }),
+  params: z.strictObject({ id: agentIdParam, consolidation: idParam }),
   body: z.strictObject({}).optional(),
   responses: { 200: consolidation.extend({ restored: z.int().describe('Entries that are back.') }) },
   async handle({ caller, params, context }) {

@@ -9,11 +9,12 @@ import {
   type ExtractionRow,
   type MemoryUseRow,
 } from '../../modules/memory/read-reports.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 
-const ofAgent = z.strictObject({ id: idParam });
+const ofAgent = z.strictObject({ id: agentIdParam });
 const when = z.iso.datetime();
 const counts = z.record(z.string(), z.int());
 
@@ -73,7 +74,7 @@ const uses = defineRoute({
   path: '/v1/agents/:id/memory/:entry/uses',
   access: 'memory:read',
   summary: 'List where a memory was used, and why it was found, newest first',
-  params: z.strictObject({ id: idParam, entry: idParam }),
+  params: z.strictObject({ id: agentIdParam, entry: idParam }),
   query: pageQuery(),
   responses: { 200: pageFields('uses', use) },
   async handle({ caller, params, query: { limit, cursor: before }, context }) {

@@ -16,6 +16,7 @@ import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { cursorParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 import {
@@ -35,8 +36,8 @@ import {
   recalledMemory,
 } from './schemas.ts';
 
-const ofAgent = z.strictObject({ id: idParam });
-const ofEntry = z.strictObject({ id: idParam, entry: idParam });
+const ofAgent = z.strictObject({ id: agentIdParam });
+const ofEntry = z.strictObject({ id: agentIdParam, entry: idParam });
 
 const add = defineRoute({
   method: 'post',

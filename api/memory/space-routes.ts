@@ -8,10 +8,10 @@ import { inLine, writeToSpace } from '../../modules/memory/write-fragment.ts';
 import { searchSpace } from '../../modules/memory/search-space.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { integerParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { agentNameParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 import {
-  agents,
   anyContent,
   fragment,
   name,
@@ -21,6 +21,8 @@ import {
   space,
   visibility,
 } from './space-schemas.ts';
+
+const named = z.array(agentNameParam).max(1000);
 
 const create = defineRoute({
   method: 'post',
@@ -33,8 +35,8 @@ const create = defineRoute({
     team_id: name.nullish(),
     workflow_id: name.nullish(),
     scope: visibility.default('team'),
-    allowed_agents: agents.optional(),
-    denied_agents: agents.optional(),
+    allowed_agents: named.optional(),
+    denied_agents: named.optional(),
     max_fragments: z.int().min(1).max(1_000_000).nullish(),
     retention_policy: z
       .string()
@@ -106,17 +108,17 @@ const write = defineRoute({
     space_id: idParam,
     fragment_id: idParam.optional(),
     content: anyContent,
-    agent_id: name.optional().describe('Who acts.'),
+    agent_id: agentNameParam.optional().describe('Who acts.'),
     visibility: visibility.optional(),
     access_control: z
       .strictObject({
         visibility: visibility.optional(),
-        allowed_agents: agents.optional(),
-        denied_agents: agents.optional(),
+        allowed_agents: named.optional(),
+        denied_agents: named.optional(),
       })
       .optional(),
-    allowed_agents: agents.optional(),
-    denied_agents: agents.optional(),
+    allowed_agents: named.optional(),
+    denied_agents: named.optional(),
     expected_version: z.int().min(0).optional(),
     base_version: z.int().min(1).optional(),
     conflict_type: z.enum(['concurrent_write', 'version_mismatch', 'semantic_conflict']).optional(),
@@ -168,7 +170,7 @@ const search = defineRoute({
       .regex(/^(0(\.\d+)?|1(\.0+)?)$/, 'must be a number from 0 to 1')
       .transform(Number)
       .default(0.7),
-    agent_id: name.optional().describe('Who asks: only what it may see.'),
+    agent_id: agentNameParam.optional().describe('Who asks: only what it may see.'),
   }),
   responses: { 200: z.object({ fragments: z.array(found) }) },
   async handle({ caller, query: asked, context }) {
@@ -213,7 +215,7 @@ const resolve = defineRoute({
   access: 'memory:write',
   summary: 'Decide what a fragment with a conflict says from now on',
   params,
-  body: z.strictObject({ content: anyContent, agent_id: name.optional() }),
+  body: z.strictObject({ content: anyContent, agent_id: agentNameParam.optional() }),
   responses: { 200: fragment },
   async handle({ caller, params: { id }, body, context }) {
     const { type, data } = body.content;

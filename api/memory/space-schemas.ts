@@ -8,7 +8,7 @@ import type { FragmentRow, SpaceRow } from '../../modules/memory/spaces.ts';
 
 export const visibility = z.enum(['private', 'team', 'workflow', 'global']);
 export const name = z.string().min(1).max(200);
-export const agents = z.array(name).max(1000);
+const agents = z.array(name).max(1000);
 const stamp = z.iso.datetime().nullable();
 
 export const space = z

@@ -3,16 +3,17 @@ import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { cancelRuns } from '../../modules/runs/cancel-runs.ts';
 import { retryRuns } from '../../modules/runs/retry-runs.ts';
+import { agentIdParam, threadIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { idParam, timeTextParam } from '../kit/validate.ts';
+import { timeTextParam } from '../kit/validate.ts';
 
 const more = z.boolean().describe('Others fit too: ask again.');
 const dryRun = z.boolean().optional().describe('Only says which runs fit.');
 const matching = z.strictObject({ matching: z.int(), run_ids: z.array(z.uuid()), more });
 
 const fields = {
-  agent_id: idParam.optional(),
-  thread_id: idParam.optional(),
+  agent_id: agentIdParam.optional(),
+  thread_id: threadIdParam.optional(),
   created_after: timeTextParam.optional(),
   created_before: timeTextParam.optional(),
 };

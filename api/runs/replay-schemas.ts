@@ -34,11 +34,20 @@ const redacted = z.strictObject({ type: z.literal('redacted_thinking'), data: z.
 const userBlock = z.discriminatedUnion('type', [text, image, toolResult]);
 const assistantBlock = z.discriminatedUnion('type', [text, thinking, redacted, toolUse]);
 
+/** Blocks, or a text alone, as it is often written. */
+function said<T extends z.ZodType>(block: T) {
+  const alone = z
+    .string()
+    .min(1)
+    .transform((words) => [{ type: 'text' as const, text: words }]);
+  return z.union([z.array(block).min(1), alone]);
+}
+
 /** A message as a checkpoint's state shows it. */
 const message = z
   .discriminatedUnion('role', [
-    z.strictObject({ role: z.literal('user'), content: z.array(userBlock).min(1) }),
-    z.strictObject({ role: z.literal('assistant'), content: z.array(assistantBlock).min(1) }),
+    z.strictObject({ role: z.literal('user'), content: said(userBlock) }),
+    z.strictObject({ role: z.literal('assistant'), content: said(assistantBlock) }),
   ])
   .meta({ id: 'StateMessage' });
 

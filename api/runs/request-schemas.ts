@@ -1,6 +1,7 @@
 /** What clients send to runs and turns. */
 import { z } from 'zod';
 import { requestedConfig } from '../../core/run-config.ts';
+import { userMetadata } from '../../core/user-metadata.ts';
 import { attachment, MOST_ATTACHMENTS } from './attachment-schema.ts';
 
 const outputSchema = z
@@ -28,10 +29,14 @@ export const toolResults = z
 
 export const createRunBody = z
   .strictObject({
-    thread_id: z.uuid().toLowerCase().nullish(),
+    thread_id: z
+      .union([z.uuid().toLowerCase(), z.string().regex(/^ext:/u, 'must be a UUID, or ext: and an external id')])
+      .nullish()
+      .describe('Its id, or `ext:` and its external id: a thread that is not there yet begins with the run.'),
     input: turnInput.nullish(),
     output_schema: outputSchema.optional().describe('The same as in `input`.'),
     config: requestedConfig.optional(),
+    metadata: userMetadata.optional(),
   })
   .superRefine(({ input, output_schema: schema }, context) => {
     const say = (message: string) => context.addIssue({ code: 'custom', path: ['output_schema'], message });
@@ -56,8 +61,9 @@ export const postTurnBody = z
       .optional(),
     tool_results: toolResults.optional().describe('The same as in `input`.'),
     output_schema: outputSchema.optional().describe('The same as in `input`.'),
+    metadata: userMetadata.optional(),
   })
-  .superRefine(({ input, tool_results, output_schema: schema }, context) => {
+  .superRefine(({ input, tool_results, output_schema: schema, metadata }, context) => {
     const results = tool_results ?? input?.tool_results;
     const say = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
     if (!results && !input) say(['input'], 'is required, or tool_results');
@@ -67,6 +73,7 @@ export const postTurnBody = z
     if (results && input?.attachments) say(['input', 'attachments'], 'cannot go with tool_results');
     if (tool_results && input?.tool_results) say(['tool_results'], 'is there twice');
     if (schema && input?.output_schema) say(['output_schema'], 'is there twice');
+    if (results && metadata) say(['metadata'], 'cannot go with tool_results: the turn has begun');
     if (results && schema) say(['output_schema'], 'cannot go with tool_results: the turn has begun');
     if (results && input?.output_schema)
       say(['input', 'output_schema'], 'cannot go with tool_results: the turn has begun');

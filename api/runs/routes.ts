@@ -7,6 +7,8 @@ import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
 import { readRuns, readTree, readRun } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
+import { agentIdParam, externalIdParam, threadIdParam } from '../kit/external-ids.ts';
+import { metadataFilter } from '../kit/metadata-filter.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
@@ -14,7 +16,7 @@ import { createRunBody } from './request-schemas.ts';
 import { createdRun, presentRun, presentRunTo, run } from './schemas.ts';
 import { presentTree, runTree } from './run-tree.ts';
 
-const agentParams = z.strictObject({ id: idParam });
+const agentParams = z.strictObject({ id: agentIdParam });
 
 const create = defineRoute({
   method: 'post',
@@ -30,7 +32,8 @@ const create = defineRoute({
       tenantId: caller.tenantId,
       workspaceId: caller.workspaceId,
       agentId: params.id,
-      threadId: body.thread_id ?? undefined,
+      ...threadOf(body.thread_id),
+      metadata: body.metadata,
       input: body.input ? { output_schema: body.output_schema, ...body.input } : undefined,
       config: body.config ?? {},
       mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
@@ -43,10 +46,18 @@ const create = defineRoute({
   },
 });
 
+/** A thread by its id, or by what the client calls it. */
+function threadOf(named: string | null | undefined): { threadId?: string; threadName?: string } {
+  if (typeof named !== 'string') return {};
+  const name = externalIdParam.safeParse(named);
+  return name.success ? { threadName: name.data } : { threadId: named };
+}
+
 const filters = pageQuery().extend({
   status: listParam(z.enum(RUN_STATUSES)).optional(),
-  thread: idParam.optional(),
-  thread_id: idParam.optional(),
+  thread: threadIdParam.optional(),
+  thread_id: threadIdParam.optional(),
+  ...metadataFilter,
   created_after: timeTextParam.optional(),
   created_before: timeTextParam.optional(),
 });
@@ -57,8 +68,8 @@ const list = defineRoute({
   access: 'runs:read',
   summary: 'List runs, newest first; a page ends where it is large enough',
   query: filters.extend({
-    agent: idParam.optional(),
-    agent_id: idParam.optional(),
+    agent: agentIdParam.optional(),
+    agent_id: agentIdParam.optional(),
     parent: idParam.optional().describe('Only the children of this run.'),
     root: idParam.optional().describe('Only this run and all below it.'),
   }),
@@ -98,6 +109,7 @@ function toFilter(query: z.output<typeof filters>) {
     threadId: query.thread ?? query.thread_id,
     createdAfter: query.created_after,
     createdBefore: query.created_before,
+    metadata: query.metadata,
     before: query.cursor,
     limit: query.limit,
   };

@@ -1,9 +1,10 @@
 /** Run paths come in two forms, `/v1/runs/{run}/…` and `/v1/agents/{id}/runs/{run}/…`; both reach the same handlers. */
 import { z } from 'zod';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Access, type Route, type RouteSpec } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 
-export const runParams = z.strictObject({ id: idParam.optional(), run: idParam });
+export const runParams = z.strictObject({ id: agentIdParam.optional(), run: idParam });
 
 type Schema = z.ZodType | undefined;
 

@@ -3,12 +3,14 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { textOf } from '../../core/content.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../../core/events.ts';
+import { userMetadata } from '../../core/user-metadata.ts';
 import { shownMoney } from '../../core/money.ts';
 import { MESSAGE_ORIGINS } from '../../core/origin.ts';
 import { dataOf } from '../../core/output-format.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { callBatch, presentCallBatch } from './call-batch-schema.ts';
+import { modelCall, presentModelCall } from './model-call-schema.ts';
 import type { ModelCallRow, CallBatchRow, RunView, ToolCallRow, TurnRow } from '../../modules/runs/read-runs.ts';
 
 const data = z.unknown().optional().describe('The value of an answer that had to fit a schema.');
@@ -41,6 +43,7 @@ export const run = z
     steps: z.int(),
     turns: z.int(),
     keep_open: z.boolean(),
+    metadata: userMetadata.optional(),
     last_seq: z.int(),
     kind: z.enum(RUN_KINDS),
     parent_run_id: z.uuid().nullable(),
@@ -115,6 +118,7 @@ export const turn = z
       attachments: z.array(z.unknown()).optional(),
       output_schema: z.record(z.string(), z.unknown()).optional(),
     }),
+    metadata: userMetadata.optional(),
     output: said.nullable(),
     stop_reason: z.string().nullable(),
     error: problem.optional(),
@@ -125,24 +129,6 @@ export const turn = z
     completed_at: when.nullable(),
   })
   .meta({ id: 'Turn' });
-
-const modelCall = z
-  .object({
-    step: z.int(),
-    provider: z.string(),
-    model: z.string(),
-    stop_reason: z.string(),
-    usage: z.record(z.string(), z.number()),
-    usage_estimated: z.boolean().describe('The provider has not reported all of it.'),
-    recorded: z.boolean(),
-    tokens_in: z.int(),
-    tokens_out: z.int(),
-    cost_usd: z.number().nullable(),
-    latency_ms: z.int(),
-    content: z.array(z.unknown()),
-    created_at: when,
-  })
-  .meta({ id: 'ModelCall' });
 
 export const turnDetail = turn.extend({
   steps: z.array(
@@ -180,6 +166,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
     steps: row.steps,
     turns: row.turn_count,
     keep_open: row.keep_open,
+    ...(row.metadata && { metadata: row.metadata }),
     last_seq: row.last_seq,
     kind: row.kind,
     parent_run_id: row.parent_run_id,
@@ -230,13 +217,15 @@ export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.in
 }
 
 export function presentTurn(row: TurnRow): z.input<typeof turn> {
+  const { metadata, ...input } = row.input;
   return {
     id: row.id,
     turn_id: row.id,
     run_id: row.run_id,
     number: row.number,
     status: row.status,
-    input: row.input,
+    input,
+    ...(metadata && { metadata }),
     output: row.output ? presentOutput(row, row.output) : row.partial ? { message: row.partial } : null,
     stop_reason: row.stop_reason,
     ...(row.error && { error: row.error }),
@@ -296,25 +285,6 @@ function presentCall(row: ToolCallRow): z.input<typeof toolCall> {
     tainted_by: row.tainted_by ?? [],
     error: row.error,
     latency_ms: row.latency_ms,
-  };
-}
-
-function presentModelCall(row: ModelCallRow): z.input<typeof modelCall> {
-  const { estimated = false, compaction, ...tokens } = row.usage;
-  return {
-    step: row.step,
-    provider: row.provider,
-    model: row.model,
-    stop_reason: row.stop_reason,
-    usage: { ...tokens, ...(compaction !== undefined && { compaction }) },
-    usage_estimated: estimated,
-    recorded: row.recorded,
-    tokens_in: row.tokens_in,
-    tokens_out: row.tokens_out,
-    cost_usd: shownMoney(row.cost_usd),
-    latency_ms: row.latency_ms,
-    content: row.content ?? [],
-    created_at: row.created_at.toISOString(),
   };
 }
 

@@ -7,6 +7,7 @@ import { postToolResults } from '../../modules/waits/post-tool-results.ts';
 import { postTurnWith } from '../../modules/runs/attach-files.ts';
 import { readTurns, readRun, requireTurn } from '../../modules/runs/read-runs.ts';
 import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
+import { metadataFilter } from '../kit/metadata-filter.ts';
 import { type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { idParam } from '../kit/validate.ts';
@@ -83,7 +84,7 @@ async function start({ caller, params, body, context, ctx, idempotency }: TurnRe
     idempotency: { ...idempotency, route: `POST /v1/runs/${run.id}/turns` },
   };
   if (results) return postToolResults(context, { ...about, results });
-  const input = { message, attachments, output_schema };
+  const input = { message, attachments, output_schema, metadata: body.metadata };
   return postTurnWith(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent });
 }
 
@@ -94,11 +95,11 @@ const list = defineRunRoutes({
   runToken: 'read',
   summary: "List a run's turns, oldest first; a page ends where it is large enough",
   params: runParams,
-  query: pageQuery(z.int32()),
+  query: pageQuery(z.int32()).extend(metadataFilter),
   responses: { 200: pageFields('turns', turn) },
   async handle({ caller, params, query, context }) {
     const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
-      readTurns(tx, caller, { path: params, after: query.cursor, limit: query.limit }),
+      readTurns(tx, caller, { path: params, after: query.cursor, metadata: query.metadata, limit: query.limit }),
     );
     const next = nextOf(rows, more, (row) => row.number);
     return { status: 200, body: { turns: rows.map(presentTurn), ...next } };

@@ -9,6 +9,7 @@ import { chat } from '../../modules/sessions/chat.ts';
 import { executeCallBatch, refineCallBatch, rejectCallBatch } from '../../modules/sessions/decide-call-batch.ts';
 import { deleteSession, interruptSession } from '../../modules/sessions/end-session.ts';
 import type { SessionView } from '../../modules/sessions/session.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentWaiting, presentWaits, waitingFor } from '../runs/waiting.ts';
@@ -22,7 +23,7 @@ const chatBody = z
   .strictObject({
     message: z.string().min(1).max(LIMITS.chatMessageChars),
     session_id: idParam.nullish().describe('Absent or null: a new session.'),
-    agent_id: idParam.optional().describe("Absent: the workspace's only active agent."),
+    agent_id: agentIdParam.optional().describe("Absent: the workspace's only active agent."),
     user_id: userId.optional(),
     character_id: z
       .union([userId, z.int().min(1)])

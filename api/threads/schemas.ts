@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { cleanJson, textOf } from '../../core/content.ts';
+import { externalId, userMetadata } from '../../core/user-metadata.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Conversation } from '../../modules/conversations/read-conversations.ts';
 import type { ThreadView } from '../../modules/conversations/threads.ts';
@@ -22,6 +23,8 @@ export const thread = z
     agent_id: z.uuid(),
     title: z.string().nullable().describe('Made after the first turn, unless a client gives one.'),
     extras: z.record(z.string(), z.unknown()),
+    metadata: userMetadata,
+    external_id: externalId.optional(),
     total_runs: z.number(),
     last_run_id: z.uuid().nullable(),
     last_run_at: z.iso.datetime().nullable(),
@@ -39,6 +42,8 @@ export function presentThread(row: ThreadView): z.input<typeof thread> {
     agent_id: row.agent_id,
     title: row.title,
     extras: row.extras,
+    metadata: row.metadata,
+    ...(row.external_id === null ? {} : { external_id: row.external_id }),
     total_runs: row.total_runs,
     last_run_id: row.head_run_id,
     last_run_at: row.last_run_at?.toISOString() ?? null,

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { executeTool } from '../../modules/tool-calls/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../modules/tenants/idempotency.ts';
-import { askServer, importTools } from '../../modules/tools-registry/import-tools.ts';
+import { askServer, findImportedServer, importTools } from '../../modules/tools-registry/import-tools.ts';
+import { chooseTools } from '../../modules/tools-registry/choose-tools.ts';
 import { listAllTools, parseFilter, requireTool } from '../../modules/tools-registry/read-tools.ts';
 import { confirmProposal } from '../../modules/tools-registry/detect-tool-drift.ts';
 import { checkMayRunPrograms, registerTool } from '../../modules/tools-registry/register-tool.ts';
 import { changeRules } from '../../modules/governance/earlier-commits.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
-import { removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
+import { putTool, removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
@@ -15,6 +16,7 @@ import type { Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import {
   createdTool,
+  imported,
   importRequest,
   listedTool,
   presentCreated,
@@ -23,6 +25,8 @@ import {
   presentTool,
   presentToolTo,
   tool,
+  toolContent,
+  toolName,
   toolPatch,
   toolRequest,
 } from './schemas.ts';
@@ -111,6 +115,26 @@ const change = defineRoute({
   },
 });
 
+const replace = defineRoute({
+  method: 'put',
+  path: '/v1/tools/:id',
+  access: 'tools:write',
+  tenantWide: true,
+  summary: 'Register a tool under its name, or publish what has changed of it; the same content changes nothing',
+  // An id is none of the client's names, as in agents' paths.
+  params: z.strictObject({ id: toolName.refine((name) => !idParam.safeParse(name).success) }),
+  body: toolContent,
+  responses: { 200: z.union([tool, createdTool]), 201: createdTool },
+  async handle({ caller, params: { id: name }, body, context }) {
+    const by = { caller, tools: context.tools };
+    const { tool: row, isNew } = await changeRules(context.db, caller.tenantId, (tx) =>
+      putTool(tx, by, { name, ...body }),
+    );
+    if (isNew) return { status: 201, body: presentCreated(row), headers: { location: `/v1/tools/${row.id}` } };
+    return { status: 200, body: presentToolTo(caller, row) };
+  },
+});
+
 const remove = defineRoute({
   method: 'delete',
   path: '/v1/tools/:id',
@@ -161,23 +185,29 @@ const importAll = defineRoute({
   path: '/v1/tools/import',
   access: 'tools:write',
   tenantWide: true,
-  summary: 'Register every tool of an MCP server',
+  summary: 'Register the tools of an MCP server',
   idempotent: true,
   body: importRequest,
-  responses: { 201: z.strictObject({ tools: z.array(z.union([listedTool, createdTool])) }) },
+  responses: { 201: imported },
   async handle({ caller, body, context, idempotency }) {
-    const { transport: server, trusted = false } = body;
+    const { transport: server, trusted = false, ...choice } = body;
     checkMayRunPrograms(server, caller);
     // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
     const found = await askServer(context, caller, { server, trusted });
+    const { tools, skipped } = chooseTools(found, choice);
     return idempotently(context, idempotency, async (tx) => {
-      const rows = await importTools(tx, caller, found);
-      return { status: 201, body: { tools: rows.map((row) => presentImportedTo(caller, row)) } };
+      const rows = await importTools(tx, caller, tools);
+      const place = await findImportedServer(tx, found[0]?.transport ?? server);
+      const named = choice.name === undefined ? place : { ...place, name: choice.name };
+      return {
+        status: 201,
+        body: { server: named, tools: rows.map((row) => presentImportedTo(caller, row)), skipped },
+      };
     });
   },
 });
 
 /** `import` before `:id`, whose place it would take. */
-export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, change, remove, execute];
+export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, change, replace, remove, execute];

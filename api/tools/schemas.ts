@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { CATEGORY } from '../../core/tool-categories.ts';
-import { RISK_LEVELS } from '../../core/tool.ts';
+import { effectOf, EFFECTS, RISK_LEVELS } from '../../core/tool.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { ToolRow } from '../../modules/tools-registry/read-tools.ts';
 import type { TransportSchema } from '../../tools/transport-kind.ts';
@@ -51,6 +51,14 @@ const TAINT = {
     .describe('Whether somebody vouches for what it answers; `untrusted` answers taint the calls after them.'),
 };
 
+const CATEGORY_RULE = [CATEGORY, 'must be 1 to 64 letters, digits, spaces or any of _./&+-'] as const;
+
+const riskLevel = z
+  .string()
+  .toUpperCase()
+  .pipe(z.enum(RISK_LEVELS))
+  .meta({ type: 'string', enum: [...RISK_LEVELS] });
+
 const toolFields = {
   description: z.string().min(1).max(20_000),
   version: z
@@ -58,7 +66,10 @@ const toolFields = {
     .regex(/^\d{1,9}\.\d{1,9}\.\d{1,9}$/, 'expected semver such as 1.0.0')
     .optional(),
   display_name: z.string().max(200).optional(),
-  category: z.string().regex(CATEGORY, 'must be 1 to 64 letters, digits, spaces or any of _./&+-').optional(),
+  category: z
+    .string()
+    .regex(...CATEGORY_RULE)
+    .optional(),
   input_schema: jsonSchema.optional(),
   output_schema: jsonSchema.optional(),
   transport: anyTransport,
@@ -76,17 +87,22 @@ const toolFields = {
     )
     .max(100)
     .optional(),
-  risk_level: z.enum(RISK_LEVELS).optional(),
+  risk_level: riskLevel.optional(),
   annotations: annotations.optional(),
   ...TAINT,
 };
 
+export const toolName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, - or _');
+
 export const toolRequest = z
   .strictObject({
-    name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, - or _'),
+    name: toolName,
     ...toolFields,
   })
   .meta({ id: 'ToolDefinition' });
+
+/** A tool whose name stands elsewhere. */
+export const toolContent = z.strictObject(toolFields).meta({ id: 'ToolContent' });
 
 export const toolPatch = z
   .strictObject({
@@ -107,10 +123,24 @@ export const toolPatch = z
   })
   .meta({ id: 'ToolPatch', description: 'A field that is null gets its default back; one that is absent stays.' });
 
+const serverNames = z.array(z.string().min(1).max(200)).max(1000).optional();
+
 export const importRequest = z
   .strictObject({
     transport: anyServer,
     trusted: z.boolean().optional().describe("Whether the server's word on its tools' risks counts."),
+    name: z
+      .string()
+      .regex(...CATEGORY_RULE)
+      .optional()
+      .describe('What the server is called: the category of new tools.'),
+    prefix: z
+      .string()
+      .regex(/^[a-zA-Z0-9_-]{1,63}$/, 'must be 1 to 63 letters, digits, - or _')
+      .optional()
+      .describe('Before the name of each tool.'),
+    include: serverNames.describe("The server's names of the tools that are wanted, where not all of them are."),
+    exclude: serverNames.describe("The server's names of tools that are not wanted."),
   })
   .meta({ id: 'ToolImport' });
 
@@ -137,6 +167,7 @@ const details = {
     inline: z.boolean(),
   }),
   risk_level: z.enum(RISK_LEVELS),
+  effect: z.enum(EFFECTS).describe('What follows for a call whose outcome nobody knows: it is made again, or not.'),
   annotations,
   ...TAINT,
   is_builtin: z.boolean(),
@@ -174,6 +205,7 @@ export function presentTool(
 ): z.input<typeof tool> {
   return {
     ...definition,
+    effect: effectOf(definition),
     tool_id: definition.id,
     status: 'registered',
     transport: presentTransport(definition.transport),
@@ -203,6 +235,22 @@ export function presentToolTo({ scopes }: Caller, row: ToolRow): z.input<typeof 
 export function presentImportedTo({ scopes }: Caller, row: ToolRow): z.input<typeof listedTool | typeof createdTool> {
   return hasScope(scopes, 'tools:read') ? presentListedTool(row.definition, row) : presentCreated(row);
 }
+
+export const imported = z
+  .strictObject({
+    server: z
+      .strictObject({
+        id: z.uuid().nullable().describe('Null where no tool of it has ever been registered.'),
+        name: z.string().optional(),
+        transport: z.looseObject({ type: z.string() }).describe('Where it is: an endpoint, or a program.'),
+      })
+      .describe('As `GET /v1/mcp-servers` has it.'),
+    tools: z.array(z.union([listedTool, createdTool])),
+    skipped: z
+      .array(z.strictObject({ name: z.string().describe("The server's own."), reason: z.string() }))
+      .describe('Tools of the server that were not registered.'),
+  })
+  .meta({ id: 'ImportedTools' });
 
 /** One whose type is not known here may hold anything. */
 function presentTransport(transport: ToolTransport): Record<string, unknown> & { type: string } {

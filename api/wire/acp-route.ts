@@ -4,7 +4,7 @@ import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { requireAgent } from '../../modules/sessions/client-thread.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
 import { serveAcp } from './acp-connection.ts';
 
@@ -17,7 +17,7 @@ const connect = defineRoute({
   access: 'runs:write',
   threadToken: { scope: 'answer' },
   summary: 'Talk with an agent over the Agent Client Protocol, on a WebSocket',
-  params: z.strictObject({ agent: idParam }),
+  params: z.strictObject({ agent: agentIdParam }),
   responses: { 101: 'empty' },
   async handle({ caller, params, context, app, ctx }) {
     const { keyId, tenantId } = caller;

@@ -9,7 +9,7 @@ import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
 import { defineRoute, type OtherContent, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
-import { idParam } from '../kit/validate.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { streamBody } from '../runs/stream-body.ts';
 import { agUi } from './ag-ui.ts';
@@ -41,7 +41,7 @@ const run = defineRoute({
   threadToken: { scope: 'answer' },
   summary: 'Run an agent for an AG-UI client: take a message or answers, or go on with the newest turn',
   idempotent: true,
-  params: z.strictObject({ agent: idParam }),
+  params: z.strictObject({ agent: agentIdParam }),
   body: runAgentInput,
   responses: { 200: CONTENT },
   async handle(request) {

@@ -7,7 +7,7 @@ import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
 import { defineRoute, type AppParts, type OtherContent, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
-import { idParam } from '../kit/validate.ts';
+import { agentIdParam } from '../kit/external-ids.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { streamBody } from '../runs/stream-body.ts';
 import { followFate } from './follow-message.ts';
@@ -31,7 +31,7 @@ const post = defineRoute({
   threadToken: { scope: 'answer' },
   summary: 'Take a message, or answers, from a client of the AI SDK, and follow the turn as its UI message stream',
   idempotent: true,
-  params: z.strictObject({ id: idParam }),
+  params: z.strictObject({ id: agentIdParam }),
   body: uiStreamBody,
   responses: { 200: CONTENT },
   async handle(request) {

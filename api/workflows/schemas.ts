@@ -10,6 +10,7 @@ import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/wor
 import type { RunView } from '../../modules/runs/read-runs.ts';
 import type { Waiting } from '../../modules/workflows/read-workflows.ts';
 import { presentWaiting, waitingFor } from '../runs/waiting.ts';
+import { agentIdParam, agentNameParam } from '../kit/external-ids.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
 
 const name = z.string().min(1).max(200);
@@ -22,13 +23,13 @@ const subtask = z
     description: text,
     dependencies: z.array(name).max(LIMITS.subtasksPerPlan).default([]),
     required_capabilities: names.optional(),
-    agent: z.string().min(1).max(200).optional().describe('The agent that does it, by id or by name.'),
+    agent: agentNameParam.optional().describe('The agent that does it, by id or by name.'),
   })
   .meta({ id: 'Subtask' });
 
 export const createWorkflowBody = z.strictObject({
   name,
-  agent_id: idParam.optional(),
+  agent_id: agentIdParam.optional(),
   team_id: idParam.optional(),
   input: z.strictObject({ user_query: text, context: z.unknown().optional() }),
   definition: z
@@ -53,8 +54,8 @@ export const createTaskBody = z.strictObject({
   requirements: z
     .strictObject({
       required_capabilities: names.optional(),
-      preferred_agents: z.array(idParam).max(100).optional(),
-      excluded_agents: z.array(idParam).max(100).optional(),
+      preferred_agents: z.array(agentIdParam).max(100).optional(),
+      excluded_agents: z.array(agentIdParam).max(100).optional(),
       max_cost_tokens: z.int().min(1).max(1_000_000_000).optional(),
       deadline: timeTextParam.optional(),
     })

@@ -27,6 +27,7 @@ export const runs: Projection<'runs'> = {
     'structured',
     'trust',
     'config',
+    'metadata',
     'pinned',
     'keep_open',
     'lineage',

@@ -48,12 +48,12 @@ begin
     end if;
     -- A run that is created with a lease is claimed from the beginning, by the process that creates it.
     insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, queued, dequeued_id, idle_since, open_turn_id,
-        turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
+        turn_count, stop_reason, error, output_ordinal, config, metadata, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
         forked_at_seq, retried_from, thread_place, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
         checkpoint_seq, dormant, output_bytes, driver_lease_expires_at)
       select id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, waiting_for, queued, dequeued_id, idle_since, open_turn_id,
-        turn_count, stop_reason, error, output_ordinal, config, pinned, keep_open, lineage, lineage_base, base_length, length,
+        turn_count, stop_reason, error, output_ordinal, config, metadata, pinned, keep_open, lineage, lineage_base, base_length, length,
         steps, tokens_in, tokens_out, cost_usd, parent_run_id, root_run_id, parent_task_id, depth, forked_from_run_id,
         forked_at_seq, retried_from, thread_place, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
         checkpoint_seq, dormant, outputs, case when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms' end

@@ -1,8 +1,9 @@
 /** Threads as the API shows and changes them, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
-import { erased, notFound } from '../../core/errors.ts';
+import { conflict, erased, notFound } from '../../core/errors.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
+import { findThreadByExternalId, lockExternalId, setThreadExternalId } from '../../db/external-ids.ts';
 import { findThread, listThreads, updateThread, type ThreadChange, type ThreadView } from '../../db/threads.ts';
 
 export type { ThreadView };
@@ -18,20 +19,43 @@ export async function requireThread(tx: Tx, caller: Pick<Caller, 'workspaceId'>,
 export async function readThreads(
   tx: Tx,
   caller: Caller,
-  filter: { agentId?: string | undefined; before?: string | undefined; limit: number },
+  filter: Omit<Parameters<typeof listThreads>[1], 'workspaceId'>,
 ): Promise<ThreadView[]> {
   const { agentId } = filter;
   if (agentId !== undefined && !(await findAgent(tx, agentId, caller.workspaceId))) throw notFound('The agent');
   return listThreads(tx, { ...filter, workspaceId: caller.workspaceId });
 }
 
-/** Changes title and extras, each as a whole. Throws 404, and 409 for a thread that is erased. */
+/** Changes what is given, each as a whole. Throws 404, and 409 for a thread that is erased, or a name that is taken. */
 export async function changeThread(
   tx: Tx,
   caller: Caller,
-  { id, ...change }: ThreadChange & { id: string },
+  { id, externalId, ...change }: ThreadChange & { id: string; externalId?: string | null | undefined },
 ): Promise<ThreadView> {
   await requireThread(tx, caller, id);
   if (!(await updateThread(tx, id, change))) throw erased('The thread');
+  if (externalId !== undefined) await renameThread(tx, caller, { id, externalId });
   return requireThread(tx, caller, id);
+}
+
+/** The thread of the caller's workspace that is called so. Throws 404. */
+export async function requireThreadId(tx: Tx, { workspaceId }: Caller, externalId: string): Promise<string> {
+  const id = await findThreadByExternalId(tx, workspaceId, externalId);
+  if (id === undefined) throw notFound(`The thread "ext:${externalId}"`);
+  return id;
+}
+
+async function renameThread(
+  tx: Tx,
+  { workspaceId }: Caller,
+  { id, externalId }: { id: string; externalId: string | null },
+): Promise<void> {
+  if (externalId !== null) {
+    await lockExternalId(tx, workspaceId, externalId);
+    const holder = await findThreadByExternalId(tx, workspaceId, externalId);
+    if (holder !== undefined && holder !== id) {
+      throw conflict(`There is already a thread with the external_id "${externalId}".`, { thread_id: holder });
+    }
+  }
+  await setThreadExternalId(tx, id, externalId);
 }

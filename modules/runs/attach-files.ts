@@ -17,6 +17,7 @@ import type { IdempotentAnswer } from '../tenants/idempotency.ts';
 import type { CarriedTurn } from '../waits/post-tool-results.ts';
 import { createRun, type CreatedRun, type CreateRun } from './create-run.ts';
 import { cachedStart } from './creation/agent-for-run.ts';
+import { onNamedThread } from './creation/named-thread.ts';
 import { postTurn, type PostTurn } from './post-turn.ts';
 
 /** What a client says to begin a turn. */
@@ -26,13 +27,16 @@ export interface GivenInput {
   /** Where each of them stands in what the client has sent; as in `input` where absent. */
   attachmentPaths?: readonly string[] | undefined;
   output_schema?: Record<string, unknown> | null | undefined;
+  /** What the client keeps with the turn. */
+  metadata?: Record<string, string> | undefined;
 }
 
 /** `createRun` with what the client has attached. Throws as that and `withAttachments` do. */
 export async function createRunWith(
   context: Context,
-  { input, ...request }: Omit<CreateRun, 'input'> & { input: GivenInput | undefined },
+  { input, ...asked }: Omit<CreateRun, 'input'> & { input: GivenInput | undefined },
 ): Promise<IdempotentAnswer<CreatedRun>> {
+  const request = await onNamedThread(context.db, asked);
   if (!input) return createRun(context, request);
   checkSchema(context, input);
   const { attachments } = input;
@@ -116,9 +120,9 @@ function isFile(given: GivenAttachment): boolean {
 }
 
 /** Nothing in it is a file. */
-function plain({ message, attachments, output_schema }: GivenInput): TurnInput {
+function plain({ message, attachments, output_schema, metadata }: GivenInput): TurnInput {
   const attached = attachments && { attachments: attachments as Attachment[] };
-  return { message, ...attached, ...(output_schema && { output_schema }) };
+  return { message, ...attached, ...(output_schema && { output_schema }), ...(metadata && { metadata }) };
 }
 
 /** Throws 422 for a schema that no answer can be held to. */

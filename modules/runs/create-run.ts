@@ -26,6 +26,7 @@ import { toClaim, type NewRun } from './driver/initial-commit.ts';
 import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
+import { writeOnThread, type OnThread } from './creation/named-thread.ts';
 import { lastOfOpenThread } from './creation/open-thread.ts';
 import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
@@ -34,11 +35,9 @@ import { toRunChange } from '../run-log/run-change.ts';
 import type { HeldSlot, WrittenRun } from './written-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
-export interface CreateRun {
+export interface CreateRun extends OnThread {
   tenantId: string;
-  workspaceId: string;
   agentId: string;
-  threadId?: string | undefined;
   /** Where there is no thread of this id, it begins with the run. */
   beginsThread?: boolean;
   /** The ids that it and its thread get, where something was made for them before. */
@@ -46,6 +45,7 @@ export interface CreateRun {
   newThreadId?: string | undefined;
   input?: TurnInput | undefined;
   config: RequestedConfig & Pick<RunConfig, 'session'>;
+  metadata?: Record<string, string> | undefined;
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
   /** `agent` where absent. */
@@ -74,10 +74,11 @@ export interface CreatedRun {
 export async function createRun(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   context.models.resolve(request.config.model_override ?? undefined);
   // Where no thread and no key has to be looked at, the run is one change, which goes along with those of the drivers.
-  if (request.threadId === undefined && request.idempotency.key === undefined) return createAtOnce(context, request);
+  const isAlone = request.threadId === undefined && request.threadName === undefined;
+  if (isAlone && request.idempotency.key === undefined) return createAtOnce(context, request);
   let written: Announcement | undefined;
   const answer = await idempotently<CreatedRun>(context, request.idempotency, async (tx) => {
-    const made = await writeRun(context, tx, request);
+    const made = await writeOnThread(tx, request, (placed) => writeRun(context, tx, placed));
     written = made.written;
     return { status: statusOf(request), body: made.body };
   });
@@ -329,6 +330,7 @@ function createdEvent(
     base_length: parts.previous?.length ?? 0,
     keep_open: config.keep_open ?? request.input === undefined,
     config: keptConfig({ ...config, ...(child && { ancestors: ancestorsOf(child.parent) }) }),
+    ...(request.metadata && { metadata: request.metadata }),
     pinned: { tools: parts.start.tools, limits: parts.start.limits },
     ...(parts.previous?.context && { context: parts.previous.context }),
     ...carriedFields(parts.previous?.carried),

@@ -148,7 +148,7 @@ export async function countRunsOf(
 export async function readTurns(
   tx: Tx,
   caller: Caller,
-  page: { path: RunPath; after: number | undefined; limit: number },
+  page: { path: RunPath } & Parameters<typeof listTurns>[2],
 ): Promise<Page<TurnRow>> {
   const { path, ...rest } = page;
   const { id } = await requireRun(tx, caller, path);

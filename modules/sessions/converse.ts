@@ -6,6 +6,7 @@ import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { fixedId } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
+import { findThreadByExternalId } from '../../db/external-ids.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { findRunRow, lockRun, lockThreadOrName } from '../../db/runs.ts';
@@ -27,7 +28,9 @@ import { isUuid } from '../../lib/is-uuid.ts';
 
 export type { Answerable, GivenInput, ShownTurn, WaitAnswer };
 
-/** The thread that a client means: one of the workspace by its id, else the one that this name of the client's stands for. */
+const EXTERNAL = 'ext:';
+
+/** The thread that a client means: one of the workspace by its id or `ext:` and its external id, else the one that this name of the client's stands for. */
 export async function threadIdOf(
   tx: Tx,
   { workspaceId, boundThreadId }: Pick<Caller, 'workspaceId' | 'boundThreadId'>,
@@ -35,7 +38,10 @@ export async function threadIdOf(
 ): Promise<string> {
   const given = name.toLowerCase();
   const isId = isUuid(name) && (given === boundThreadId || (await hasThread(tx, { id: given, workspaceId })));
-  const id = isId ? given : fixedId(`thread of workspace ${workspaceId}: ${name}`);
+  const named = name.startsWith(EXTERNAL)
+    ? await findThreadByExternalId(tx, workspaceId, name.slice(EXTERNAL.length))
+    : undefined;
+  const id = named ?? (isId ? given : fixedId(`thread of workspace ${workspaceId}: ${name}`));
   if (boundThreadId === undefined || id === boundThreadId) return id;
   throw forbidden('The token is for one thread, and this is not about it.');
 }

@@ -45,12 +45,14 @@ export async function createApiKey(
     workspaceId,
     expiresAt: request.expires_at,
   });
-  if (!row) {
-    throw impossible('A key cannot expire in the past.', [
-      { path: 'body.expires_at', message: 'must be in the future' },
-    ]);
-  }
+  if (!row) throw expiresInThePast();
   const { name, scopes } = request;
   await recordAudit(tx, caller, { action: 'api_key.created', target: ['api_key', row.id], details: { name, scopes } });
   return { row, key };
+}
+
+/** 422. */
+export function expiresInThePast(): Error {
+  const errors = [{ path: 'body.expires_at', message: 'must be in the future' }];
+  return impossible('A key cannot expire in the past.', errors);
 }

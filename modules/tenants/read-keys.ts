@@ -1,9 +1,17 @@
-/** API keys as the API shows them, and their end. */
+/** API keys as the API shows and changes them, and their end. */
 import type { Caller } from '../../core/caller.ts';
-import { notFound } from '../../core/errors.ts';
-import { listApiKeys, revokeApiKey, type ApiKeyRow } from '../../db/api-keys.ts';
+import { conflict, notFound } from '../../core/errors.ts';
+import {
+  changeApiKey,
+  findApiKey,
+  listApiKeys,
+  revokeApiKey,
+  type ApiKeyChange,
+  type ApiKeyRow,
+} from '../../db/api-keys.ts';
 import type { Tx } from '../../db/database.ts';
 import { recordAudit } from '../audit/record-audit.ts';
+import { expiresInThePast } from './create-api-key.ts';
 
 export type { ApiKeyRow };
 
@@ -14,6 +22,27 @@ export async function readApiKeys(
   page: { before?: string | undefined; limit: number },
 ): Promise<ApiKeyRow[]> {
   return listApiKeys(tx, { ...page, workspaceId: caller.boundWorkspaceId });
+}
+
+/** A key, of the caller's workspace where the caller is bound to it. Throws 404. */
+export async function requireApiKey(tx: Tx, caller: Caller, id: string): Promise<ApiKeyRow> {
+  const row = await findApiKey(tx, id, caller.boundWorkspaceId);
+  if (!row) throw notFound('This key');
+  return row;
+}
+
+/** Gives a key another name or another end. Throws 404, 409 for one that is revoked, 422 for an end in the past. */
+export async function updateApiKey(
+  tx: Tx,
+  caller: Caller,
+  { id, ...change }: ApiKeyChange & { id: string },
+): Promise<ApiKeyRow> {
+  const { revoked_at } = await requireApiKey(tx, caller, id);
+  if (revoked_at) throw conflict('The key is revoked.');
+  if (!(await changeApiKey(tx, id, change))) throw expiresInThePast();
+  const details = { name: change.name, expires_at: change.expiresAt };
+  await recordAudit(tx, caller, { action: 'api_key.updated', target: ['api_key', id], details });
+  return requireApiKey(tx, caller, id);
 }
 
 /** Ends a key; once more is the same. Throws 404. */

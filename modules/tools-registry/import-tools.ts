@@ -8,13 +8,13 @@ import { advancePolicyEpoch } from '../../db/governance.ts';
 import { lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
 import type { ProcessContext } from '../context.ts';
-import { isToolServerSuspended } from '../../db/tool-servers.ts';
-import type { ToolTransport } from '../../core/tool.ts';
-import type { ImportedTool } from '../../tools/transport-kind.ts';
-import { identityOf } from '../../tools/transports.ts';
+import { findToolServerAt, isToolServerSuspended } from '../../db/tool-servers.ts';
+import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
+import type { ImportedTool, ServerIdentity } from '../../tools/transport-kind.ts';
+import { identityOf, locateTool } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';
 import { checkSecrets } from './check-secrets.ts';
-import { recordVersion, defineTool, hashTool, insertNewTool } from './register-tool.ts';
+import { recordVersion, defineTool, hashTool, insertNewTool, isBuiltin } from './register-tool.ts';
 
 /**
  * The tools of a server as it says now. Throws 403 where the caller may not take its word on their risks, 409 for one that
@@ -49,12 +49,24 @@ export async function importTools(tx: Tx, caller: Caller, imported: readonly Imp
   return imported.flatMap(({ name }) => byName.get(name) ?? []);
 }
 
+/** A server as it stands in the registry; without an id where none of its tools has ever been registered. */
+export async function findImportedServer(
+  tx: Tx,
+  server: ToolTransport,
+): Promise<{ id: string | null; transport: ServerIdentity }> {
+  const transport = identityOf(server) ?? { type: server.type };
+  const row = await findToolServerAt(tx, digestOf(transport));
+  return { id: row?.id ?? null, transport };
+}
+
 async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<ToolRow> {
   const existing = await lockTool(tx, tool.name);
-  if (!existing) return insertNewTool(tx, caller, defineTool(tool, { id: newId(), version: '1.0.0' }));
-  if (digestOf(existing.definition.transport) !== digestOf(tool.transport)) {
-    throw conflict(`There is already another tool named "${tool.name}".`, { tool_id: existing.id });
+  const another = existing ? placeOf(existing.definition) !== placeOf(tool) : isBuiltin(tool.name);
+  if (another) {
+    const message = `There is already another tool named "${tool.name}"; a \`prefix\` keeps them apart.`;
+    throw conflict(message, existing && { tool_id: existing.id });
   }
+  if (!existing) return insertNewTool(tx, caller, defineTool(tool, { id: newId(), version: '1.0.0' }));
   const { execution, permissions, category = tool.category, accepts_tainted, output_trust } = existing.definition;
   const request = { ...tool, execution, permissions, category, accepts_tainted, output_trust };
   const definition = defineTool(request, { id: existing.id, version: nextMinor(existing.current_version) });
@@ -66,4 +78,9 @@ async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<To
   if (!updated) throw new Error('An updated tool did not come back.');
   await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash, loosened });
   return updated;
+}
+
+/** Where a tool is and what it is called there, whatever credentials it is called with. */
+function placeOf(tool: Pick<ToolDefinition, 'name' | 'transport'>): string {
+  return digestOf([identityOf(tool.transport) ?? null, locateTool(tool)?.tool ?? null]);
 }

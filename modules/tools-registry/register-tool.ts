@@ -60,7 +60,7 @@ export async function registerTool(
 export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefinition): Promise<ToolRow> {
   // An agent may be bound to an address at which there was no tool until now.
   await advancePolicyEpoch(tx);
-  const builtin = BUILTIN_TOOLS.some(({ name }) => name === definition.name);
+  const builtin = isBuiltin(definition.name);
   const contentHash = hashTool(definition);
   const deleted = await findDeletedTool(tx, definition.name);
   const loosened = looseningOfTool(definition, { deleted });
@@ -69,6 +69,10 @@ export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefi
   if (row) await recordVersion(tx, caller, { action: 'tool.registered', definition, contentHash, loosened });
   if (!row) throw conflict(`There is already a${builtin ? ' built-in' : ''} tool named "${definition.name}".`);
   return row;
+}
+
+export function isBuiltin(name: string): boolean {
+  return BUILTIN_TOOLS.some((builtin) => builtin.name === name);
 }
 
 interface PublishedVersion {

@@ -11,7 +11,7 @@ import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { checkSecrets } from './check-secrets.ts';
-import { recordVersion, checkTool, defineTool, hashTool } from './register-tool.ts';
+import { recordVersion, checkTool, defineTool, hashTool, registerTool } from './register-tool.ts';
 import type { ToolRequest } from './register-tool.ts';
 
 /** Fields as they shall be; null gives a field its default back, what is absent stays. */
@@ -38,14 +38,36 @@ export async function updateTool(
   checkMayLoosen(caller, Object.keys(loosened));
   const contentHash = hashTool(definition);
   if (typeof patch.version !== 'string' && contentHash === current.content_hash) return current;
-  if (compareVersions(version, current.current_version) <= 0) {
-    const message = `must be above the current version ${current.current_version}`;
-    throw impossible(`The version ${message}.`, [{ path: 'body.version', message }]);
-  }
+  if (compareVersions(version, current.current_version) <= 0) throw versionTaken(current.current_version);
   const updated = await publishToolVersion(tx, { tenantId: caller.tenantId, definition, contentHash });
   if (!updated) throw new Error('An updated tool did not come back.');
   await recordVersion(tx, caller, { action: 'tool.updated', definition, contentHash, loosened });
   return updated;
+}
+
+/**
+ * Makes the tool of this name so what `request` says: registers it, publishes a new version, or changes nothing. Throws 409
+ * for a built-in tool, and what registering throws.
+ */
+export async function putTool(
+  tx: Tx,
+  by: { caller: Caller; tools: ProcessContext['tools'] },
+  request: ToolRequest,
+): Promise<{ tool: ToolRow; isNew: boolean }> {
+  // Whoever publishes at the same time waits here, and finds what this one has made.
+  await advancePolicyEpoch(tx);
+  const current = await lockTool(tx, request.name);
+  if (!current) return { tool: await registerTool(tx, by, request), isNew: true };
+  const { id, name: _name, version: _version, ...before } = current.definition;
+  const absent = Object.fromEntries(Object.keys(before).map((field) => [field, null])) as ToolPatch;
+  const { name: _same, version, ...given } = request;
+  const isCurrent = version === current.current_version;
+  const tool = await updateTool(tx, by, {
+    id,
+    patch: { ...absent, ...given, version: isCurrent ? undefined : version },
+  });
+  if (isCurrent && tool.current_version !== version) throw versionTaken(current.current_version);
+  return { tool, isNew: false };
 }
 
 /**
@@ -61,4 +83,9 @@ export async function removeTool(tx: Tx, caller: Caller, id: string): Promise<vo
 
 function refuseBuiltin(id: string): void {
   if (BUILTIN_TOOLS.some((tool) => tool.id === id)) throw conflict('A built-in tool cannot be changed or deleted.');
+}
+
+function versionTaken(current: string): Error {
+  const message = `must be above the current version ${current}`;
+  return impossible(`The version ${message}.`, [{ path: 'body.version', message }]);
 }

@@ -125,7 +125,7 @@ describe('agents over HTTP', () => {
 
     it('by many at once lose no change', async () => {
       const { id } = await create({ name: 'busy' });
-      const fields = [{ tags: ['t'] }, { description: 'd' }, { metadata: { m: 1 } }, { permissions: ['p'] }];
+      const fields = [{ tags: ['t'] }, { description: 'd' }, { metadata: { m: '1' } }, { permissions: ['p'] }];
       const answers = await Promise.all(fields.map((field) => patch(id, field)));
       assert.deepEqual(
         answers.map(({ status }) => status),
@@ -134,7 +134,7 @@ describe('agents over HTTP', () => {
       const { json } = await api.call('GET', `/v1/agents/${id}`);
       assert.deepEqual(
         [json.version, json.tags, json.description, json.metadata, json.permissions],
-        ['1.4.0', ['t'], 'd', { m: 1 }, ['p']],
+        ['1.4.0', ['t'], 'd', { m: '1' }, ['p']],
       );
     });
   });

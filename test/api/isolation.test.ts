@@ -236,6 +236,7 @@ function pathOf(route: Route, owned: Owned): string {
 }
 
 const BODIES = [
+  { description: 'd', transport: { type: 'client' } },
   {},
   { input: {} },
   { name: 'x' },

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createAuthenticator } from '../../modules/tenants/authenticate-key.ts';
 import { ensureDefaultTenant } from '../../modules/tenants/bootstrap.ts';
 import { startTestApi } from '../support/api.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import type { TestApi } from '../support/api.ts';
 import { expireKey, keptAnswers } from '../support/queries/tenants.ts';
 
@@ -140,6 +141,32 @@ describe('keys and tenants over HTTP', () => {
     assert.equal((await api.call('POST', '/v1/api-keys', { body: { ...body, scopes: ['everything'] } })).status, 400);
   });
 
+  it('are shown by their id, and given another name or end', async () => {
+    const made = await makeKey({ name: 'first', scopes: ['agents:read'] });
+    const path = `/v1/api-keys/${made.id}`;
+    const { json, text } = await api.call('GET', path);
+    assert.deepEqual([json.name, json.scopes, text.includes(made.key)], ['first', ['agents:read'], false]);
+    const change = (body: unknown, key?: string) => api.call('PATCH', path, { body, ...(key && { key }) });
+    const later = new Date(Date.now() + 3_600_000).toISOString();
+    const changed = (await change({ name: 'second', expires_at: later })).json;
+    assert.deepEqual([changed.name, changed.expires_at], ['second', later]);
+    assert.equal((await change({ expires_at: null })).json.expires_at, null);
+    assert.equal((await change({ expires_at: '2020-01-01T00:00:00Z' })).status, 422);
+    assert.equal((await change({ scopes: ['admin'] })).status, 400);
+    assert.equal((await api.call('GET', '/v1/agents', { key: made.key })).status, 200);
+    const soon = new Date(Date.now() + 300).toISOString();
+    assert.equal((await change({ expires_at: soon })).status, 200);
+    await waitUntil(
+      'it has ended',
+      async () => (await api.call('GET', '/v1/agents', { key: made.key })).status === 401,
+    );
+    const elsewhere = await api.newTenant();
+    assert.equal((await api.call('GET', path, { key: elsewhere.key })).status, 404);
+    assert.equal((await change({ name: 'theirs' }, elsewhere.key)).status, 404);
+    await api.call('DELETE', path);
+    assert.equal((await change({ name: 'gone' })).status, 409);
+  });
+
   it('let a key that is bound to a workspace make, see and revoke only such keys', async () => {
     const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
     const { workspace_id } = (await api.call('GET', `/v1/agents/${agent.id}`)).json;
@@ -152,7 +179,9 @@ describe('keys and tenants over HTTP', () => {
       json.api_keys.map(({ id }: { id: string }) => id),
       [child.id, bound.id],
     );
-    assert.equal((await api.call('DELETE', `/v1/api-keys/${free.id}`, { key: bound.key })).status, 404);
+    for (const method of ['GET', 'DELETE']) {
+      assert.equal((await api.call(method, `/v1/api-keys/${free.id}`, { key: bound.key })).status, 404);
+    }
     assert.equal((await api.call('POST', '/v1/tenants', { key: bound.key, body: { name: 't' } })).status, 403);
   });
 

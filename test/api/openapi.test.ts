@@ -89,7 +89,7 @@ describe('/openapi.json', () => {
     assert.deepEqual(list.security, [{ bearer: ['agents:read'] }]);
     const create = find('post /v1/agents');
     assert.deepEqual(create.requestBody?.content['application/json']?.schema, {
-      $ref: '#/components/schemas/AgentDefinition',
+      $ref: '#/components/schemas/AgentRequest',
     });
     assert.ok(create.parameters.some(({ name }) => name === 'Idempotency-Key'));
     assert.ok(create.responses['201']);

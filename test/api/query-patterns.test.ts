@@ -83,6 +83,7 @@ describe('What is kept of conversations, in two tables and five patterns of quer
       agent_id: agent,
       title: 'A title',
       extras: { user_id: 'user_123' },
+      metadata: {},
       total_runs: 3,
       last_run_id: last,
       last_run_status: 'awaiting_tool',

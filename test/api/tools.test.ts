@@ -7,6 +7,8 @@ import type { Call, TestApi } from '../support/api.ts';
 import type { LocalServer } from '../support/echo-server.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
 
+type ListedTool = { name: string; category: string; transport: { tool: string } };
+
 const HTTP = { type: 'http', endpoint: 'https://tools.example/search' };
 const ODD = { type: 'stdio', ...ODD_SERVER };
 
@@ -100,6 +102,23 @@ describe('tools over HTTP', () => {
       assert.equal(sentBack.status, 400, 'what is hidden must not become the value');
     }
     assert.match((await api.call('GET', `/v1/tools/${http.id}`)).text, /fast/);
+  });
+
+  it('take a risk in any case, and say what may be done with a call whose outcome is unknown', async () => {
+    for (const [risk_level, effect] of [
+      ['read_only', 'read_only'],
+      ['Write_High_Risk', 'unknown'],
+    ] as const) {
+      const { id } = await create({ risk_level });
+      const { json } = await api.call('GET', `/v1/tools/${id}`);
+      assert.deepEqual([json.risk_level, json.effect], [risk_level.toUpperCase(), effect]);
+      assert.equal(
+        (await api.call('PATCH', `/v1/tools/${id}`, { body: { risk_level: 'write_low_risk' } })).status,
+        200,
+      );
+    }
+    const { id } = await create({ annotations: { idempotentHint: true } });
+    assert.equal((await api.call('GET', `/v1/tools/${id}`)).json.effect, 'idempotent');
   });
 
   it('keep a name for one tool only, until it is deleted', async () => {
@@ -287,11 +306,62 @@ describe('tools over HTTP', () => {
       assert.deepEqual([later.get('text'), later.get('meta'), later.size], ['1.1.0', '1.0.0', versions.size]);
     });
 
+    it('are those that the import names, under a prefix, and the answer says which were left out and why', async () => {
+      const { key } = await api.newTenant();
+      const chosen = { name: 'Oddities', prefix: 'odd_', include: ['text', 'pid', 'odd name/1'], exclude: ['pid'] };
+      const { status, json, text } = await load(key, chosen);
+      assert.equal(status, 201, text);
+      const made = json.tools.map(({ name, category, transport }: ListedTool) => [name, category, transport.tool]);
+      assert.deepEqual(made, [
+        ['odd_text', 'Oddities', 'text'],
+        ['odd_odd_name_1', 'Oddities', 'odd name/1'],
+      ]);
+      const servers = (await api.call('GET', '/v1/mcp-servers', { key })).json.mcp_servers;
+      assert.deepEqual(json.server, { id: servers[0].id, name: 'Oddities', transport: servers[0].transport });
+      const reasons = new Map(json.skipped.map(({ name, reason }: Record<string, string>) => [name, reason]));
+      assert.deepEqual([reasons.get('pid'), reasons.get('json')], ['It is in `exclude`.', 'It is not in `include`.']);
+      assert.equal(reasons.size, 18);
+      const again = await load(key, { prefix: 'odd_', include: ['text'], trusted: true });
+      assert.deepEqual(
+        again.json.tools.map(({ name, version, category }: Record<string, string>) => [name, version, category]),
+        [['odd_text', '1.1.0', 'Oddities']],
+      );
+      assert.deepEqual((await load(key, { prefix: 'x'.repeat(62), include: ['pid'] })).json.tools, []);
+    });
+
+    it('cannot be chosen by names that the server does not have', async () => {
+      for (const field of ['include', 'exclude']) {
+        const { status, json } = await load(api.key, { [field]: ['text', 'txet'] });
+        const [{ path, message }] = json.errors;
+        assert.deepEqual([status, path, message], [422, `body.${field}.1`, 'the server has no tool "txet"']);
+      }
+    });
+
+    it('are left out where their schema cannot be used', async () => {
+      const { key } = await api.newTenant();
+      const listed = [
+        { name: 'good', description: 'd', inputSchema: { type: 'object' } },
+        { name: 'bad', description: 'd', inputSchema: { type: 'object', properties: { a: { type: 'nothing' } } } },
+      ];
+      const mcp = await startMcpServer(listed);
+      const transport = { type: 'http', endpoint: mcp.url };
+      const { status, json, text } = await api.call('POST', '/v1/tools/import', { key, body: { transport } });
+      assert.equal(status, 201, text);
+      assert.deepEqual(
+        json.tools.map(({ name }: { name: string }) => name),
+        ['good'],
+      );
+      assert.equal(json.skipped.length, 1);
+      assert.match(`${json.skipped[0].name}: ${json.skipped[0].reason}`, /^bad: .*schema.*properties\/a/);
+      await mcp.close();
+    });
+
     it('are none at all where one name belongs to another tool', async () => {
       const { key } = await api.newTenant();
       await api.call('POST', '/v1/tools', { key, body: { name: 'meta', description: 'd', transport: HTTP } });
       const answer = await load(key);
-      assert.deepEqual([answer.status, /"meta"/.test(answer.json.detail)], [409, true]);
+      assert.equal(answer.status, 409);
+      assert.match(answer.json.detail, /"meta".*`prefix`/);
       const { json } = await api.call('GET', '/v1/tools?filter=builtin:false', { key });
       assert.equal(json.tools.length, 1);
     });
@@ -348,3 +418,18 @@ describe('tools over HTTP', () => {
     });
   });
 });
+
+/** Speaks as much MCP over HTTP as an import needs. */
+function startMcpServer(listed: unknown[]): Promise<LocalServer> {
+  const serverInfo = { name: 'short', version: '1' };
+  return startServer(({ method, body }, response) => {
+    if (method !== 'POST') return response.writeHead(405).end();
+    const { id, method: asked, params } = JSON.parse(body);
+    if (id === undefined) return response.writeHead(202).end();
+    const { protocolVersion } = params ?? {};
+    const result =
+      asked === 'initialize' ? { protocolVersion, capabilities: { tools: {} }, serverInfo } : { tools: listed };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    return response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  });
+}

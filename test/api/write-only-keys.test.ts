@@ -14,6 +14,8 @@ const ABOVE = [
   'POST /v1/handoffs',
   'PATCH /v1/agents/:id',
   'PATCH /v1/tools/:id',
+  'PUT /v1/agents/:id',
+  'PUT /v1/tools/:id',
   'PATCH /v1/teams/:id',
   'PATCH /v1/mcp-servers/:id',
   'POST /v1/tools/import',
@@ -197,6 +199,11 @@ describe('A key that writes and may not read', () => {
     const published = await tells('tools:write', `PATCH ${toolPath}`, { description: 'another' });
     assert.deepEqual([published.status, published.json.name, published.json.version], [200, 'known', '1.1.0']);
     assert.equal((await api.call('GET', toolPath)).json.description, 'another');
+    await api.call('PATCH', agentPath, { body: { external_id: 'known' } });
+    const put = await tells('agents:write', 'PUT /v1/agents/ext:known', { name: 'known' });
+    assert.deepEqual([put.status, put.json.version], [200, '1.2.0']);
+    const put2 = await tells('tools:write', 'PUT /v1/tools/known', { description: 'a third', transport });
+    assert.deepEqual([put2.status, put2.json.version], [200, '1.2.0']);
   });
 
   it('changes teams and MCP servers, and imports tools once more, and is shown nothing of them', async () => {

@@ -1,6 +1,5 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { impossible, messageOf } from '../../core/errors.ts';
-import type { FieldError } from '../../core/errors.ts';
 import { categoryFrom } from '../../core/tool-categories.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
 import { withSecrets } from './server.ts';
@@ -21,16 +20,17 @@ const MAX_MESSAGE_CHARS = 2000;
 
 /**
  * Every tool of a server. Its word on risks and effects counts only where it is `trusted` (docs/tools.md).
- * Throws a `DroverError` (422) if the server does not start, does not answer, or has an unusable schema.
+ * Throws a `DroverError` (422) if the server does not start or does not answer.
  */
 export async function listMcpTools(wanted: McpServerToList, pool: McpPool): Promise<ImportedTool[]> {
   const { name: serverName, tools } = await listTools(wanted, pool);
   const listed = wanted.secrets.redact(tools);
   const category = categoryFrom(wanted.secrets.redact(serverName));
-  const faults = listed.flatMap((tool) => faultsOf(tool, wanted.validator));
-  if (faults.length > 0) throw impossible('The server has tools whose input schema cannot be used.', faults);
   const taken = new Set<string>();
-  return listed.map((tool) => importTool(tool, { ...wanted, category, name: uniqueName(tool.name, taken) }));
+  return listed.map((tool) => ({
+    ...importTool(tool, { ...wanted, category, name: uniqueName(tool.name, taken) }),
+    fault: faultOf(tool, wanted.validator),
+  }));
 }
 
 async function listTools(
@@ -64,11 +64,10 @@ async function allPages(server: McpConnection): Promise<Tool[]> {
   throw new Error(`it has more than ${MAX_PAGES} pages of tools`);
 }
 
-function faultsOf(tool: Tool, { checkSchema }: ArgumentValidator): FieldError[] {
-  return checkSchema(tool.inputSchema).map(({ path, message }) => ({
-    path: `tools.${tool.name}.input_schema${path === '' ? '' : `.${path}`}`,
-    message,
-  }));
+function faultOf(tool: Tool, { checkSchema }: ArgumentValidator): string | undefined {
+  const [fault] = checkSchema(tool.inputSchema);
+  if (!fault) return undefined;
+  return `Its input schema cannot be used: ${fault.path === '' ? '' : `${fault.path}: `}${fault.message}`;
 }
 
 function importTool(

@@ -180,6 +180,7 @@ async function createdEvent(
     forked_from_run_id: original.id,
     forked_at_seq: from.seq,
     retried_from: isRetry ? original.id : null,
+    ...(isRetry && original.metadata && { metadata: original.metadata }),
     traceparent: fork.traceparent,
   });
 }

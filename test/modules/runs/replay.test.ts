@@ -309,6 +309,15 @@ for (const mode of DOMAIN_MODES) {
         await assertSoundFork(started.run_id, 1);
       });
 
+      it('takes a message whose content is a text alone', async () => {
+        const { run } = await begin(`say one ${kit.label}`);
+        await done(run);
+        const [end] = await checkpointsOf(run);
+        const messages = [{ role: 'user', content: `say plain ${kit.label}` }];
+        const started = await replay(run, { checkpoint_id: end.id, modified_state: { messages } });
+        assert.equal((await done(started.run_id)).output?.message, `plain ${kit.label}`);
+      });
+
       it('shares the messages that are the same, and goes on with the turn after an edited result', async () => {
         const { run } = await begin(`call ${tool('lookup')} | say it ${kit.label}`);
         await done(run);

@@ -1,0 +1,55 @@
+import { impossible } from '../../core/errors.ts';
+import type { FieldError } from '../../core/errors.ts';
+import type { ImportedTool } from '../../tools/transport-kind.ts';
+import { locateTool } from '../../tools/transports.ts';
+
+/** Which of a server's tools are wanted; `include` and `exclude` have the names that the server gives them. */
+export interface ToolChoice {
+  /** What the server is called: the category of tools that are new. */
+  name?: string | undefined;
+  /** Before the name of each. */
+  prefix?: string | undefined;
+  include?: readonly string[] | undefined;
+  exclude?: readonly string[] | undefined;
+}
+
+export interface SkippedTool {
+  /** The server's own. */
+  name: string;
+  reason: string;
+}
+
+export interface ChosenTools {
+  tools: ImportedTool[];
+  skipped: SkippedTool[];
+}
+
+const MAX_NAME = 64;
+
+/** The tools of a server that can be registered as they are wanted. Throws 422 for a name that the server does not have. */
+export function chooseTools(found: readonly ImportedTool[], choice: ToolChoice): ChosenTools {
+  const { name: category, prefix = '', include = [], exclude = [] } = choice;
+  const own = new Map(found.map((tool) => [locateTool(tool)?.tool ?? tool.name, tool]));
+  const errors = [...unknownNames('include', include, own), ...unknownNames('exclude', exclude, own)];
+  if (errors.length > 0) throw impossible('The server does not have all of the tools that are named.', errors);
+  const chosen: ChosenTools = { tools: [], skipped: [] };
+  for (const [name, { fault, ...tool }] of own) {
+    const registered = { ...tool, name: prefix + tool.name, ...(category !== undefined && { category }) };
+    const reason = exclude.includes(name)
+      ? 'It is in `exclude`.'
+      : choice.include && !include.includes(name)
+        ? 'It is not in `include`.'
+        : registered.name.length > MAX_NAME
+          ? `Its name would be longer than ${MAX_NAME} characters.`
+          : fault;
+    if (reason === undefined) chosen.tools.push(registered);
+    else chosen.skipped.push({ name, reason });
+  }
+  return chosen;
+}
+
+function unknownNames(field: string, wanted: readonly string[], own: ReadonlyMap<string, unknown>): FieldError[] {
+  return wanted.flatMap((name, place) =>
+    own.has(name) ? [] : [{ path: `body.${field}.${place}`, message: `the server has no tool "${name}"` }],
+  );
+}

@@ -55,10 +55,14 @@ const VERSIONS = 200;
 export async function readWithHistory(
   tx: Tx,
   caller: Caller,
-  { below, ...of }: Parameters<typeof requireMemory>[2] & { below?: number | undefined },
+  {
+    below,
+    limit = VERSIONS,
+    ...of
+  }: Parameters<typeof requireMemory>[2] & { below?: number | undefined; limit?: number },
 ): Promise<{ entry: MemoryRow; history: History }> {
   const entry = await requireMemory(tx, caller, of);
-  const page = { agentId: of.agentId, rootId: entry.root_id, below, limit: VERSIONS };
+  const page = { agentId: of.agentId, rootId: entry.root_id, below, limit };
   const { rows: versions, more } = await listVersions(tx, page);
   return { entry, history: { versions, more } };
 }

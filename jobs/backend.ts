@@ -56,7 +56,7 @@ export interface QueueBackend {
 const STALLED_LIMIT = 5;
 const FORCE_CLOSE_MS = 2000;
 
-/** Opens the queue on Redis if there is one, else on the database. An unreachable Redis does not fail it; see `ping`. */
+/** Opens the queue on Redis if there is one, else on the database. An unreachable Redis does not fail it (see `ping`), one that refuses the password does. */
 export async function openQueueBackend(
   config: QueueSettings,
   database: Database,

@@ -69,7 +69,7 @@ export function toSse(event: LoggedEvent): SseEvent | null {
 export function hintToSse(hint: Extract<BusMessage, { kind: 'delta' | 'progress' }>): SseEvent {
   const { turnId: turn_id } = hint;
   if (hint.kind === 'delta') {
-    return { event: 'message', data: { content: hint.delta.text, done: false, turn_id, step: hint.step } };
+    return { event: 'message', data: { content: hint.delta.text, done: false, turn_id, step: hint.step, at: hint.at } };
   }
   const { tool, callId: tool_call_id, progress, total, message } = hint;
   return { event: 'tool_progress', data: { tool, tool_call_id, progress, total, message, turn_id } };

@@ -114,11 +114,11 @@ export function foldEvent(
 
 /** What a client sees of a piece of an answer that is being written. */
 export function deltaFrame(
-  { delta, turnId: turn_id, step }: Extract<BusMessage, { kind: 'delta' }>,
+  { delta, turnId: turn_id, step, at }: Extract<BusMessage, { kind: 'delta' }>,
   sessionId: string,
   now: Date,
 ): SessionFrame {
-  const payload = { content: delta.text, turn_id, step };
+  const payload = { content: delta.text, turn_id, step, at };
   return { type: 'message_delta', session_id: sessionId, payload, timestamp: now.toISOString() };
 }
 

@@ -172,6 +172,24 @@ describe('the stream of a session', function () {
     assert.ok(frames.every((frame) => frame.session_id === session && !Number.isNaN(Date.parse(frame.timestamp))));
   });
 
+  it('says where a piece stands, by which an answer that broke off and is written again is told', async () => {
+    const session = await begin();
+    const watcher = await watch(session);
+    first = { ...say('Ore is'), error: { type: 'api_error', message: 'broken', midStream: true } };
+    await chat('Is ore cheap?', { session_id: session });
+    await waitUntil('it broke off', () => watcher.deltas.length > 0);
+    first = say('Ore is cheap.');
+    await watcher.until('the answer', last('completed'));
+    let written = '';
+    let before = -1;
+    for (const { payload } of watcher.deltas) {
+      written = Number(payload['at']) <= before ? payload.content : written + payload.content;
+      before = Number(payload['at']);
+    }
+    assert.equal(written, 'Ore is cheap.');
+    assert.notEqual(watcher.deltas.map(({ payload }) => payload.content).join(''), written);
+  });
+
   it('shows a plan that waits, and goes on when it is approved', async () => {
     const session = await begin();
     const watcher = await watch(session);

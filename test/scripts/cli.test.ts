@@ -65,6 +65,9 @@ const ROW = {
   content: 'Ada',
   operation: 'recall',
   accessed_at: '',
+  archived_at: '2026-11-25T00:00:00Z',
+  scope: 'team',
+  conflict_check: 'off',
   strategy: 'age',
   consolidated: 0,
   merged: 0,
@@ -92,6 +95,8 @@ const LISTS = [
   [`memory uses ${ROW.id}`, 'uses', `${MEMORY}/${ROW.id}/uses`],
   ['memory learnt', 'extractions', `${MEMORY}/extractions`],
   ['memory consolidations', 'consolidations', `${MEMORY}/consolidations`],
+  ['memory archive', 'entries', `${MEMORY}/archive`],
+  ['memory spaces', 'spaces', '/v1/memory/spaces'],
   ['runs list', 'runs', '/v1/runs'],
   ['tasks list', 'tasks', '/v1/tasks'],
   ['teams list', 'teams', '/v1/teams'],
@@ -315,6 +320,23 @@ describe('drover, the command line', function () {
     assert.match((await memory('forget', '--subject', 'ada')).out, /^forgotten: /m);
     assert.equal((await memory('show', next)).code, 1, 'it is gone');
     assert.equal((await memory('forget')).code, 2, 'it names nothing');
+  });
+
+  it('writes into a space, finds what is shared, decides on it and deletes it', async () => {
+    const { id: space } = await post('/v1/memory/spaces', { name: 'facts', conflict_check: 'rules' });
+    const memory = (...args: string[]) => there('memory', ...args);
+    assert.match((await memory('spaces')).out, new RegExp(`${space} +facts +team +rules`));
+    const written = await memory('share', space, 'The budget is 30 thousand.');
+    const fragment = written.out.trim();
+    assert.equal(written.code, 0, written.err);
+    assert.match((await memory('share', space, 'The budget is 45 thousand.')).out, /^\S+\nversion 2 has both sides/);
+    const found = await memory('shared', 'What is the budget?', '--space', space, '--min-relevance', '0.1');
+    assert.match(found.out, new RegExp(`${fragment} +\\d\\.\\d\\d +2 +both sides`));
+    assert.match((await memory('resolve', fragment, 'The budget is 40 thousand.')).out, /version 3/);
+    const late = ['--fragment', fragment, '--expected-version', '2'];
+    assert.equal((await memory('share', space, 'The budget is gone.', ...late)).code, 1);
+    assert.match((await memory('unshare', fragment)).out, /^deleted: /);
+    assert.match((await memory('shared', '--space', space)).out, /^Nothing was found/);
   });
 
   /** A run that asks whether it may calculate. */

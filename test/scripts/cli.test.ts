@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -8,35 +7,12 @@ import { join } from 'node:path';
 import { lockDataDir } from '../../db/data-dir-lock.ts';
 import { difference, plain } from '../../scripts/cli/print.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { drover } from '../support/drover-command.ts';
 import { createTestDatabase, createTestServices } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
-import { programOf } from '../support/processes.ts';
-import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { spoilSecondAuditRow } from '../support/queries/audit.ts';
-
-interface Ended {
-  code: number | null;
-  out: string;
-  err: string;
-}
-
-/** The command line as it is typed, in a process and an environment of its own. */
-async function drover(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [...(await programOf('scripts/drover.ts')), ...args], {
-    cwd: ROOT,
-    env: { PATH: '/usr/bin:/bin', DROVER_DATA_DIR: '/nonexistent/drover', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const ended: Ended = { code: null, out: '', err: '' };
-  child.stdout.on('data', (chunk: Buffer) => (ended.out += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (ended.err += chunk.toString()));
-  ended.code = await new Promise((resolve) => {
-    child.on('close', resolve);
-  });
-  return ended;
-}
 
 /** What is in any of the lists. */
 const ROW = {
@@ -294,49 +270,6 @@ describe('drover, the command line', function () {
     assert.deepEqual(JSON.parse((await there('graphs', 'show', id, '--json')).out).nodes, nodes);
     assert.equal((await there('graphs', 'show', 'nobody')).code, 2);
     await api.call('DELETE', `/v1/agents/${id}`);
-  });
-
-  it('adds to a memory, finds it, corrects it, consolidates and forgets', async () => {
-    const consolidation = { min_age_hours: 0, importance_threshold: 0.5, max_entry_tokens: 50 };
-    await post('/v1/agents', { name: 'remembers', memory_config: { consolidation } });
-    const memory = (...args: string[]) => there('memory', ...args, '--agent', 'remembers');
-    const added = await memory('add', 'Ada prefers trains.', '--subject', 'ada', '--importance', '0.9');
-    assert.equal(added.code, 0, added.err);
-    const entry = added.out.trim();
-    assert.match((await memory('list')).out, new RegExp(`${entry} +SEMANTIC +0\\.90 +user +Ada prefers trains\\.`));
-    assert.match((await memory('search', 'What does Ada prefer?')).out, new RegExp(`${entry} +0\\.\\d+ +active +\\w+`));
-    const corrected = await memory('correct', entry, 'Ada prefers ships.', '--reason', 'she said so');
-    const next = corrected.out.trim();
-    assert.match(
-      (await memory('show', next)).out,
-      /^Ada prefers ships\.\n[^]*1 +\S+ +superseded .*Ada prefers trains/m,
-    );
-    await memory('add', 'The weather was grey.', '--type', 'short_term');
-    const [consolidated = ''] = (await memory('consolidate', '--strategy', 'age')).out.split('\n');
-    assert.match((await memory('consolidations')).out, new RegExp(`^${consolidated} +age`, 'm'));
-    assert.match((await memory('revert', consolidated)).out, new RegExp(`^reverted: ${consolidated}, \\d+ entries`));
-    const dry = await memory('forget', '--subject', 'ada', '--dry-run');
-    assert.match(dry.out, new RegExp(`${next}[^]*would be forgotten: \\d+ entries`));
-    assert.match((await memory('forget', '--subject', 'ada')).out, /^forgotten: /m);
-    assert.equal((await memory('show', next)).code, 1, 'it is gone');
-    assert.equal((await memory('forget')).code, 2, 'it names nothing');
-  });
-
-  it('writes into a space, finds what is shared, decides on it and deletes it', async () => {
-    const { id: space } = await post('/v1/memory/spaces', { name: 'facts', conflict_check: 'rules' });
-    const memory = (...args: string[]) => there('memory', ...args);
-    assert.match((await memory('spaces')).out, new RegExp(`${space} +facts +team +rules`));
-    const written = await memory('share', space, 'The budget is 30 thousand.');
-    const fragment = written.out.trim();
-    assert.equal(written.code, 0, written.err);
-    assert.match((await memory('share', space, 'The budget is 45 thousand.')).out, /^\S+\nversion 2 has both sides/);
-    const found = await memory('shared', 'What is the budget?', '--space', space, '--min-relevance', '0.1');
-    assert.match(found.out, new RegExp(`${fragment} +\\d\\.\\d\\d +2 +both sides`));
-    assert.match((await memory('resolve', fragment, 'The budget is 40 thousand.')).out, /version 3/);
-    const late = ['--fragment', fragment, '--expected-version', '2'];
-    assert.equal((await memory('share', space, 'The budget is gone.', ...late)).code, 1);
-    assert.match((await memory('unshare', fragment)).out, /^deleted: /);
-    assert.match((await memory('shared', '--space', space)).out, /^Nothing was found/);
   });
 
   /** A run that asks whether it may calculate. */

@@ -15,7 +15,7 @@ import {
 import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
-import { cursorParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 import {
@@ -191,11 +191,11 @@ const get = defineRoute({
   access: 'memory:read',
   summary: 'Get a memory with the versions of its fact, page by page',
   params: ofEntry,
-  query: z.strictObject({ cursor: cursorParam(z.int().positive()).optional() }),
+  query: pageQuery(z.int().positive()),
   responses: { 200: memoryWithHistory },
-  async handle({ caller, params, query: { cursor: below }, context }) {
+  async handle({ caller, params, query: { limit, cursor: below }, context }) {
     const found = await context.db.withTenant(caller.tenantId, (tx) =>
-      readWithHistory(tx, caller, { agentId: params.id, id: params.entry, below }),
+      readWithHistory(tx, caller, { agentId: params.id, id: params.entry, below, limit }),
     );
     return { status: 200, body: presentWithHistory(found.entry, found.history) };
   },

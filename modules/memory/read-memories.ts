@@ -51,17 +51,21 @@ export interface History {
   more: boolean;
 }
 
-const VERSIONS = 200;
+const VERSIONS = 50;
 
 /** A memory with the versions of its fact. Throws as `requireMemory` does. */
 export async function readWithHistory(
   tx: Tx,
   caller: Caller,
-  { below, ...of }: Parameters<typeof requireMemory>[2] & { below?: number | undefined },
+  {
+    below,
+    limit = VERSIONS,
+    ...of
+  }: Parameters<typeof requireMemory>[2] & { below?: number | undefined; limit?: number },
 ): Promise<{ entry: MemoryRow; history: History }> {
   const entry = await requireMemory(tx, caller, of);
-  const found = await listVersions(tx, { agentId: of.agentId, rootId: entry.root_id, below, limit: VERSIONS + 1 });
-  const versions = found.slice(0, Math.min(VERSIONS, countFitting(found)));
+  const found = await listVersions(tx, { agentId: of.agentId, rootId: entry.root_id, below, limit: limit + 1 });
+  const versions = found.slice(0, Math.min(limit, countFitting(found)));
   return { entry, history: { versions, more: found.length > versions.length } };
 }
 

@@ -135,7 +135,7 @@ const version = memory.pick({
 export const memoryWithHistory = memory.extend({
   history: z
     .array(version)
-    .describe('The versions of the fact, newest first: 200 at most, and what has room on a page.'),
+    .describe('The versions of the fact, newest first: as many as are asked for and have room on a page.'),
   next_cursor: z.string().optional().describe('For the versions before those.'),
 });
 

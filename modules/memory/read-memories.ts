@@ -49,7 +49,7 @@ export interface History {
   more: boolean;
 }
 
-const VERSIONS = 200;
+const VERSIONS = 50;
 
 /** A memory with the versions of its fact. Throws as `requireMemory` does. */
 export async function readWithHistory(

@@ -1,8 +1,8 @@
-/** `drover memory consolidate`, what it has done, and what undoes it. */
+/** `drover memory consolidate`, what it has done and taken away, and what undoes it. */
 import type { Command } from 'commander';
 import { agentOf } from './agent-of.ts';
 import { connected, id, paged, whole, type Page, type Shared } from './options.ts';
-import { print, printJson, printNext, printTable } from './print.ts';
+import { line, print, printJson, printNext, printTable } from './print.ts';
 
 interface Consolidated {
   consolidated: number;
@@ -22,6 +22,14 @@ interface Consolidation {
   reverted_at: string | null;
 }
 
+interface Archived {
+  id: string;
+  memory_type: string;
+  content: string;
+  reason: string;
+  archived_at: string;
+}
+
 type OfAgent = Shared & { agent?: string };
 
 /** Adds the commands. */
@@ -31,6 +39,7 @@ export function addConsolidations(command: (name: string, about: string) => Comm
     .option('--max-entries <n>', 'how many entries at most', whole(1, 500))
     .action(consolidate);
   paged(command('consolidations', 'list consolidations, newest first')).action(list);
+  paged(command('archive', 'list what was taken from among the memories, newest first')).action(listArchive);
   command('revert', 'undo a consolidation; what has changed since then stays')
     .argument('<id>', 'the consolidation', id)
     .action(revert);
@@ -61,6 +70,23 @@ async function list({ limit, cursor, ...options }: OfAgent & Page): Promise<void
     answer.consolidations.map(({ id: made, strategy, consolidated, merged, evicted, ...at }) => {
       const counts = [consolidated, merged, evicted].map(String);
       return [made, strategy, ...counts, at.created_at, at.reverted_at ?? ''];
+    }),
+  );
+  printNext(answer.next_cursor);
+}
+
+async function listArchive({ limit, cursor, ...options }: OfAgent & Page): Promise<void> {
+  const query = { limit: String(limit), cursor };
+  const answer = await connected(options, async (client) => {
+    const path = `/v1/agents/${await agentOf(client, options.agent)}/memory/archive`;
+    return client.get<{ entries: Archived[]; next_cursor?: string }>(path, query);
+  });
+  if (options.json) return printJson(answer);
+  if (answer.entries.length === 0) return print('Nothing is archived.');
+  printTable(
+    ['ID', 'TYPE', 'WHY', 'ARCHIVED', 'CONTENT'],
+    answer.entries.map(({ id: of, memory_type: type, reason, archived_at: at, content }) => {
+      return [of, type, reason, at, line(content, 80)];
     }),
   );
   printNext(answer.next_cursor);

@@ -4,6 +4,7 @@ import { agentOf } from './agent-of.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { addConsolidations } from './memory-consolidations.ts';
 import { addReports } from './memory-reports.ts';
+import { addSpaces } from './memory-spaces.ts';
 import { connected, id, json, paged, share, whole, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 
@@ -85,6 +86,7 @@ export function addMemory(program: Command): void {
     .action(forget);
   addConsolidations(command);
   addReports(command);
+  addSpaces(command);
 }
 
 type Adding = OfAgent & { type: string; thread?: string; importance?: number; subject?: string; metadata?: unknown };

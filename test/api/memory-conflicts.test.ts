@@ -220,6 +220,7 @@ describe('A contradiction in memory', () => {
       [{}, { expires_at: hour }, { eve: [first, second] }],
       [{ expires_at: hour }, {}, { eve: [first, second] }],
       [{ retention_policy: '2 hours' }, { retention_policy: '1 hour' }, { eve: [first, second] }],
+      [{ retention_policy: '1 hour' }, { retention_policy: '2 hours' }, { eve: [first, second] }],
     ];
     for (const [older, newer, found] of kinds) {
       space = (await post('/v1/memory/spaces', { name: 'facts', conflict_check: 'rules' })).id;

@@ -180,6 +180,7 @@ describe('Corrections of memory that meet', () => {
     for (const id of older.toReversed()) {
       assert.equal((await get(newer)).status, 'disputed');
       await api.call('DELETE', path(`/${id}`));
+      assert.deepEqual(await asked([newer]), [], 'who had not decided in time is not asked again');
     }
     assert.equal((await get(newer)).status, 'active');
     assert.deepEqual(await asked([newer]), []);

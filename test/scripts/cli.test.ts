@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -8,35 +7,12 @@ import { join } from 'node:path';
 import { lockDataDir } from '../../db/data-dir-lock.ts';
 import { difference, plain } from '../../scripts/cli/print.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { drover } from '../support/drover-command.ts';
 import { createTestDatabase, createTestServices } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
-import { programOf } from '../support/processes.ts';
-import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { spoilSecondAuditRow } from '../support/queries/audit.ts';
-
-interface Ended {
-  code: number | null;
-  out: string;
-  err: string;
-}
-
-/** The command line as it is typed, in a process and an environment of its own. */
-async function drover(args: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [...(await programOf('scripts/drover.ts')), ...args], {
-    cwd: ROOT,
-    env: { PATH: '/usr/bin:/bin', DROVER_DATA_DIR: '/nonexistent/drover', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const ended: Ended = { code: null, out: '', err: '' };
-  child.stdout.on('data', (chunk: Buffer) => (ended.out += chunk.toString()));
-  child.stderr.on('data', (chunk: Buffer) => (ended.err += chunk.toString()));
-  ended.code = await new Promise((resolve) => {
-    child.on('close', resolve);
-  });
-  return ended;
-}
 
 /** What is in any of the lists. */
 const ROW = {
@@ -65,6 +41,9 @@ const ROW = {
   content: 'Ada',
   operation: 'recall',
   accessed_at: '',
+  archived_at: '2026-11-25T00:00:00Z',
+  scope: 'team',
+  conflict_check: 'off',
   strategy: 'age',
   consolidated: 0,
   merged: 0,
@@ -92,6 +71,8 @@ const LISTS = [
   [`memory uses ${ROW.id}`, 'uses', `${MEMORY}/${ROW.id}/uses`],
   ['memory learnt', 'extractions', `${MEMORY}/extractions`],
   ['memory consolidations', 'consolidations', `${MEMORY}/consolidations`],
+  ['memory archive', 'entries', `${MEMORY}/archive`],
+  ['memory spaces', 'spaces', '/v1/memory/spaces'],
   ['runs list', 'runs', '/v1/runs'],
   ['tasks list', 'tasks', '/v1/tasks'],
   ['teams list', 'teams', '/v1/teams'],
@@ -289,32 +270,6 @@ describe('drover, the command line', function () {
     assert.deepEqual(JSON.parse((await there('graphs', 'show', id, '--json')).out).nodes, nodes);
     assert.equal((await there('graphs', 'show', 'nobody')).code, 2);
     await api.call('DELETE', `/v1/agents/${id}`);
-  });
-
-  it('adds to a memory, finds it, corrects it, consolidates and forgets', async () => {
-    const consolidation = { min_age_hours: 0, importance_threshold: 0.5, max_entry_tokens: 50 };
-    await post('/v1/agents', { name: 'remembers', memory_config: { consolidation } });
-    const memory = (...args: string[]) => there('memory', ...args, '--agent', 'remembers');
-    const added = await memory('add', 'Ada prefers trains.', '--subject', 'ada', '--importance', '0.9');
-    assert.equal(added.code, 0, added.err);
-    const entry = added.out.trim();
-    assert.match((await memory('list')).out, new RegExp(`${entry} +SEMANTIC +0\\.90 +user +Ada prefers trains\\.`));
-    assert.match((await memory('search', 'What does Ada prefer?')).out, new RegExp(`${entry} +0\\.\\d+ +active +\\w+`));
-    const corrected = await memory('correct', entry, 'Ada prefers ships.', '--reason', 'she said so');
-    const next = corrected.out.trim();
-    assert.match(
-      (await memory('show', next)).out,
-      /^Ada prefers ships\.\n[^]*1 +\S+ +superseded .*Ada prefers trains/m,
-    );
-    await memory('add', 'The weather was grey.', '--type', 'short_term');
-    const [consolidated = ''] = (await memory('consolidate', '--strategy', 'age')).out.split('\n');
-    assert.match((await memory('consolidations')).out, new RegExp(`^${consolidated} +age`, 'm'));
-    assert.match((await memory('revert', consolidated)).out, new RegExp(`^reverted: ${consolidated}, \\d+ entries`));
-    const dry = await memory('forget', '--subject', 'ada', '--dry-run');
-    assert.match(dry.out, new RegExp(`${next}[^]*would be forgotten: \\d+ entries`));
-    assert.match((await memory('forget', '--subject', 'ada')).out, /^forgotten: /m);
-    assert.equal((await memory('show', next)).code, 1, 'it is gone');
-    assert.equal((await memory('forget')).code, 2, 'it names nothing');
   });
 
   /** A run that asks whether it may calculate. */

@@ -125,7 +125,9 @@ describe('A contradiction that a model is asked about', () => {
   });
 
   it('puts a fragment into one place with the one that it contradicts', async () => {
-    const space = await inTenant((tx) => createSpace(tx, engine.caller, { scope: 'team', conflict_check: 'model' }));
+    const space = await inTenant((tx) =>
+      createSpace(tx, engine.caller, { scope: 'team', conflict_check: 'model', retention_policy: '1 hour' }),
+    );
     const write = (data: string) =>
       inTenant((tx) => writeToSpace(tx, engine.caller, { space_id: space.id, content: { type: 'text', data } }));
     const { fragment: older } = await write('The launch of the rocket is on Monday.');
@@ -137,6 +139,8 @@ describe('A contradiction that a model is asked about', () => {
       (await requireFragment(tx, engine.caller, newer.id)).fragment,
     ]);
     assert.deepEqual([a?.version, a?.requires_resolution, b?.provenance['merged_into']], [2, true, older.id]);
+    assert.deepEqual(a?.expires_at, newer.expires_at, 'it stays for as long as the newer one');
+    assert.notDeepEqual(a?.expires_at, older.expires_at);
     assert.ok(b?.expires_at && b.expires_at <= new Date());
     await inTenant((tx) => removeFragment(tx, engine.caller, older.id));
     assert.deepEqual(await tablesWith(engine.context.db, 'rocket'), []);

@@ -5,6 +5,7 @@ import { lockMemoryOf } from '../../../db/memory-lock.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { forgetMemories } from '../../../modules/memory/forget-memories.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { consolidateMemory } from '../../../modules/memory/consolidate-memory.ts';
 import { dropExpired } from '../../../modules/memory/drop-expired.ts';
 import { createSpace, removeFragment } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
@@ -227,6 +228,28 @@ describe('What a run has of memories that are forgotten', () => {
     assert.deepEqual(
       (await retrieved(run))[0]?.entries.map(({ content }) => content),
       ['', ''],
+    );
+  });
+
+  it('goes from the call that has told it, though it was put into the archive since', async () => {
+    agent = await engine.agent({ tools: ['remember'] });
+    const content = 'The word of the day is steenbokcanary.';
+    const input = { content, memory_type: 'SHORT_TERM' };
+    engine.say((_, n) => (n === 0 ? use({ name: 'remember', input }) : text('ok')));
+    await ask('Note the word.');
+    const consolidation = { min_age_hours: 0, importance_threshold: 1 };
+    const { tenantId } = engine;
+    const asked = { strategy: 'importance' as const, maxEntries: 9, at: new Date(), keyId: null };
+    const definition = { name: 'a', memory_config: { consolidation } };
+    const { evicted } = await engine.context.db.withTenant(tenantId, (tx) =>
+      consolidateMemory(tx, { ...asked, tenantId, agentId: agent, definition }),
+    );
+    assert.equal(evicted, 1);
+    await forget('steenbokcanary');
+    const tables = await tablesWith(engine.context.db, 'steenbokcanary');
+    assert.deepEqual(
+      tables.filter((table) => !/\bmessages/.test(table)),
+      [],
     );
   });
 

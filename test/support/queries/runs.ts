@@ -147,8 +147,8 @@ export function spoilFirstTurn(owner: Owner, run: string): Promise<void> {
 
 /** In order, with their answers. */
 export async function turnsOfRun({ context, tenantId }: Tenant, run: string): Promise<TurnRow[]> {
-  const { rows } = await context.db.withTenant(tenantId, (tx) => listTurns(tx, run, { limit: 1000 }));
-  return rows;
+  const page = await context.db.withTenant(tenantId, (tx) => listTurns(tx, run, { limit: 1000 }));
+  return page.rows;
 }
 
 /** The id of a run's first turn. */

@@ -9,6 +9,11 @@ export async function lockMemoryOf(tx: Tx, agentId: string): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory:' || $1, 0))`, [agentId]);
 }
 
+/** For who compares what it has written to a space with what others have: of two at once the second sees what the first has written. */
+export async function lockComparing(tx: Tx, spaceId: string): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:space:' || $1, 0))`, [spaceId]);
+}
+
 /** For who stores vectors, in the order of the ids, and for uses that are counted later: beside each other, but not beside a change. */
 export async function shareMemoryOf(tx: Tx, agentId: string): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock_shared(hashtextextended('drover:memory:' || $1, 0))`, [agentId]);

@@ -37,6 +37,8 @@ export async function checkContradictions(tx: Tx, written: WrittenMemories): Pro
     await insertChecks(tx, { tenantId, subjectType: 'memory', subjectIds: ids, ownerId: agentId });
     return;
   }
+  // Of two that are written at once the second sees the first: who is not committed yet is compared by nobody.
+  await lockMemoryOf(tx, agentId);
   const asked = new Set<string>();
   for (let from = 0; from < ids.length; from += TOGETHER) {
     const some = ids.slice(from, from + TOGETHER);

@@ -2,6 +2,7 @@
 import { contradicts } from '../../../core/memory/contradiction.ts';
 import type { Caller } from '../../../core/caller.ts';
 import type { Tx } from '../../../db/database.ts';
+import { lockComparing } from '../../../db/memory-lock.ts';
 import { findLikeWords, insertChecks } from '../../../db/memory-conflicts.ts';
 import { findFragment, readFragments, type FragmentRow, type SpaceRow } from '../../../db/memory-spaces.ts';
 import { maySee, wordsIn } from './store-fragment.ts';
@@ -24,6 +25,7 @@ export async function findContradicted(
   fresh: Kept & Pick<FragmentRow, 'content' | 'created_by_agent'>,
 ): Promise<string | undefined> {
   if (space.conflict_check !== 'rules') return undefined;
+  await lockComparing(tx, space.id);
   const text = wordsIn(fresh.content);
   const like = await findLikeWords(tx, { ownerId: space.id, id: null, text, limit: COMPARED });
   const isMet = (fragment: FragmentRow) =>

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
+import type { Tx } from '../../../db/database.ts';
 import { lockToForget } from '../../../db/memory-lock.ts';
+import { listFragments } from '../../../db/memory-spaces.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { checkContradictions, resolveMemories } from '../../../modules/memory/contradictions.ts';
@@ -33,21 +35,21 @@ describe('A contradiction that a model is asked about', () => {
 
   const inTenant = <T>(work: Parameters<typeof engine.context.db.withTenant<T>>[1]) =>
     engine.context.db.withTenant(engine.tenantId, work);
-  const add = (content: string, how: 'model' | 'rules' = 'model') =>
-    inTenant(async (tx) => {
-      const from = { tenantId: engine.tenantId, agentId: agent, origin: 'user' as const };
-      const { id } = await addMemory(tx, toMemoryRow({ content, memory_type: 'SEMANTIC' }, from));
-      const { tenantId, workspaceId } = engine.caller;
-      await checkContradictions(tx, {
-        tenantId,
-        workspaceId,
-        agentId: agent,
-        definition: { name: 'a', memory_config: { long_term: { conflict_check: how } } },
-        by: { tenantId },
-        ids: [id],
-      });
-      return id;
+  const add = (content: string, how: 'model' | 'rules' = 'model') => inTenant((tx) => addIn(tx, content, how));
+  const addIn = async (tx: Tx, content: string, how: 'model' | 'rules') => {
+    const from = { tenantId: engine.tenantId, agentId: agent, origin: 'user' as const };
+    const { id } = await addMemory(tx, toMemoryRow({ content, memory_type: 'SEMANTIC' }, from));
+    const { tenantId, workspaceId } = engine.caller;
+    await checkContradictions(tx, {
+      tenantId,
+      workspaceId,
+      agentId: agent,
+      definition: { name: 'a', memory_config: { long_term: { conflict_check: how } } },
+      by: { tenantId },
+      ids: [id],
     });
+    return id;
+  };
   const check = (subjectId: string) =>
     judgeContradiction(engine.context, { tenantId: engine.tenantId, agentId: agent, work: 'check', subjectId }, never);
   const states = () => statusesOfMemories(engine, agent);
@@ -98,6 +100,38 @@ describe('A contradiction that a model is asked about', () => {
     assert.equal((await dueChecks(engine, agent)).length, 1);
     await forgetMeanwhile('Quoktown', () => check(last));
     assert.deepEqual([await tablesWith(engine.context.db, 'quoktown'), await states()], [[], ['active', 'active']]);
+  });
+
+  /** Two transactions that write at the same moment: the second one begins when the first has written. */
+  const writeBeside = async (first: (tx: Tx) => Promise<unknown>, second: (tx: Tx) => Promise<unknown>) => {
+    let isDone = false;
+    let beside: Promise<unknown> = Promise.resolve();
+    await inTenant(async (tx) => {
+      await first(tx);
+      beside = inTenant(second).finally(() => (isDone = true));
+      const waiting = () => sessionsWaitingIn(engine.context.db, 'pg_advisory_xact_lock');
+      await waitUntil('the second waits', async () => isDone || (await waiting()).length > 0);
+    });
+    await beside;
+  };
+
+  it('by rules is found between two that are written at the same moment, entries or fragments', async function () {
+    if (DOMAIN_MODE === 'embedded') this.skip();
+    const [older, newer] = ['The office is in Oslo.', 'The office is in Bergen.'];
+    await writeBeside(
+      (tx) => addIn(tx, older, 'rules'),
+      (tx) => addIn(tx, newer, 'rules'),
+    );
+    assert.deepEqual(await states(), ['disputed', 'disputed']);
+    const space = await inTenant((tx) => createSpace(tx, engine.caller, { scope: 'team', conflict_check: 'rules' }));
+    const write = (data: string) => (tx: Tx) =>
+      writeToSpace(tx, engine.caller, { space_id: space.id, content: { type: 'text', data } });
+    await writeBeside(write(older), write(newer));
+    const fragments = await inTenant((tx) => listFragments(tx, { spaceIds: [space.id], agentId: null, limit: 10 }));
+    assert.deepEqual(
+      fragments.map(({ requires_resolution: isAsked }) => isAsked),
+      [true],
+    );
   });
 
   it('is decided between the two that were asked about alone, as long as both are so', async () => {

@@ -9,34 +9,26 @@ export async function lockExternalId(tx: Tx, workspaceId: string, externalId: st
   ]);
 }
 
-export async function findAgentByExternalId(
+/** What clients give names to, by its table. */
+export type Named = 'agents' | 'threads';
+
+export async function findByExternalId(
   tx: Tx,
-  workspaceId: string,
-  externalId: string,
+  table: Named,
+  { workspaceId, externalId }: { workspaceId: string; externalId: string },
 ): Promise<string | undefined> {
-  const [row] = await tx.query<{ id: string }>('select id from agents where workspace_id = $1 and external_id = $2', [
+  const [row] = await tx.query<{ id: string }>(`select id from ${table} where workspace_id = $1 and external_id = $2`, [
     workspaceId,
     externalId,
   ]);
   return row?.id;
 }
 
-export async function setAgentExternalId(tx: Tx, id: string, externalId: string | null): Promise<void> {
-  await tx.query('update agents set external_id = $2, updated_at = now() where id = $1', [id, externalId]);
-}
-
-export async function findThreadByExternalId(
+/** Null takes the name away. */
+export async function setExternalId(
   tx: Tx,
-  workspaceId: string,
-  externalId: string,
-): Promise<string | undefined> {
-  const [row] = await tx.query<{ id: string }>('select id from threads where workspace_id = $1 and external_id = $2', [
-    workspaceId,
-    externalId,
-  ]);
-  return row?.id;
-}
-
-export async function setThreadExternalId(tx: Tx, id: string, externalId: string | null): Promise<void> {
-  await tx.query('update threads set external_id = $2, updated_at = now() where id = $1', [id, externalId]);
+  table: Named,
+  { id, externalId }: { id: string; externalId: string | null },
+): Promise<void> {
+  await tx.query(`update ${table} set external_id = $2, updated_at = now() where id = $1`, [id, externalId]);
 }

@@ -4,14 +4,14 @@ import { conflict, notFound } from '../../core/errors.ts';
 import type { Caller } from '../../core/caller.ts';
 import { lockAgent, type AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
-import { findAgentByExternalId, lockExternalId, setAgentExternalId } from '../../db/external-ids.ts';
+import { findByExternalId, lockExternalId, setExternalId } from '../../db/external-ids.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { createAgent, hashAgent } from './create-agent.ts';
 import { updateAgent, type AgentPatch } from './update-agent.ts';
 
 /** The agent of the caller's workspace that is called so. Throws 404. */
 export async function requireAgentId(tx: Tx, { workspaceId }: Caller, externalId: string): Promise<string> {
-  const id = await findAgentByExternalId(tx, workspaceId, externalId);
+  const id = await findByExternalId(tx, 'agents', { workspaceId, externalId });
   if (id === undefined) throw notFound(`The agent "ext:${externalId}"`);
   return id;
 }
@@ -25,7 +25,7 @@ export async function createNamedAgent(
   if (externalId !== undefined) await checkFree(tx, caller, { externalId });
   const agent = await createAgent(tx, caller, definition);
   if (externalId === undefined) return agent;
-  await setAgentExternalId(tx, agent.id, externalId);
+  await setExternalId(tx, 'agents', { id: agent.id, externalId });
   return { ...agent, external_id: externalId };
 }
 
@@ -39,7 +39,7 @@ export async function renameAgent(
   const agent = await lockAgent(tx, id, caller.workspaceId);
   if (!agent) throw notFound('This agent');
   if (agent.external_id === externalId) return;
-  await setAgentExternalId(tx, id, externalId);
+  await setExternalId(tx, 'agents', { id, externalId });
   await recordAudit(tx, caller, {
     action: 'agent.updated',
     target: ['agent', id],
@@ -57,7 +57,7 @@ export async function putAgent(
   { definition, externalId }: { definition: AgentDefinition; externalId: string },
 ): Promise<{ agent: AgentRow; isNew: boolean }> {
   await lockExternalId(tx, caller.workspaceId, externalId);
-  const id = await findAgentByExternalId(tx, caller.workspaceId, externalId);
+  const id = await findByExternalId(tx, 'agents', { workspaceId: caller.workspaceId, externalId });
   if (id === undefined) return { agent: await createNamedAgent(tx, caller, { definition, externalId }), isNew: true };
   const current = await lockAgent(tx, id, caller.workspaceId);
   if (!current) throw notFound('This agent');
@@ -72,7 +72,7 @@ export async function putAgent(
 async function checkFree(tx: Tx, { workspaceId }: Caller, wanted: { externalId: string; id?: string }): Promise<void> {
   const { externalId } = wanted;
   await lockExternalId(tx, workspaceId, externalId);
-  const holder = await findAgentByExternalId(tx, workspaceId, externalId);
+  const holder = await findByExternalId(tx, 'agents', { workspaceId, externalId });
   if (holder === undefined || holder === wanted.id) return;
   throw conflict(`There is already an agent with the external_id "${externalId}".`, { agent_id: holder });
 }

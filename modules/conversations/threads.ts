@@ -3,7 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { conflict, erased, notFound } from '../../core/errors.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
-import { findThreadByExternalId, lockExternalId, setThreadExternalId } from '../../db/external-ids.ts';
+import { findByExternalId, lockExternalId, setExternalId } from '../../db/external-ids.ts';
 import { findThread, listThreads, updateThread, type ThreadChange, type ThreadView } from '../../db/threads.ts';
 
 export type { ThreadView };
@@ -40,7 +40,7 @@ export async function changeThread(
 
 /** The thread of the caller's workspace that is called so. Throws 404. */
 export async function requireThreadId(tx: Tx, { workspaceId }: Caller, externalId: string): Promise<string> {
-  const id = await findThreadByExternalId(tx, workspaceId, externalId);
+  const id = await findByExternalId(tx, 'threads', { workspaceId, externalId });
   if (id === undefined) throw notFound(`The thread "ext:${externalId}"`);
   return id;
 }
@@ -52,10 +52,10 @@ async function renameThread(
 ): Promise<void> {
   if (externalId !== null) {
     await lockExternalId(tx, workspaceId, externalId);
-    const holder = await findThreadByExternalId(tx, workspaceId, externalId);
+    const holder = await findByExternalId(tx, 'threads', { workspaceId, externalId });
     if (holder !== undefined && holder !== id) {
       throw conflict(`There is already a thread with the external_id "${externalId}".`, { thread_id: holder });
     }
   }
-  await setThreadExternalId(tx, id, externalId);
+  await setExternalId(tx, 'threads', { id, externalId });
 }

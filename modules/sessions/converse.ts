@@ -6,7 +6,7 @@ import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { fixedId } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
-import { findThreadByExternalId } from '../../db/external-ids.ts';
+import { findByExternalId } from '../../db/external-ids.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { findRunRow, lockRun, lockThreadOrName } from '../../db/runs.ts';
@@ -39,7 +39,7 @@ export async function threadIdOf(
   const given = name.toLowerCase();
   const isId = isUuid(name) && (given === boundThreadId || (await hasThread(tx, { id: given, workspaceId })));
   const named = name.startsWith(EXTERNAL)
-    ? await findThreadByExternalId(tx, workspaceId, name.slice(EXTERNAL.length))
+    ? await findByExternalId(tx, 'threads', { workspaceId, externalId: name.slice(EXTERNAL.length) })
     : undefined;
   const id = named ?? (isId ? given : fixedId(`thread of workspace ${workspaceId}: ${name}`));
   if (boundThreadId === undefined || id === boundThreadId) return id;

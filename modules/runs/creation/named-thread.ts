@@ -1,6 +1,6 @@
 /** Threads that a run names by what the client calls them; one that is not there yet begins with the run. */
 import type { Database, Tx } from '../../../db/database.ts';
-import { findThreadByExternalId, lockExternalId, setThreadExternalId } from '../../../db/external-ids.ts';
+import { findByExternalId, lockExternalId, setExternalId } from '../../../db/external-ids.ts';
 
 export interface OnThread {
   workspaceId: string;
@@ -13,7 +13,9 @@ export interface OnThread {
 export async function onNamedThread<T extends OnThread & { tenantId: string }>(db: Database, request: T): Promise<T> {
   const { tenantId, workspaceId, threadName } = request;
   if (threadName === undefined) return request;
-  const threadId = await db.withTenant(tenantId, (tx) => findThreadByExternalId(tx, workspaceId, threadName));
+  const threadId = await db.withTenant(tenantId, (tx) =>
+    findByExternalId(tx, 'threads', { workspaceId, externalId: threadName }),
+  );
   return threadId === undefined ? request : { ...request, threadId, threadName: undefined };
 }
 
@@ -25,8 +27,10 @@ export async function writeOnThread<T extends OnThread, W extends { body: { thre
 ): Promise<W> {
   if (threadName === undefined) return write(request);
   await lockExternalId(tx, request.workspaceId, threadName);
-  const threadId = await findThreadByExternalId(tx, request.workspaceId, threadName);
+  const { workspaceId } = request;
+  const threadId = await findByExternalId(tx, 'threads', { workspaceId, externalId: threadName });
   const written = await write({ ...request, threadId });
-  if (threadId === undefined) await setThreadExternalId(tx, written.body.thread_id, threadName);
+  if (threadId === undefined)
+    await setExternalId(tx, 'threads', { id: written.body.thread_id, externalId: threadName });
   return written;
 }

@@ -68,11 +68,16 @@ await runOnce(async () => {
     process.exit(0);
   }
   const { values } = parseArgs({
-    options: { only: { type: 'string' }, rounds: { type: 'string', default: '3' } },
+    options: {
+      only: { type: 'string' },
+      rounds: { type: 'string', default: '3' },
+      help: { type: 'boolean', short: 'h' },
+    },
   });
+  if (values.help) return void process.stdout.write(USAGE);
   const wanted = values.only === undefined ? ['steps', ...Object.keys(PARTS)] : [values.only];
   if (!wanted.every((name) => name === 'steps' || name in PARTS || name in BY_HAND))
-    return void process.stderr.write(USAGE);
+    throw new Error(`There is no benchmark "${values.only}".\n${USAGE}`);
   if (wanted.includes('steps')) process.stdout.write(stepTable(await measureSteps(Number(values.rounds))));
   const figures: Figure[] = [];
   for (const name of wanted.filter((each) => each !== 'steps')) {

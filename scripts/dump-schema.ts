@@ -17,4 +17,4 @@ await runOnce(async () => {
   } finally {
     await database.close();
   }
-});
+}, []);

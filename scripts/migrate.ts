@@ -6,4 +6,4 @@ import { runOnce } from '../modules/platform/run-once.ts';
 await runOnce(async () => {
   const done = await migrate(loadSharedConfig());
   process.stdout.write(done.length === 0 ? 'The schema is up to date.\n' : `Migrated: ${done.join(', ')}\n`);
-});
+}, []);

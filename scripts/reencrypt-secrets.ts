@@ -16,4 +16,4 @@ await runOnce(async () => {
   } finally {
     await database.close();
   }
-});
+}, []);

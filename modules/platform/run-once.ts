@@ -1,9 +1,12 @@
 import { messageOf } from '../../core/errors.ts';
 import { refuseArguments } from './refuse-arguments.ts';
 
-/** A script that ends by itself: with exit code 1 and one line on stderr where it fails. `taken`: the arguments that it takes. */
-export async function runOnce(work: () => Promise<void>, taken: readonly string[] = []): Promise<void> {
-  if (refuseArguments(taken)) return;
+/**
+ * A script that ends by itself: with exit code 1 and one line on stderr where it fails. `taken`: the arguments that it takes,
+ * without which it reads them itself.
+ */
+export async function runOnce(work: () => Promise<void>, taken?: readonly string[]): Promise<void> {
+  if (taken && refuseArguments(taken)) return;
   try {
     await work();
   } catch (error) {

@@ -13,10 +13,10 @@ describe('The command of the benchmarks', function () {
       ({ code, stderr }: { code: number; stderr: string }) => ({ code, text: stderr }),
     );
 
-  it('says what there is to measure, also to whoever asks for what there is not', async () => {
-    const [help, unknown] = await Promise.all([run('--help'), run('--only', 'nothing')]);
-    assert.deepEqual([help.code, unknown.code], [0, 1]);
-    for (const { text } of [help, unknown]) assert.match(text, /^NAME: steps .*\bdeployed\b.*\bmemory-recall\b/m);
-    assert.match(unknown.text, /^There is no benchmark "nothing"/);
+  it('says to whoever asks for what there is not what there is to measure', async () => {
+    const { code, text } = await run('--only', 'nothing');
+    assert.equal(code, 1);
+    assert.match(text, /^There is no benchmark "nothing"/);
+    assert.match(text, /^NAME: steps .*\bdeployed\b.*\bmemory-recall\b/m);
   });
 });

@@ -9,36 +9,46 @@ import { insertNotice } from './notices.ts';
 export type ConflictSubject = 'fragment' | 'memory';
 
 export interface NewConflict {
-  id: string;
   tenantId: string;
   workspaceId: string;
   subjectType: ConflictSubject;
   subjectId: string;
   /** Both sides, and what they are of. */
   arguments: Record<string, unknown>;
-  digest: string;
   message: string;
-  seconds: number;
 }
 
-/** Opens one. */
-export async function insertConflict(tx: Tx, conflict: NewConflict): Promise<void> {
+/** Opens one; answers its id. */
+export async function insertConflict(tx: Tx, conflict: NewConflict): Promise<string> {
+  const id = newId();
   await tx.query(
     `insert into approvals (id, tenant_id, workspace_id, subject_type, subject_id, kind, tool, arguments, digest, message, status,
         expires_at, created_at)
      values ($1, $2, $3, $4, $5, 'conflict', 'memory', $6::jsonb, $7, $8, 'pending', now() + $9 * interval '1 second', now())`,
     [
-      conflict.id,
+      id,
       conflict.tenantId,
       conflict.workspaceId,
       conflict.subjectType,
       conflict.subjectId,
       JSON.stringify(conflict.arguments),
-      conflict.digest,
+      digestOf(conflict.arguments),
       conflict.message,
-      conflict.seconds,
+      LIMITS.approvalSeconds,
     ],
   );
+  return id;
+}
+
+/** Tells webhooks that people are asked. */
+export async function tellAsked(
+  tx: Tx,
+  asked: Pick<NewConflict, 'tenantId' | 'workspaceId' | 'subjectType' | 'subjectId'> & { id: string },
+): Promise<void> {
+  const { tenantId, workspaceId, subjectType, subjectId, id } = asked;
+  const about = { approval_id: id, [`${subjectType}_id`]: subjectId };
+  const payload = { ...about, kind: 'conflict', tool: 'memory', expires_in_seconds: LIMITS.approvalSeconds };
+  await insertNotice(tx, { tenantId, workspaceId, type: 'approval.requested', actor: 'system', payload });
 }
 
 export interface ConflictEnd {
@@ -139,21 +149,10 @@ export async function askAboutRest(tx: Tx, gone: readonly string[]): Promise<voi
     const also = more.length > 0 && { also_conflicts_with: more.map(({ id }) => id) };
     const args = { ...sides, ...also, conflicts_with: first.id, version_a: first.content };
     const { tenant_id: tenantId, workspace_id: workspaceId, subject_id: subjectId, status, message } = conflict;
-    const [id, seconds] = [newId(), LIMITS.approvalSeconds];
-    const of = { id, tenantId, workspaceId, subjectType: 'memory' as const, subjectId, message, seconds };
-    await insertConflict(tx, { ...of, arguments: args, digest: digestOf(args) });
-    if (status === 'expired') {
-      await endConflict(tx, id, { status });
-      continue;
-    }
-    const payload = {
-      approval_id: id,
-      memory_id: subjectId,
-      kind: 'conflict',
-      tool: 'memory',
-      expires_in_seconds: seconds,
-    };
-    await insertNotice(tx, { tenantId, workspaceId, type: 'approval.requested', actor: 'system', payload });
+    const of = { tenantId, workspaceId, subjectType: 'memory' as const, subjectId };
+    const id = await insertConflict(tx, { ...of, arguments: args, message });
+    if (status === 'expired') await endConflict(tx, id, { status });
+    else await tellAsked(tx, { ...of, id });
   }
 }
 

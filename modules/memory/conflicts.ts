@@ -1,6 +1,4 @@
 /** Contradictions that people decide on: an approval of kind `conflict`, which belongs to no run. */
-import { LIMITS } from '../../core/limits.ts';
-import { digestOf } from '../../core/ids.ts';
 import type { NoticeType } from '../../core/notices.ts';
 import type { Tx } from '../../db/database.ts';
 import {
@@ -9,12 +7,12 @@ import {
   insertConflict,
   listOpenConflicts,
   listOpenDisputes,
+  tellAsked,
   undisputeMemories,
   type ConflictEnd,
   type ConflictSubject,
 } from '../../db/memory-conflicts.ts';
 import { insertNotice } from '../../db/notices.ts';
-import { newId } from '../../lib/new-id.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
 export interface Conflict {
@@ -37,11 +35,8 @@ export async function openConflict(tx: Tx, conflict: Conflict): Promise<string> 
   for (const id of await listOpenConflicts(tx, subjectId)) {
     await closeConflict(tx, { ...conflict, id }, { status: 'expired', reason: 'Another write has come since.' });
   }
-  const id = newId();
-  const args = { [`${subjectType}_id`]: subjectId, ...sides };
-  const seconds = LIMITS.approvalSeconds;
-  const asked = { id, tenantId, workspaceId, subjectType, subjectId, arguments: args, message, seconds };
-  await insertConflict(tx, { ...asked, digest: digestOf(args) });
+  const of = { tenantId, workspaceId, subjectType, subjectId };
+  const id = await insertConflict(tx, { ...of, arguments: { [`${subjectType}_id`]: subjectId, ...sides }, message });
   await recordAudit(tx, by, {
     action: 'memory.conflicted',
     target: [subjectType, subjectId],
@@ -50,10 +45,9 @@ export async function openConflict(tx: Tx, conflict: Conflict): Promise<string> 
   const about = { approval_id: id, [`${subjectType}_id`]: subjectId };
   // Paths are names of fields, which somebody has written.
   const { conflicts: _paths, ...ids } = details;
-  const told = { tenantId, workspaceId, actor: 'system' as const };
-  await insertNotice(tx, { ...told, type: 'memory.conflicted', payload: { ...about, ...ids } });
-  const payload = { ...about, kind: 'conflict', tool: 'memory', expires_in_seconds: seconds };
-  await insertNotice(tx, { ...told, type: 'approval.requested', payload });
+  const payload = { ...about, ...ids };
+  await insertNotice(tx, { tenantId, workspaceId, type: 'memory.conflicted', actor: 'system', payload });
+  await tellAsked(tx, { ...of, id });
   return id;
 }
 

@@ -167,11 +167,11 @@ async function openData(config: Config, log: Logger): Promise<{ db: Database } &
     );
   }
   const onError = (error: Error) => log.warn({ err: error }, 'database connection lost');
-  let onBroken: ((error: Error) => void) | undefined;
+  let onBroken: (error: Error) => void = () => undefined;
   const broken = new Promise<Error>((resolve) => {
     onBroken = resolve;
   });
-  return { db: await openDatabase(config, { onError, ...(onBroken && { onBroken }) }), broken };
+  return { db: await openDatabase(config, { onError, onBroken }), broken };
 }
 
 /** Where nothing is kept, the files are gone with the process as well. */

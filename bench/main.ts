@@ -8,52 +8,47 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import pg from 'pg';
 import { runOnce } from '../modules/platform/run-once.ts';
-import { measureApi } from './api.ts';
-import { measureBaseline } from './baseline.ts';
-import { measureDeployed } from './deployed.ts';
-import { measureDashboard } from './dashboard.ts';
-import { measureDrover } from './drover.ts';
 import { figureTable, type Figure } from './figures.ts';
-import { measureLive } from './live.ts';
-import { measureLongConversation } from './long-conversation.ts';
-import { measureLongRun } from './long-run.ts';
-import { measureMemory } from './memory.ts';
-import { measureMemoryRecall } from './memory-recall.ts';
-import { measurePartitions } from './partitions.ts';
-import { beVictim, measureRecovery } from './recovery.ts';
 import { benchServices, type Services } from './services.ts';
 import { stepTable, VARIANTS } from './step-table.ts';
-import { measureStreams } from './streams.ts';
-import { measureTenants } from './tenants.ts';
-import { measureWaiting } from './waiting.ts';
 import type { Measured } from './work.ts';
-import { measureYear } from './year.ts';
-import { beWorker, measureDags, measureWorkflow } from './workflows.ts';
 
 const TIMING = { warmUpRuns: 1000, runs: 300, concurrency: 20, latencyRuns: 30 };
 const SELF = fileURLToPath(import.meta.url);
 
-const PARTS: Record<string, (services: Services) => Promise<Figure[]>> = {
-  'long-run': measureLongRun,
-  'long-conversation': measureLongConversation,
-  deployed: measureDeployed,
-  api: measureApi,
-  streams: measureStreams,
-  live: measureLive,
-  waiting: measureWaiting,
-  partitions: measurePartitions,
-  tenants: measureTenants,
-  memory: measureMemory,
-  dashboard: measureDashboard,
-  dags: measureDags,
-  workflow: (services) =>
-    measureWorkflow(services, () => spawn(process.execPath, [SELF, 'worker', JSON.stringify(services)])),
-  recovery: (services) =>
-    measureRecovery(services, () => spawn(process.execPath, [SELF, 'victim', JSON.stringify(services)])),
+type Measure = (services: Services) => Promise<Figure[]>;
+
+/** A part loads what it measures and nothing else, or a worker would be weighed with the whole API. */
+const PARTS: Record<string, () => Promise<Measure>> = {
+  'long-run': async () => (await import('./long-run.ts')).measureLongRun,
+  'long-conversation': async () => (await import('./long-conversation.ts')).measureLongConversation,
+  deployed: async () => (await import('./deployed.ts')).measureDeployed,
+  api: async () => (await import('./api.ts')).measureApi,
+  streams: async () => (await import('./streams.ts')).measureStreams,
+  live: async () => (await import('./live.ts')).measureLive,
+  waiting: async () => (await import('./waiting.ts')).measureWaiting,
+  partitions: async () => (await import('./partitions.ts')).measurePartitions,
+  tenants: async () => (await import('./tenants.ts')).measureTenants,
+  memory: async () => (await import('./memory.ts')).measureMemory,
+  dashboard: async () => (await import('./dashboard.ts')).measureDashboard,
+  dags: async () => (await import('./workflows.ts')).measureDags,
+  async workflow() {
+    const { measureWorkflow } = await import('./workflows.ts');
+    return (services) =>
+      measureWorkflow(services, () => spawn(process.execPath, [SELF, 'worker', JSON.stringify(services)]));
+  },
+  async recovery() {
+    const { measureRecovery } = await import('./recovery.ts');
+    return (services) =>
+      measureRecovery(services, () => spawn(process.execPath, [SELF, 'victim', JSON.stringify(services)]));
+  },
 };
 
 /** Those that need what is not here run only where they are named. */
-const BY_HAND: typeof PARTS = { 'memory-recall': measureMemoryRecall, year: measureYear };
+const BY_HAND: typeof PARTS = {
+  'memory-recall': async () => (await import('./memory-recall.ts')).measureMemoryRecall,
+  year: async () => (await import('./year.ts')).measureYear,
+};
 
 const USAGE = `usage: npm run bench [-- --only NAME] [--rounds N]
 NAME: steps (the default of ${VARIANTS.length - 1} variants and their baseline), ${Object.keys({ ...PARTS, ...BY_HAND }).join(', ')}
@@ -61,8 +56,8 @@ NAME: steps (the default of ${VARIANTS.length - 1} variants and their baseline),
 
 await runOnce(async () => {
   const [mode, what] = process.argv.slice(2);
-  if (mode === 'victim') return beVictim(JSON.parse(what ?? '') as Services);
-  if (mode === 'worker') return beWorker(JSON.parse(what ?? '') as Services);
+  if (mode === 'victim') return (await import('./recovery.ts')).beVictim(JSON.parse(what ?? '') as Services);
+  if (mode === 'worker') return (await import('./workflows.ts')).beWorker(JSON.parse(what ?? '') as Services);
   if (mode === 'measure') {
     process.stdout.write(`${JSON.stringify(await onOwnDatabase(what ?? ''))}\n`);
     process.exit(0);
@@ -113,11 +108,11 @@ async function onOwnDatabase(name: string): Promise<Measured | Figure[]> {
 
 async function measureOne(name: string, services: Services): Promise<Measured | Figure[]> {
   const part = PARTS[name] ?? BY_HAND[name];
-  if (part) return part(services);
-  if (name === 'baseline') return measureBaseline(services, TIMING);
+  if (part) return (await part())(services);
+  if (name === 'baseline') return (await import('./baseline.ts')).measureBaseline(services, TIMING);
   const variant = VARIANTS.find((each) => each === name);
   if (!variant || variant === 'baseline') throw new Error(USAGE);
-  return measureDrover(variant, services, TIMING);
+  return (await import('./drover.ts')).measureDrover(variant, services, TIMING);
 }
 
 async function onAdmin(databaseUrl: string, statement: string): Promise<void> {

@@ -1,8 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import { join } from 'node:path';
-import { PGlite } from '@electric-sql/pglite';
-import { createPgConfig } from '@electric-sql/pglite/node-postgres';
-import { vector } from '@electric-sql/pglite-pgvector';
+import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import { type DataDirLock, lockDataDir } from './data-dir-lock.ts';
 import type { Database, DatabaseOptions } from './database.ts';
@@ -27,7 +25,7 @@ export const clusterIn = (dataDir: string): string | undefined =>
 export async function openEmbedded(dataDir: string, options: DatabaseOptions): Promise<Database> {
   const lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
   try {
-    const pglite = await PGlite.create({ dataDir: clusterIn(dataDir) ?? IN_MEMORY_URL, extensions: { vector } });
+    const pglite = await openPglite(clusterIn(dataDir) ?? IN_MEMORY_URL);
     const database = createDatabase({ pglite, lock, dataDir, options });
     await prepare(database);
     return database;
@@ -35,6 +33,13 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
     lock?.release();
     throw error;
   }
+}
+
+/** It is loaded here: the modes that have a server do without. */
+async function openPglite(dataDir: string): Promise<PGlite> {
+  const { PGlite: Pglite } = await import('@electric-sql/pglite');
+  const { vector } = await import('@electric-sql/pglite-pgvector');
+  return Pglite.create({ dataDir, extensions: { vector } });
 }
 
 /** A database that cannot be used is closed: its pool would keep the process from ending. */
@@ -117,6 +122,7 @@ function openPool(pglite: PGlite, { panic, options }: { panic: PanicWatch; optio
     const broken = panic.error();
     if (broken) throw broken;
     // Each client needs a connection object of its own: with a shared one, the end of one client would end its successor.
+    const { createPgConfig } = await import('@electric-sql/pglite/node-postgres');
     const { connection } = createPgConfig(pglite);
     const client = new pg.Client(Object.assign({}, { host: 'localhost', pipeline: true, types: TYPES, connection }));
     client.on('error', report);

@@ -62,6 +62,20 @@ describe('the structure', () => {
 
   it('has no route that imports db', () => refuse(({ from, to }) => folderOf(from) === 'api' && folderOf(to) === 'db'));
 
+  it('loads what is large where it is used: a worker has no PGlite, no SDK of a provider and none of MCP from the beginning', () => {
+    const loaded = new Set<string>();
+    const visit = (file: string) => {
+      if (loaded.has(file)) return;
+      loaded.add(file);
+      for (const next of loadedBy(file, /^\./)) visit(posix.join(posix.dirname(file), next));
+    };
+    visit('workers/main.ts');
+    assert.ok(loaded.has('tools/transports/mcp.ts') && loaded.has('db/embedded.ts'), 'the imports are followed');
+    const large = /^(@electric-sql|@modelcontextprotocol|@anthropic-ai|openai|@aws-sdk)\b/;
+    const found = [...loaded].flatMap((file) => loadedBy(file, large).map((name) => `${file} → ${name}`));
+    assert.deepEqual(found, []);
+  });
+
   it('has no statement in a test, but where SQL is the subject', () => {
     const names = readdirSync(new URL('test/', ROOT), { recursive: true, encoding: 'utf8' });
     const tests = names.filter((name) => name.endsWith('.test.ts') && !/^(db|support)\//.test(name));
@@ -112,6 +126,13 @@ function sourceFiles(): string[] {
     const names = readdirSync(new URL(`${entry.name}/`, ROOT), { recursive: true, encoding: 'utf8' });
     return names.filter((name) => name.endsWith('.ts')).map((name) => `${entry.name}/${name}`);
   });
+}
+
+/** What such a name is for, of the imports that are loaded together with the file. */
+function loadedBy(file: string, name: RegExp): string[] {
+  const text = readFileSync(new URL(file, ROOT), 'utf8');
+  const imported = [...text.matchAll(/^(?:import|export)\s+(?!type\b)[^'";]*?from\s*'([^']+)'/gm)];
+  return imported.map((match) => match[1] ?? '').filter((place) => name.test(place));
 }
 
 function importsOf(file: string): string[] {

@@ -115,8 +115,8 @@ export function withMemory(
 export function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
   const isEmpty = ({ role, content }: Message) =>
     role === 'assistant' &&
-    textOf(content).trim() === '' &&
-    !content.some((block) => block.type === 'tool_use' || isProviderBlock(block));
+    !content.some((block) => block.type === 'tool_use' || isProviderBlock(block)) &&
+    textOf(content).trim() === '';
   const last = messages.at(-1);
   const kept = messages.filter((message) => !isEmpty(message));
   return last && isEmpty(last) ? [...kept, { role: 'user', content: [{ type: 'text', text: EMPTY_ANSWER }] }] : kept;
@@ -201,13 +201,19 @@ export async function renderInSlices(rows: readonly MessageRow[]): Promise<void>
 
 /** Bytes of JSON of messages, as a model reads them, about. */
 export function bytesOfMessages(rows: readonly MessageRow[]): number {
-  return rows.reduce((sum, row) => sum + render(row).bytes, 0);
+  return rows.reduce((sum, row) => sum + bytesOf(render(row)), 0);
 }
 
 interface Rendered {
   message: Message;
   tokens: number;
-  bytes: number;
+  /** Of its JSON, once somebody has asked. */
+  bytes?: number;
+}
+
+function bytesOf(part: Rendered): number {
+  part.bytes ??= JSON.stringify(part.message).length;
+  return part.bytes;
 }
 
 /**
@@ -221,7 +227,7 @@ function render(row: MessageRow): Rendered {
   if (cached) return cached;
   const content = row.content.map((block) => ('tool_call_id' in block ? toolResult(block, row) : block));
   const message = canonicalValue({ content, role: row.role } as Message);
-  const part = { message, tokens: estimateMessages([message]), bytes: JSON.stringify(message).length };
+  const part: Rendered = { message, tokens: estimateMessages([message]) };
   if (everySettled(row)) rendered.set(row, part);
   return part;
 }

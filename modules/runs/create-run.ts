@@ -118,14 +118,22 @@ async function commitNew(context: Context, made: PreparedRun, policyEpoch: numbe
 function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<CommitResult> {
   const { run, events, thread, job, slot, policyEpoch } = made;
   return new Promise((resolve, reject) => {
-    const initialCommit: InitialCommit = { events, thread, policyEpoch, written: resolve };
+    let isAnswered = false;
+    const written = (result: CommitResult) => {
+      isAnswered = true;
+      resolve(result);
+    };
+    const initialCommit: InitialCommit = { events, thread, policyEpoch, written };
     const driven = context.outbox.drive(
       slot,
       { ...job, seq: events.length },
       { claimed: toClaim(run, initialCommit), initialCommit },
     );
     // Only a process that is about to stop leaves a drive before its first commit, and then without an error.
-    driven.then(() => reject(unavailable('This process is stopping; the request may be sent again.')), reject);
+    const leave = () => {
+      if (!isAnswered) reject(unavailable('This process is stopping; the request may be sent again.'));
+    };
+    driven.then(leave, reject);
   });
 }
 

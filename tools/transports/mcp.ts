@@ -2,9 +2,8 @@
 import { z } from 'zod';
 import type { ToolAttempt, ToolProgress } from '../../core/tool.ts';
 import { redact, isCredential } from '../redact.ts';
-import { callMcpTool, type McpCall } from '../mcp/call-tool.ts';
-import { listMcpTools } from '../mcp/list-tools.ts';
-import { createMcpPool } from '../mcp/pool.ts';
+import type { McpCall } from '../mcp/call-tool.ts';
+import type { McpClient } from '../mcp/open-client.ts';
 import { addressOf, serverOf, withSecrets, type McpTransport } from '../mcp/server.ts';
 import type { ServerKind, TransportCall, TransportKind, TransportRuntime } from '../transport-kind.ts';
 import { endpoint, headers, shownText } from './fields.ts';
@@ -66,18 +65,20 @@ export const MCP: TransportKind<McpTransport> = {
   commandOf: (transport) => (transport.type === 'mcp_stdio' ? transport.command : undefined),
   servers,
   open(runtime) {
-    const pool = createMcpPool({ egress: runtime.egress });
+    let opened: Promise<McpClient> | undefined;
+    const client = () =>
+      (opened ??= import('../mcp/open-client.ts').then(({ openMcpClient }) => openMcpClient(runtime.egress)));
     return {
-      call: (call, attempt) => callMcpTool(mcpCall(call, attempt, runtime), redacting(call, attempt), pool),
-      readResource: (call, resource, attempt) =>
-        callMcpTool({ ...mcpCall(call, attempt, runtime), resource }, redacting(call, attempt), pool),
-      listTools: (wanted) => {
+      call: async (call, attempt) => (await client()).call(mcpCall(call, attempt, runtime), redacting(call, attempt)),
+      readResource: async (call, resource, attempt) =>
+        (await client()).call({ ...mcpCall(call, attempt, runtime), resource }, redacting(call, attempt)),
+      async listTools(wanted) {
         const { tenantId, server } = wanted;
         const { validator } = runtime;
         const onToolsChanged = () => runtime.onToolsChanged({ tenantId, server });
-        return listMcpTools({ ...wanted, validator, onToolsChanged }, pool);
+        return (await client()).list({ ...wanted, validator, onToolsChanged });
       },
-      close: () => pool.close(),
+      close: async () => (await opened)?.close(),
     };
   },
 };

@@ -30,7 +30,7 @@ export interface Database {
   readonly tookOverLock: boolean;
   /** Transaction as role drover_app with the tenant set, so that row level security shows its rows and no others. */
   withTenant<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
-  /** As `withTenant`, in one round trip, for work of one statement: a second one is refused. */
+  /** As `withTenant`, in one round trip, for work of one statement, of which one plan fits all values: a second one is refused. */
   withTenantOnce<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;
   /** As `withTenant`, for reading: all statements see what was there at the first of them. */
   withTenantSnapshot<T>(tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T>;

@@ -139,10 +139,7 @@ export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> 
   return row;
 }
 
-/**
- * Those of these runs that there are, in any order. Behind the subquery the planner cannot count the ids: for `any($1)` a
- * plan that fits every list looked dearer than a new one each time, and planning takes many times as long as reading.
- */
+/** Those of these runs that there are, in any order. */
 export async function findRuns(tx: Tx, ids: readonly string[]): Promise<RunView[]> {
   return tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = any(array(select unnest($1::uuid[])))`, [
     ids,

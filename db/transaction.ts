@@ -6,6 +6,13 @@ import { holdWrites, sendStatement, withConnection } from './knex-client.ts';
 const SET_TENANT = "select set_config('drover.tenant_id', $1, true)";
 
 /**
+ * Of one statement, which names its rows by their ids: one plan fits all of them. Postgres makes a new one each time, for
+ * milliseconds over twenty partitions, while its first ones were made for tables that were smaller.
+ */
+const SET_TENANT_AND_PLAN =
+  "select set_config('drover.tenant_id', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)";
+
+/**
  * Runs `work` between BEGIN and COMMIT on a connection that nobody else uses meanwhile. BEGIN and the setting of the
  * tenant are sent without waiting for their answers: a connection in pipeline mode sends them in one round trip with
  * the first query. Should one of them fail, the transaction is aborted or has no tenant, and shows no rows.
@@ -85,7 +92,7 @@ function startHeld<T>(work: () => Promise<T>, sendHeld: () => void): Promise<T> 
 
 /**
  * Runs `work`, whose one statement goes to the server together with BEGIN, the setting of the tenant and COMMIT: one round
- * trip. A second statement is refused.
+ * trip. A second statement is refused. The plan of its statement is made once for all values.
  */
 export async function runOne<T>(knex: Knex, tenantId: string, work: (tx: Tx) => Promise<T>): Promise<T> {
   return withConnection(knex, (connection) => {
@@ -96,7 +103,7 @@ export async function runOne<T>(knex: Knex, tenantId: string, work: (tx: Tx) => 
       const sendHeld = holdWrites(connection);
       const sent = [
         sendStatement(knex, connection, { text: 'begin' }),
-        sendStatement(knex, connection, { text: SET_TENANT, values: [tenantId] }),
+        sendStatement(knex, connection, { text: SET_TENANT_AND_PLAN, values: [tenantId] }),
         sendStatement<R>(knex, connection, { text, ...(values && { values }) }),
         sendStatement(knex, connection, { text: 'commit' }),
       ] as const;

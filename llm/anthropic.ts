@@ -48,6 +48,7 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
       };
       return answer;
     } catch (error) {
+      guard.drop();
       throw withUsage(toModelError('anthropic', error, guard.cutOff()), usageOf(draft));
     } finally {
       guard.close();

@@ -18,7 +18,9 @@ export interface CallGuard {
   /** A sign of life: the idle time starts again. */
   touch: () => void;
   cutOff: () => CutOff | undefined;
-  /** Frees the timers and whatever connection still listens to the signal. */
+  /** Nobody reads the answer to its end: frees whatever connection still listens to the signal. */
+  drop: () => void;
+  /** Frees the timers. */
   close: () => void;
 }
 
@@ -45,11 +47,11 @@ export function guardCall(signal: AbortSignal, limits: { timeoutMs: number; idle
     signal: controller.signal,
     touch: () => void idle.refresh(),
     cutOff: () => reason,
+    drop: () => controller.abort(OVER),
     close: () => {
       signal.removeEventListener('abort', onAbort);
       clearTimeout(total);
       clearTimeout(idle);
-      controller.abort(OVER);
     },
   };
 }

@@ -42,6 +42,7 @@ export function openaiModel(options: ProviderOptions): StreamModel {
         usage: draft.usage,
       };
     } catch (error) {
+      guard.drop();
       throw withUsage(toModelError('openai', error, guard.cutOff()), draft.usage);
     } finally {
       guard.close();

@@ -2,7 +2,7 @@
  * `fetch` for the SDKs of model providers, over undici's `request`: without web streams, which took half of the CPU of a call.
  * No redirect is followed, so that a credential goes to its address alone.
  */
-import { request, type Dispatcher } from 'undici';
+import { Agent, request, type Dispatcher } from 'undici';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 
@@ -10,6 +10,9 @@ import { ModelError } from '../core/model.ts';
 const NEWLINE = 10;
 
 type Body = Dispatcher.ResponseData['body'];
+
+/** The connections of all providers. Not the process's own: that one is an older undici's, which Node brings. */
+const agent = new Agent();
 
 /** For so long a connection may still carry what comes after the end of an answer; then it is given up. */
 const REST_MS = 1000;
@@ -24,6 +27,7 @@ export async function providerFetch(input: string | URL | Request, init: Request
       headers: Object.fromEntries(new Headers(init.headers)),
       body: typeof init.body === 'string' ? init.body : null,
       signal: cut.signal,
+      dispatcher: agent,
       // The caller's signal ends it (llm/call-guard.ts).
       headersTimeout: 0,
       bodyTimeout: 0,

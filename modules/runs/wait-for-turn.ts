@@ -1,5 +1,4 @@
 /** Waits for the end of a turn, for those who want their answer in one request. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Tx } from '../../db/database.ts';
 import { findTurn, type TurnRow } from '../../db/turns.ts';
 import { isAsking } from '../../db/waits.ts';
@@ -26,11 +25,11 @@ export interface TurnListener {
 /** Listens from now on to what ends a turn of the run, or lets one ask. */
 export function listenForTurn(context: Context, { tenantId, runId }: Omit<WaitedTurn, 'turnId'>): TurnListener {
   let heard = -1;
-  let wake = new AbortController();
+  let wake: () => void = () => undefined;
   const hear = (position: number) => {
     if (position <= heard) return;
     heard = position;
-    wake.abort();
+    wake();
   };
   const unsubscribe = context.bus.subscribe(runId, (message) => {
     if (message.kind === 'advanced' && message.isWorking !== true) hear(message.seq);
@@ -41,15 +40,17 @@ export function listenForTurn(context: Context, { tenantId, runId }: Omit<Waited
       const deadlineMs = performance.now() + timeoutMs;
       let seen = since ?? Number.NEGATIVE_INFINITY;
       for (;;) {
-        wake = new AbortController();
         const leftMs = deadlineMs - performance.now();
         const isLast = leftMs <= 0 || signal.aborted;
         if (heard > seen || isLast) {
           seen = heard;
           const { turn, isOver } = await context.db.withTenant(tenantId, (tx) => lookAt(tx, { runId, turnId }));
           if (isOver || isLast) return turn;
-        } else
-          await sleep(leftMs, undefined, { signal: AbortSignal.any([wake.signal, signal]) }).catch(() => undefined);
+        } else {
+          await pause(leftMs, signal, (end) => {
+            wake = end;
+          });
+        }
       }
     },
     close: () => {
@@ -57,6 +58,20 @@ export function listenForTurn(context: Context, { tenantId, runId }: Omit<Waited
       unsubscribe();
     },
   };
+}
+
+/** Until the time is up, the signal fires, or what `give` is given is called. Without an error, whose stack would cost more than the look. */
+async function pause(ms: number, signal: AbortSignal, give: (end: () => void) => void): Promise<void> {
+  let end: () => void = () => undefined;
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const timer = setTimeout(end, ms);
+  signal.addEventListener('abort', end, { once: true });
+  give(end);
+  await ended;
+  clearTimeout(timer);
+  signal.removeEventListener('abort', end);
 }
 
 /** The same for a turn that goes on already. */

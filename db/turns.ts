@@ -37,12 +37,22 @@ const SIZED_TURN = `${TURN}, json_bytes(t.input) + coalesce(json_bytes(m.content
 const TABLES = `turns t join runs r on r.id = t.run_id
   left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal`;
 
-export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<TurnRow | undefined> {
+/** A turn without what was said when it was cut off (`wasCutOff`). One statement. */
+export async function findTurnRow(tx: Tx, runId: string, turnId: string): Promise<TurnRow | undefined> {
   const [row] = await tx.query<TurnRow>(`select ${TURN} from ${TABLES} where t.run_id = $1 and t.id = $2`, [
     runId,
     turnId,
   ]);
-  if (!row || row.output || (row.status !== 'cancelled' && row.status !== 'failed')) return row;
+  return row;
+}
+
+/** Whether the model may have said something that is no answer. */
+export const wasCutOff = ({ status, output }: Pick<TurnRow, 'status' | 'output'>) =>
+  !output && (status === 'cancelled' || status === 'failed');
+
+export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<TurnRow | undefined> {
+  const row = await findTurnRow(tx, runId, turnId);
+  if (!row || !wasCutOff(row)) return row;
   const [last] = await tx.query<{ partial: string }>(
     `select payload->>'partial' as partial from run_events
      where run_id = $1 and turn_id = $2 and type = 'model.failed' and payload->'partial' is not null

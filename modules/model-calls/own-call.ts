@@ -143,8 +143,5 @@ function end(
   { id, also, ...how }: OwnCallEnd & { id: string; also?: Also | undefined },
 ): Promise<void> {
   if (!also) return db.withTenantOnce(tenantId, (tx) => settleOwnCall(tx, id, how));
-  return db.withTenant(tenantId, async (tx) => {
-    await settleOwnCall(tx, id, how);
-    await also(tx);
-  });
+  return db.withTenant(tenantId, async (tx) => void (await Promise.all([settleOwnCall(tx, id, how), also(tx)])));
 }

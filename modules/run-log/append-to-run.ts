@@ -46,6 +46,11 @@ export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string },
   return appendLocked(tx, await lockRun(tx, ref.runId), { act, how: 'query' });
 }
 
+/** The same at the end of the transaction, which is committed along with the change: nothing may follow. */
+export async function appendLast(tx: Tx, ref: { tenantId: string; runId: string }, act: Act): Promise<Appended | null> {
+  return appendLocked(tx, await lockRun(tx, ref.runId), { act, how: 'last' });
+}
+
 /** `how`: whether the transaction is committed along with the change. */
 async function appendLocked(
   tx: Tx,

@@ -7,8 +7,16 @@ import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../governance/context.ts';
-import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
-import { answerQuestionIn } from '../waits/answer-question.ts';
+import {
+  announceAppended,
+  appendIn,
+  appendLast,
+  type Act,
+  type Announcement,
+  type Appended,
+  type AppendedChange,
+} from '../run-log/append-to-run.ts';
+import { answerOf } from '../waits/answer-question.ts';
 import type { CarriedTurn } from '../waits/post-tool-results.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 
@@ -36,11 +44,11 @@ export async function postTurn(context: Context, request: PostTurn): Promise<Car
     context,
     request.idempotency,
     async (tx) => {
-      const carried = await answerQuestionIn(tx, request);
-      const posted = carried ?? (await postTurnIn(tx, request));
-      written = posted.written;
-      begunAt = carried ? undefined : written.seq;
-      return { status: 202, body: { turn_id: posted.turnId, run_id, ...(carried && { after: carried.after }) } };
+      const carried = await carryOn(tx, request);
+      written = carried.written;
+      begunAt = carried.after === undefined ? written.seq : undefined;
+      const after = carried.after !== undefined && { after: carried.after };
+      return { status: 202, body: { turn_id: carried.turnId, run_id, ...after } };
     },
   );
   if (written) announceAppended(context, written);
@@ -48,33 +56,63 @@ export async function postTurn(context: Context, request: PostTurn): Promise<Car
   return { turnId, after, begunAt, replayed: answer.replayed };
 }
 
-/** The same in a transaction of the caller's, who announces afterwards what was written. */
-export async function postTurnIn(
-  tx: Tx,
-  request: Omit<PostTurn, 'idempotency'>,
-): Promise<{ turnId: string; written: Announcement }> {
-  const { tenantId, runId } = request;
-  const turnId = newId();
-  const payload = {
-    tenantId,
-    runId,
-    turnId,
-    ...(request.traceparent && { traceparent: request.traceparent }),
+/** A turn that is on its way. */
+interface Posted {
+  turnId: string;
+  written: Announcement;
+}
+
+/** Where the message answers a question, with `after`, the position at which that was asked. The run is locked once for either. */
+async function carryOn(tx: Tx, request: PostTurn): Promise<Posted & { after?: number }> {
+  const next = beginning(request);
+  let answered: { turnId: string; after: number } | undefined;
+  const act: Act = async (run) => {
+    mustBeOf(run, request.agentId);
+    const answer = await answerOf(tx, run, request);
+    if (!answer || !run.open_turn_id) return next.begin(run);
+    answered = { turnId: run.open_turn_id, after: answer.after };
+    return answer.change;
   };
+  // Whatever remembers the answer under its key comes after the change, in the same transaction.
+  const append = request.idempotency.key === undefined ? appendLast : appendIn;
+  return { ...toPosted(await append(tx, request, act), { ...request, turnId: next.turnId }), ...answered };
+}
+
+/** Begins the next turn in a transaction of the caller's, who announces afterwards what was written. */
+export async function postTurnIn(tx: Tx, request: Omit<PostTurn, 'idempotency'>): Promise<Posted> {
+  const { turnId, begin } = beginning(request);
+  const appended = await appendIn(tx, request, (run) => {
+    mustBeOf(run, request.agentId);
+    return begin(run);
+  });
+  return toPosted(appended, { ...request, turnId });
+}
+
+function toPosted(appended: Appended | null, { runId, turnId }: { runId: string; turnId: string }): Posted {
+  if (!appended) throw new Error(`a turn of run ${runId} was not posted`);
+  return { turnId, written: { ...appended, runId } };
+}
+
+/** What begins the next turn of a run that waits for one. */
+function beginning({ tenantId, runId, input, requestedBy, traceparent }: Omit<PostTurn, 'idempotency'>) {
+  const turnId = newId();
+  const payload = { tenantId, runId, turnId, ...(traceparent && { traceparent }) };
   const outbox: OutboxRow[] = [{ id: newId(), queue: TURNS.name, at_position: true, payload }];
-  const appended = await appendIn(tx, { tenantId, runId }, (run) => {
-    if (run.agent_id !== request.agentId) throw notFound('The run');
+  const begin = (run: RunRow): AppendedChange => {
     mustWait(run);
     const started: NewEvent = {
       type: 'turn.started',
       actor: 'user',
       turn_id: turnId,
-      payload: { number: run.turn_count + 1, input: request.input, requested_by: request.requestedBy },
+      payload: { number: run.turn_count + 1, input, requested_by: requestedBy },
     };
     return { events: [started], outbox };
-  });
-  if (!appended) throw new Error(`a turn of run ${runId} was not posted`);
-  return { turnId, written: { ...appended, runId, outbox } };
+  };
+  return { turnId, begin };
+}
+
+function mustBeOf(run: RunRow, agentId: string): void {
+  if (run.agent_id !== agentId) throw notFound('The run');
 }
 
 function mustWait(run: RunRow): void {

@@ -1,6 +1,5 @@
 /** Waits for the end of a turn, for those who want their answer in one request. */
-import type { Tx } from '../../db/database.ts';
-import { findTurn, type TurnRow } from '../../db/turns.ts';
+import { findTurn, findTurnRow, wasCutOff, type TurnRow } from '../../db/turns.ts';
 import { isAsking } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 
@@ -44,7 +43,7 @@ export function listenForTurn(context: Context, { tenantId, runId }: Omit<Waited
         const isLast = leftMs <= 0 || signal.aborted;
         if (heard > seen || isLast) {
           seen = heard;
-          const { turn, isOver } = await context.db.withTenant(tenantId, (tx) => lookAt(tx, { runId, turnId }));
+          const { turn, isOver } = await lookAt(context, { tenantId, runId, turnId });
           if (isOver || isLast) return turn;
         } else {
           await pause(leftMs, signal, (end) => {
@@ -90,10 +89,13 @@ export async function waitForTurn(
 
 /** A turn whose last question has just been answered is `awaiting_human` until its driver takes it up again. */
 async function lookAt(
-  tx: Tx,
-  { runId, turnId }: Omit<WaitedTurn, 'tenantId'>,
+  { db }: Pick<Context, 'db'>,
+  { tenantId, runId, turnId }: WaitedTurn,
 ): Promise<{ turn: TurnRow | undefined; isOver: boolean }> {
-  const turn = await findTurn(tx, runId, turnId);
-  if (turn?.status !== 'awaiting_human') return { turn, isOver: turn?.status !== 'running' };
-  return { turn, isOver: await isAsking(tx, runId) };
+  const turn = await db.withTenantOnce(tenantId, (tx) => findTurnRow(tx, runId, turnId));
+  if (turn?.status === 'awaiting_human')
+    return { turn, isOver: await db.withTenantOnce(tenantId, (tx) => isAsking(tx, runId)) };
+  if (turn && wasCutOff(turn))
+    return { turn: await db.withTenant(tenantId, (tx) => findTurn(tx, runId, turnId)), isOver: true };
+  return { turn, isOver: turn?.status !== 'running' };
 }

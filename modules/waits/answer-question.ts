@@ -2,10 +2,11 @@
 import { impossible } from '../../core/errors.ts';
 import type { TurnInput } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
+import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { lastEventSeq } from '../../db/events.ts';
 import { listAnswerable } from '../../db/waits.ts';
-import { appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { appendIn, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { answeredCall } from './answered-call.ts';
 import { keepSignal } from './keep-signal.ts';
 import { signalEvent } from './post-signal.ts';
@@ -17,29 +18,42 @@ interface AnsweredTurn {
   written: Announcement;
 }
 
+/** What a message is that may be an answer. */
+interface Said {
+  input: TurnInput;
+  attachedAt?: string | undefined;
+}
+
 /** Answers the run's one open question; undefined if it has none or several. Throws 422 for attachments. */
 export async function answerQuestionIn(
   tx: Tx,
-  {
-    tenantId,
-    runId,
-    input,
-    attachedAt = 'body.input.attachments',
-  }: { tenantId: string; runId: string; input: TurnInput; attachedAt?: string | undefined },
+  { tenantId, runId, ...said }: Said & { tenantId: string; runId: string },
 ): Promise<AnsweredTurn | undefined> {
+  let after = 0;
   const appended = await appendIn(tx, { tenantId, runId }, async (run) => {
-    if (!run.open_turn_id) return null;
-    const [question, another] = (await listAnswerable(tx, runId)).filter(({ type }) => type === 'user');
-    if (!question || another) return null;
-    if (input.attachments) {
-      const message = 'cannot go with the answer to a question';
-      throw impossible(`${attachedAt} ${message}.`, [{ path: attachedAt, message }]);
-    }
-    const signal = { id: newId(), type: 'user' as const, payload: { message: input.message }, callId: question.id };
-    await keepSignal(tx, run, signal);
-    return { events: [signalEvent(run, signal)], ...(await answeredCall(tx, run, signal)) };
+    const answer = await answerOf(tx, run, said);
+    after = answer?.after ?? 0;
+    return answer?.change ?? null;
   });
   if (!appended?.run.open_turn_id) return undefined;
-  const after = await lastEventSeq(tx, runId, 'input.requested');
   return { turnId: appended.run.open_turn_id, after, written: { ...appended, runId } };
+}
+
+/** The answer to the one open question of a run that is locked, and the position at which that was asked; undefined if it has none or several. */
+export async function answerOf(
+  tx: Tx,
+  run: RunRow,
+  { input, attachedAt = 'body.input.attachments' }: Said,
+): Promise<{ change: AppendedChange; after: number } | undefined> {
+  if (!run.open_turn_id) return undefined;
+  const [question, another] = (await listAnswerable(tx, run.id)).filter(({ type }) => type === 'user');
+  if (!question || another) return undefined;
+  if (input.attachments) {
+    const message = 'cannot go with the answer to a question';
+    throw impossible(`${attachedAt} ${message}.`, [{ path: attachedAt, message }]);
+  }
+  const signal = { id: newId(), type: 'user' as const, payload: { message: input.message }, callId: question.id };
+  await keepSignal(tx, run, signal);
+  const after = await lastEventSeq(tx, run.id, 'input.requested');
+  return { change: { events: [signalEvent(run, signal)], ...(await answeredCall(tx, run, signal)) }, after };
 }

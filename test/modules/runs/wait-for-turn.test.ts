@@ -59,9 +59,10 @@ describe('Whoever waits for a turn', () => {
     const { db } = engine.context;
     const counting = {
       ...db,
-      withTenant: (...args: Parameters<typeof db.withTenant>) => {
+      withTenant: () => assert.fail('a look is one round trip'),
+      withTenantOnce: (...args: Parameters<typeof db.withTenantOnce>) => {
         looks += 1;
-        return db.withTenant(...args);
+        return db.withTenantOnce(...args);
       },
     } as typeof db;
     const listener = listenForTurn({ ...engine.context, db: counting }, { tenantId: engine.tenantId, runId: run });

@@ -146,6 +146,17 @@ export async function findRuns(tx: Tx, ids: readonly string[]): Promise<RunView[
   ]);
 }
 
+/** Whose run it is, and what it is: as much as those need who show nothing of it. */
+export type RunRef = Pick<RunView, 'id' | 'workspace_id' | 'agent_id' | 'kind' | 'erased_at'>;
+
+/** Those of these runs that there are, in any order. */
+export async function findRunRefs(tx: Tx, ids: readonly string[]): Promise<RunRef[]> {
+  return tx.query<RunRef>(
+    'select id, workspace_id, agent_id, kind, erased_at from runs where id = any(array(select unnest($1::uuid[])))',
+    [ids],
+  );
+}
+
 /** A run without what it has answered, which may be large. */
 export type RunHead = Omit<RunView, 'output'>;
 

@@ -1,7 +1,7 @@
 /** Erasing runs and threads: their content goes, ids, times and costs stay. */
 import { z } from 'zod';
 import { eraseRun, eraseThread } from '../../modules/runs/erase-run.ts';
-import { readRun } from '../../modules/runs/read-runs.ts';
+import { readRun, readRunRef } from '../../modules/runs/read-runs.ts';
 import { threadIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
@@ -23,7 +23,7 @@ const erase = defineRunRoutes({
   query,
   responses: { 200: run, 202: run },
   async handle({ caller, params, query: { dependents }, context, app }) {
-    await readRun(context, caller, params);
+    await readRunRef(context, caller, params);
     const isNew = await eraseRun(context, caller, { id: params.run, dependents: dependents === 'true' });
     const row = await readRun(context, caller, params);
     await app.liveSessions.erase({ caller, sessionId: row.thread_id });

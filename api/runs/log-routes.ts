@@ -9,7 +9,7 @@ import {
   readCheckpoints,
   readLog,
   requireCheckpoint,
-  readRun,
+  readRunRef,
   requireToolCall,
   streamOutput,
   type CheckpointView,
@@ -42,7 +42,7 @@ const stream = defineRunRoutes({
   }),
   responses: { 200: SSE_CONTENT, 204: 'empty' },
   async handle({ caller, params, query, context, app, ctx }) {
-    await readRun(context, caller, params);
+    await readRunRef(context, caller, params);
     const after = lastEventId(ctx) ?? query.after ?? 0;
     const ref = { tenantId: caller.tenantId, runId: params.run, after };
     if (after > 0 && !(await hasMore(context, ref))) return { status: 204 };

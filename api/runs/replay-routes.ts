@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { forbidden } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { compareRuns } from '../../modules/runs/compare-runs.ts';
-import { requireCheckpoint, readRun, requireRun } from '../../modules/runs/read-runs.ts';
+import { requireCheckpoint, readRunRef, requireRun } from '../../modules/runs/read-runs.ts';
 import { replayRun } from '../../modules/runs/replay-run.ts';
 import { retryRun } from '../../modules/runs/retry-run.ts';
 import { replayWorkflow, retryWorkflow } from '../../modules/workflows/restart-workflow.ts';
@@ -24,7 +24,7 @@ const retry = defineRunRoutes({
   body: z.strictObject({}),
   responses: { 202: retriedRun },
   async handle({ caller, params, context, ctx, idempotency }) {
-    const { kind } = await readRun(context, caller, params);
+    const { kind } = await readRunRef(context, caller, params);
     const answer = await (kind === 'workflow' ? retryWorkflow : retryRun)(context, {
       tenantId: caller.tenantId,
       requestedBy: caller.keyId,
@@ -49,7 +49,7 @@ const replay = defineRunRoutes({
   async handle({ caller, params, body, context, ctx, idempotency }) {
     const mayApprove = hasScope(caller.scopes, 'approvals:write');
     if (body.rerun_effects && !mayApprove) throw forbidden('rerun_effects needs the scope approvals:write.');
-    const { kind } = await readRun(context, caller, params);
+    const { kind } = await readRunRef(context, caller, params);
     const answer = await (kind === 'workflow' ? replayWorkflow : replayRun)(context, {
       tenantId: caller.tenantId,
       runId: params.run,
@@ -94,7 +94,7 @@ const save = defineRunRoutes({
   body: z.strictObject({}),
   responses: { 201: checkpointHead },
   async handle({ caller, params, context, idempotency }) {
-    await readRun(context, caller, params);
+    await readRunRef(context, caller, params);
     const route = `POST /v1/runs/${params.run}/checkpoints`;
     const ref = { tenantId: caller.tenantId, runId: params.run };
     const answer = await saveCheckpoint(context, { ...ref, idempotency: { ...idempotency, route } });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { forbidden } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { readRun } from '../../modules/runs/read-runs.ts';
+import { readRunRef } from '../../modules/runs/read-runs.ts';
 import { answerWaits, type WaitAnswer } from '../../modules/waits/answer-waits.ts';
 import type { Route } from '../kit/route.ts';
 import { answerTurn, TURN_ANSWERS } from './answer-turn.ts';
@@ -67,7 +67,7 @@ const resume = defineRunRoutes({
     const { caller, params, body, context, idempotency } = request;
     const answers = body.answers?.map((given, n) => toAnswer(given, `body.answers.${n}`)) ?? [toAnswer(body, 'body')];
     for (const { kind } of answers) requireScope(caller, kind);
-    await readRun(context, caller, params);
+    await readRunRef(context, caller, params);
     const about = { caller, runId: params.run, answers };
     // The same under both paths.
     const route = `POST /v1/runs/${params.run}/resume`;

@@ -4,7 +4,7 @@ import { RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
-import { readRuns, readTree, readRun } from '../../modules/runs/read-runs.ts';
+import { readRuns, readTree, readRun, readRunRef } from '../../modules/runs/read-runs.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { agentIdParam, externalIdParam, threadIdParam } from '../kit/external-ids.ts';
@@ -162,7 +162,7 @@ const cancel = defineRunRoutes({
   responses: { 200: run, 202: run },
   async handle({ caller, params, body, context }) {
     const ref = { tenantId: caller.tenantId, runId: params.run, by: caller };
-    await readRun(context, caller, params);
+    await readRunRef(context, caller, params);
     const isNew = await cancelRun(context, ref, body.reason);
     const row = await readRun(context, caller, params);
     return { status: isNew ? 202 : 200, body: presentRunTo(caller, row) };
@@ -178,7 +178,7 @@ const complete = defineRunRoutes({
   body: z.strictObject({}),
   responses: { 200: run },
   async handle({ caller, params, context }) {
-    await readRun(context, caller, params);
+    await readRunRef(context, caller, params);
     await completeRun(context, { tenantId: caller.tenantId, runId: params.run });
     const row = await readRun(context, caller, params);
     return { status: 200, body: presentRunTo(caller, row) };

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { forbidden } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { readRun } from '../../modules/runs/read-runs.ts';
+import { readRunRef } from '../../modules/runs/read-runs.ts';
 import { issueToken, TOKEN_SCOPES, type TokenTarget } from '../../modules/tenants/tokens.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../../modules/governance/context.ts';
@@ -34,7 +34,7 @@ const ofRun = defineRunRoutes({
   responses: { 201: given },
   async handle({ caller, params, body, context }) {
     mustBeAbleTo(caller, body);
-    await readRun(context, caller, params);
+    await readRunRef(context, caller, params);
     return issue(context, caller, { target: { kind: 'run', id: params.run }, ...body });
   },
 });

@@ -5,7 +5,7 @@ import type { Caller } from '../../core/caller.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { postToolResults } from '../../modules/waits/post-tool-results.ts';
 import { postTurnWith } from '../../modules/runs/attach-files.ts';
-import { readTurns, readRun, requireTurn } from '../../modules/runs/read-runs.ts';
+import { readTurns, readRunRef, requireTurn } from '../../modules/runs/read-runs.ts';
 import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { metadataFilter } from '../kit/metadata-filter.ts';
 import { type Route } from '../kit/route.ts';
@@ -72,7 +72,7 @@ interface TurnRequest {
 
 /** The turn, and the position after which its stream goes on. */
 async function start({ caller, params, body, context, ctx, idempotency }: TurnRequest) {
-  const run = await readRun(context, caller, params);
+  const run = await readRunRef(context, caller, params);
   const { attachments, output_schema = body.output_schema } = body.input ?? {};
   const message = body.input?.message ?? '';
   const results = body.tool_results ?? body.input?.tool_results;

@@ -7,7 +7,7 @@ import { listEvents, type LoggedEvent } from '../../db/events.ts';
 import { listSteppedTurns, type SteppedTurn } from '../../db/conversations.ts';
 import { renderMemories } from '../../core/memory/prompt.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
-import { requireRun, type RunPath } from '../runs/read-runs.ts';
+import { requireRunRef, type RunPath } from '../runs/read-runs.ts';
 import { withMemory, withoutEmptyAnswers } from '../run-log/conversation.ts';
 import { ACTION_TYPES, actionsOf, type Action, type ActionType } from './actions.ts';
 import { readSent } from './sent-messages.ts';
@@ -44,7 +44,7 @@ export async function readActions(
   },
 ): Promise<ActionPage> {
   const { path, after, limit, types, snapshots } = page;
-  const { id, agent_id: agentId } = await requireRun(tx, caller, path);
+  const { id, agent_id: agentId } = await requireRunRef(tx, caller, path);
   const { events, hasMore } = await listEvents(tx, { runId: id, after, limit, maxBytes: LIMITS.eventsPageBytes });
   const turnIds = new Set(events.flatMap(({ turn_id: turn }) => turn ?? []));
   const turns = new Map((await listSteppedTurns(tx, [...turnIds])).map((turn) => [turn.turn_id, turn]));

@@ -7,7 +7,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { SessionPosition } from '../../core/session-position.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { listFollowedEvents, type FollowedLog, type FollowedPage, type LoggedEvent } from '../../db/events.ts';
-import { findRuns, type RunView } from '../../db/runs.ts';
+import { findRunRefs, findRuns, type RunRef, type RunView } from '../../db/runs.ts';
 import {
   findFollowedRuns,
   findSessionHeads,
@@ -20,6 +20,8 @@ import { readTogether, type ReadsTogether } from '../../lib/read-together.ts';
 export interface SharedReads {
   /** A run as the API shows it, together with other runs of its tenant; undefined if there is none. */
   run: (tenantId: string, id: string) => Promise<RunView | undefined>;
+  /** The same for those who show nothing of it. */
+  runRef: (tenantId: string, id: string) => Promise<RunRef | undefined>;
   /** A page of a run's log: an event costs a read, however many streams stand at the same place. */
   logPage: (asked: LogPageRequest) => Promise<LogPage>;
   /** Where a session stands; undefined if there is none. */
@@ -60,12 +62,15 @@ const SESSIONS = { lanes: 2, most: 50 };
 
 export function createSharedReads(db: Database): SharedReads {
   const runs = byName<Named, RunView>(RUNS);
+  const refs = byName<Named, RunRef>(RUNS);
   const pages = byName<FollowedLog, FollowedPage>(PAGES);
   const heads = byName<Named, SessionHead>(SESSIONS);
   const followed = byName<FollowedPlace, FollowedSession>(SESSIONS);
   const once = <V>(tenantId: string, work: (tx: Tx) => Promise<V>) => db.withTenantOnce(tenantId, work);
   return {
     run: (tenantId, id) => runs(tenantId, { id }, (asked) => once(tenantId, (tx) => findRuns(tx, asked.map(idOf)))),
+    runRef: (tenantId, id) =>
+      refs(tenantId, { id }, (asked) => once(tenantId, (tx) => findRunRefs(tx, asked.map(idOf)))),
     async logPage({ tenantId, runId, after, turnId, types }) {
       const id = [runId, after, turnId].join('/');
       const asked: FollowedLog = { id, run_id: runId, after, ...(turnId !== undefined && { turn_id: turnId }) };

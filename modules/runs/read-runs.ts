@@ -14,6 +14,7 @@ import type { StepRow } from '../../db/run-steps.ts';
 import {
   countRuns,
   findRun,
+  findRunRefs,
   findRunRow,
   listBelow,
   listRuns,
@@ -22,6 +23,7 @@ import {
   type ProviderWait,
   type RunFilter,
   type RunHead,
+  type RunRef,
   type RunView,
 } from '../../db/runs.ts';
 import type { Page, Sized } from '../../db/page-bytes.ts';
@@ -84,7 +86,13 @@ export async function mayRead(tx: Tx, { scopes, keyId }: Caller, runId: string):
   return hasScope(scopes, 'runs:read') || hasAskedFor(tx, { runId, keyId });
 }
 
-function theirRun(run: RunView | undefined, caller: Caller, path: RunPath): RunView {
+/** The same as `requireRun` where nothing of the run is shown. */
+export async function requireRunRef(tx: Tx, caller: Caller, path: RunPath): Promise<RunRef> {
+  const [run] = await findRunRefs(tx, [path.run]);
+  return theirRun(run, caller, path);
+}
+
+function theirRun<R extends RunRef>(run: R | undefined, caller: Caller, path: RunPath): R {
   const isTheirs = run && run.workspace_id === caller.workspaceId && (!path.id || run.agent_id === path.id);
   if (!isTheirs) throw notFound('The run');
   return run;
@@ -97,6 +105,15 @@ export async function readRun(
   path: RunPath,
 ): Promise<RunView> {
   return theirRun(await reads.run(caller.tenantId, path.run), caller, path);
+}
+
+/** The same where nothing of the run is shown. */
+export async function readRunRef(
+  { reads }: Pick<RunLogContext, 'reads'>,
+  caller: Caller,
+  path: RunPath,
+): Promise<RunRef> {
+  return theirRun(await reads.runRef(caller.tenantId, path.run), caller, path);
 }
 
 /**
@@ -151,7 +168,7 @@ export async function readTurns(
   page: { path: RunPath } & Parameters<typeof listTurns>[2],
 ): Promise<Page<TurnRow>> {
   const { path, ...rest } = page;
-  const { id } = await requireRun(tx, caller, path);
+  const { id } = await requireRunRef(tx, caller, path);
   return listTurns(tx, id, rest);
 }
 
@@ -172,7 +189,7 @@ export interface TurnDetail {
 
 /** A turn with its model calls, tool calls and call batches. Throws 404. */
 export async function requireTurn(tx: Tx, caller: Caller, path: RunPath & { turn: string }): Promise<TurnDetail> {
-  await requireRun(tx, caller, path);
+  await requireRunRef(tx, caller, path);
   const turn = await findTurn(tx, path.run, path.turn);
   if (!turn) throw notFound('The turn');
   return {
@@ -196,7 +213,7 @@ export async function readLog(
   page: { path: RunPath } & Pick<EventFilter, 'after' | 'limit' | 'types'>,
 ): Promise<EventPage<EventHead>> {
   const { path, ...filter } = page;
-  const { id } = await requireRun(tx, caller, path);
+  const { id } = await requireRunRef(tx, caller, path);
   return listEventHeads(tx, { runId: id, maxBytes: LIMITS.eventsPageBytes, ...filter });
 }
 
@@ -207,7 +224,7 @@ export async function readCheckpoints(
   page: { path: RunPath; before: string | undefined; limit: number },
 ): Promise<CheckpointHead[]> {
   const { path, ...rest } = page;
-  const { id } = await requireRun(tx, caller, path);
+  const { id } = await requireRunRef(tx, caller, path);
   return listCheckpoints(tx, id, rest);
 }
 
@@ -217,7 +234,7 @@ export async function requireCheckpoint(
   caller: Caller,
   path: RunPath & { checkpoint: string },
 ): Promise<CheckpointView> {
-  const { id, erased_at } = await requireRun(tx, caller, path);
+  const { id, erased_at } = await requireRunRef(tx, caller, path);
   const row = await findCheckpoint(tx, id, path.checkpoint);
   if (!row) throw notFound('The checkpoint');
   if (erased_at) throw erased('The checkpoint');
@@ -243,7 +260,7 @@ export async function* readCheckpointMessages(
 export async function requireToolCall(tx: Tx, caller: Caller, id: string): Promise<ToolCallRow> {
   const row = await findToolCall(tx, id);
   if (!row) throw notFound('The tool call');
-  await requireRun(tx, caller, { run: row.run_id });
+  await requireRunRef(tx, caller, { run: row.run_id });
   return row;
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Tx } from '../../db/database.ts';
-import { findRuns } from '../../db/runs.ts';
+import { findRunRefs, findRuns } from '../../db/runs.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
@@ -37,12 +37,22 @@ describe('reading runs by their ids', () => {
     assert.equal(plans, PLANNED_FIRST);
   });
 
+  it('keeps its plan where the tables have grown since the first ones were made, and leaves other statements theirs', async () => {
+    const { database } = testDatabase;
+    const mode = async (tx: Tx) =>
+      (await tx.query<{ mode: string }>("select current_setting('plan_cache_mode') as mode")).map((row) => row.mode);
+    assert.deepEqual(await database.withTenantOnce(tenant, mode), ['force_generic_plan']);
+    assert.deepEqual(await database.withTenant(tenant, mode), ['auto']);
+  });
+
   it('goes by indexes, for one as for many', async () => {
     const ids = Array.from({ length: 50 }, newId);
     for (const asked of [ids.slice(0, 1), ids]) {
-      const plan = await plansOf(testDatabase.database, tenant, (tx) => findRuns(tx, asked));
-      assert.doesNotMatch(plan, /Seq Scan/);
-      assert.match(plan, /runs_pkey/);
+      for (const find of [findRuns, findRunRefs]) {
+        const plan = await plansOf(testDatabase.database, tenant, (tx) => find(tx, asked));
+        assert.doesNotMatch(plan, /Seq Scan/);
+        assert.match(plan, /runs_pkey/);
+      }
     }
   });
 });

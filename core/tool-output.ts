@@ -22,18 +22,9 @@ export function outputColumns(output: unknown, parts?: readonly OutputPart[]): O
   return { output, model_output: [{ type: 'text', text: cutText(textOfOutput(output)) }], output_bytes };
 }
 
-/** By output, which nobody changes: it is measured for its event, for its row and for the room of its run. */
-const measured = new WeakMap<object, number>();
-
 /** Size of an output as it is kept: of text itself, of anything else as JSON. */
 export function bytesOf(output: unknown): number {
-  if (typeof output === 'string') return Buffer.byteLength(output);
-  if (typeof output !== 'object' || output === null) return JSON.stringify(output).length;
-  const known = measured.get(output);
-  if (known !== undefined) return known;
-  const bytes = Buffer.byteLength(JSON.stringify(output));
-  measured.set(output, bytes);
-  return bytes;
+  return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));
 }
 
 /** Text as it is, other JSON canonical. */

@@ -110,7 +110,14 @@ function watchForPanic(dataDir: string, { onBroken }: DatabaseOptions): PanicWat
   return {
     error: () => broken,
     watch(client) {
-      (client as unknown as { connection: EventEmitter }).connection.on('errorMessage', onErrorMessage);
+      const { connection } = client as unknown as { connection: EventEmitter };
+      connection.on('errorMessage', (message: { severity?: string; message: string }) => {
+        onErrorMessage(message);
+        // What was sent behind the statement that has met with it is never answered: whoever waits is told here. Nobody
+        // listens to a client that has ended meanwhile.
+        const tell = () => connection.listenerCount('error') > 0 && connection.emit('error', broken);
+        if (broken) setImmediate(tell);
+      });
     },
   };
 }

@@ -139,7 +139,11 @@ export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> 
   return row;
 }
 
-/** Those of these runs that there are, in any order. */
+/**
+ * Those of these runs that there are, in any order. Behind the subquery the planner cannot count the ids: for `any($1)` a
+ * plan that fits every list looks dearer than a new one each time, where it may choose (`withTenant`), and planning takes
+ * many times as long as reading.
+ */
 export async function findRuns(tx: Tx, ids: readonly string[]): Promise<RunView[]> {
   return tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = any(array(select unnest($1::uuid[])))`, [
     ids,
@@ -149,7 +153,7 @@ export async function findRuns(tx: Tx, ids: readonly string[]): Promise<RunView[
 /** Whose run it is, and what it is: as much as those need who show nothing of it. */
 export type RunRef = Pick<RunView, 'id' | 'workspace_id' | 'agent_id' | 'kind' | 'erased_at'>;
 
-/** Those of these runs that there are, in any order. */
+/** The same of these runs, as `findRuns` reads them. */
 export async function findRunRefs(tx: Tx, ids: readonly string[]): Promise<RunRef[]> {
   return tx.query<RunRef>(
     'select id, workspace_id, agent_id, kind, erased_at from runs where id = any(array(select unnest($1::uuid[])))',

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { anthropicModel } from '../../llm/anthropic.ts';
+import { openaiModel } from '../../llm/openai.ts';
+import { withDeadline } from '../../lib/deadline.ts';
 import { providerFetch } from '../../llm/provider-fetch.ts';
 import { ask, modelRequest } from '../support/model-request.ts';
 
@@ -42,6 +44,18 @@ describe('The connection to a model provider', () => {
   });
 
   const url = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  for (const [name, open] of Object.entries({ anthropicModel, openaiModel })) {
+    it(`is given up where nobody reads its answer, a web page without end (${name})`, async () => {
+      let closed: Promise<unknown> | undefined;
+      answer = (_request, response) => {
+        closed = once(response, 'close');
+        response.writeHead(200, { 'content-type': 'text/html' }).write('<p>');
+      };
+      await assert.rejects(ask(open({ apiKey: 'key', baseUrl: url() }), modelRequest()), /web page/);
+      await withDeadline(closed ?? Promise.reject(new Error('nobody has asked')), 5000, 'the connection is still open');
+    });
+  }
 
   it('is used again for the next call, also where its answer ends a little after the last piece', async () => {
     let finished: Promise<unknown> | undefined;

@@ -1498,6 +1498,7 @@ function charge_model_rate(rate_limiter text, tokens integer, tokens_a_minute in
 function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
+function commit_runs(changes jsonb) returns jsonb executable by public
 function delete_files(ids uuid[]) returns integer executable by public
 function end_model_outages(run uuid) returns void executable by public
 function ensure_partitions(days_ahead integer) returns integer security definer executable by drover_maintenance

@@ -81,8 +81,8 @@ function withinBytes(items: readonly Waiting[]): Waiting[] {
 async function sendBatch(db: Database, batch: readonly Waiting[]): Promise<void> {
   const [only] = batch;
   if (only && batch.length === 1) return sendOne(db, only);
-  // In the order of the runs, so that two processes never wait for each other's rows.
-  const sorted = batch.toSorted((a, b) => compare(a.of.run_id, b.of.run_id));
+  // Those of a tenant together, in the order of the runs, so that two processes never wait for each other's rows.
+  const sorted = batch.toSorted((a, b) => compare(a.of.tenant_id, b.of.tenant_id) || compare(a.of.run_id, b.of.run_id));
   try {
     await changeRuns(db, sorted);
   } catch (error) {

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { ClaimedRun } from '../../../db/claim-run.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
 import { hasMovedOn } from '../../../db/database.ts';
 import { lockRun } from '../../../db/runs.ts';
@@ -88,6 +90,37 @@ describe('Group commit', () => {
     const events = [{ type: 'run.started', actor: 'worker', schema_version: 1, payload: {} }];
     return { tenant_id: engine.tenantId, run_id: run, open: true, events, runs: { set: {}, add: {} } };
   }
+
+  it('makes those of a batch that can be made, and answers each of the others why not', async () => {
+    const { tenantId: tenant } = engine;
+    const runs = await Promise.all([1, 2, 3, 4].map(() => create(engine.context)));
+    const [made = '', overtaken = '', outdated = '', claimed = ''] = runs;
+    const other = randomUUID();
+    const { open: _, ...driven } = appending(overtaken);
+    const answers = await Promise.all([
+      group.commit(appending(made)),
+      group.commit({ ...appending(made), tenant_id: other }),
+      group.commit({ ...driven, fence: 0, expect: 0, lease_ms: 1000 }),
+      group.commit({ ...appending(outdated), policy_epoch: 1_000_000 }),
+      group.commit(appending(claimed)),
+      group.claim({ tenant_id: tenant, run_id: claimed, seq: 0, leaseMs: 1000 }),
+      group.claim({ tenant_id: other, run_id: made, seq: 0, leaseMs: 1000 }),
+      group.commit(appending(made)),
+    ]);
+    assert.deepEqual(
+      answers.map((answer) => (answer.ok ? 'made' : answer.why)),
+      ['made', 'missing', 'behind', 'policy_epoch', 'made', 'made', 'missing', 'made'],
+    );
+    assert.deepEqual(sizes, [4, 4]);
+    const claim = answers[5] as ClaimedRun;
+    assert.deepEqual(
+      claim.events.map(({ type }) => type),
+      ['run.created', 'run.started'],
+      'the claim has not read what was committed along with it',
+    );
+    const lengths = await Promise.all(runs.map(async (run) => (await engine.log(run)).length));
+    assert.deepEqual(lengths, [3, 1, 1, 2]);
+  });
 
   it('repeats no batch whose connection was lost after it was committed', async () => {
     const { db } = engine.context;

@@ -61,7 +61,7 @@ export async function claimCost(
   );
   await client.query('rollback');
   const partitions = await count(
-    `select count(*)::int as count from pg_inherits where inhparent = 'run_events'::regclass`,
+    `select count(*)::int as count from pg_inherits where inhparent = 'run_log'::regclass`,
   );
   return { partitions, locks, ms };
 }
@@ -70,7 +70,7 @@ export async function claimCost(
 async function attach(client: pg.Client, { months, days }: { months: number; days: number }): Promise<void> {
   await client.query(
     `do $$ declare p text; d date; begin
-      foreach p in array array['run_events', 'messages', 'checkpoints'] loop
+      foreach p in array array['run_log', 'messages', 'checkpoints'] loop
         for d in select generate_series(date_trunc('month', now()) - interval '${months} months',
             now() - interval '1 month', interval '1 month') loop
           perform attach_partition(p, d);
@@ -87,7 +87,7 @@ async function attach(client: pg.Client, { months, days }: { months: number; day
 /** How long a run takes while a dump's locks are held and maintenance wants to attach a partition. */
 async function runBesideDump(drover: BenchDrover, client: pg.Client): Promise<Figure> {
   await client.query(`do $$ begin
-    execute format('drop table %s', (select inhrelid::regclass from pg_inherits where inhparent = 'run_events'::regclass
+    execute format('drop table %s', (select inhrelid::regclass from pg_inherits where inhparent = 'run_log'::regclass
       order by inhrelid::regclass::text collate "C" desc limit 1)); end $$`);
   const time = async () => {
     const startedMs = performance.now();
@@ -95,7 +95,7 @@ async function runBesideDump(drover: BenchDrover, client: pg.Client): Promise<Fi
     return performance.now() - startedMs;
   };
   const alone = await time();
-  await client.query('begin; lock table run_events, messages, checkpoints in access share mode');
+  await client.query('begin; lock table run_log, messages, checkpoints in access share mode');
   const [beside] = await Promise.all([time(), maintain(drover.context, 'make-partitions')]);
   await client.query('rollback');
   return {

@@ -195,7 +195,7 @@ async function rowsOf({ context }: BenchDrover, id: string): Promise<{ own: numb
   const [row] = await context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
     tx.query<{ own: number; all: number }>(
       `select (select count(*)::int from run_events where run_id = $1) as own,
-         (select count(*)::int from run_events) + (select count(*)::int from messages) + (select count(*)::int from runs)
+         (select count(*)::int from run_log) + (select count(*)::int from messages) + (select count(*)::int from runs)
          + (select count(*)::int from turns) + (select count(*)::int from threads) + (select count(*)::int from tasks)
          + (select count(*)::int from checkpoints) + (select count(*)::int from reservations) as all`,
       [id],

@@ -129,7 +129,7 @@ async function placeFigures(client: pg.Client, { first, last, passing }: Place):
   const figure = (what: string, value: number, unit: string): Figure => ({ part: 'year', what, value, unit });
   const count = async (sql: string) => Number((await client.query<{ count: string }>(sql)).rows[0]?.count);
   const beyond = await count(
-    `select (select count(*) from run_events_default) + (select count(*) from messages_default) + (select count(*) from checkpoints_default) as count`,
+    `select (select count(*) from run_log_default) + (select count(*) from messages_default) + (select count(*) from checkpoints_default) as count`,
   );
   const dead = await count(
     `select round(100.0 * sum(n_dead_tup) / greatest(1, sum(n_live_tup + n_dead_tup))) as count from pg_stat_user_tables`,

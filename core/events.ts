@@ -275,7 +275,7 @@ export function atSeq({ type, payload, turn_id, step, actor }: NewEvent, seq: nu
   return { type, payload, turn_id, step, actor, seq, occurred_at: '' } as RunEvent;
 }
 
-/** A row of `run_events`, which an older or a newer build may have written. */
+/** An event as `run_events` shows it, which an older or a newer build may have written. */
 export interface StoredEvent {
   seq: number;
   type: string;

@@ -2,6 +2,7 @@
 import type { PolicyRef } from '../core/policy.ts';
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { edgeEvent } from './run-log.ts';
 
 interface Approval {
   id: string;
@@ -151,8 +152,8 @@ export async function findGrant(tx: Tx, of: { runId: string; callId: string }): 
 /** The key that asked for a turn; undefined if the log does not say. */
 export async function findRequester(tx: Tx, of: { runId: string; turnId: string }): Promise<string | undefined> {
   const [row] = await tx.query<{ key: string | null }>(
-    `select payload->>'requested_by' as key from run_events
-      where run_id = $1 and turn_id = $2 and type = 'turn.started' order by seq limit 1`,
+    `select payload->>'requested_by' as key
+      from ${edgeEvent('first', { run: '$1', where: "e.turn_id = $2 and e.type = 'turn.started'" })} e`,
     [of.runId, of.turnId],
   );
   return row?.key ?? undefined;

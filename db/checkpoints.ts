@@ -110,10 +110,10 @@ export async function listLearnedAfter(
   { seq, calls }: { seq: number; calls: readonly string[] },
 ): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
-    `select payload->>'tool_call_id' as id from run_events where run_id = $1 and seq > $2 and type = 'tool.resolved'
+    `select payload->>'tool_call_id' as id from run_events where run_id = $1 and commit_seq > $2 and seq > $2 and type = 'tool.resolved'
      union
      select id::text from tool_calls where id = any($3::uuid[])
-       and finished_at > (select occurred_at from run_events where run_id = $1 and seq = $2)`,
+       and finished_at > (select occurred_at from run_events where run_id = $1 and commit_seq >= $2 and seq = $2 order by commit_seq limit 1)`,
     [runId, seq, calls],
   );
   return rows.map(({ id }) => id);

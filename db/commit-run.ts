@@ -23,6 +23,16 @@ import { resultOf, type Database, type Tx } from './database.ts';
 
 type Columns = Record<string, unknown>;
 
+/** An event that is added to a log. */
+export interface LoggedColumns {
+  type: string;
+  schema_version: number;
+  actor: string;
+  turn_id?: string | undefined;
+  step?: number | undefined;
+  payload: Columns;
+}
+
 /** A message that is added to a conversation. Without an origin its role says it. */
 export interface StoredMessage {
   ordinal: number;
@@ -140,7 +150,7 @@ export interface RunChange {
   park?: { outages: string[]; until: string };
   create?: Columns;
   thread?: Columns;
-  events: Columns[];
+  events: LoggedColumns[];
   messages?: StoredMessage[];
   runs: Required<Pick<RowChange, 'set' | 'add'>>;
   /** Row changes of the other projections, by table. */
@@ -222,16 +232,49 @@ export async function commitRun(db: Database, change: RunChange): Promise<Commit
   return withClaim(resultOf(rows));
 }
 
-/** As `commit_run` takes it: it keeps count of what the run's calls have stored. */
-function toRequest({ then_claim, ...change }: RunChange): Columns {
+/** As `commit_run` takes it, in JSON, which leaves out what is undefined: it keeps count of what the run's calls have stored. */
+function toRequest(change: RunChange): Columns {
+  const { events, rows = {}, then_claim, new_calls } = change;
   const output_bytes = outputBytesOf(change);
+  const others = Object.entries(rows).filter(([table]) => table !== 'turns');
   return {
     ...change,
-    ...(then_claim && { then_claim: claimWithin(then_claim) }),
-    ...(output_bytes > 0 && { output_bytes }),
-    ...(change.new_calls?.some(({ copies_output }) => copies_output) && { copies_outputs: true }),
+    events: undefined,
+    log: events.length > 0 ? toLogRow(events) : undefined,
+    turns: rows['turns'],
+    rows: others.length > 0 ? Object.fromEntries(others) : undefined,
+    then_claim: then_claim && claimWithin(then_claim),
+    output_bytes: output_bytes > 0 ? output_bytes : undefined,
+    copies_outputs: new_calls?.some(({ copies_output }) => copies_output) ? true : undefined,
   };
 }
+
+/** The row of `run_log` for the events of a commit: what differs between them is an array, in the text form of Postgres. */
+function toLogRow(events: RunChange['events']): Columns {
+  const [first] = events;
+  const column = (name: 'turn_id' | 'step' | 'actor', names: string) => {
+    const isShared = events.every((event) => event[name] === first?.[name]);
+    return isShared ? { [name]: first?.[name] } : { [names]: arrayOf(events.map((event) => event[name] ?? null)) };
+  };
+  const shared = {
+    count: events.length,
+    ...column('turn_id', 'turn_ids'),
+    ...column('step', 'steps'),
+    ...column('actor', 'actors'),
+  };
+  if (events.length === 1) {
+    return { ...shared, type: first?.type, schema_version: first?.schema_version, payload: first?.payload };
+  }
+  return {
+    ...shared,
+    types: arrayOf(events.map(({ type }) => type)),
+    schema_versions: arrayOf(events.map(({ schema_version }) => schema_version)),
+    payload: events.map(({ payload }) => payload),
+  };
+}
+
+/** Names, ids and numbers; none of them needs quotes. */
+const arrayOf = (values: readonly (string | number | null)[]) => `{${values.map((value) => value ?? 'null').join()}}`;
 
 /** Bytes of the outputs that a change stores. */
 export function outputBytesOf({ calls = [], new_calls = [] }: Pick<RunChange, 'calls' | 'new_calls'>): number {

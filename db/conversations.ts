@@ -6,6 +6,7 @@ import type { Tx } from './database.ts';
 import type { TurnRow } from './turns.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { asColumns } from './query-builder.ts';
+import { commitUpTo, edgeEvent } from './run-log.ts';
 
 export interface ConversationRow {
   id: string;
@@ -100,22 +101,29 @@ export async function setTurnExtras(tx: Tx, turnId: string, extras: Record<strin
 
 /**
  * The events of a turn: from its first one to before that of the next turn of its run. A turn of an older build does not say where it begins.
- * Both ends are columns, so that an index finds what lies between (`asColumns`).
+ * Both ends are columns, so that an index finds what lies between (`asColumns`); it has the ends of commits, so that each end
+ * has that of its commit beside it.
  */
-const TURN_EVENTS = `(select u.id, u.run_id, u.number,
-    coalesce(u.started_seq, (select min(s.seq) from run_events s where s.run_id = u.run_id and s.turn_id = u.id and s.type = 'turn.started')) as first,
-    coalesce(n.started_seq, (select min(s.seq) from run_events s where s.run_id = n.run_id and s.turn_id = n.id and s.type = 'turn.started'),
-      9223372036854775807) as beyond
-  from turns u ${asColumns('u.number + 1 as number')} following
-    left join turns n on n.run_id = u.run_id and n.number = following.number where u.id = any($1::uuid[]) offset 0) u`;
+const TURN_EVENTS = `(select u.*, ${commitUpTo('u.run_id', 'u.before')} as commit_before, ${commitUpTo('u.run_id', 'u.ended')} as last_commit
+  from (select u.*, u.first - 1 as before, u.beyond - 1 as ended from (select u.id, u.run_id, u.number,
+      coalesce(u.started_seq, (select min(s.seq) from run_events s where s.run_id = u.run_id and s.turn_id = u.id and s.type = 'turn.started')) as first,
+      coalesce(n.started_seq, (select min(s.seq) from run_events s where s.run_id = n.run_id and s.turn_id = n.id and s.type = 'turn.started'),
+        9223372036854775807) as beyond
+    from turns u ${asColumns('u.number + 1 as number')} following
+      left join turns n on n.run_id = u.run_id and n.number = following.number where u.id = any($1::uuid[]) offset 0) u offset 0) u offset 0) u`;
 
-/** The length of a conversation after the last event before a position that says it. */
-const lengthBefore = (position: string) => `(select case
+/** That an event `e` is one of them. */
+const IN_TURN = `e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond and e.commit_seq >= u.first and e.commit_seq <= u.last_commit`;
+
+/** That an event `e` tells how long its conversation is after it. */
+const TELLS_LENGTH = `e.type in ('model.called', 'model.responded', 'message.dequeued', 'answer.rejected', 'reflection.completed', 'workflow.concluded', 'node.entered', 'node.completed')
+    and e.payload->'tool' is null and (e.type <> 'message.dequeued' or e.payload ? 'length')`;
+
+/** The length of a conversation after the last event, up to the end of a commit, before a position that says it. */
+const lengthBefore = (position: string, commit: string) => `(select case
     when e.type = 'model.responded' then (e.payload->>'ordinal')::int + case when (e.payload->>'tool_calls')::int > 0 then 2 else 1 end
     else (e.payload->>'length')::int end as length
-  from run_events e where e.run_id = u.run_id and e.seq < ${position}
-    and e.type in ('model.called', 'model.responded', 'message.dequeued', 'answer.rejected', 'reflection.completed', 'workflow.concluded', 'node.entered', 'node.completed')
-    and e.payload->'tool' is null and (e.type <> 'message.dequeued' or e.payload ? 'length') order by e.seq desc limit 1)`;
+  from ${edgeEvent('last', { run: 'u.run_id', where: `e.seq < ${position} and e.commit_seq <= ${commit} and ${TELLS_LENGTH}` })} e)`;
 
 /** Where the messages of turns begin and end in the conversations of their runs; a turn that no model has read has none. */
 export async function listTurnMessages(
@@ -123,7 +131,8 @@ export async function listTurnMessages(
   turnIds: readonly string[],
 ): Promise<{ turn_id: string; from: number | null; to: number | null }[]> {
   return tx.query(
-    `select u.id as turn_id, ${lengthBefore('u.first')} as "from", ${lengthBefore('u.beyond')} as "to" from ${TURN_EVENTS}`,
+    `select u.id as turn_id, ${lengthBefore('u.first', 'u.commit_before')} as "from",
+       ${lengthBefore('u.beyond', 'u.last_commit')} as "to" from ${TURN_EVENTS}`,
     [turnIds],
   );
 }
@@ -143,7 +152,7 @@ export interface TurnAnswer {
 export async function listTurnAnswers(tx: Tx, turnIds: readonly string[]): Promise<TurnAnswer[]> {
   const rows = await tx.query<{ turn_id: string; answer: Omit<TurnAnswer, 'turn_id'> }>(
     `select e.turn_id, e.payload as answer from ${TURN_EVENTS}
-       join run_events e on e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond
+       join run_events e on ${IN_TURN}
      where e.turn_id = u.id and e.type = 'model.responded' order by e.run_id, e.seq`,
     [turnIds],
   );
@@ -164,7 +173,7 @@ export interface TurnFile {
 export async function listTurnFiles(tx: Tx, turnIds: readonly string[]): Promise<TurnFile[]> {
   return tx.query<TurnFile>(
     `select e.turn_id, e.step, f.id as file_id, f.filename, f.mime_type, f.size, e.occurred_at as stored_at
-       from ${TURN_EVENTS} join run_events e on e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond
+       from ${TURN_EVENTS} join run_events e on ${IN_TURN}
          ${asColumns(`(e.payload->>'file_id')::uuid as file`)} p join files f on f.id = p.file
       where e.turn_id = u.id and e.type = 'file.stored' order by e.run_id, e.seq`,
     [turnIds],
@@ -224,7 +233,7 @@ export async function listSteppedTurns(tx: Tx, turnIds: readonly string[]): Prom
            'finished_at', x.finished_at)
          from memory_extractions x
          where x.turn_id = e.turn_id and x.status = 'done' and (x.added <> '{}' or x.superseded <> '{}')) as learnt
-     from ${TURN_EVENTS} join run_events e on e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond
+     from ${TURN_EVENTS} join run_events e on ${IN_TURN}
      where e.turn_id = u.id
        and e.type in ('turn.started', 'model.called', 'model.responded', 'run.max_steps_reached', 'file.stored')
      group by e.turn_id`,

@@ -69,7 +69,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
     where $1 in (response->>'run_id', response->>'new_run_id', response->>'id')
       or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid)`,
   // The last: the events say what the rows were.
-  run_events: 'select erase_run_events($1, $2::jsonb)',
+  run_log: 'select erase_run_events($1, $2::jsonb)',
 };
 
 /**
@@ -83,7 +83,7 @@ export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, reado
     idempotency_keys: ['route'],
     plans: ['max_risk_level', 'status'],
     policy_decisions: ['decision', 'stage'],
-    run_events: ['type', 'actor'],
+    run_log: ['type', 'types', 'actor', 'actors'],
     runs: ['stop_reason', 'structured'],
     tasks: ['status'],
     turns: ['stop_reason', 'structured'],
@@ -141,9 +141,9 @@ export async function eraseRows(
 ): Promise<void> {
   await forgetLearnt(tx, runId);
   for (const [table, statement] of Object.entries(ERASERS)) {
-    if (table !== 'run_events') await tx.query(statement, [runId]);
+    if (table !== 'run_log') await tx.query(statement, [runId]);
   }
-  const eraseEvents = ERASERS['run_events'] ?? '';
+  const eraseEvents = ERASERS['run_log'] ?? '';
   for (let after = 0; ;) {
     const events = await readEvents(tx, { runId, after, limit: PAGE });
     const list = events.map((event) => ({ seq: event.seq, ...erase(event) }));

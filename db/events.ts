@@ -6,6 +6,7 @@ import type { CallStatus } from '../core/state.ts';
 import { resultOf, type Tx } from './database.ts';
 import { asColumns, fetchRows, selectFrom } from './query-builder.ts';
 import type { EventRow } from './claim-run.ts';
+import { edgeEvent } from './run-log.ts';
 
 export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   occurred_at: Date;
@@ -51,9 +52,9 @@ const IS_LEFT_OUT = `coalesce(k.output_bytes, 0) > ${LIMITS.shownOutputBytes}`;
 /** What a person put in place of a call's arguments was not there before the decision. */
 const ARGUMENTS = `coalesce((
     select a.original_arguments from approvals a
-      join run_events g on g.run_id = a.run_id and g.seq > e.seq and g.type = 'approval.granted' and (g.payload->>'approval_id')::uuid = a.id
+      join run_events g on g.run_id = a.run_id and g.commit_seq >= e.commit_seq and g.seq > e.seq and g.type = 'approval.granted' and (g.payload->>'approval_id')::uuid = a.id
     where a.run_id = e.run_id and a.tool_call_id = k.id and a.original_arguments is not null
-    order by g.seq limit 1), k.arguments)`;
+    order by g.commit_seq, g.seq limit 1), k.arguments)`;
 const COLUMNS = `
   ${HEAD}, m.content,
   case when k.id is not null then jsonb_build_object('name', k.name, 'tool_use_id', k.tool_use_id, 'arguments', ${ARGUMENTS},
@@ -92,8 +93,15 @@ export interface FollowedPage extends EventPage<LoggedEvent> {
   last_seq: number | null;
 }
 
+/** Where a page ends: its last event, and the commit of that, by which the log is indexed. Null where it has none. */
+interface PagePlace {
+  last: number | null;
+  last_commit: number | null;
+  has_more: boolean;
+}
+
 interface PageEnd extends Omit<FollowedPage, 'events' | 'hasMore'> {
-  page: { last: number | null; has_more: boolean };
+  page: PagePlace;
 }
 
 /** A page of each of these logs, in two round trips for all of them; `limit` and `maxBytes` are for a page. */
@@ -110,10 +118,10 @@ export async function listFollowedEvents(
         left join lateral (select status, last_seq from runs where id = a.run_id offset 0) r on true`,
     [JSON.stringify(asked), JSON.stringify(page)],
   );
-  const lastOf = new Map(ends.map(({ id, page: { last } }) => [id, last]));
+  const pages = new Map(ends.map(({ id, page: place }) => [id, place]));
   const shown = asked.flatMap((each) => {
-    const last = lastOf.get(each.id) ?? null;
-    return last === null ? [] : [{ ...each, last }];
+    const { last = null, last_commit = null } = pages.get(each.id) ?? {};
+    return last === null || last_commit === null ? [] : [{ ...each, last, last_commit }];
   });
   const events = new Map<string, LoggedEvent[]>(ends.map(({ id }) => [id, []]));
   for (const { page_id: id, ...event } of shown.length > 0 ? await readFollowed(tx, shown, types) : [])
@@ -124,14 +132,15 @@ export async function listFollowedEvents(
 /** The events of these pages, of which it is known where each ends. Ends the transaction. */
 async function readFollowed(
   tx: Tx,
-  shown: readonly (FollowedLog & { last: number })[],
+  shown: readonly (FollowedLog & { last: number; last_commit: number })[],
   types: readonly EventType[],
 ): Promise<(LoggedEvent & { page_id: string })[]> {
   // Each log is read by itself, whatever the planner thinks of several.
   return tx.last<LoggedEvent & { page_id: string }>(
     `select a.id as page_id, p.*
-      from jsonb_to_recordset($1::jsonb) a (id text, run_id uuid, after bigint, last bigint, turn_id uuid)
+      from jsonb_to_recordset($1::jsonb) a (id text, run_id uuid, after bigint, last bigint, last_commit bigint, turn_id uuid)
         cross join lateral (select ${COLUMNS} from ${TABLES} where e.run_id = a.run_id and e.seq > a.after and e.seq <= a.last
+          and e.commit_seq > a.after and e.commit_seq <= a.last_commit
           and e.type = any($2::text[]) and (a.turn_id is null or e.turn_id = a.turn_id) offset 0) p
       order by a.id, p.seq`,
     [JSON.stringify(shown), [...types]],
@@ -153,20 +162,24 @@ async function readPage<E extends object>(
   from: { columns: string; tables: string; shown?: number },
 ): Promise<EventPage<E>> {
   const asked = { run_id: runId, after, limit, bytes: maxBytes, types, turn_id: turnId, shown: from.shown };
-  const { last, has_more: hasMore } = resultOf(
-    await tx.query<{ result: { last: number | null; has_more: boolean } }>('select events_page($1::jsonb) as result', [
-      JSON.stringify(asked),
-    ]),
+  const {
+    last,
+    last_commit: lastCommit,
+    has_more: hasMore,
+  } = resultOf(
+    await tx.query<{ result: PagePlace }>('select events_page($1::jsonb) as result', [JSON.stringify(asked)]),
   );
   if (last === null) return { events: [], hasMore };
   const query = selectFrom(from.columns, from.tables, [
     ['e.run_id', '=', runId],
     ['e.seq', '>', after],
     ['e.seq', '<=', last],
+    ['e.commit_seq', '>', after],
+    ['e.commit_seq', '<=', lastCommit ?? last],
     ['e.type', 'in', types],
     ['e.turn_id', '=', turnId],
   ]);
-  return { events: await fetchRows<E>(tx, query.orderBy('e.seq')), hasMore };
+  return { events: await fetchRows<E>(tx, query.orderBy(['e.commit_seq', 'e.seq'])), hasMore };
 }
 
 /** Consecutive events as they are stored, times as RFC 3339 strings as precise as the database has them; all after `after` without a limit. */
@@ -175,8 +188,8 @@ export async function readEvents(
   { runId, after, limit = null }: { runId: string; after: number; limit?: number | null },
 ): Promise<EventRow[]> {
   const rows = await tx.query<{ event: EventRow }>(
-    `select to_jsonb(e) - '{tenant_id,workspace_id,run_id}'::text[] as event from run_events e
-     where run_id = $1 and seq > $2 order by seq limit $3`,
+    `select to_jsonb(e) - '{tenant_id,workspace_id,run_id,commit_seq}'::text[] as event from run_events e
+     where run_id = $1 and commit_seq > $2 and seq > $2 order by commit_seq, seq limit $3`,
     [runId, after, limit],
   );
   return rows.map(({ event }) => event);
@@ -185,7 +198,7 @@ export async function readEvents(
 /** Position of the last event of this type in a run's log; 0 if there is none. */
 export async function lastEventSeq(tx: Tx, runId: string, type: EventType): Promise<number> {
   const [row] = await tx.query<{ seq: number }>(
-    'select coalesce(max(seq), 0) as seq from run_events where run_id = $1 and type = $2',
+    `select e.seq from ${edgeEvent('last', { run: '$1', where: 'e.type = $2' })} e`,
     [runId, type],
   );
   return row?.seq ?? 0;

@@ -3,6 +3,7 @@ import type { HandoffContext, HandoffLink, HandoffStatus, Urgency } from '../cor
 import type { Database, Tx } from './database.ts';
 import { VISIBLE } from './memory-spaces.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { edgeEvent } from './run-log.ts';
 
 /** Who takes a handoff on: the workflow of its task, or the target in the thread's next run, or in a run by itself. */
 export type HandoffCarrier = 'workflow' | 'thread' | 'run';
@@ -227,7 +228,7 @@ export async function listHandoffsToCarry(db: Database, limit: number): Promise<
 /** Who asked for the last turn of a run. */
 export async function findRequester(tx: Tx, runId: string): Promise<string | null> {
   const [row] = await tx.query<{ key: string | null }>(
-    `select payload->>'requested_by' as key from run_events where run_id = $1 and type = 'turn.started' order by seq desc limit 1`,
+    `select payload->>'requested_by' as key from ${edgeEvent('last', { run: '$1', where: "e.type = 'turn.started'" })} e`,
     [runId],
   );
   return row?.key ?? null;

@@ -6,6 +6,7 @@ import type { RunConfig } from '../core/run-config.ts';
 import type { Tx } from './database.ts';
 import { STILL_SO } from './memory-entries.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { edgeEvent } from './run-log.ts';
 
 export interface ExtractionRow {
   turn_id: string;
@@ -62,7 +63,7 @@ export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntT
             select q.seq, e.seq, q.payload->'input'->>'message' from run_events e join run_events q on q.run_id = e.run_id
                and q.type = 'message.queued' and q.payload->>'message_id' = e.payload->>'message_id'
              where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'message.dequeued' and e.payload->>'as' = 'steer') h) as heard,
-        (select max(e.seq) from run_events e where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'turn.completed') as ended_at,
+        (select e.seq from ${edgeEvent('last', { run: 'x.run_id', where: "e.turn_id = x.turn_id and e.type = 'turn.completed'" })} e) as ended_at,
         coalesce((select jsonb_agg(g) from run_events e cross join jsonb_array_elements(e.payload->'entries') g
           where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'memory.retrieved'), '[]') as given,
         u.input->'attachments' @> '[{"trust": "untrusted"}]' is true or u.input->>'untrusted' is not null
@@ -98,8 +99,8 @@ export async function findCallPlace(
   of: { runId: string; callId: string },
 ): Promise<{ turn_id: string; seq: number | null; is_tainted: boolean } | undefined> {
   const [row] = await tx.query<{ turn_id: string; seq: number | null; is_tainted: boolean }>(
-    `select k.turn_id, k.tainted_by is not null as is_tainted, (select min(e.seq) from run_events e where e.run_id = $1
-        and e.type = 'tool.requested' and e.payload->>'tool_call_id' = $2) as seq
+    `select k.turn_id, k.tainted_by is not null as is_tainted, (select e.seq from
+        ${edgeEvent('first', { run: '$1', where: "e.type = 'tool.requested' and e.payload->>'tool_call_id' = $2" })} e) as seq
       from tool_calls k where k.run_id = $1 and k.id = $2::uuid`,
     [of.runId, of.callId],
   );

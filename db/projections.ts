@@ -8,7 +8,7 @@ export async function listLoggedRuns(
   page: { after: string; limit: number },
 ): Promise<{ run_id: string; workspace_id: string }[]> {
   return tx.query(
-    'select run_id, workspace_id from run_events where seq = 1 and run_id > $1 order by run_id limit $2',
+    'select distinct on (run_id) run_id, workspace_id from run_log where run_id > $1 order by run_id limit $2',
     [page.after, page.limit],
   );
 }
@@ -60,7 +60,7 @@ const UNLOGGED: Record<string, string> = {
       'output_bytes', (select coalesce(sum(k.output_bytes), 0) from tool_calls k where k.run_id = e.run_id),
       'thread_place', coalesce($1::jsonb->'thread_place', (select to_jsonb(count(*) + 1) from runs o
         where o.thread_id = ($1::jsonb->>'thread_id')::uuid and o.created_at < ($1::jsonb->>'created_at')::timestamptz)))
-    from run_events e where e.run_id = ($1::jsonb->>'id')::uuid order by e.seq desc limit 1)`,
+    from run_events e where e.run_id = ($1::jsonb->>'id')::uuid order by e.commit_seq desc, e.seq desc limit 1)`,
   // It has expired, takes its arguments from the ledger, and from the conversation what the model had asked for before a
   // person edited them.
   approvals: `(select jsonb_build_object('expires_at', now(),

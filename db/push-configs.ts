@@ -1,6 +1,7 @@
 /** Whom an A2A client wants to be told of a task: webhooks of one run. */
 import type { Tx } from './database.ts';
 import type { RunStatus } from '../core/events.ts';
+import { edgeEvent } from './run-log.ts';
 
 /** What each message carries, encrypted. */
 interface Sealed {
@@ -75,8 +76,8 @@ export async function deliverLastEvent(
 ): Promise<void> {
   await tx.query(
     `insert into webhook_deliveries (id, tenant_id, webhook_id, run_id, seq, type, status)
-     select gen_random_uuid(), $1, $2, $3, e.seq, e.type, 'pending' from run_events e
-       where e.run_id = $3 and e.type = any($4) order by e.seq desc limit 1`,
+     select gen_random_uuid(), $1, $2, $3, e.seq, e.type, 'pending'
+       from ${edgeEvent('last', { run: '$3', where: 'e.type = any($4)' })} e`,
     [of.tenantId, of.webhookId, of.runId, [...of.types]],
   );
 }

@@ -13,6 +13,7 @@ import { carriedAfter, CARRYING, type Carried, type Carrying } from '../core/car
 import type { Tx } from './database.ts';
 import { IS_WHOLE, readWholeOutput } from './outputs.ts';
 import { asColumns } from './query-builder.ts';
+import { commitUpTo, edgeEvent } from './run-log.ts';
 
 /** A call of the record that no later run has used up. */
 export interface RecordedCallRow {
@@ -97,6 +98,9 @@ export interface RecordedAnswerRow {
   memory: { entries: GivenMemory[]; ordinal: number } | null;
 }
 
+/** That an event `e` came before an answer `a`. */
+const BEFORE = `e.commit_seq <= a.commit_seq and e.seq < a.seq`;
+
 /** Answers of a run's models in its steps from `fromStep` on, in order. */
 export async function listRecordedAnswers(
   tx: Tx,
@@ -104,17 +108,15 @@ export async function listRecordedAnswers(
   steps: { from: number; to?: number },
 ): Promise<RecordedAnswerRow[]> {
   return tx.query<RecordedAnswerRow>(
-    `select e.step, c.payload as asked, e.payload as responded, m.content, g.payload as memory
-     from run_events e
-     join runs r on r.id = e.run_id
-     ${asColumns(`(e.payload->>'ordinal')::int as ordinal`)} p
+    `select a.step, c.payload as asked, a.payload as responded, m.content, g.payload as memory
+     from run_events a
+     join runs r on r.id = a.run_id
+     ${asColumns(`(a.payload->>'ordinal')::int as ordinal`)} p
      left join messages m on m.lineage = r.lineage and m.ordinal = p.ordinal
-     left join lateral (select payload from run_events b where b.run_id = e.run_id and b.type = 'model.called'
-       and jsonb_typeof(b.payload->'tool_choice') = 'string' and b.seq < e.seq order by b.seq desc limit 1) c on true
-     left join lateral (select payload from run_events b where b.run_id = e.run_id and b.type = 'memory.retrieved'
-       and b.turn_id = e.turn_id and b.seq < e.seq order by b.seq desc limit 1) g on true
-     where e.run_id = $1 and e.type = 'model.responded' and e.payload->'tool' is null and e.step >= $2 and ($3::int is null or e.step <= $3)
-     order by e.seq`,
+     left join lateral ${edgeEvent('last', { run: 'a.run_id', where: `e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string' and ${BEFORE}` })} c on true
+     left join lateral ${edgeEvent('last', { run: 'a.run_id', where: `e.type = 'memory.retrieved' and e.turn_id = a.turn_id and ${BEFORE}` })} g on true
+     where a.run_id = $1 and a.type = 'model.responded' and a.payload->'tool' is null and a.step >= $2 and ($3::int is null or a.step <= $3)
+     order by a.commit_seq, a.seq`,
     [runId, steps.from, steps.to ?? null],
   );
 }
@@ -135,7 +137,7 @@ export async function listCompactions(
     [runId],
   );
   const [first] = await tx.query<{ context: Compaction | null }>(
-    `select payload->'context' as context from run_events where run_id = $1 and seq = 1`,
+    `select payload->'context' as context from run_events where run_id = $1 and seq = 1 order by commit_seq limit 1`,
     [runId],
   );
   return { compactions, context: first?.context ?? undefined };
@@ -163,7 +165,8 @@ export async function findContextAt(
 ): Promise<{ compaction: Compaction | undefined; firstKept: number }> {
   const rows = await tx.query<{ type: string; payload: { first_kept_ordinal: number } }>(
     `select type, payload from run_events
-     where run_id = $1 and seq < $2 and type in ('context.compacted', 'context.transformed') order by seq desc`,
+     where run_id = $1 and seq < $2 and commit_seq <= (select ${commitUpTo('$1', '$2')})
+       and type in ('context.compacted', 'context.transformed') order by seq desc`,
     [runId, seq],
   );
   const { context } = await listCompactions(tx, runId);
@@ -179,11 +182,14 @@ export async function findLengthSent(
   called: { seq: number; payload: { length: number } },
 ): Promise<number> {
   const [row] = await tx.query<{ length: number | null }>(
-    `select max((payload->>'length')::int) as length from run_events
-     where run_id = $1 and seq > $2 and type = 'message.dequeued' and payload->>'as' = 'steer'
-       and seq < coalesce((select seq from run_events where run_id = $1 and seq > $2
-           and type in ('model.called', 'model.responded', 'turn.completed', 'turn.failed', 'turn.interrupted', 'turn.started')
-         order by seq limit 1), 2147483647)`,
+    `with next as (select e.seq, e.commit_seq from ${edgeEvent('first', {
+      run: '$1',
+      where: `e.commit_seq > $2 and e.seq > $2
+       and e.type in ('model.called', 'model.responded', 'turn.completed', 'turn.failed', 'turn.interrupted', 'turn.started')`,
+    })} e)
+     select max((payload->>'length')::int) as length from run_events
+     where run_id = $1 and commit_seq > $2 and commit_seq <= (select coalesce(min(commit_seq), 9223372036854775807) from next)
+       and seq > $2 and seq < (select coalesce(min(seq), 9223372036854775807) from next) and type = 'message.dequeued' and payload->>'as' = 'steer'`,
     [runId, called.seq],
   );
   return row?.length ?? called.payload.length;
@@ -196,7 +202,11 @@ export async function findGivenMemories(
   { turn_id: turnId, seq }: { turn_id: string | null; seq: number },
 ): Promise<{ entries: GivenMemory[]; ordinal: number } | undefined> {
   const [row] = await tx.query<{ payload: { entries: GivenMemory[]; ordinal: number } }>(
-    `select payload from run_events where run_id = $1 and turn_id = $2 and seq < $3 and type = 'memory.retrieved' order by seq desc limit 1`,
+    `select e.payload from ${edgeEvent('last', {
+      run: '$1',
+      where: `e.turn_id = $2 and e.seq < $3 and e.type = 'memory.retrieved'
+       and e.commit_seq <= (select ${commitUpTo('$1', '$3')})`,
+    })} e`,
     [runId, turnId, seq],
   );
   return row?.payload;
@@ -216,12 +226,12 @@ export async function findCarried(
     [runId, beforeStep ?? null],
   );
   const [first] = await tx.query<{ payload: { calibration?: Calibration; container_id?: string; steered?: number[] } }>(
-    `select payload from run_events where run_id = $1 and seq = 1`,
+    `select payload from run_events where run_id = $1 and seq = 1 order by commit_seq limit 1`,
     [runId],
   );
   const events = await tx.query<Parameters<typeof carriedAfter>[1][number]>(
-    `select type, payload from run_events where run_id = $1 and seq > $2 and type = any($3)
-       and ($4::int is null or step < $4) order by seq`,
+    `select type, payload from run_events where run_id = $1 and commit_seq > $2 and seq > $2 and type = any($3)
+       and ($4::int is null or step < $4) order by commit_seq, seq`,
     [runId, start?.seq ?? 1, CARRYING, beforeStep ?? null],
   );
   const { calibration, container_id: containerId, steered } = first?.payload ?? {};
@@ -232,8 +242,8 @@ export async function findCarried(
 /** What the provider reported of a run's last model call. */
 export async function findLastUsage(tx: Tx, runId: string): Promise<TokenUsage | undefined> {
   const [row] = await tx.query<{ usage: TokenUsage }>(
-    `select payload->'usage' as usage from run_events
-     where run_id = $1 and type = 'model.responded' and payload->'tool' is null order by seq desc limit 1`,
+    `select payload->'usage' as usage
+     from ${edgeEvent('last', { run: '$1', where: "e.type = 'model.responded' and e.payload->'tool' is null" })} e`,
     [runId],
   );
   return row?.usage;
@@ -266,9 +276,8 @@ export async function findTurnAfter(
 ): Promise<StartedTurn | undefined> {
   const [row] = await tx.query<StartedTurn>(
     `select e.turn_id as id, e.seq, e.payload->'input' as input, (select c.seq from run_events c
-         where c.run_id = e.run_id and c.seq > e.seq and c.turn_id = e.turn_id and c.type = 'turn.completed') as completed_seq
-     from run_events e where e.run_id = $1 and e.seq > $2 and e.type = 'turn.started'
-     order by e.seq ${which === 'next' ? 'asc' : 'desc'} limit 1`,
+         where c.run_id = e.run_id and c.commit_seq >= e.commit_seq and c.seq > e.seq and c.turn_id = e.turn_id and c.type = 'turn.completed') as completed_seq
+     from ${edgeEvent(which === 'next' ? 'first' : 'last', { run: '$1', where: "e.commit_seq > $2 and e.seq > $2 and e.type = 'turn.started'" })} e`,
     [point.runId, point.seq],
   );
   return row;

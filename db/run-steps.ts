@@ -46,7 +46,7 @@ export async function listSteps(tx: Tx, runId: string, upTo: number): Promise<St
 export async function findFork(tx: Tx, runId: string): Promise<{ run: string; steps: number } | undefined> {
   const [row] = await tx.query<{ run: string; steps: number }>(
     `select (payload->>'from_run_id')::uuid as run, (payload->>'steps')::int as steps from run_events
-     where run_id = $1 and seq = 2 and type = 'run.forked'`,
+     where run_id = $1 and commit_seq >= 2 and seq = 2 and type = 'run.forked' order by commit_seq limit 1`,
     [runId],
   );
   return row;

@@ -929,23 +929,44 @@ table reservations row level security forced
   grant delete, insert, select, update to drover_app
   grant delete, select to drover_maintenance
 
-table run_events partition by RANGE (run_id) row level security forced
+view run_events {security_invoker=true}
+  comment 'commit_seq: of the last event of the same commit, by which the log is indexed'
+  tenant_id uuid
+  workspace_id uuid
+  run_id uuid
+  seq bigint
+  turn_id uuid
+  step integer
+  type text
+  schema_version integer
+  actor text
+  payload jsonb
+  occurred_at timestamp with time zone
+  commit_seq bigint
+  grant select to drover_app
+
+table run_log partition by RANGE (run_id) row level security forced
   tenant_id uuid not null
   workspace_id uuid not null
   run_id uuid not null
   seq bigint not null
   turn_id uuid
   step integer
-  type text not null
-  schema_version integer not null
-  actor text not null
+  type text
+  schema_version integer
+  actor text
   payload jsonb not null
   occurred_at timestamp with time zone not null
-  constraint run_events_pkey PRIMARY KEY (run_id, seq)
+  types text[]
+  schema_versions smallint[]
+  turn_ids uuid[]
+  steps integer[]
+  actors text[]
+  constraint run_log_pkey PRIMARY KEY (run_id, seq)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant insert, select to drover_app
 
-table run_events_default partition of run_events DEFAULT
+table run_log_default partition of run_log DEFAULT
 
 table runs row level security forced
   id uuid not null
@@ -1497,6 +1518,7 @@ function change_runs_apart(changes jsonb) returns jsonb executable by public
 function charge_model_rate(rate_limiter text, tokens integer, tokens_a_minute integer) returns void executable by public
 function check_budgets(p jsonb) returns jsonb executable by public
 function claim_run(p jsonb) returns jsonb executable by public
+function commit_rest(tenant uuid, c jsonb, r committed_row) returns jsonb executable by public
 function commit_run(c jsonb) returns jsonb executable by public
 function commit_runs(changes jsonb) returns jsonb executable by public
 function delete_files(ids uuid[]) returns integer executable by public
@@ -1514,6 +1536,7 @@ function events_page(p jsonb) returns jsonb executable by public
 function forget_in_events(runs uuid[], ids uuid[]) returns integer security definer executable by drover_app
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
+function log_of(events jsonb) returns jsonb executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
@@ -1538,3 +1561,4 @@ function usage_of_run(r runs) returns TABLE(kind text, name text, count bigint, 
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance
+function without_texts(payload jsonb, ids uuid[]) returns jsonb executable by public

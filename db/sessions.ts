@@ -6,6 +6,7 @@ import type { RunRow } from './claim-run.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { Tx } from './database.ts';
 import { asColumns } from './query-builder.ts';
+import { commitUpTo, edgeEvent } from './run-log.ts';
 
 export interface SessionRow {
   id: string;
@@ -172,17 +173,25 @@ export interface FollowedPlace {
   seq: number;
 }
 
+/** A position that a client has said, as the log has them. */
+const positionSaid = (said: string) => `ceil(greatest(0, least(${said}, 9e18)))::bigint`;
+
 /** Of those of these sessions that there are, in any order. */
 export async function findFollowedRuns(tx: Tx, asked: readonly FollowedPlace[]): Promise<FollowedSession[]> {
   return tx.query<FollowedSession>(
     `select a.id, s.archived_at is not null as is_archived,
         case when r.id is not null then jsonb_build_object('id', r.id, 'place', r.thread_place, 'turn_start', coalesce((
-          select max(e.seq) from run_events e
-            where r.thread_place = a.place and e.run_id = r.id and e.seq <= a.seq and e.type = 'turn.started'), 0)) end as run
+          select e.seq from ${edgeEvent('last', {
+            run: 'r.id',
+            where: `r.thread_place = a.place and e.seq <= a.seq and e.type = 'turn.started'
+            and e.commit_seq <= c.last_commit`,
+          })} e), 0)) end as run
       from jsonb_to_recordset($1::jsonb) a (id text, session_id uuid, place float8, seq float8)
         cross join lateral (select id, archived_at from sessions where id = a.session_id offset 0) s
         left join lateral (select id, thread_place from runs where thread_id = s.id and thread_place >= a.place
-          order by thread_place limit 1) r on true`,
+          order by thread_place limit 1) r on true
+        ${asColumns(`${positionSaid('a.seq')} as seq`)} p
+        cross join lateral (select ${commitUpTo('r.id', 'p.seq')} as last_commit offset 0) c`,
     [JSON.stringify(asked)],
   );
 }
@@ -217,7 +226,11 @@ export async function findSessionHead(tx: Tx, id: string): Promise<{ place: numb
 /** Sequence number of the last turn's start up to there; 0 if there is none. */
 export async function findTurnStart(tx: Tx, of: { runId: string; seq: number }): Promise<number> {
   const [row] = await tx.query<{ seq: number }>(
-    `select coalesce(max(seq), 0) as seq from run_events where run_id = $1 and seq <= $2::float8 and type = 'turn.started'`,
+    `select e.seq from ${edgeEvent('last', {
+      run: '$1',
+      where: `e.seq <= $2::float8 and e.type = 'turn.started'
+       and e.commit_seq <= (select ${commitUpTo('$1', positionSaid('$2::float8'))})`,
+    })} e`,
     [of.runId, of.seq],
   );
   return row?.seq ?? 0;
@@ -294,7 +307,7 @@ export async function findUnreadInput(
   if (run.open_turn_id === null) return undefined;
   const [row] = await tx.query<{ input: TurnInput }>(
     `select t.input from turns t where t.run_id = $1 and t.id = $2 and t.steps = 0 and not exists (
-        select from (select turn_id, type, payload from run_events where run_id = $1 order by seq desc limit 50) e
+        select from (select turn_id, type, payload from run_events where run_id = $1 order by commit_seq desc, seq desc limit 50) e
           where e.turn_id = t.id and e.type = 'model.called'
             and jsonb_typeof(e.payload->'tool_choice') = 'string')`,
     [run.id, run.open_turn_id],

@@ -1,5 +1,6 @@
 /** Turns of threads as front ends show them. */
 import type { Tx } from './database.ts';
+import { edgeEvent } from './run-log.ts';
 
 export interface ShownTurn {
   threadId: string;
@@ -27,8 +28,8 @@ export async function findShownTurn(tx: Tx, threadId: string, turnId?: string): 
         coalesce(r.open_turn_id = e.turn_id, false) as is_open
       from threads d
       join runs r on r.thread_id = d.id and ($2::uuid is not null or r.id = d.head_run_id)
-      join run_events e on e.run_id = r.id and e.type = 'turn.started' and ($2::uuid is null or e.turn_id = $2::uuid)
-      where d.id = $1 order by r.thread_place desc, e.seq desc limit 1`,
+      join lateral ${edgeEvent('last', { run: 'r.id', where: "e.type = 'turn.started' and ($2::uuid is null or e.turn_id = $2::uuid)" })} e on true
+      where d.id = $1 order by r.thread_place desc limit 1`,
     [threadId, turnId ?? null],
   );
   if (!row) return undefined;

@@ -8,6 +8,7 @@ import type { RemoteWork } from '../core/tool.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
+import { edgeEvent } from './run-log.ts';
 
 export interface TurnRow {
   id: string;
@@ -54,9 +55,8 @@ export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<T
   const row = await findTurnRow(tx, runId, turnId);
   if (!row || !wasCutOff(row)) return row;
   const [last] = await tx.query<{ partial: string }>(
-    `select payload->>'partial' as partial from run_events
-     where run_id = $1 and turn_id = $2 and type = 'model.failed' and payload->'partial' is not null
-     order by seq desc limit 1`,
+    `select payload->>'partial' as partial
+     from ${edgeEvent('last', { run: '$1', where: "e.turn_id = $2 and e.type = 'model.failed' and e.payload->'partial' is not null" })} e`,
     [runId, turnId],
   );
   return { ...row, partial: last?.partial ?? null };
@@ -115,7 +115,7 @@ export async function listEnteredNodes(
 ): Promise<{ node: string; step: number }[]> {
   return tx.query(
     `select payload->>'node' as node, step from run_events
-     where run_id = $1 and turn_id = $2 and type = 'node.entered' order by seq`,
+     where run_id = $1 and turn_id = $2 and type = 'node.entered' order by commit_seq, seq`,
     [runId, turnId],
   );
 }

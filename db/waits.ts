@@ -52,7 +52,7 @@ export async function readKeptSignalBytes(tx: Tx, runId: string): Promise<number
   const [row] = await tx.query<{ bytes: number }>(
     `with saved as materialized (select coalesce(checkpoint_seq, 0) as seq from runs where id = $1),
       since as materialized (
-        select type, payload from run_events where run_id = $1 and seq > (select seq from saved)
+        select type, payload from run_events where run_id = $1 and commit_seq > (select seq from saved) and seq > (select seq from saved)
           and type in ('signal.received', 'tool.succeeded')),
       kept as (
         select s->>'id' as id, s->'payload' as payload from checkpoints k

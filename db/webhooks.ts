@@ -279,7 +279,7 @@ export async function claimDeliveries(
          e.workspace_id, 'occurred_at', e.occurred_at, 'payload', (
            select coalesce(jsonb_object_agg(f.key, f.value), '{}') from jsonb_each(e.payload) f
              where ($4::jsonb)->e.type ? f.key))
-       from run_events e where e.run_id = t.run_id and e.seq = t.seq)) as event
+       from run_events e where e.run_id = t.run_id and e.commit_seq >= t.seq and e.seq = t.seq order by e.commit_seq limit 1)) as event
      from taken t order by t.run_id, t.seq`,
     [webhookId, limit, leaseMs, JSON.stringify(fields)],
   );

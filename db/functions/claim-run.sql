@@ -11,6 +11,7 @@ declare
   is_first boolean := next ? 'least';
   is_full boolean := false;
   events_from bigint := (next->>'events_from')::bigint;
+  next_from bigint;
   messages_from integer := (next->>'messages_from')::int;
   calls uuid[] := array(select jsonb_array_elements_text(next->'calls')::uuid);
   done integer := 0;
@@ -27,8 +28,11 @@ begin
   -- As far as the run went when its first page was read.
   r.last_seq := coalesce((next->>'events_to')::bigint, r.last_seq);
   r.length := coalesce((next->>'messages_to')::int, r.length);
-  if events_from <= r.last_seq then
-    for item in select * from run_events e where e.run_id = r.id and e.seq >= events_from and e.seq <= r.last_seq order by e.seq loop
+  -- A thousand at a time: for all of a long log at once the planner sorts it, however little of it fits.
+  while events_from <= r.last_seq and not is_full loop
+    next_from := events_from;
+    for item in select * from run_events e where e.run_id = r.id and e.commit_seq >= next_from and e.seq >= next_from
+        and e.seq <= r.last_seq order by e.commit_seq, e.seq limit 1000 loop
       room := room - json_bytes(item.payload);
       is_full := room < 0 and not is_first;
       exit when is_full;
@@ -38,7 +42,8 @@ begin
         'schema_version', item.schema_version, 'turn_id', item.turn_id, 'step', item.step, 'actor', item.actor,
         'payload', item.payload, 'occurred_at', item.occurred_at));
     end loop;
-  end if;
+    exit when events_from = next_from;
+  end loop;
   for segment in select jsonb_array_elements(r.lineage_base || jsonb_build_array(
       jsonb_build_object('lineage', r.lineage, 'length', r.length))) loop
     exit when is_full;

@@ -1,7 +1,85 @@
+-- The part of commit_runs that few changes have; answers what it adds to the answer.
+create or replace function commit_rest(tenant uuid, c jsonb, r committed_row) returns jsonb language plpgsql as $$
+declare
+  run uuid := c->>'run_id';
+  x jsonb;
+  projection text;
+  outbox jsonb := c->'outbox';
+  continued boolean := false;
+  claimed jsonb;
+begin
+  -- Rows of the other projections, table by table.
+  if c ? 'rows' then
+    for projection, x in select * from jsonb_each(c->'rows') loop
+      execute format('select %I($1, $2, $3)', 'apply_' || projection) using tenant, run, x;
+    end loop;
+  end if;
+  if c ? 'audit' then
+    insert into audit_log (id, tenant_id, workspace_id, action, actor_type, target_type, target_id, details)
+      select (entry->>'id')::uuid, tenant, r.workspace_id, entry->>'action', 'system', entry->>'target_type', entry->>'target_id', entry->'details'
+      from jsonb_array_elements(c->'audit') as list(entry);
+  end if;
+  if c ? 'waits' then
+    insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, token_key_id, token_sealed, created_at)
+      select (w->>'id')::uuid, tenant, run, (w->>'turn_id')::uuid, w->>'type', w->>'name', coalesce((w->>'until')::timestamptz,
+        now() + (w->>'seconds')::numeric * interval '1 second'), decode(w->'token'->>'hash', 'hex'), w->'token'->>'key_id', decode(w->'token'->>'sealed', 'hex'), now() from jsonb_array_elements(c->'waits') w
+      -- Work that goes on elsewhere may ask again, once it was answered.
+      on conflict (id) do update set until = excluded.until, created_at = excluded.created_at, closed_at = null, claimed_until = null
+        where waits.closed_at is not null;
+  end if;
+  if c ? 'close_waits' then
+    update waits set closed_at = now()
+      where run_id = run and closed_at is null and (c->'close_waits' = 'true' or c->'close_waits' ? id::text);
+    if c->'close_waits' = 'true' then delete from parked_runs where run_id = run; end if;
+  end if;
+  if c ? 'park' then
+    delete from parked_runs where run_id = run;
+    insert into parked_runs (run_id, outage, tenant_id, parked_at, until)
+      select run, o, tenant, clock_timestamp(), (c->'park'->>'until')::timestamptz from jsonb_array_elements_text(c->'park'->'outages') o;
+  end if;
+  if c ? 'checkpoint' then
+    insert into checkpoints (tenant_id, run_id, seq, id, parent_id, node, trigger, lineage, length, state, channel_versions, pending_sends,
+        hash, created_at)
+      select tenant_id, run_id, seq, id, parent_id, node, trigger, lineage, length, state, channel_versions, pending_sends,
+        hash, created_at from jsonb_populate_record(null::checkpoints, c->'checkpoint');
+  end if;
+  if c ? 'title_of' then
+    insert into due_titles (thread_id, tenant_id, due_at) values ((c->>'title_of')::uuid, tenant, clock_timestamp()) on conflict do nothing;
+  end if;
+  if c ? 'learns_from' then
+    insert into memory_extractions (turn_id, tenant_id, agent_id, run_id)
+      values ((c->'learns_from'->>'turn_id')::uuid, tenant, (c->'learns_from'->>'agent_id')::uuid, run) on conflict do nothing;
+  end if;
+  if c ? 'reservations' then perform apply_reservations(tenant, run, r.fence, c->'reservations'); end if;
+  -- The change that ends the last call which the run waits for sends the job that drives it on.
+  if c ? 'continuation' then
+    perform from tool_calls where run_id = run and mode = 'queued' and status in ('pending', 'running') limit 1;
+    continued := not found;
+    -- Or it claims the run, if its process has a free slot.
+    if continued and c ? 'then_claim' then
+      claimed := claim_run(c->'then_claim' || jsonb_build_object('tenant_id', tenant, 'run_id', run, 'seq', r.last_seq, 'claim', true));
+    end if;
+    if continued and claimed->'ok' is distinct from 'true' then outbox := coalesce(outbox, '[]') || (c->'continuation'); end if;
+  end if;
+  if outbox is not null then
+    -- The id of a job for the committed position: jobs/define-job.ts makes the same.
+    insert into outbox (id, tenant_id, queue, job_id, payload, not_before, parent)
+      select (o->>'id')::uuid, tenant, o->>'queue',
+        case when o ? 'at_position' then run || '-' || r.last_seq || '-' || r.fence else o->>'job_id' end,
+        case when o ? 'at_position' then (o->'payload') || jsonb_build_object('seq', r.last_seq) else o->'payload' end,
+        clock_timestamp() + (o->>'delay_ms')::numeric * interval '1 ms',
+        case when o->'parent' ? 'at_position' then jsonb_build_object('queue', o->'parent'->'queue', 'job_id', run || '-' || r.last_seq || '-' || r.fence) else o->'parent' end
+      from jsonb_array_elements(outbox) o;
+  end if;
+  return jsonb_build_object('continued', continued)
+    || case when claimed is not null then jsonb_build_object('claimed', claimed) else '{}' end
+    || case when c ? 'rate_limiter' then jsonb_build_object('back_off_ms', model_back_off_ms(c->>'rate_limiter')) else '{}' end;
+end $$;
+
 -- Commits changes of runs of one tenant; one of them can be a claim (`claim_run`). First the row of each run is locked, checked and
 -- changed, in the order of the changes; then what all of them add to events, messages and calls is inserted, table by table;
 -- then comes what few of them have. Setting up a statement is most of the cost of a short one: seven changes take a
--- fifth less than one after the other.
+-- sixth less than one after the other.
 create or replace function commit_runs(changes jsonb) returns jsonb language plpgsql as $$
 declare
   tenant uuid := changes->0->>'tenant_id';
@@ -12,34 +90,20 @@ declare
   a jsonb;
   place integer;
   outputs bigint;
-  last bigint;
-  held integer;
-  now_status text;
-  workspace uuid;
-  line uuid;
-  -- Of each change that is made: the position before it, and the row of its run after it. Of each other one its answer.
+  added integer;
+  r committed_row;
+  -- Of each change that is made the row of its run after it; of each other one its answer.
+  made committed_row[] := '{}';
+  answers jsonb[] := '{}';
+  has_late_claims boolean := false;
   runs_changed uuid[] := '{}';
-  bases bigint[] := '{}';
-  lasts bigint[] := '{}';
-  fences integer[] := '{}';
-  statuses text[] := '{}';
-  workspaces uuid[] := '{}';
-  lines uuid[] := '{}';
-  refusals jsonb[] := '{}';
   has_messages boolean := false;
   has_calls boolean := false;
   has_webhooks boolean;
   x jsonb;
-  others jsonb;
-  projection text;
   d text;
-  outbox jsonb;
-  claimed_call jsonb;
   is_full boolean;
-  continued boolean;
-  claimed jsonb;
   answer jsonb;
-  answers jsonb := '[]';
 begin
   -- A condition with a subquery is planned anew each time, so each of them stands in a branch of its own.
   d := set_config('drover.tenant_id', changes->0->>'tenant_id', true);
@@ -47,9 +111,8 @@ begin
     c := changes->(i - 1);
     run := c->>'run_id';
     if c ? 'claim' then
-      -- One that comes after a change of the same run reads what that change inserts.
-      if run = any(runs_changed) then continue; end if;
-      refusals[i] := claim_run(c);
+      -- One that comes after a change of the same run reads, at the end, what all of these have made of it.
+      if run = any(runs_changed) then has_late_claims := true; else answers[i] := claim_run(c); end if;
       continue;
     end if;
     if c ? 'policy_epoch' then
@@ -60,18 +123,24 @@ begin
         select t.policy_epoch into epoch from tenants t where t.id = tenant;
       end if;
       if epoch is distinct from (c->>'policy_epoch')::bigint then
-        refusals[i] := jsonb_build_object('ok', false, 'why', 'policy_epoch');
+        answers[i] := jsonb_build_object('ok', false, 'why', 'policy_epoch');
         continue;
       end if;
     end if;
     s := c->'runs'->'set';
     a := c->'runs'->'add';
     outputs := coalesce((c->>'output_bytes')::bigint, 0);
-    last := null;
+    if c ? 'events' then
+      c := (c - '{events,rows}'::text[]) || log_of(c->'events') || jsonb_strip_nulls(jsonb_build_object('turns', c->'rows'->'turns',
+        'rows', nullif((c->'rows') - 'turns', '{}')));
+      changes := jsonb_set(changes, array[(i - 1)::text], c);
+    end if;
+    added := coalesce((c->'log'->>'count')::int, 0);
+    r := null;
     if c ? 'output_limit' then
       select output_bytes + outputs > (c->>'output_limit')::bigint into is_full from runs where id = run for no key update;
       if is_full then
-        refusals[i] := jsonb_build_object('ok', false, 'why', 'run_output_limit');
+        answers[i] := jsonb_build_object('ok', false, 'why', 'run_output_limit');
         continue;
       end if;
     end if;
@@ -99,12 +168,12 @@ begin
           forked_at_seq, retried_from, thread_place, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
           checkpoint_seq, dormant, outputs, case when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms' end
         from jsonb_populate_record(null::runs, c->'create')
-        returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
+        returning last_seq, fence, status, workspace_id, lineage into r;
     elsif c ? 'open' then
       -- What a tool worker appends says nothing of the run's own columns.
-      update runs set updated_at = now(), last_seq = last_seq + jsonb_array_length(c->'events'), output_bytes = output_bytes + outputs, dormant = dormant and not c ? 'continuation'
+      update runs set updated_at = now(), last_seq = last_seq + added, output_bytes = output_bytes + outputs, dormant = dormant and not c ? 'continuation'
         where id = run and status not in ('completed', 'failed', 'cancelled')
-        returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
+        returning last_seq, fence, status, workspace_id, lineage into r;
     elsif s ? 'status' or s ? 'open_turn_id' or s ? 'waiting_for' or s ? 'dequeued_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
       update runs set
           status = coalesce(s->>'status', status),
@@ -129,7 +198,7 @@ begin
           erased_at = coalesce((s->>'erased_at')::timestamptz, erased_at),
           checkpoint_seq = coalesce((c->'checkpoint'->>'seq')::bigint, checkpoint_seq),
           updated_at = now(),
-          last_seq = last_seq + jsonb_array_length(c->'events'),
+          last_seq = last_seq + added,
           output_bytes = output_bytes + outputs,
           fence = fence + case when c ? 'bump_fence' then 1 else 0 end,
           driver_lease_expires_at = case
@@ -137,7 +206,7 @@ begin
             when c ? 'release' then null else driver_lease_expires_at end,
           dormant = case when c ? 'dormant' then true when c ? 'fence' or c ? 'outbox' or c ? 'continuation' then false else dormant end
         where id = run and fence = coalesce((c->>'fence')::int, fence) and last_seq = coalesce((c->>'expect')::bigint, last_seq)
-        returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
+        returning last_seq, fence, status, workspace_id, lineage into r;
     else
       -- A driver's step in the middle of a turn. Fewer columns: setting up the statement is most of its cost.
       update runs set
@@ -147,39 +216,36 @@ begin
           tokens_out = tokens_out + coalesce((a->>'tokens_out')::bigint, 0),
           cost_usd = case when a ? 'cost_usd' then cost_usd + (a->>'cost_usd')::numeric else cost_usd end,
           updated_at = now(),
-          last_seq = last_seq + jsonb_array_length(c->'events'),
+          last_seq = last_seq + added,
           output_bytes = output_bytes + outputs,
           driver_lease_expires_at = clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
         where id = run and fence = (c->>'fence')::int and last_seq = (c->>'expect')::bigint
-        returning last_seq, fence, status, workspace_id, lineage into last, held, now_status, workspace, line;
+        returning last_seq, fence, status, workspace_id, lineage into r;
     end if;
-    if last is null then
-      select fence, last_seq into held, last from runs where id = run;
-      refusals[i] := jsonb_build_object('ok', false, 'fence', held, 'seq', last, 'why', case when held is null then 'missing'
-        when c ? 'open' then 'finished' when held <> (c->>'fence')::int then 'fence' else 'behind' end);
+    if r.last_seq is null then
+      select last_seq, fence into r from runs where id = run;
+      answers[i] := jsonb_build_object('ok', false, 'fence', r.fence, 'seq', r.last_seq, 'why', case when r.fence is null then 'missing'
+        when c ? 'open' then 'finished' when r.fence <> (c->>'fence')::int then 'fence' else 'behind' end);
       continue;
     end if;
+    made[i] := r;
     runs_changed := runs_changed || run;
-    bases[i] := last - jsonb_array_length(c->'events');
-    lasts[i] := last;
-    fences[i] := held;
-    statuses[i] := now_status;
-    workspaces[i] := workspace;
-    lines[i] := line;
     has_messages := has_messages or c ? 'messages';
     has_calls := has_calls or c ? 'new_calls';
   end loop;
 
-  insert into run_events (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at)
-    select tenant, workspaces[l.i], (l.c->>'run_id')::uuid, bases[l.i] + n, (e->>'turn_id')::uuid, (e->>'step')::int,
-      e->>'type', (e->>'schema_version')::int, e->>'actor', e->'payload', now()
-    from jsonb_array_elements(changes) with ordinality as l(c, i), jsonb_array_elements(l.c->'events') with ordinality as list(e, n)
-    where bases[l.i] is not null;
+  insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at,
+      types, schema_versions, turn_ids, steps, actors)
+    select tenant, (made[l.i]).workspace_id, (l.c->>'run_id')::uuid, (made[l.i]).last_seq, (g->>'turn_id')::uuid, (g->>'step')::int,
+      g->>'type', (g->>'schema_version')::int, g->>'actor', g->'payload', now(), (g->>'types')::text[],
+      (g->>'schema_versions')::smallint[], (g->>'turn_ids')::uuid[], (g->>'steps')::int[], (g->>'actors')::text[]
+    from jsonb_array_elements(changes) with ordinality as l(c, i), lateral (select l.c->'log' as g offset 0) as log
+    where (made[l.i]).last_seq is not null and l.c ? 'log';
   if has_messages then
     insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, origin, trust, created_at)
-      select tenant, lines[l.i], (m->>'ordinal')::int, (l.c->>'run_id')::uuid, m->>'role', m->'content', m->>'chain', m->>'origin', m->>'trust', now()
+      select tenant, (made[l.i]).lineage, (m->>'ordinal')::int, (l.c->>'run_id')::uuid, m->>'role', m->'content', m->>'chain', m->>'origin', m->>'trust', now()
       from jsonb_array_elements(changes) with ordinality as l(c, i), jsonb_array_elements(l.c->'messages') m
-      where bases[l.i] is not null;
+      where (made[l.i]).last_seq is not null;
   end if;
   if has_calls then
     insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
@@ -194,7 +260,7 @@ begin
         translate(k->>'tainted_by', '[]', '{}')::int[], now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz,
         clock_timestamp() + (k->>'lease_ms')::int * interval '1 ms', (k->>'claim_id')::uuid
       from jsonb_array_elements(changes) with ordinality as l(c, i), jsonb_array_elements(l.c->'new_calls') k
-      where bases[l.i] is not null;
+      where (made[l.i]).last_seq is not null;
   end if;
   -- Those of all runs and those of these, by an index each: the tenant may have a thousand of other runs.
   perform from webhooks w where w.tenant_id = tenant and w.status = 'active' and w.run_id is null
@@ -202,24 +268,12 @@ begin
   has_webhooks := found;
 
   for i in 1 .. jsonb_array_length(changes) loop
-    if refusals[i] is not null then
-      answers := answers || refusals[i];
-      continue;
-    end if;
+    r := made[i];
+    continue when r.last_seq is null;
     c := changes->(i - 1);
-    if c ? 'claim' then
-      answers := answers || claim_run(c);
-      continue;
-    end if;
     run := c->>'run_id';
-    last := lasts[i];
-    held := fences[i];
-    workspace := workspaces[i];
-    others := (c->'rows') - 'turns';
-    outbox := c->'outbox';
-    claimed_call := null;
-    continued := false;
-    claimed := null;
+    answer := jsonb_build_object('ok', true, 'seq', r.last_seq, 'fence', r.fence, 'status', r.status, 'at', now(), 'continued', false,
+      'claimed_call', null);
     if c ? 'calls' then
       -- A row that is not in the state that the change was made for undoes all of it.
       for n in 0 .. jsonb_array_length(c->'calls') - 1 loop
@@ -244,8 +298,12 @@ begin
           where id = (x->>'id')::uuid and run_id = run and x->'from' ? status
             and attempt = coalesce((x->>'attempt')::int, attempt)
             and (not x ? 'claim_call' or retry_at is null or retry_at <= clock_timestamp())
-          returning case when x ? 'claim_call' then to_jsonb(k) end into claimed_call;
-        if not found then raise exception using errcode = 'DR001', message = 'tool call ' || (x->>'id') || ' has moved on'; end if;
+          returning case when x ? 'claim_call' then to_jsonb(k) end into x;
+        if not found then raise exception using errcode = 'DR001', message = 'tool call ' || (c->'calls'->n->>'id') || ' has moved on'; end if;
+        if x is not null then
+          select answer || jsonb_build_object('claimed_call', x || jsonb_build_object('pins', jsonb_build_object(
+            'agent_id', q.agent_id, 'agent_version', q.agent_version, 'tools', q.pinned->'tools'))) into answer from runs q where q.id = run;
+        end if;
       end loop;
     end if;
     -- What the record of another run answers is copied here: whole outputs do not travel to a driver and back.
@@ -254,91 +312,39 @@ begin
         where k.run_id = run and o.id = k.recorded_from
           and k.id in (select (n->>'id')::uuid from jsonb_array_elements(c->'new_calls') n where n ? 'copies_output');
     end if;
-    -- Rows of the projections, table by table. Turns change in every step: assigned, the call costs nothing that could be
-    -- measured. Others are rare, and their calls, which are planned each time, cost 0.05 ms.
-    if c->'rows' ? 'turns' then d := apply_turns(tenant, run, c->'rows'->'turns'); end if;
-    if others <> '{}' then
-      for projection, x in select * from jsonb_each(others) loop
-        execute format('select %I($1, $2, $3)', 'apply_' || projection) using tenant, run, x;
-      end loop;
-    end if;
-    if c ? 'audit' then
-      insert into audit_log (id, tenant_id, workspace_id, action, actor_type, target_type, target_id, details)
-        select (entry->>'id')::uuid, tenant, workspace, entry->>'action', 'system', entry->>'target_type', entry->>'target_id', entry->'details'
-        from jsonb_array_elements(c->'audit') as list(entry);
-    end if;
-    if c ? 'waits' then
-      insert into waits (id, tenant_id, run_id, turn_id, type, name, until, token_hash, token_key_id, token_sealed, created_at)
-        select (w->>'id')::uuid, tenant, run, (w->>'turn_id')::uuid, w->>'type', w->>'name', coalesce((w->>'until')::timestamptz,
-          now() + (w->>'seconds')::numeric * interval '1 second'), decode(w->'token'->>'hash', 'hex'), w->'token'->>'key_id', decode(w->'token'->>'sealed', 'hex'), now() from jsonb_array_elements(c->'waits') w
-        -- Work that goes on elsewhere may ask again, once it was answered.
-        on conflict (id) do update set until = excluded.until, created_at = excluded.created_at, closed_at = null, claimed_until = null
-          where waits.closed_at is not null;
-    end if;
-    if c ? 'close_waits' then
-      update waits set closed_at = now()
-        where run_id = run and closed_at is null and (c->'close_waits' = 'true' or c->'close_waits' ? id::text);
-      if c->'close_waits' = 'true' then delete from parked_runs where run_id = run; end if;
-    end if;
-    if c ? 'park' then
-      delete from parked_runs where run_id = run;
-      insert into parked_runs (run_id, outage, tenant_id, parked_at, until)
-        select run, o, tenant, clock_timestamp(), (c->'park'->>'until')::timestamptz from jsonb_array_elements_text(c->'park'->'outages') o;
-    end if;
-    if c ? 'checkpoint' then
-      insert into checkpoints (tenant_id, run_id, seq, id, parent_id, node, trigger, lineage, length, state, channel_versions, pending_sends,
-          hash, created_at)
-        select tenant_id, run_id, seq, id, parent_id, node, trigger, lineage, length, state, channel_versions, pending_sends,
-          hash, created_at from jsonb_populate_record(null::checkpoints, c->'checkpoint');
-    end if;
-    if c ? 'title_of' then
-      insert into due_titles (thread_id, tenant_id, due_at) values ((c->>'title_of')::uuid, tenant, clock_timestamp()) on conflict do nothing;
-    end if;
-    if c ? 'learns_from' then
-      insert into memory_extractions (turn_id, tenant_id, agent_id, run_id)
-        values ((c->'learns_from'->>'turn_id')::uuid, tenant, (c->'learns_from'->>'agent_id')::uuid, run) on conflict do nothing;
-    end if;
-    if c ? 'reservations' then perform apply_reservations(tenant, run, held, c->'reservations'); end if;
-    -- The change that ends the last call which the run waits for sends the job that drives it on.
-    if c ? 'continuation' then
-      perform from tool_calls where run_id = run and mode = 'queued' and status in ('pending', 'running') limit 1;
-      continued := not found;
-      -- Or it claims the run, if its process has a free slot.
-      if continued and c ? 'then_claim' then
-        claimed := claim_run(c->'then_claim' || jsonb_build_object('tenant_id', tenant, 'run_id', run, 'seq', last, 'claim', true));
-      end if;
-      if continued and claimed->'ok' is distinct from 'true' then outbox := coalesce(outbox, '[]') || (c->'continuation'); end if;
-    end if;
-    if outbox is not null then
-      -- The id of a job for the committed position: jobs/define-job.ts makes the same.
-      insert into outbox (id, tenant_id, queue, job_id, payload, not_before, parent)
-        select (o->>'id')::uuid, tenant, o->>'queue',
-          case when o ? 'at_position' then run || '-' || last || '-' || held else o->>'job_id' end,
-          case when o ? 'at_position' then (o->'payload') || jsonb_build_object('seq', last) else o->'payload' end,
-          clock_timestamp() + (o->>'delay_ms')::numeric * interval '1 ms',
-          case when o->'parent' ? 'at_position' then jsonb_build_object('queue', o->'parent'->'queue', 'job_id', run || '-' || last || '-' || held) else o->'parent' end
-        from jsonb_array_elements(outbox) o;
+    -- Turns change in every step.
+    if c ? 'turns' then d := apply_turns(tenant, run, c->'turns'); end if;
+    -- The rest is asked for at once: each expression is set up anew in each transaction.
+    if c ?| array['rows', 'audit', 'waits', 'close_waits', 'park', 'checkpoint', 'title_of', 'learns_from', 'reservations', 'continuation', 'outbox',
+        'rate_limiter'] then
+      answer := answer || commit_rest(tenant, c, r);
     end if;
     if has_webhooks then
       insert into webhook_deliveries (id, tenant_id, webhook_id, run_id, seq, type, status)
-        select gen_random_uuid(), tenant, w.id, run, bases[i] + n, e->>'type', 'pending'
-        from jsonb_array_elements(c->'events') with ordinality as list(e, n)
+        select gen_random_uuid(), tenant, w.id, run, r.last_seq - cardinality(types) + n, type, 'pending'
+        from (select coalesce((c->'log'->>'types')::text[], array[c->'log'->>'type']) as types where c ? 'log') log, unnest(types) with ordinality as list(type, n)
           join (select * from webhooks g where g.tenant_id = tenant and g.status = 'active' and g.run_id is null
             union all select * from webhooks o where o.run_id = run and o.status = 'active') w
-            on (w.workspace_id is null or w.workspace_id = workspace) and w.events && array['*', e->>'type', split_part(e->>'type', '.', 1)];
+            on (w.workspace_id is null or w.workspace_id = r.workspace_id) and w.events && array['*', type, split_part(type, '.', 1)];
     end if;
-    answer := jsonb_build_object('ok', true, 'seq', last, 'fence', held, 'status', statuses[i], 'at', now(), 'continued', continued,
-      'claimed_call', claimed_call);
-    if claimed is not null then answer := answer || jsonb_build_object('claimed', claimed); end if;
-    if c ? 'rate_limiter' then answer := answer || jsonb_build_object('back_off_ms', model_back_off_ms(c->>'rate_limiter')); end if;
-    if claimed_call is not null then
-      select answer || jsonb_build_object('claimed_call', claimed_call || jsonb_build_object('pins', jsonb_build_object(
-        'agent_id', r.agent_id, 'agent_version', r.agent_version, 'tools', r.pinned->'tools'))) into answer from runs r where r.id = run;
-    end if;
-    answers := answers || answer;
+    answers[i] := answer;
   end loop;
-  return answers;
+  if has_late_claims then
+    for i in 1 .. jsonb_array_length(changes) loop
+      if answers[i] is null then answers[i] := claim_run(changes->(i - 1)); end if;
+    end loop;
+  end if;
+  return to_jsonb(answers);
 end $$;
+
+-- Events one by one, as processes of 0.1.0 send them, in the form in which commit_runs takes them.
+create or replace function log_of(events jsonb) returns jsonb language sql immutable as $$
+  select coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'types', array_agg(e->>'type' order by n)::text,
+      'schema_versions', array_agg((e->>'schema_version')::smallint order by n)::text, 'turn_ids', array_agg((e->>'turn_id')::uuid order by n)::text,
+      'steps', array_agg((e->>'step')::int order by n)::text, 'actors', array_agg(e->>'actor' order by n)::text,
+      'payload', jsonb_agg(e->'payload' order by n)))
+    from jsonb_array_elements(events) with ordinality as list(e, n) having count(*) > 0), '{}')
+$$;
 
 create or replace function commit_run(c jsonb) returns jsonb language sql as $$
   select commit_runs(jsonb_build_array(c))->0

@@ -1,12 +1,26 @@
 -- What is only inserted is changed by these functions alone, and only for a run of the current tenant that says it is
 -- erased. They run as the owner of the tables, which row level security may not bind: each asks for the tenant itself.
 create or replace function erase_run_events(run uuid, list jsonb) returns void
-language sql security definer set search_path from current as $$
-  update run_events e set payload = x->'payload', schema_version = (x->>'schema_version')::int
-    from jsonb_array_elements(list) x, runs r
+language plpgsql security definer set search_path from current as $$
+declare
+  erased jsonb := (select jsonb_object_agg(x->>'seq', x) from jsonb_array_elements(list) x);
+  first bigint := (select min((x->>'seq')::bigint) from jsonb_array_elements(list) x);
+  last bigint := (select max((x->>'seq')::bigint) from jsonb_array_elements(list) x);
+  until bigint := (select min(l.seq) from run_log l where l.run_id = run and l.seq >= last);
+begin
+  -- What a row becomes is worked out from the row that is locked, so that nothing is lost that somebody else has just forgotten there.
+  update run_log l set
+      payload = case when l.types is null then coalesce(erased->l.seq::text->'payload', l.payload) else (
+        select jsonb_agg(coalesce(erased->(l.seq - cardinality(l.types) + n)::text->'payload', e) order by n)
+          from jsonb_array_elements(l.payload) with ordinality as of_row(e, n)) end,
+      schema_version = case when l.types is null then coalesce((erased->l.seq::text->>'schema_version')::int, l.schema_version) end,
+      schema_versions = case when l.types is not null then (
+        select array_agg(coalesce((erased->(l.seq - cardinality(l.types) + n)::text->>'schema_version')::smallint, e) order by n)
+          from unnest(l.schema_versions) with ordinality as of_row(e, n)) end
+    from runs r
     where r.id = run and r.erased_at is not null and r.tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid
-      and e.run_id = run and e.tenant_id = r.tenant_id and e.seq = (x->>'seq')::bigint
-$$;
+      and l.run_id = run and l.tenant_id = r.tenant_id and l.seq >= first and l.seq <= coalesce(until, last);
+end $$;
 
 create or replace function erase_messages(run uuid) returns void
 language sql security definer set search_path from current as $$

@@ -4,7 +4,7 @@ create or replace function json_bytes(stored jsonb) returns bigint language sql 
 $$;
 
 -- Where a page of a run's events ends that has at most `limit` of them and `bytes` together, the first one aside: its last
--- position, null if there is none, and whether more follow. `shown`: with what the events refer to; an output larger than
+-- position and that of its commit, null if there is none, and whether more follow. `shown`: with what the events refer to; an output larger than
 -- that is not read with its event. Values are sized one by one, and none beyond the page.
 create or replace function events_page(p jsonb) returns jsonb language plpgsql stable as $$
 declare
@@ -15,14 +15,15 @@ declare
   types text[] := case when p ? 'types' then array(select jsonb_array_elements_text(p->'types')) end;
   line uuid;
   last bigint;
+  last_commit bigint;
   stored jsonb;
   size bigint;
   item record;
 begin
-  for item in select e.seq, e.type, e.payload from run_events e where e.run_id = run and e.seq > (p->>'after')::bigint
+  for item in select e.seq, e.commit_seq, e.type, e.payload from run_events e where e.run_id = run and e.commit_seq > (p->>'after')::bigint and e.seq > (p->>'after')::bigint
       and (types is null or e.type = any(types)) and (not p ? 'turn_id' or e.turn_id = (p->>'turn_id')::uuid)
-      order by e.seq loop
-    if left_rows = 0 then return jsonb_build_object('last', last, 'has_more', true); end if;
+      order by e.commit_seq, e.seq limit left_rows + 1 loop
+    if left_rows = 0 then return jsonb_build_object('last', last, 'last_commit', last_commit, 'has_more', true); end if;
     left_rows := left_rows - 1;
     room := room - json_bytes(item.payload);
     if shown is not null and item.type in ('model.responded', 'turn.completed') and not item.payload ? 'tool' then
@@ -38,8 +39,9 @@ begin
         where k.id in (select jsonb_array_elements_text(item.payload->'tool_call_ids')::uuid);
       room := room - coalesce(size, 0);
     end if;
-    if room < 0 and last is not null then return jsonb_build_object('last', last, 'has_more', true); end if;
+    if room < 0 and last is not null then return jsonb_build_object('last', last, 'last_commit', last_commit, 'has_more', true); end if;
     last := item.seq;
+    last_commit := item.commit_seq;
   end loop;
-  return jsonb_build_object('last', last, 'has_more', false);
+  return jsonb_build_object('last', last, 'last_commit', last_commit, 'has_more', false);
 end $$;

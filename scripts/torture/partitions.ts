@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Probe } from './probe.ts';
 
-const PARTITIONED = ['run_events', 'messages', 'checkpoints'];
+const PARTITIONED = ['run_log', 'messages', 'checkpoints'];
 
 /**
  * Splits the partitions of the present, so that runs whose ids are made before and after `atMs` (wall clock) lie in different
@@ -35,7 +35,7 @@ export async function drawBoundary({ database }: Probe, atMs: number): Promise<v
 export async function dump({ database }: Probe, forMs: number): Promise<string> {
   await database.asOwner(async (client) => {
     await client.query(`do $$ begin
-      execute format('drop table %s', (select inhrelid::regclass from pg_inherits where inhparent = 'run_events'::regclass
+      execute format('drop table %s', (select inhrelid::regclass from pg_inherits where inhparent = 'run_log'::regclass
         and inhrelid::regclass::text like '%from%' order by inhrelid::regclass::text collate "C" desc limit 1)); end $$`);
     await client.query(`update maintenance_acts set due_at = now() where act = 'make-partitions'`);
     await client.query('begin isolation level repeatable read');

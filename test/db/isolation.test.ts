@@ -21,7 +21,7 @@ interface Table {
 }
 
 const APPEND_ONLY = [
-  'run_events',
+  'run_log',
   'messages',
   'checkpoints',
   'agent_versions',
@@ -244,7 +244,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         rows.filter(({ open }) => open),
         [],
       );
-      const direct = database.withTenant(anna, (tx) => tx.query('select * from run_events_default'));
+      const direct = database.withTenant(anna, (tx) => tx.query('select * from run_log_default'));
       await assert.rejects(direct, /permission denied/);
     });
 
@@ -319,17 +319,17 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         const id = await idOfDay(database, days);
         await database.withTenant(anna, (tx) =>
           tx.query(
-            `insert into run_events (tenant_id, workspace_id, run_id, seq, type, schema_version, actor, payload, occurred_at)
+            `insert into run_log (tenant_id, workspace_id, run_id, seq, type, schema_version, actor, payload, occurred_at)
              select $1, $1, $2, n, 'run.started', 1, 'worker', '{}', now() from generate_series(1, 3) n`,
             [anna, id],
           ),
         );
-        assert.deepEqual(await placesOf(database, id), ['run_events_default']);
+        assert.deepEqual(await placesOf(database, id), ['run_log_default']);
         assert.equal(await astray(database), 3);
         await database.asMaintenance((tx) => tx.query('select ensure_partitions(801)'));
         assert.equal(await astray(database), 0);
         const [partition] = await placesOf(database, id);
-        assert.match(partition ?? '', /^run_events_from_\d{8}$/);
+        assert.match(partition ?? '', /^run_log_from_\d{8}$/);
         const count = (who: string) =>
           database.withTenant(who, (tx) => tx.query('select seq from run_events where run_id = $1 order by seq', [id]));
         assert.deepEqual(await count(anna), [{ seq: 1 }, { seq: 2 }, { seq: 3 }]);
@@ -357,7 +357,7 @@ async function idOfDay(db: Database, days: number): Promise<string> {
 async function placesOf(db: Database, run: string): Promise<string[]> {
   const { rows } = await db.asOwner((client) =>
     client.query<{ place: string }>(
-      'select distinct tableoid::regclass::text as place from run_events where run_id = $1',
+      'select distinct tableoid::regclass::text as place from run_log where run_id = $1',
       [run],
     ),
   );

@@ -17,11 +17,12 @@ import { findPageEnd, listLearnedAfter } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
 import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
-import { listEvents, listFollowedEvents } from '../../db/events.ts';
+import { listEvents, listFollowedEvents, readEvents } from '../../db/events.ts';
+import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
 import { findDueExtraction } from '../../db/memory-extractions.ts';
 import { listRecordedAnswers, listRecordedCalls } from '../../db/replay.ts';
 import { findRuns, listRuns } from '../../db/runs.ts';
-import { findFollowedRuns, findSessionHeads, readSessionState } from '../../db/sessions.ts';
+import { findFollowedRuns, findSessionHeads, findTurnStart, readSessionState } from '../../db/sessions.ts';
 import { listFirstTurns, setTitles } from '../../db/threads.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
@@ -111,7 +112,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         select ${ids('h')}, $tenant, $workspace, ${ids('a')}, now() ${series}`);
       await run(`insert into waits (id, tenant_id, run_id, turn_id, type, until, created_at, closed_at)
         select ${ids('c')}, $tenant, ${ids('r')}, ${ids('u')}, 'user', now(), now(), now() ${series}`);
-      await run(`insert into run_events (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, turn_id, occurred_at)
+      await run(`insert into run_log (run_id, seq, tenant_id, workspace_id, type, schema_version, payload, actor, turn_id, occurred_at)
         select ${ids('r')}, 2, $tenant, $workspace, 'turn.started', 1, '{}', 'user', ${ids('u')}, now() ${series}`);
       await client.query('set session_replication_role = origin');
       await client.query('analyze');
@@ -129,7 +130,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         const rows = await tx.query<{ 'QUERY PLAN': string }>(`explain ${text}`, values);
         plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
         // How many events fit on a page is asked first.
-        const page = { last: 99, has_more: false };
+        const page = { last: 99, last_commit: 99, has_more: false };
         return (/events_page/.test(text) ? [{ id: agent, result: page, page }] : []) as R[];
       };
       await list({ query: explain, last: explain });
@@ -236,6 +237,20 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     for (const [what, read] of Object.entries(reads)) {
       const plans = await neverFullPlansOf(testDatabase.database, tenant, read);
       assert.match(plans, /Index Cond: \(\(run_id = u\.run_id\) AND \(seq [<>]/, `${what}: ${plans}`);
+    }
+  });
+
+  it('what comes before a position of a run is found by an index, in one place of its log', async () => {
+    const reads = {
+      'start of a turn': (tx: Tx) => findTurnStart(tx, { runId: agent, seq: 5 }),
+      'what is sent of a conversation': (tx: Tx) => findContextAt(tx, agent, 5),
+      'memories that were given': (tx: Tx) => findGivenMemories(tx, agent, { turn_id: middle, seq: 5 }),
+      'how much was sent': (tx: Tx) => findLengthSent(tx, agent, { seq: 5, payload: { length: 1 } }),
+      'a page of events': (tx: Tx) => readEvents(tx, { runId: agent, after: 5, limit: 3 }),
+    };
+    for (const [what, read] of Object.entries(reads)) {
+      const plans = await neverFullPlansOf(testDatabase.database, tenant, read);
+      assert.match(plans, /Index Cond: \(\(run_id = [^)]*\) AND \(seq [<>]/, `${what}: ${plans}`);
     }
   });
 

@@ -4,7 +4,7 @@ import { makePartitions } from '../../db/maintenance.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 
-const PARENTS = ['run_events', 'messages', 'checkpoints'];
+const PARENTS = ['run_log', 'messages', 'checkpoints'];
 const YEAR = 366;
 
 interface Bounds {
@@ -54,13 +54,13 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
 
     it('leave room for no second one where those of days cover the beginning and the end of a month', async () => {
       await db.asOwner((client) =>
-        client.query(`create table first_days partition of run_events
+        client.query(`create table first_days partition of run_log
             for values from (uuid_floor('2020-02-01')) to (uuid_floor('2020-02-03'));
-          create table last_days partition of run_events
+          create table last_days partition of run_log
             for values from (uuid_floor('2020-02-27')) to (uuid_floor('2020-03-01'))`),
       );
       const attach = (day: string) =>
-        db.asMaintenance((tx) => tx.query(`select attach_partition('run_events', $1::date) as made`, [day]));
+        db.asMaintenance((tx) => tx.query(`select attach_partition('run_log', $1::date) as made`, [day]));
       assert.deepEqual(await attach('2020-02-01'), [{ made: false }]);
       assert.deepEqual(await attach('2020-02-10'), [{ made: true }]);
       assert.deepEqual(await attach('2020-02-26'), [{ made: false }]);
@@ -81,7 +81,7 @@ async function dropLast(db: Database): Promise<void> {
   await db.asOwner((client) =>
     client.query(`do $$ declare part text; begin
       select inhrelid::regclass into part from pg_inherits
-        where inhparent = 'run_events'::regclass order by inhrelid::regclass::text desc limit 1;
+        where inhparent = 'run_log'::regclass order by inhrelid::regclass::text desc limit 1;
       execute format('drop table %I', part);
     end $$`),
   );

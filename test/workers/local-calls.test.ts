@@ -62,7 +62,7 @@ describe('Locally dispatched tool calls', () => {
   it('are claimed by the commit that asks for them, and go through no queue', async () => {
     const commits: string[][] = [];
     const commit: Context['commit'] = (change) => {
-      commits.push(change.events.map(({ type }) => String(type)));
+      commits.push(change.events.map(({ type }) => type));
       return engine.context.commit(change);
     };
     await serve(5, { commit });
@@ -85,7 +85,7 @@ describe('Locally dispatched tool calls', () => {
   it('are committed with the next step of their run, where they are over soon', async () => {
     const commits: string[][] = [];
     const commit: Context['commit'] = (change) => {
-      commits.push(change.events.map(({ type }) => String(type)));
+      commits.push(change.events.map(({ type }) => type));
       return engine.context.commit(change);
     };
     await serve(5, { commit });

@@ -3,7 +3,7 @@ import { canonicalJson } from '../../../core/canonical-json.ts';
 import { isDatabaseAway } from '../../../db/database.ts';
 import { readEvents } from '../../../db/events.ts';
 import type { EventRow } from '../../../db/claim-run.ts';
-import type { CommitResult, RunChange } from '../../../db/commit-run.ts';
+import type { CommitResult, LoggedColumns, RunChange } from '../../../db/commit-run.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
 import type { DriveSession } from './session.ts';
@@ -59,6 +59,6 @@ async function findMade(session: DriveSession, change: RunChange): Promise<Commi
   });
 }
 
-function essence({ type, actor, turn_id = null, step = null, payload }: Partial<EventRow>) {
+function essence({ type, actor, turn_id = null, step = null, payload }: EventRow | LoggedColumns) {
   return { type, actor, turn_id, step, payload: JSON.parse(JSON.stringify(payload)) as unknown };
 }

@@ -23,14 +23,19 @@ describe('Group commit', () => {
     engine = await openEngine();
     agent = await engine.agent();
     await create(engine.context);
+    group = createGroupCommit(counting(), { lanes: 2 });
+  });
+
+  /** The database, which notes how many changes it is sent at a time. */
+  function counting(): Context['db'] {
     const { db } = engine.context;
     const call: Context['db']['call'] = (statement) => {
       const changes = JSON.parse(String(statement.values[0])) as unknown;
       sizes.push(Array.isArray(changes) ? changes.length : 1);
       return db.call(statement);
     };
-    group = createGroupCommit({ ...db, call }, { lanes: 2 });
-  });
+    return { ...db, call };
+  }
 
   beforeEach(() => {
     sizes = [];
@@ -120,6 +125,41 @@ describe('Group commit', () => {
     );
     const lengths = await Promise.all(runs.map(async (run) => (await engine.log(run)).length));
     assert.deepEqual(lengths, [3, 1, 1, 2]);
+  });
+
+  it('gives a claim all that its batch has made of its run, and nothing by halves', async () => {
+    const { tenantId: tenant } = engine;
+    const run = await create(engine.context);
+    const call = randomUUID();
+    const asked = {
+      id: call,
+      turn_id: run,
+      step: 1,
+      place: 0,
+      name: 'beta',
+      tool_use_id: 'u',
+      mode: 'queued',
+      status: 'running' as const,
+    };
+    const rest = { effect: 'unknown' as const, idempotency_key: call, arguments: {}, attempt: 1 };
+    await group.commit({ ...appending(run), new_calls: [{ ...asked, ...rest }] });
+    sizes = [];
+    const lane = createGroupCommit(counting(), { lanes: 1 });
+    const known = { seq: 1, length: 0, calls: [call] };
+    const [, claim] = await Promise.all([
+      lane.commit(appending(run)),
+      lane.claim({ tenant_id: tenant, run_id: run, seq: 0, leaseMs: 1000, known }),
+      lane.commit({
+        ...appending(run),
+        calls: [{ id: call, from: ['running'], set: { status: 'succeeded', output: { said: 1 } } }],
+      }),
+    ]);
+    assert.deepEqual(sizes, [3]);
+    assert.ok(claim.ok);
+    const { events, run: row, outcomes } = claim;
+    assert.equal(events.at(-1)?.seq, row.last_seq);
+    assert.equal(events.length, 4);
+    assert.equal(outcomes[call]?.status, 'succeeded');
   });
 
   it('repeats no batch whose connection was lost after it was committed', async () => {

@@ -145,7 +145,7 @@ for (const mode of DOMAIN_MODES) {
       const before = (await call('GET', `/v1/runs/${run}`)).json;
       const eventsBefore = (await call('GET', `/v1/runs/${run}/events?limit=200`)).json['events'];
       const found = await tablesWith(platform.context.db, canary);
-      for (const table of ['run_events', 'messages', 'tool_calls', 'approvals', 'turns', 'signals']) {
+      for (const table of ['run_log', 'messages', 'tool_calls', 'approvals', 'turns', 'signals']) {
         assert.ok(
           found.some((name) => name.includes(table)),
           `the search finds what is there: ${table} of ${found.join()}`,

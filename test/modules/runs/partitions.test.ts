@@ -8,8 +8,8 @@ import { MODES } from '../../support/modes.ts';
 import { row } from '../../support/queries/access.ts';
 import { statusOfRun } from '../../support/queries/runs.ts';
 
-const DEFAULTS = 'run_events_default, messages_default, checkpoints_default';
-const PARENTS = 'run_events, messages, checkpoints';
+const DEFAULTS = 'run_log_default, messages_default, checkpoints_default';
+const PARENTS = 'run_log, messages, checkpoints';
 
 // What PGlite has is one session: nobody waits for another one's locks there.
 if (MODES.includes('postgres')) {
@@ -70,7 +70,7 @@ if (MODES.includes('postgres')) {
     it('lock their own partitions alone, however many there are', async () => {
       const run = await runAnew();
       await engine.context.db.asOwner((client) =>
-        client.query(`select attach_partition(p, d::date) from unnest(array['run_events', 'messages', 'checkpoints']) p,
+        client.query(`select attach_partition(p, d::date) from unnest(array['run_log', 'messages', 'checkpoints']) p,
           generate_series('2023-01-01', '2024-12-01', interval '1 month') d`),
       );
       const locked = await read(async (tx) => {
@@ -96,7 +96,7 @@ async function lastPartition(engine: Engine): Promise<string> {
   const { name } = await row<{ name: string }>(
     engine,
     `select inhrelid::regclass::text as name from pg_inherits
-       where inhparent = 'run_events'::regclass order by inhrelid::regclass::text collate "C" desc limit 1`,
+       where inhparent = 'run_log'::regclass order by inhrelid::regclass::text collate "C" desc limit 1`,
   );
   return name;
 }

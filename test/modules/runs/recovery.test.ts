@@ -166,8 +166,8 @@ async function undergo(
 /** Dies when the outcome of a call is to be written. */
 function dyingAtOutcome(context: Context): Context {
   const commit: CommitChange = (change) =>
-    change.events.some((event) => /^tool\.(succeeded|failed|unknown)$/.test(String(event['type']))) &&
-    !change.events.some((event) => (event['payload'] as { error?: { code: string } }).error?.code === 'interrupted')
+    change.events.some((event) => /^tool\.(succeeded|failed|unknown)$/.test(event.type)) &&
+    !change.events.some((event) => (event.payload as { error?: { code: string } }).error?.code === 'interrupted')
       ? Promise.reject(new Error('the process died'))
       : context.commit(change);
   return { ...context, commit };

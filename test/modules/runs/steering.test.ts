@@ -79,8 +79,8 @@ describe('A message for the turn under way is read by its next model call,', () 
       ]);
       const commit: Context['commit'] = async (change) => {
         for (const { type } of change.events) {
-          const message = after.get(String(type));
-          after.delete(String(type));
+          const message = after.get(type);
+          after.delete(type);
           if (message !== undefined) await steer(run, message);
         }
         return context.commit(change);

@@ -14,11 +14,36 @@ export async function countSignalCommits(db: Database, run: string): Promise<num
   return (await rowsAsOwner<{ commits: number }>(db, sql, run))[0]?.commits ?? 0;
 }
 
-/** As if a newer build, for which that payload has another meaning, had written the events of a type. */
-export function raiseEvents(owner: Owner, run: string, type: string): Promise<void> {
+/** Writes each event of a run into a row of its own, as all were before `0171-log-of-commits`. */
+export function splitLog(owner: Owner, run: string): Promise<void> {
   return tamper(
     owner,
-    `update run_events set schema_version = 99, payload = payload || '{"mode": "sideways", "added": 1}'
+    `with taken as (delete from run_log where run_id = $1 returning *)
+     insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at)
+       select l.tenant_id, l.workspace_id, l.run_id, l.seq - coalesce(cardinality(l.types), 1) + n, coalesce(l.turn_ids[n], l.turn_id),
+         coalesce(l.steps[n], l.step), e.type, e.schema_version, coalesce(l.actors[n], l.actor),
+         case when l.types is null then l.payload else l.payload->(n - 1)::int end, l.occurred_at
+       from taken l cross join lateral unnest(coalesce(l.types, array[l.type]), coalesce(l.schema_versions, array[l.schema_version]))
+         with ordinality as e (type, schema_version, n)`,
+    run,
+  );
+}
+
+/** Changes rows of `run_log`, of which each has one event then; the first value is the run's id. */
+export async function tamperWithEvents(
+  owner: Owner,
+  sql: string,
+  ...values: readonly [string, ...unknown[]]
+): Promise<void> {
+  await splitLog(owner, values[0]);
+  await tamper(owner, sql, ...values);
+}
+
+/** As if a newer build, for which that payload has another meaning, had written the events of a type. */
+export function raiseEvents(owner: Owner, run: string, type: string): Promise<void> {
+  return tamperWithEvents(
+    owner,
+    `update run_log set schema_version = 99, payload = payload || '{"mode": "sideways", "added": 1}'
        where run_id = $1 and type = $2`,
     run,
     type,
@@ -27,19 +52,19 @@ export function raiseEvents(owner: Owner, run: string, type: string): Promise<vo
 
 /** Takes all out of the payloads of a type, up to a place: none of these events can be read any more. */
 export function blankEvents(owner: Owner, run: string, of: { type: string; before?: number }): Promise<void> {
-  const sql = `update run_events set payload = '{}' where run_id = $1 and type = $2 and seq < $3`;
-  return tamper(owner, sql, run, of.type, of.before ?? 2 ** 31 - 1);
+  const sql = `update run_log set payload = '{}' where run_id = $1 and type = $2 and seq < $3`;
+  return tamperWithEvents(owner, sql, run, of.type, of.before ?? 2 ** 31 - 1);
 }
 
 export function loseEvents(owner: Owner, run: string, type: string): Promise<void> {
-  return tamper(owner, 'delete from run_events where run_id = $1 and type = $2', run, type);
+  return tamperWithEvents(owner, 'delete from run_log where run_id = $1 and type = $2', run, type);
 }
 
 /** As if a run had been waiting for its provider since 2020. */
 export function backdateDeferral(owner: Owner, run: string): Promise<void> {
-  return tamper(
+  return tamperWithEvents(
     owner,
-    `update run_events set payload = payload || jsonb_build_object('since', '2020-01-01T00:00:00.000Z')
+    `update run_log set payload = payload || jsonb_build_object('since', '2020-01-01T00:00:00.000Z')
        where run_id = $1 and type = 'model.deferred'`,
     run,
   );
@@ -136,6 +161,6 @@ export function loseCheckpoints(owner: Owner, run: string): Promise<void> {
 
 /** As if the model had taken so long for each of its answers. */
 export function slowModelCalls(owner: Owner, run: string, ms: number): Promise<void> {
-  const sql = `update run_events set payload = payload || jsonb_build_object('latency_ms', $2::int) where run_id = $1 and type = 'model.responded'`;
-  return tamper(owner, sql, run, ms);
+  const sql = `update run_log set payload = payload || jsonb_build_object('latency_ms', $2::int) where run_id = $1 and type = 'model.responded'`;
+  return tamperWithEvents(owner, sql, run, ms);
 }

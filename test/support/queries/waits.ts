@@ -65,7 +65,7 @@ export async function ageRun(engine: Owner & Tenant, run: string): Promise<strin
     `update reservations set ${of}, root_run_id = ${older('root_run_id')}, ${long('created_at')}, ${long('settled_at')} where run_id = $1`,
     run,
   );
-  await tamper(engine, `update run_events set ${of}, ${long('occurred_at')} where run_id = $1`, run);
+  await tamper(engine, `update run_log set ${of}, ${long('occurred_at')} where run_id = $1`, run);
   await tamper(engine, `update runs set id = ${older('id')}, ${long('completed_at')} where id = $1`, run);
   const [made] = await rows<{ id: string }>(engine, `select ${older('$1')} as id`, run);
   assert.ok(made);

@@ -1,0 +1,153 @@
+/** The log has a row for each commit, and for each event where an earlier build has written it: both read alike. */
+import assert from 'node:assert/strict';
+import { listSteppedTurns, listTurnAnswers, listTurnMessages } from '../../db/conversations.ts';
+import { lastEventSeq, listEventHeads, readEvents } from '../../db/events.ts';
+import { findCarried, findContextAt, findLastUsage, findTurnAfter, listRecordedAnswers } from '../../db/replay.ts';
+import { findFollowedRuns, findTurnStart } from '../../db/sessions.ts';
+import { findShownTurn } from '../../db/shown-turns.ts';
+import type { EventRow } from '../../db/claim-run.ts';
+import { resultOf, type Tx } from '../../db/database.ts';
+import { openEngine, text, use, type Engine } from '../support/engine.ts';
+import { rows } from '../support/queries/access.ts';
+import { splitLog } from '../support/queries/logs.ts';
+
+const BEYOND = 1e300;
+
+describe('The log of a run', () => {
+  let engine: Engine;
+  let run: string;
+  let thread: string;
+  let turns: string[];
+
+  before(async () => {
+    engine = await openEngine();
+    const agent = await engine.agent({ tools: ['calculator'] });
+    const sum = (expression: string) => ({ name: 'calculator', input: { expression } });
+    engine.say([
+      use(sum('1 + 1')),
+      use(sum('2 + 2'), sum('3 + 3')),
+      text('one'),
+      text('two'),
+      use(sum('4 + 4')),
+      text('three'),
+    ]);
+    ({ run } = await engine.start(agent, 'first', { config: { keep_open: true } }));
+    await engine.finish(run);
+    for (const message of ['second', 'third']) {
+      await engine.post(agent, run, message);
+      await engine.finish(run);
+    }
+    const found = await rows<{ thread_id: string }>(engine, 'select thread_id from runs where id = $1', run);
+    thread = found[0]?.thread_id ?? '';
+    turns = (await rows<{ id: string }>(engine, 'select id from turns where run_id = $1 order by number', run)).map(
+      ({ id }) => id,
+    );
+  });
+  after(() => engine.close());
+
+  const inTenant = <T>(read: (tx: Tx) => Promise<T>) => engine.context.db.withTenant(engine.tenantId, read);
+
+  /** The first page, of a few events, that a driver gets which knows the run up to there. */
+  const claimedFrom = async (tx: Tx, seq: number) => {
+    const known = seq > 0 ? { known: { seq, length: 0, calls: [] } } : { before_checkpoint: 1 };
+    const claim = { tenant_id: engine.tenantId, run_id: run, seq: 0, claim: false, page_bytes: 900, ...known };
+    const { events, rest } = resultOf(
+      await tx.query<{ result: { events: EventRow[]; rest?: { events_from: number } } }>(
+        'select claim_run($1::jsonb) as result',
+        [JSON.stringify(claim)],
+      ),
+    );
+    return { events, from: rest?.events_from };
+  };
+
+  /** All that is read of the log by position, at each of its positions and beyond its ends. */
+  const readAll = () =>
+    inTenant(async (tx) => {
+      const all = await readEvents(tx, { runId: run, after: 0 });
+      const at = [];
+      for (const seq of [0, ...all.map((event) => event.seq), all.length + 1, BEYOND]) {
+        const place = { runId: run, seq };
+        at.push({
+          seq,
+          start: await findTurnStart(tx, place),
+          followed: await findFollowedRuns(tx, [{ id: 'a', session_id: thread, place: 1, seq }]),
+          ...(seq < BEYOND && {
+            next: await readEvents(tx, { runId: run, after: seq, limit: 3 }),
+            page: await listEventHeads(tx, { runId: run, after: seq, limit: 4, maxBytes: 900 }),
+            turns: [await findTurnAfter(tx, place, 'next'), await findTurnAfter(tx, place, 'last')],
+            context: await findContextAt(tx, run, seq),
+            claimed: await claimedFrom(tx, seq),
+          }),
+        });
+      }
+      return {
+        all,
+        at,
+        last: await Promise.all([lastEventSeq(tx, run, 'turn.started'), lastEventSeq(tx, run, 'tool.failed')]),
+        messages: await listTurnMessages(tx, turns),
+        answers: await listTurnAnswers(tx, turns),
+        steps: await listSteppedTurns(tx, turns),
+        shown: [await findShownTurn(tx, thread), await findShownTurn(tx, thread, turns[1])],
+        recorded: await listRecordedAnswers(tx, run, { from: 1 }),
+        carried: [
+          await findCarried(tx, run),
+          await findCarried(tx, run, { beforeStep: 2 }),
+          await findLastUsage(tx, run),
+        ],
+      };
+    });
+
+  it('is read page by page from any position, whatever commits its events came in', async () => {
+    const { all, at } = await readAll();
+    assert.deepEqual(
+      all.map(({ seq }) => seq),
+      all.map((_, index) => index + 1),
+    );
+    const stored = await rows<{ seq: number }>(engine, 'select seq from run_log where run_id = $1', run);
+    assert.ok(stored.length * 2 < all.length, `${all.length} events in ${stored.length} rows`);
+    for (const { seq, start, next, page, claimed } of at) {
+      const starts = all.filter((event) => event.type === 'turn.started' && event.seq <= seq);
+      assert.equal(start, starts.at(-1)?.seq ?? 0);
+      if (seq === BEYOND) continue;
+      const rest = all.filter((event) => event.seq > seq);
+      assert.deepEqual(next, rest.slice(0, 3));
+      const heads = page?.events.map((event) => event.seq) ?? [];
+      assert.deepEqual(
+        heads,
+        rest.slice(0, heads.length).map((event) => event.seq),
+      );
+      assert.equal(heads.length > 0, rest.length > 0);
+      const from = all.filter((event) => event.seq >= seq);
+      const claim = claimed?.events ?? [];
+      assert.ok(claim.length > 0 || seq > all.length);
+      assert.deepEqual(
+        claim.map((event) => event.seq),
+        from.slice(0, claim.length).map((event) => event.seq),
+      );
+      assert.equal(page?.hasMore, heads.length < rest.length);
+    }
+  });
+
+  it('has of an erased event what it is told, and of the others of its commit what they say', async () => {
+    const first = await inTenant((tx) => readEvents(tx, { runId: run, after: 0, limit: 3 }));
+    const taken = new Error('taken back');
+    const changed = inTenant(async (tx) => {
+      await tx.query('update runs set erased_at = now() where id = $1', [run]);
+      const list = JSON.stringify([{ seq: 2, payload: { gone: true }, schema_version: 3 }]);
+      await tx.query('select erase_run_events($1, $2::jsonb)', [run, list]);
+      const [one, two, three] = await readEvents(tx, { runId: run, after: 0, limit: 3 });
+      assert.deepEqual([one, three], [first[0], first[2]]);
+      assert.deepEqual(two, { ...first[1], payload: { gone: true }, schema_version: 3 });
+      throw taken;
+    });
+    await assert.rejects(changed, taken);
+  });
+
+  it('reads the same with a row for each event, as builds before have written it', async () => {
+    const before = await readAll();
+    await splitLog(engine, run);
+    assert.deepEqual(await readAll(), before);
+    const stored = await rows<{ types: null }>(engine, 'select types from run_log where run_id = $1', run);
+    assert.equal(stored.length, before.all.length);
+  });
+});

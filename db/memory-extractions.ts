@@ -60,9 +60,10 @@ export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntT
             select e.seq, e.seq as heard, u.input->>'message' as message from run_events e
              where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'turn.started'
             union all
-            select q.seq, e.seq, q.payload->'input'->>'message' from run_events e join run_events q on q.run_id = e.run_id
-               and q.type = 'message.queued' and q.payload->>'message_id' = e.payload->>'message_id'
-             where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'message.dequeued' and e.payload->>'as' = 'steer') h) as heard,
+            select q.seq, e.seq, q.payload->'input'->>'message'
+              from (select e.run_id, e.seq, e.payload->>'message_id' as message_id from run_events e
+                where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'message.dequeued' and e.payload->>'as' = 'steer' offset 0) e
+              join run_events q on q.run_id = e.run_id and q.type = 'message.queued' and q.payload->>'message_id' = e.message_id) h) as heard,
         (select e.seq from ${edgeEvent('last', { run: 'x.run_id', where: "e.turn_id = x.turn_id and e.type = 'turn.completed'" })} e) as ended_at,
         coalesce((select jsonb_agg(g) from run_events e cross join jsonb_array_elements(e.payload->'entries') g
           where e.run_id = x.run_id and e.turn_id = x.turn_id and e.type = 'memory.retrieved'), '[]') as given,

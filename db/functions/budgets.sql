@@ -163,7 +163,9 @@ $$;
 
 -- Reservations that disagree with the model calls, and usage that disagrees with the reservations: none, if all is well.
 -- Of what there was before the day whole_since, not all reservations may be there any more.
-create or replace function budget_drift(tenant uuid, whole_since date) returns table (run_id uuid, budget_id uuid, step integer, what text) language sql stable as $$
+-- Without nested loops: how many events of a kind a log has the planner cannot know, and it would look through all calls for each reservation.
+create or replace function budget_drift(tenant uuid, whole_since date) returns table (run_id uuid, budget_id uuid, step integer, what text)
+language sql stable set enable_nestloop = off as $$
   select r.run_id, null::uuid, r.step, case when c.run_id is null then 'settled without a model call' else 'settled at another use' end
     from reservations r left join (select l.run_id, l.step, l.tokens_in, l.tokens_out, l.cost_usd from llm_calls l where l.tenant_id = tenant
       union all select o.id, 0, o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o where o.tenant_id = tenant) c

@@ -6,7 +6,7 @@ import type { Tx } from './database.ts';
 import type { TurnRow } from './turns.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { asColumns } from './query-builder.ts';
-import { commitUpTo, edgeEvent } from './run-log.ts';
+import { commitUpTo } from './run-log.ts';
 
 export interface ConversationRow {
   id: string;
@@ -123,7 +123,8 @@ const TELLS_LENGTH = `e.type in ('model.called', 'model.responded', 'message.deq
 const lengthBefore = (position: string, commit: string) => `(select case
     when e.type = 'model.responded' then (e.payload->>'ordinal')::int + case when (e.payload->>'tool_calls')::int > 0 then 2 else 1 end
     else (e.payload->>'length')::int end as length
-  from ${edgeEvent('last', { run: 'u.run_id', where: `e.seq < ${position} and e.commit_seq <= ${commit} and ${TELLS_LENGTH}` })} e)`;
+  from run_events e where e.run_id = u.run_id and e.seq < ${position} and e.commit_seq <= ${commit} and ${TELLS_LENGTH}
+    order by e.commit_seq desc, e.seq desc limit 1)`;
 
 /** Where the messages of turns begin and end in the conversations of their runs; a turn that no model has read has none. */
 export async function listTurnMessages(

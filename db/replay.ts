@@ -113,7 +113,8 @@ export async function listRecordedAnswers(
      join runs r on r.id = a.run_id
      ${asColumns(`(a.payload->>'ordinal')::int as ordinal`)} p
      left join messages m on m.lineage = r.lineage and m.ordinal = p.ordinal
-     left join lateral ${edgeEvent('last', { run: 'a.run_id', where: `e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string' and ${BEFORE}` })} c on true
+     left join lateral (select e.payload from run_events e where e.run_id = a.run_id and e.type = 'model.called'
+       and jsonb_typeof(e.payload->'tool_choice') = 'string' and ${BEFORE} order by e.commit_seq desc, e.seq desc limit 1) c on true
      left join lateral ${edgeEvent('last', { run: 'a.run_id', where: `e.type = 'memory.retrieved' and e.turn_id = a.turn_id and ${BEFORE}` })} g on true
      where a.run_id = $1 and a.type = 'model.responded' and a.payload->'tool' is null and a.step >= $2 and ($3::int is null or a.step <= $3)
      order by a.commit_seq, a.seq`,
@@ -243,7 +244,8 @@ export async function findCarried(
 export async function findLastUsage(tx: Tx, runId: string): Promise<TokenUsage | undefined> {
   const [row] = await tx.query<{ usage: TokenUsage }>(
     `select payload->'usage' as usage
-     from ${edgeEvent('last', { run: '$1', where: "e.type = 'model.responded' and e.payload->'tool' is null" })} e`,
+     from run_events where run_id = $1 and type = 'model.responded' and payload->'tool' is null
+     order by commit_seq desc, seq desc limit 1`,
     [runId],
   );
   return row?.usage;

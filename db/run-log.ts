@@ -2,12 +2,13 @@
 
 /** The last commit up to a position (of an event, or beyond the end): no event before it came later. Both are a parameter or a column. */
 export function commitUpTo(run: string, seq: string): string {
-  return `coalesce((select min(l.seq) from run_log l where l.run_id = ${run} and l.seq >= ${seq}), 9223372036854775807)`;
+  return `coalesce((select l.seq from run_log l where l.run_id = ${run} and l.seq >= ${seq} order by l.seq limit 1), 9223372036854775807)`;
 }
 
 /**
  * As a table: the first or the last event `e` of a run that meets a condition, if there is one. First its commit, which an index
- * gives in order; sorted with the events of commits, all that lies beyond would be read, up to the next one that meets it.
+ * gives in order; `order by e.commit_seq, e.seq` would read on to the next one that meets it. That is nothing for a kind of event
+ * that each step has, and saves planning a second look at all partitions.
  */
 export function edgeEvent(which: 'first' | 'last', { run, where }: { run: string; where: string }): string {
   const way = which === 'first' ? 'asc' : 'desc';

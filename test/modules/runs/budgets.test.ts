@@ -17,9 +17,11 @@ import { door, offered, openEngine, text, use, type Engine } from '../../support
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { approvalsOfRun, batchesOfRun, decisionsOfRun, pendingApprovals } from '../../support/queries/approvals.ts';
 import {
+  addCalls,
   ageReservations,
   lowerBudget,
   removeBudgets,
+  removeCalls,
   reservationsOfRun,
   spendingOfBudget,
 } from '../../support/queries/budgets.ts';
@@ -70,6 +72,18 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual(await findBudgetDrift(engine.context.db), []);
       assert.deepEqual((await rebuildProjections(engine.context.db, { check: true })).differences, []);
     };
+
+    it('are compared with thousands of calls at once, whatever Postgres knows of the tables', async () => {
+      engine.say([END]);
+      const run = await start({ max_tokens: 1000 });
+      await engine.finish(run);
+      await addCalls(engine, run, 3000);
+      try {
+        assert.deepEqual(await findBudgetDrift(engine.context.db), []);
+      } finally {
+        await removeCalls(engine, run);
+      }
+    });
 
     it('leave a run without one alone', async () => {
       engine.say([STEP, END]);

@@ -74,3 +74,27 @@ export function tokensBelow(tenant: Tenant, root: string): Promise<{ run_id: str
 export async function ageReservations(tenant: Tenant, run: string): Promise<void> {
   await rows(tenant, `update reservations set created_at = created_at - interval '1 hour' where run_id = $1`, run);
 }
+
+/** As if a run had asked its model so many times more, each with its reservation, in tables that nobody has analyzed since. */
+export async function addCalls(owner: Owner, run: string, count: number): Promise<void> {
+  await tamper(
+    owner,
+    `insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at)
+       select tenant_id, workspace_id, run_id, 1000 + g, turn_id, 1000 + g, type, schema_version, actor, payload, occurred_at
+         from run_events cross join generate_series(1, $2::int) g where run_id = $1 and type = 'model.responded' and step = 1`,
+    run,
+    count,
+  );
+  await tamper(
+    owner,
+    `insert into reservations select (jsonb_populate_record(r, jsonb_build_object('step', 1000 + g))).*
+       from reservations r cross join generate_series(1, $2::int) g where run_id = $1 and step = 1`,
+    run,
+    count,
+  );
+}
+
+export async function removeCalls(owner: Owner, run: string): Promise<void> {
+  await tamper(owner, 'delete from run_log where run_id = $1 and seq > 1000', run);
+  await tamper(owner, 'delete from reservations where run_id = $1 and step > 1000', run);
+}

@@ -172,7 +172,8 @@ const answerer =
   async (request) =>
     answer(request, toolName);
 
-const STUB_WINDOW = { name: 'offline/stub', tokens: 128_000 };
+/** A name that is one: a run that is loaded again looks for the model that its limits were taken from. */
+const STUB_WINDOW = { name: 'offline', tokens: 128_000 };
 
 function stubModels(stream: StreamModel): Context['models'] {
   return {

@@ -85,9 +85,10 @@ async function step({ context }: BenchDrover, run: string): Promise<boolean> {
   const end = await driveRun(context, { ...ids(run), seq: 0 }, options);
   if (end !== 'handed_over') return false;
   const open = await context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
-    tx.query<{ callId: string }>(`select id as "callId" from tool_calls where run_id = $1 and status = 'pending'`, [
-      run,
-    ]),
+    tx.query<{ callId: string }>(
+      `select id as "callId" from tool_calls where run_id = $1 and mode = 'queued' and status = 'pending'`,
+      [run],
+    ),
   );
   for (const { callId } of open) await runToolCall(context, { ...ids(run), callId }, options.stop);
   return true;

@@ -107,6 +107,8 @@ declare
 begin
   -- A condition with a subquery is planned anew each time, so each of them stands in a branch of its own.
   d := set_config('drover.tenant_id', changes->0->>'tenant_id', true);
+  -- A plan that was made while a table was small must not scan it when it has grown.
+  d := set_config('enable_seqscan', 'off', true);
   for i in 1 .. jsonb_array_length(changes) loop
     c := changes->(i - 1);
     run := c->>'run_id';
@@ -295,7 +297,8 @@ begin
             latency_ms = coalesce((x->'set'->>'latency_ms')::int, latency_ms),
             started_at = coalesce((x->'set'->>'started_at')::timestamptz, started_at),
             finished_at = coalesce((x->'set'->>'finished_at')::timestamptz, finished_at)
-          where id = (x->>'id')::uuid and run_id = run and x->'from' ? status
+          -- By its id: the index by run has as many entries as the run has calls.
+          where id = (x->>'id')::uuid and run_id is not distinct from run and x->'from' ? status
             and attempt = coalesce((x->>'attempt')::int, attempt)
             and (not x ? 'claim_call' or retry_at is null or retry_at <= clock_timestamp())
           returning case when x ? 'claim_call' then to_jsonb(k) end into x;

@@ -1536,7 +1536,6 @@ function events_page(p jsonb) returns jsonb executable by public
 function forget_in_events(runs uuid[], ids uuid[]) returns integer security definer executable by drover_app
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
-function log_of(events jsonb) returns jsonb executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
@@ -1561,4 +1560,5 @@ function usage_of_run(r runs) returns TABLE(kind text, name text, count bigint, 
 function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance
+function with_log(c jsonb) returns jsonb executable by public
 function without_texts(payload jsonb, ids uuid[]) returns jsonb executable by public

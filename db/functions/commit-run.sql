@@ -76,8 +76,8 @@ begin
     || case when c ? 'rate_limiter' then jsonb_build_object('back_off_ms', model_back_off_ms(c->>'rate_limiter')) else '{}' end;
 end $$;
 
--- Commits changes of runs of one tenant; one of them can be a claim (`claim_run`). First the row of each run is locked, checked and
--- changed, in the order of the changes; then what all of them add to events, messages and calls is inserted, table by table;
+-- Commits changes of runs of one tenant; there may be claims (`claim_run`) among them. First the row of each run is locked, checked
+-- and changed, in the order of the changes; then what all of them add to events, messages and calls is inserted, table by table;
 -- then comes what few of them have. Setting up a statement is most of the cost of a short one: seven changes take a
 -- sixth less than one after the other.
 create or replace function commit_runs(changes jsonb) returns jsonb language plpgsql as $$
@@ -133,8 +133,7 @@ begin
     a := c->'runs'->'add';
     outputs := coalesce((c->>'output_bytes')::bigint, 0);
     if c ? 'events' then
-      c := (c - '{events,rows}'::text[]) || log_of(c->'events') || jsonb_strip_nulls(jsonb_build_object('turns', c->'rows'->'turns',
-        'rows', nullif((c->'rows') - 'turns', '{}')));
+      c := with_log(c);
       changes := jsonb_set(changes, array[(i - 1)::text], c);
     end if;
     added := coalesce((c->'log'->>'count')::int, 0);
@@ -236,6 +235,7 @@ begin
     has_calls := has_calls or c ? 'new_calls';
   end loop;
 
+  if runs_changed = '{}' then return to_jsonb(answers); end if;
   insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at,
       types, schema_versions, turn_ids, steps, actors)
     select tenant, (made[l.i]).workspace_id, (l.c->>'run_id')::uuid, (made[l.i]).last_seq, (g->>'turn_id')::uuid, (g->>'step')::int,
@@ -340,13 +340,17 @@ begin
   return to_jsonb(answers);
 end $$;
 
--- Events one by one, as processes of 0.1.0 send them, in the form in which commit_runs takes them.
-create or replace function log_of(events jsonb) returns jsonb language sql immutable as $$
-  select coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'types', array_agg(e->>'type' order by n)::text,
-      'schema_versions', array_agg((e->>'schema_version')::smallint order by n)::text, 'turn_ids', array_agg((e->>'turn_id')::uuid order by n)::text,
-      'steps', array_agg((e->>'step')::int order by n)::text, 'actors', array_agg(e->>'actor' order by n)::text,
-      'payload', jsonb_agg(e->'payload' order by n)))
-    from jsonb_array_elements(events) with ordinality as list(e, n) having count(*) > 0), '{}')
+-- A change as processes of 0.1.0 send it, with its events one by one and turns among the rows, in the form in which commit_runs
+-- takes it. What is null in a row stays: it says that a column becomes null.
+create or replace function with_log(c jsonb) returns jsonb language sql immutable as $$
+  select (c - '{events,rows}'::text[])
+    || coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'types', array_agg(e->>'type' order by n)::text,
+        'schema_versions', array_agg((e->>'schema_version')::smallint order by n)::text, 'turn_ids', array_agg((e->>'turn_id')::uuid order by n)::text,
+        'steps', array_agg((e->>'step')::int order by n)::text, 'actors', array_agg(e->>'actor' order by n)::text,
+        'payload', jsonb_agg(e->'payload' order by n)))
+      from jsonb_array_elements(c->'events') with ordinality as list(e, n) having count(*) > 0), '{}')
+    || case when c->'rows' ? 'turns' then jsonb_build_object('turns', c->'rows'->'turns') else '{}' end
+    || case when (c->'rows') - 'turns' <> '{}' then jsonb_build_object('rows', (c->'rows') - 'turns') else '{}' end
 $$;
 
 create or replace function commit_run(c jsonb) returns jsonb language sql as $$

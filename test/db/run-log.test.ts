@@ -1,5 +1,6 @@
 /** The log has a row for each commit, and for each event where an earlier build has written it: both read alike. */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { listSteppedTurns, listTurnAnswers, listTurnMessages } from '../../db/conversations.ts';
 import { lastEventSeq, listEventHeads, readEvents } from '../../db/events.ts';
 import { findCarried, findContextAt, findLastUsage, findTurnAfter, listRecordedAnswers } from '../../db/replay.ts';
@@ -149,5 +150,36 @@ describe('The log of a run', () => {
     assert.deepEqual(await readAll(), before);
     const stored = await rows<{ types: null }>(engine, 'select types from run_log where run_id = $1', run);
     assert.equal(stored.length, before.all.length);
+  });
+
+  it('takes a change as 0.1.0 sends it, with its events one by one, and leaves what is null in its rows', async () => {
+    const { tenantId: tenant, context } = engine;
+    const { run: other } = await engine.start(await engine.agent(), 'hello');
+    const before = (await engine.log(other)).length;
+    const turn = randomUUID();
+    const input = { message: 'hello', metadata: { answer: null } };
+    const insert = {
+      id: turn,
+      tenant_id: tenant,
+      run_id: other,
+      number: 7,
+      status: 'running',
+      input,
+      created_at: 'now',
+    };
+    const sums = { steps: 0, tokens_in: 0, tokens_out: 0, cost_usd: '0' };
+    const said = [
+      { type: 'turn.started', actor: 'user', turn_id: turn, step: null, payload: { number: 7, input } },
+      { type: 'model.called', actor: 'agent', turn_id: turn, step: 1, payload: { told: null } },
+    ];
+    const events = said.map((event) => ({ ...event, schema_version: 4 }));
+    const rowsOf = { turns: [{ key: turn, insert: { ...insert, ...sums } }] };
+    const change = { tenant_id: tenant, run_id: other, open: true, events, runs: { set: {}, add: {} }, rows: rowsOf };
+    const values = [JSON.stringify(change)];
+    await context.db.call({ name: 'commit_run', text: 'select commit_run($1::jsonb) as result', values });
+    const kept = await rows<{ input: object }>(engine, 'select input from turns where id = $1', turn);
+    assert.deepEqual(kept, [{ input }]);
+    const sql = 'select type, actor, turn_id, step, payload from run_events where run_id = $1 order by seq';
+    assert.deepEqual((await rows(engine, sql, other)).slice(before), said);
   });
 });

@@ -98,9 +98,6 @@ export interface RecordedAnswerRow {
   memory: { entries: GivenMemory[]; ordinal: number } | null;
 }
 
-/** That an event `e` came before an answer `a`. */
-const BEFORE = `e.commit_seq <= a.commit_seq and e.seq < a.seq`;
-
 /** Answers of a run's models in its steps from `fromStep` on, in order. */
 export async function listRecordedAnswers(
   tx: Tx,
@@ -108,16 +105,24 @@ export async function listRecordedAnswers(
   steps: { from: number; to?: number },
 ): Promise<RecordedAnswerRow[]> {
   return tx.query<RecordedAnswerRow>(
-    `select a.step, c.payload as asked, a.payload as responded, m.content, g.payload as memory
-     from run_events a
+    // In one pass: each answer belongs to the call, and to what its turn was given, that opened the group which it is in.
+    `with told as (
+       select e.*, count(*) filter (where e.type = 'model.called') over (order by e.seq) as calls,
+         count(*) filter (where e.type = 'memory.retrieved') over (partition by e.turn_id order by e.seq) as gifts
+       from run_events e where e.run_id = $1 and (e.type in ('model.responded', 'memory.retrieved')
+         or e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string')),
+     grouped as materialized (
+       select t.*, first_value(t.payload) over (partition by t.calls order by t.seq) as asked,
+         first_value(t.payload) over (partition by t.turn_id, t.gifts order by t.seq) as given
+       from told t)
+     select a.step, case when a.calls > 0 then a.asked end as asked, a.payload as responded, m.content,
+       case when a.gifts > 0 then a.given end as memory
+     from grouped a
      join runs r on r.id = a.run_id
      ${asColumns(`(a.payload->>'ordinal')::int as ordinal`)} p
      left join messages m on m.lineage = r.lineage and m.ordinal = p.ordinal
-     left join lateral (select e.payload from run_events e where e.run_id = a.run_id and e.type = 'model.called'
-       and jsonb_typeof(e.payload->'tool_choice') = 'string' and ${BEFORE} order by e.commit_seq desc, e.seq desc limit 1) c on true
-     left join lateral ${edgeEvent('last', { run: 'a.run_id', where: `e.type = 'memory.retrieved' and e.turn_id = a.turn_id and ${BEFORE}` })} g on true
-     where a.run_id = $1 and a.type = 'model.responded' and a.payload->'tool' is null and a.step >= $2 and ($3::int is null or a.step <= $3)
-     order by a.commit_seq, a.seq`,
+     where a.type = 'model.responded' and a.payload->'tool' is null and a.step >= $2 and ($3::int is null or a.step <= $3)
+     order by a.seq`,
     [runId, steps.from, steps.to ?? null],
   );
 }

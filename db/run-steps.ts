@@ -2,6 +2,7 @@
 import type { StoredBlock } from '../core/content.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
+import { commitUpTo } from './run-log.ts';
 
 export interface StepCall {
   tool: string;
@@ -46,7 +47,7 @@ export async function listSteps(tx: Tx, runId: string, upTo: number): Promise<St
 export async function findFork(tx: Tx, runId: string): Promise<{ run: string; steps: number } | undefined> {
   const [row] = await tx.query<{ run: string; steps: number }>(
     `select (payload->>'from_run_id')::uuid as run, (payload->>'steps')::int as steps from run_events
-     where run_id = $1 and commit_seq >= 2 and seq = 2 and type = 'run.forked' order by commit_seq limit 1`,
+     where run_id = $1 and commit_seq = (select ${commitUpTo('$1', '2')}) and seq = 2 and type = 'run.forked'`,
     [runId],
   );
   return row;

@@ -943,7 +943,7 @@ view run_events {security_invoker=true}
   payload jsonb
   occurred_at timestamp with time zone
   commit_seq bigint
-  grant select to drover_app
+  grant insert, select to drover_app
 
 table run_log partition by RANGE (run_id) row level security forced
   tenant_id uuid not null
@@ -1534,6 +1534,7 @@ function erase_messages(run uuid) returns void security definer executable by dr
 function erase_run_events(run uuid, list jsonb) returns void security definer executable by drover_app
 function events_page(p jsonb) returns jsonb executable by public
 function forget_in_events(runs uuid[], ids uuid[]) returns integer security definer executable by drover_app
+function insert_run_event() returns trigger executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance

@@ -4,6 +4,7 @@
  * of commits with a single event; `run_events`, which was the table, shows each event as it did.
  */
 import { readFile } from 'node:fs/promises';
+import { takeInserts } from './0172-inserts-of-waiting-commits.ts';
 import type { Migration } from './migration.ts';
 
 /** The functions that write the log, or read it by its index. */
@@ -103,7 +104,8 @@ export const logOfCommits: Migration = {
           + (select count(*) from checkpoints_default)
       $$;
     `);
-    // In the transaction that makes a view of the table: no commit meets with a function that writes there.
+    await takeInserts(knex);
+    // In the transaction that makes a view of the table: no commit begins with a function that writes there.
     for (const name of FUNCTIONS) {
       const text = await readFile(new URL(`../functions/${name}.sql`, import.meta.url), 'utf8');
       await knex.raw(text.replaceAll('?', String.raw`\?`));

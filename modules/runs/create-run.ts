@@ -111,7 +111,8 @@ async function commitNew(context: Context, made: PreparedRun, policyEpoch: numbe
   if (made.job && slot) return driveNew(context, { ...made, job: made.job, slot, policyEpoch });
   const change = changeOf(made);
   const result = await context.commit({ ...change, policy_epoch: policyEpoch });
-  if (result.ok) announceAppended(context, announcement(change, result));
+  // Nobody has heard of the run yet, so that there is nothing to tell but its job.
+  if (result.ok && change.outbox.length > 0) void context.outbox.send(change.run_id, result, change.outbox);
   return result;
 }
 

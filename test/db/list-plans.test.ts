@@ -254,6 +254,13 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     }
   });
 
+  it('the record of a run is read in one pass, not once more for each answer in it', async () => {
+    const plans = await plansOf((tx) => listRecordedAnswers(tx, agent, { from: 1 }));
+    const readings = new Set(plans.match(/(?<= on run_log\S* )\w+/g));
+    assert.equal(readings.size, 1, plans);
+    assert.doesNotMatch(plans, /SubPlan/);
+  });
+
   it('webhooks that are due are found without a look at the others', async () => {
     let plan = '';
     const { database } = testDatabase;

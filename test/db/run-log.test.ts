@@ -182,4 +182,24 @@ describe('The log of a run', () => {
     const sql = 'select type, actor, turn_id, step, payload from run_events where run_id = $1 order by seq';
     assert.deepEqual((await rows(engine, sql, other)).slice(before), said);
   });
+
+  it('takes the events of a commit of 0.1.0 that has waited for the migration, by the name that the table had', async () => {
+    const { tenantId, caller } = engine;
+    const { run: other } = await engine.start(await engine.agent({ name: 'waited' }), 'hello');
+    const before = await engine.log(other);
+    const insert = `insert into run_events (tenant_id, workspace_id, run_id, seq, type, schema_version, actor, payload, occurred_at)
+      select $1, $2, $3, $4 + n, 'run.started', 1, 'system', '{}', now() from generate_series(1, 2) n`;
+    const values = [tenantId, caller.workspaceId, other, before.length];
+    await inTenant((tx) => tx.query(insert, values));
+    const added = (await engine.log(other)).slice(before.length);
+    assert.deepEqual(
+      added.map(({ seq, type }) => [seq, type]),
+      [1, 2].map((n) => [before.length + n, 'run.started']),
+    );
+    const another = [randomUUID(), ...values.slice(1)];
+    await assert.rejects(
+      inTenant((tx) => tx.query(insert, another)),
+      /row-level security/,
+    );
+  });
 });

@@ -218,9 +218,15 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
   if (change.outbox) void session.context.outbox.send(session.run.id, result, change.outbox);
   if (change.events.length === 0) return;
   const advanced = { runId: session.run.id, kind: 'advanced', seq: result.seq } as const;
-  session.context.bus.publish(changesTurn(change) ? advanced : { ...advanced, isWorking: true });
+  if (changesTurn(change)) session.context.bus.publish(advanced);
+  // Of a run that there was not yet nobody has heard, and whoever does looks at its log first.
+  else if (!change.create) session.context.bus.publish({ ...advanced, isWorking: true });
 }
 
-function changesTurn({ rows }: RunChange): boolean {
-  return (rows?.['turns'] ?? []).some(({ insert, set }) => insert !== undefined || set?.['status'] !== undefined);
+/** Whether a turn has begun, ended or come to ask something; in the commit that creates the run, whether it has ended or asks. */
+function changesTurn({ create, rows }: RunChange): boolean {
+  return (rows?.['turns'] ?? []).some(
+    ({ insert, set }) =>
+      set?.['status'] !== undefined || (insert !== undefined && (!create || insert['status'] !== 'running')),
+  );
 }

@@ -144,12 +144,19 @@ export function beginningOf(text: string, mostChars: number): string {
   return beginning.length < text.length && /[\uD800-\uDBFF]$/.test(beginning) ? beginning.slice(0, -1) : beginning;
 }
 
-/** `cleanText` on every string and key of a JSON value, whatever its depth. */
+/** `cleanText` on every string and key of a JSON value, whatever its depth; a number that no JSON can say is null, as `JSON.stringify` has it. */
 export function cleanJson<T>(value: T): T {
   if (typeof value === 'string') return cleanText(value) as T;
   if (Array.isArray(value)) return value.map(cleanJson) as T;
+  if (typeof value === 'number') return (Number.isFinite(value) ? value : null) as T;
   if (value === null || typeof value !== 'object') return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [cleanText(key), cleanJson(item)])) as T;
+}
+
+/** Whether a JSON value holds a number that was too large for a double (`1e400`), which no JSON can say any more. */
+export function holdsInfinity(value: unknown): boolean {
+  if (typeof value === 'number') return !Number.isFinite(value);
+  return typeof value === 'object' && value !== null && Object.values(value).some(holdsInfinity);
 }
 
 /** Whether a JSON value is nested deeper than so many levels. Level by level and not by recursion, which a deep one would break. */

@@ -147,9 +147,9 @@ const executionConfig = z.strictObject({
   timeout_seconds: z.number().positive().max(LIMITS.runDrivingSeconds).optional().describe('Driving time of a turn.'),
   checkpoint_frequency: z.enum(['every_turn', 'on_change', 'manual']).optional(),
   on_unknown: z.enum(['ask', 'tell_model', 'fail', 'retry']).optional(),
-  approval_timeout_seconds: z.number().positive().optional(),
+  approval_timeout_seconds: z.number().positive().max(LIMITS.waitSeconds).optional(),
   four_eyes: z.boolean().optional().describe('The key that asked for a turn may not approve its calls.'),
-  client_tool_timeout_seconds: z.number().positive().optional(),
+  client_tool_timeout_seconds: z.number().positive().max(LIMITS.waitSeconds).optional(),
   provider_outage_seconds: z
     .number()
     .min(0)
@@ -235,7 +235,15 @@ export function outageSeconds(definition: AgentDefinition): number {
 
 /** How long people have to decide what a run asks them. */
 export function approvalSeconds(definition: AgentDefinition): number {
-  return definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds;
+  return Math.min(definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds, LIMITS.waitSeconds);
+}
+
+/** How long a client has to answer calls of its own tools. Agents of older builds may ask for more than there is. */
+export function clientToolSeconds(definition: AgentDefinition): number {
+  return Math.min(
+    definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds,
+    LIMITS.waitSeconds,
+  );
 }
 
 /** What a turn is given of its agent's memory. */

@@ -1,5 +1,5 @@
 /** Answers that have to fit a schema: which schemas hold, how an answer is read, and what a model is told. Pure. */
-import { textOf } from './content.ts';
+import { holdsInfinity, textOf } from './content.ts';
 import type { AgentDefinition } from './definition.ts';
 import type { FieldError } from './errors.ts';
 import { canonicalJson } from './canonical-json.ts';
@@ -38,6 +38,7 @@ export type CheckedAnswer = { fits: true; as: Reading } | { fits: false; errors:
 /** Whether the text of an answer fits all schemas: as the JSON that it is, with or without a fence, or else as a text. */
 export function checkAnswer(text: string, { schemas }: OutputFormat, validate: Validate): CheckedAnswer {
   const json = parseAnswer(text);
+  if (json && holdsInfinity(json.value)) return { fits: false, errors: [TOO_LARGE] };
   const faultsOf = (value: unknown) => schemas.flatMap((schema) => validate(schema, value));
   const errors = json ? faultsOf(json.value) : [NO_JSON];
   if (errors.length === 0) return { fits: true, as: 'json' };
@@ -46,6 +47,7 @@ export function checkAnswer(text: string, { schemas }: OutputFormat, validate: V
 }
 
 const NO_JSON: FieldError = { path: '', message: 'The answer is not JSON.' };
+const TOO_LARGE: FieldError = { path: '', message: 'The answer has a number that is too large for a double.' };
 const MOST_ERRORS = 20;
 const FENCED = /^```(?:json|JSON)?[^\S\n]*\n([\s\S]*?)\n?```$/;
 

@@ -1,4 +1,5 @@
-import { isDeeperThan, isProviderBlock, type AssistantBlock, type TextBlock } from '../core/content.ts';
+import { inspect } from 'node:util';
+import { holdsInfinity, isDeeperThan, isProviderBlock, type AssistantBlock, type TextBlock } from '../core/content.ts';
 import { ARGUMENT_DEPTH } from '../core/tool.ts';
 import { ModelError, NO_TOKENS } from '../core/model.ts';
 import type { AnswerPiece, ArgumentsPiece, StopReason, TokenUsage } from '../core/model.ts';
@@ -173,9 +174,13 @@ function streamError(error: { type?: string; message?: string }): ModelError {
   return modelErrorOf('anthropic', { message: error.message ?? error.type ?? 'stream error', type: error.type });
 }
 
+/** Arguments as the text that they came as, about: what no JSON can say is no JSON in the text either. */
+const textOf = (input: object) =>
+  holdsInfinity(input) ? inspect(input, { depth: ARGUMENT_DEPTH, compact: true }) : JSON.stringify(input);
+
 function blockOf(event: AnswerEvent): DraftBlock {
   const block = event.content_block ?? {};
-  const input = block.input && Object.keys(block.input).length > 0 ? JSON.stringify(block.input) : '';
+  const input = block.input && Object.keys(block.input).length > 0 ? textOf(block.input) : '';
   return {
     type: block.type ?? '',
     text: block.text ?? block.thinking ?? block.data ?? '',

@@ -17,7 +17,10 @@ export function completeUsage(request: ModelRequest, response: ModelResponse): M
   return { ...response, usage: { ...usage, input, output, estimated: true } };
 }
 
+/** More than any request or answer has. */
+const MOST_TOKENS = 1e12;
+
 /** A count of tokens as a server reports it; undefined for whatever is none. */
 export function tokenCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? Math.round(value) : undefined;
+  return typeof value === 'number' && value >= 0 && value <= MOST_TOKENS ? Math.round(value) : undefined;
 }

@@ -1,6 +1,6 @@
 /** What both providers need done to a conversation before it is sent, and to an answer before it is kept. */
 import { newId } from '../lib/new-id.ts';
-import { isDeeperThan } from '../core/content.ts';
+import { holdsInfinity, isDeeperThan } from '../core/content.ts';
 import type {
   AssistantBlock,
   FileBlock,
@@ -59,13 +59,14 @@ export function newToolUseId(): string {
   return `toolu_${newId().replaceAll('-', '')}`;
 }
 
-/** Arguments as an object. What is no JSON object, or too deep, comes back as `{_raw}`, so that the gate can tell the model. */
+/** Arguments as an object. What is no JSON object, too deep or too large a number comes back as `{_raw}`, so that the gate can tell the model. */
 export function parseArguments(raw: string): Record<string, unknown> {
   if (raw.trim() === '') return {};
   try {
     const value: unknown = JSON.parse(raw);
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    if (isObject && !isDeeperThan(value, ARGUMENT_DEPTH)) return value as Record<string, unknown>;
+    if (isObject && !isDeeperThan(value, ARGUMENT_DEPTH) && !holdsInfinity(value))
+      return value as Record<string, unknown>;
   } catch {
     // Told below, like any other value that is no object.
   }

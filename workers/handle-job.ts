@@ -1,12 +1,11 @@
 /** What every job has around its handler: a slot, a log line, metrics, and an end that BullMQ understands. */
-import { DelayedError, UnrecoverableError } from 'bullmq';
-import { ZodError } from 'zod';
+import { DelayedError } from 'bullmq';
 import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { isDone, type Handler, type HeldJob } from './handler.ts';
 import { leaveToNewerBuild, putBack } from './put-back.ts';
 
-/** Runs a job's handler, with its log line and its metrics. A payload that does not parse is not tried again. */
+/** Runs a job's handler, with its log line and its metrics. */
 export async function handleJob(context: Context, handler: Handler, held: HeldJob): Promise<unknown> {
   const startedMs = performance.now();
   const { job } = held;
@@ -35,7 +34,6 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
       throw error;
     }
     context.log.error({ ...end('failed'), attempt: job.attemptsMade + 1, err: error }, 'job');
-    if (error instanceof ZodError) throw new UnrecoverableError(`the payload of ${queue} does not parse`);
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 /** What a handler of a queue is, and what it is given. */
-import type { Job } from 'bullmq';
+import { UnrecoverableError, type Job } from 'bullmq';
 import type { AnyJob, JobContract } from '../jobs/define-job.ts';
 import type { Context } from '../modules/governance/context.ts';
 import type { TenantSlots } from './tenant-slots.ts';
@@ -32,7 +32,7 @@ export interface Done {
 
 export interface Handler {
   contract: AnyJob;
-  /** Answers a `Done`, or what the log shall say of a job whose outcome is that of its work. A payload that does not parse is a ZodError. */
+  /** Answers a `Done`, or what the log shall say of a job whose outcome is that of its work. A payload that does not parse is an UnrecoverableError. */
   handle: (context: Context, held: HeldJob) => Promise<unknown>;
 }
 
@@ -40,7 +40,14 @@ type Work<P> = (context: Context, payload: P, held: HeldJob) => Promise<unknown>
 
 /** The handler of a contract: parses the payload and does the work. */
 export function defineHandler<P>(contract: JobContract<string, P, never>, work: Work<P>): Handler {
-  return { contract, handle: async (context, held) => work(context, contract.schema.parse(held.job.data), held) };
+  return { contract, handle: async (context, held) => work(context, parsePayload(contract, held.job), held) };
+}
+
+/** One that does not parse is not tried again. */
+function parsePayload<P>({ name, schema }: JobContract<string, P, never>, job: Job): P {
+  const { data, error } = schema.safeParse(job.data);
+  if (error) throw new UnrecoverableError(`the payload of ${name} does not parse: ${error.message}`);
+  return data;
 }
 
 /** Whether a handler says what became of the work. */

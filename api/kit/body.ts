@@ -1,5 +1,5 @@
 import { bodyParser } from '@koa/bodyparser';
-import { cleanJson, isDeeperThan } from '../../core/content.ts';
+import { cleanJson, holdsInfinity, isDeeperThan } from '../../core/content.ts';
 import { badRequest, DroverError, tooLarge } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { ApiContext } from './state.ts';
@@ -32,6 +32,8 @@ export async function readBody(ctx: ApiContext): Promise<unknown> {
   const body = ctx.request.body ?? null;
   if (body === '' && ctx.request.rawBody === '') return {};
   if (isDeeperThan(body, MAX_DEPTH)) throw badRequest(`The body is nested deeper than ${MAX_DEPTH} levels.`);
+  if (holdsInfinity(body))
+    throw badRequest('The body has a number that is too large: at most 1.797e308, or as a string.');
   return cleanJson(body);
 }
 
@@ -46,6 +48,9 @@ export function explainBody(error: unknown, maxBytes: number): unknown {
       415,
       'The Content-Encoding must be gzip, deflate, br or identity.',
     );
+  }
+  if (error instanceof SyntaxError && error.message.includes('prototype')) {
+    return badRequest('The body has a key `__proto__`, which is not taken.');
   }
   if (error instanceof SyntaxError) {
     const place = /at position \d+(?: \(line \d+ column \d+\))?/.exec(error.message)?.[0];

@@ -84,6 +84,8 @@ function presentWait(
   };
 }
 
+/** What older builds let wait for longer than a time can say ends with the last one that there is. */
 function toInstant(time: string): string {
-  return new Date(time).toISOString();
+  const at = new Date(time);
+  return Number.isNaN(at.getTime()) || at.getUTCFullYear() > 9999 ? '9999-12-31T23:59:59.999Z' : at.toISOString();
 }

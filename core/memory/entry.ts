@@ -75,15 +75,26 @@ export function occurredAtOf(metadata: Readonly<Record<string, unknown>>): Date 
 const TIMES = ['occurred_at', 'timestamp', 'date', 'time', 'created_at'];
 const CONVERSATIONS = ['thread_id', 'conversation_id', 'session_id', 'conversation', 'session'];
 
-/** Beyond this a number counts milliseconds. */
+/** Beyond this a number counts milliseconds, and beyond a thousand times that microseconds. */
 const MOST_SECONDS = 100_000_000_000;
 
-/** RFC 3339, another way in which a day is written with its year, or seconds or milliseconds since 1970. */
+/** RFC 3339, another way in which a day is written with its year, or seconds, milliseconds or microseconds since 1970. */
 function timeIn(value: unknown): Date | undefined {
   if (typeof value !== 'string' && typeof value !== 'number') return undefined;
   if (typeof value === 'string' && !/\d{4}/.test(value)) return undefined;
-  const at = new Date(typeof value === 'string' ? value : value < MOST_SECONDS ? value * 1000 : value);
-  return Number.isNaN(at.getTime()) ? undefined : at;
+  const at = new Date(typeof value === 'string' ? value : millisecondsOf(value));
+  return isYearOfFour(at) ? at : undefined;
+}
+
+function millisecondsOf(count: number): number {
+  if (Math.abs(count) < MOST_SECONDS) return count * 1000;
+  return Math.abs(count) < MOST_SECONDS * 1000 ? count : count / 1000;
+}
+
+/** Whether it is a time that RFC 3339 can write. */
+function isYearOfFour(at: Date): boolean {
+  const year = at.getUTCFullYear();
+  return year >= 1 && year <= 9999;
 }
 
 function isName(value: unknown): value is string | number {

@@ -128,6 +128,7 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
       return { change: applyRefinement(open, decided.reason, by.key), digest };
     case 'approve':
     case 'edit':
+      // Edited are the arguments of a call alone.
       if (isWithoutCall(approval)) {
         return { change: applyGrant(open, { digest, edited: false, policy: null, ...by }), digest };
       }
@@ -264,9 +265,14 @@ const DECISIONS: Record<ApprovalRow['kind'], readonly string[]> = {
 
 function checkKind(approval: ApprovalRow, { decision }: ApprovalDecision): void {
   if (approval.plan_id && decision === 'refine') return;
-  const possible = approval.plan_id ? ['approve', 'deny'] : DECISIONS[approval.kind];
+  const isEditable = approval.plan_id === null && !isWithoutCall(approval);
+  const possible = DECISIONS[approval.kind].filter((each) => each !== 'edit' || isEditable);
   if (possible.includes(decision)) return;
-  const what = approval.plan_id ? 'a plan' : `an approval of kind "${approval.kind}"`;
+  const what = approval.plan_id
+    ? 'a plan'
+    : isWithoutCall(approval)
+      ? `an approval of a ${approval.tool}`
+      : `an approval of kind "${approval.kind}"`;
   const message = `must be one of ${possible.join(', ')} for ${what}`;
   throw impossible(`body.decision ${message}.`, [{ path: 'body.decision', message }]);
 }

@@ -122,6 +122,10 @@ function mustWait(run: RunRow): void {
       thread_id: run.thread_id,
     });
   }
+  if (run.open_turn_id && run.status === 'awaiting_human') {
+    const message = `Turn ${run.open_turn_id} of the run waits for somebody: \`waits\` of the run says for what; answer that, or cancel.`;
+    throw conflict(message, { turn_id: run.open_turn_id });
+  }
   if (run.open_turn_id) {
     throw conflict(`The run is still working on turn ${run.open_turn_id}.`, { turn_id: run.open_turn_id });
   }

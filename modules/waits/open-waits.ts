@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { settleCall, useSignal } from '../../core/decision-events/tool-calls.ts';
 import { askClient as askForResults, requestInput } from '../../core/decision-events/waits.ts';
 import type { Decision } from '../../core/decide.ts';
-import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
+import { approvalSeconds, clientToolSeconds, type AgentDefinition } from '../../core/definition.ts';
 import { sha256 } from '../../core/ids.ts';
 import { newSecret } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -147,7 +147,7 @@ function newToken({ context, tenantId }: WaitingRun, waitId: string): Pick<NewWa
 }
 
 function askClient(waiting: WaitingRun, calls: readonly CallState[]): void {
-  const seconds = waiting.definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds;
+  const seconds = clientToolSeconds(waiting.definition);
   for (const { id } of calls) open(waiting, { id, type: 'tool_results', name: null, seconds });
   const asked = { tool_call_ids: calls.map(({ id }) => id), timeout_seconds: seconds };
   appendEvent(waiting.log, ...askForResults(waiting.log.state, asked));

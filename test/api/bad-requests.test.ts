@@ -68,7 +68,29 @@ describe('a bad request', () => {
     });
 
     it('that would reach for a prototype is 400', async () => {
-      assertProblem(await create({ raw: '{"name":"a","metadata":{"__proto__":{"x":1}}}' }), 400);
+      assertProblem(await create({ raw: '{"name":"a","metadata":{"__proto__":{"x":1}}}' }), 400, /key `__proto__`/);
+    });
+
+    it('with a number beyond those of a double is 400, wherever it stands, with a key or without', async () => {
+      const raw = '{"name":"a","llm_config":{"api_kwargs":{"deep":[{"n":-1e999}]}}}';
+      assertProblem(await create({ raw }), 400, /number that is too large/);
+      const again = await create({ raw, headers: { 'idempotency-key': newId() } });
+      assertProblem(again, 400, /number that is too large/);
+    });
+
+    it('that lets people or clients take longer than a year is 400', async () => {
+      for (const field of ['approval_timeout_seconds', 'client_tool_timeout_seconds']) {
+        const answer = await create({ body: { name: 'a', execution_config: { [field]: 1e12 } } });
+        assertProblem(answer, 400, { path: `body.execution_config.${field}`, message: /31536000/ });
+      }
+    });
+
+    it('that names a thread by nothing, or by too long a name, is 400', async () => {
+      const { json } = await create({ body: { name: 'a' } });
+      for (const thread_id of ['ext:', `ext:${'x'.repeat(201)}`]) {
+        const answer = await api.call('POST', `/v1/agents/${json.id}/runs`, { body: { thread_id } });
+        assertProblem(answer, 400, { path: 'body.thread_id', message: /must be a UUID, or ext:/ });
+      }
     });
 
     it('nested thousands of levels deep is 400', async () => {

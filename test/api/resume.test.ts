@@ -184,7 +184,9 @@ describe('resuming a run', () => {
     assert.equal(status, 200, text);
     assert.deepEqual([json.turn_id, json.output.message], [turn, 'done: {"message":"yes"}']);
     const two = await waiting('call ask_user {"question":"a?"} & ask_user {"question":"b?"}', { count: 2 });
-    assert.equal((await post(`/v1/runs/${two.run}/turns`, { input: { message: 'yes' } })).status, 409);
+    const unclear = await post(`/v1/runs/${two.run}/turns`, { input: { message: 'yes' } });
+    assert.equal(unclear.status, 409);
+    assert.match(unclear.json.detail, /waits for somebody/);
   });
 
   it('may be a streamed turn, which shows what comes after the question', async () => {

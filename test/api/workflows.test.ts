@@ -409,6 +409,9 @@ describe('workflows', () => {
     const asking = await begin('ask');
     const { approvals } = await read('/v1/approvals?status=pending');
     const about = approvals.find((each: { run_id: string }) => each.run_id === asking.id);
+    const edit = { decision: 'edit', arguments: { subtask: 'another' } };
+    const refused = await make(`/v1/approvals/${about.id}`, edit, 422);
+    assert.match(refused.detail, /must be one of approve, deny for an approval of a subtask/);
     await make(`/v1/approvals/${about.id}`, { decision: 'approve' }, 200);
     await waitUntil(
       'it has failed anew',

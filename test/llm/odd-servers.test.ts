@@ -98,6 +98,12 @@ const CHAT_COMPLETIONS: Case[] = [
     estimated: true,
   },
   {
+    name: 'a usage that nobody can have',
+    send: json(whole({ content: 'Grüße 🌍' }, { usage: { prompt_tokens: 1e30, completion_tokens: 1e18 } })),
+    content: TEXT,
+    estimated: true,
+  },
+  {
     name: 'a usage in fractions',
     send: json(whole({ content: 'Grüße 🌍' }, { usage: { prompt_tokens: 6.6, completion_tokens: 3 } })),
     content: TEXT,

@@ -108,12 +108,13 @@ describe('openaiModel', () => {
       calls: [
         { id: 'a', name: 'weather', arguments: '{"city": Paris}' },
         { id: 'b', name: 'weather', arguments: '[1]' },
+        { id: 'c', name: 'weather', arguments: '{"city": [1e400]}' },
       ],
     }));
     const { response } = await ask(stream, request({ tools: [WEATHER] }));
     assert.deepEqual(
       response.content.map((block) => (block.type === 'tool_use' ? block.input : undefined)),
-      [{ _raw: '{"city": Paris}' }, { _raw: '[1]' }],
+      [{ _raw: '{"city": Paris}' }, { _raw: '[1]' }, { _raw: '{"city": [1e400]}' }],
     );
   });
 

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
+import { ZodError } from 'zod';
+import type { Context } from '../../modules/governance/context.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { newId } from '../../lib/new-id.ts';
 import { MAINTENANCE } from '../../jobs/maintenance.ts';
@@ -73,6 +75,34 @@ for (const mode of MODES) {
     });
   });
 }
+
+describe('A job whose work meets with something that does not fit its schema', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  it('is tried again like any other, and its run fails with the last attempt', async () => {
+    const { context } = engine;
+    const faulty: Context = { ...context, commit: () => Promise.reject(new ZodError([])) };
+    const duty = { stop: new AbortController().signal, draining: () => false };
+    const queue = context.queues.queue(TURNS.name);
+    const agent = await engine.agent();
+    for (const isLast of [false, true]) {
+      const { run } = await engine.start(agent, 'hello');
+      const worker = context.queues.worker(TURNS.name, (job, token) => {
+        if (isLast) job.attemptsMade = (job.opts.attempts ?? 1) - 1;
+        return handleJob(faulty, handler, { ...duty, job, token });
+      });
+      if (isLast) await waitUntil('it has failed', async () => (await statusOfRun(engine, run)) === 'failed');
+      else await waitUntil('it comes again', async () => (await queue.getJobs(['delayed'])).length > 0);
+      await worker.close();
+      for (const job of await queue.getJobs(['delayed', 'prioritized', 'waiting'])) await job.remove();
+      if (!isLast) assert.equal(await statusOfRun(engine, run), 'created');
+    }
+  });
+});
 
 describe('The handlers of the queues', () => {
   let platform: TestPlatform;

@@ -144,6 +144,7 @@ async function chooseDelegate(
 }
 
 async function namedDelegate(look: DelegationLook, agent: string): Promise<Delegate | Delay> {
+  if (agent === look.run.agent_id) throw nobody('An agent cannot delegate to itself.', []);
   const others = await listOthers(look, []);
   const named = others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);
   if (!named) throw nobody(`There is no agent "${agent}" to delegate to.`, others);

@@ -97,7 +97,13 @@ describe('the ranking of memories', () => {
       [{ timestamp: 1_773_133_200 }, '2026-03-10T09:00:00.000Z'],
       [{ date: 1_773_133_200_000 }, '2026-03-10T09:00:00.000Z'],
       [{ time: '2026-03-10' }, '2026-03-10T00:00:00.000Z'],
+      [{ timestamp: 1_773_133_200_000_000 }, '2026-03-10T09:00:00.000Z'],
+      [{ timestamp: -86_400 }, '1969-12-31T00:00:00.000Z'],
       [{ time: 'noon', created_at: true }, undefined],
+      // What RFC 3339 cannot write is no time: an event could not say it.
+      [{ date: '275760-09-13' }, undefined],
+      [{ occurred_at: '10000-01-01', time: '2026-03-10' }, '2026-03-10T00:00:00.000Z'],
+      [{ time: '-000001-01-01', timestamp: 1e300 }, undefined],
     ] as const)
       assert.equal(readMetadata(metadata).occurredAt?.toISOString(), at);
     assert.deepEqual([readMetadata({ session_id: 7 }).conversation, readMetadata({}).conversation], ['7', undefined]);

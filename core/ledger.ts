@@ -36,6 +36,8 @@ export interface AttemptRules {
   /** The attempt only looked at work that goes on elsewhere. */
   looked?: boolean | undefined;
   retry: ToolDefinition['execution']['retry_config'];
+  /** Longest pause in ms that a tool may ask for; that of a call in the queue where it is absent. */
+  longestPauseMs?: number | undefined;
 }
 
 /**
@@ -82,6 +84,15 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   if (rules.attempt > mostRetries) return { status: 'failed', code, message, ...saidBy(quotes) };
   const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;
+  if (askedForMs > Math.max(rules.longestPauseMs ?? LIMITS.toolPauseMs, backoffMs)) {
+    const seconds = Math.ceil(askedForMs / 1000);
+    return {
+      status: 'failed',
+      code,
+      message: `${message}; it asks for a pause of ${seconds} s, longer than any call waits.`,
+      ...saidBy(quotes),
+    };
+  }
   return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message, ...quotes };
 }
 

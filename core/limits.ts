@@ -128,6 +128,11 @@ export const LIMITS = {
   /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */
   toolRetries: 3,
   toolBackoffMs: 1000,
+  /** Levels of what a tool answers: what is kept is walked through by recursion whenever it is read. */
+  toolOutputDepth: 500,
+  /** Longest pauses in ms that a tool may ask for before it is called again, and with `execution.inline`, while a driver waits. */
+  toolPauseMs: 86_400_000,
+  inlinePauseMs: 30_000,
   /** Further attempts of a tool call whose process had no time left to send it, which says nothing of the tool. */
   unsentRetries: 10,
   /** What the server of a model sends in answer to one call, in bytes: far more than a model may say. */

@@ -1,5 +1,5 @@
 /** The output of a tool as it is kept: whole, and apart from it what a model sees of it. */
-import { cleanText, type FileBlock, type ImageBlock, type TextBlock } from './content.ts';
+import { cleanText, isDeeperThan, type FileBlock, type ImageBlock, type TextBlock } from './content.ts';
 import { canonicalJson } from './canonical-json.ts';
 import { LIMITS } from './limits.ts';
 
@@ -27,9 +27,12 @@ export function bytesOf(output: unknown): number {
   return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));
 }
 
-/** Text as it is, other JSON canonical. */
+/** Text as it is, other JSON canonical. Builds before kept what is nested more deeply than it can be walked through. */
 export function textOfOutput(output: unknown): string {
-  return typeof output === 'string' ? output : canonicalJson(output);
+  if (typeof output === 'string') return output;
+  return isDeeperThan(output, LIMITS.toolOutputDepth)
+    ? '[an output that is nested too deeply to be shown]'
+    : canonicalJson(output);
 }
 
 /** Text cut to what a model is shown, with a note. */

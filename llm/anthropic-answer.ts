@@ -188,7 +188,7 @@ function blockOf(event: AnswerEvent): DraftBlock {
     id: block.id ?? '',
     name: block.name ?? '',
     json: input,
-    citations: [...(block.citations ?? [])],
+    citations: Array.isArray(block.citations) ? [...block.citations] : [],
     raw: block,
   };
 }

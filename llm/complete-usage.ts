@@ -18,7 +18,7 @@ export function completeUsage(request: ModelRequest, response: ModelResponse): M
 }
 
 /** More than any request or answer has. */
-const MOST_TOKENS = 1e12;
+export const MOST_TOKENS = 1e12;
 
 /** A count of tokens as a server reports it; undefined for whatever is none. */
 export function tokenCount(value: unknown): number | undefined {

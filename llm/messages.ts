@@ -49,7 +49,8 @@ export function withOwnIds<Block extends { type: string }>(
   const taken = new Set(toolUsesOf(messages).map((block) => block.id));
   return content.map((block) => {
     if (!isToolUse(block)) return block;
-    const id = /^[a-zA-Z0-9_-]{1,64}$/.test(block.id) && !taken.has(block.id) ? block.id : newToolUseId();
+    const isSound = typeof block.id === 'string' && /^[a-zA-Z0-9_-]{1,64}$/.test(block.id);
+    const id = isSound && !taken.has(block.id) ? block.id : newToolUseId();
     taken.add(id);
     return { ...block, id };
   });

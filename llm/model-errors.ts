@@ -19,6 +19,16 @@ export function toModelError(provider: string, error: unknown, cutOff?: CutOff):
   if (cutOff === 'aborted') return new ModelError('aborted', `The call to ${provider} was aborted.`);
   if (cutOff === 'timeout') return new ModelError('timeout', `${provider} gave no answer in time.`);
   if (error instanceof ModelError) return error;
+  // Our own reading of what it sent: another call would not be read either, and nothing is away.
+  if (error instanceof TypeError && error.cause === undefined) {
+    return new ModelError(
+      'invalid_request',
+      `${provider}: the answer has a form that cannot be read (${error.message}).`,
+      {
+        cause: error,
+      },
+    );
+  }
   return modelErrorOf(provider, failureOf(error));
 }
 

@@ -3,6 +3,7 @@ import { digestOf } from '../core/ids.ts';
 import type { StreamModel } from '../core/model.ts';
 import type { ModelRates } from '../db/model-rates.ts';
 import { completeUsage } from './complete-usage.ts';
+import { soundAnswer } from './sound-answer.ts';
 import { contextWindowOf, type ContextWindows } from './context-windows.ts';
 import { findModelName, OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
@@ -103,7 +104,7 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
   const opened = provider.open(credential);
   // Whoever asks the model is told.
   opened.catch(() => undefined);
-  return async (request, io) => completeUsage(request, await (await opened)(request, io));
+  return async (request, io) => completeUsage(request, soundAnswer(request, await (await opened)(request, io)));
 }
 
 /** A credential as all may know it: its own value goes nowhere. */

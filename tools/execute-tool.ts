@@ -1,5 +1,5 @@
 /** The one way to call a tool: picks its transport and holds it to its limits. Retries are the ledger's affair. */
-import { beginningOf, cleanJson, cleanText } from '../core/content.ts';
+import { beginningOf, cleanJson, cleanText, isDeeperThan } from '../core/content.ts';
 import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -273,6 +273,7 @@ function storable(
   secrets: SecretValues,
 ): { output: unknown } | { fault: { code: string; message: string } } {
   try {
+    if (isDeeperThan(output, LIMITS.toolOutputDepth)) return { fault: TOO_DEEP };
     const clean: unknown = cleanJson(secrets.redact(output ?? null));
     if (Buffer.byteLength(JSON.stringify(clean)) <= LIMITS.toolOutputBytes) return { output: clean };
     const message = `The tool answered more than ${LIMITS.toolOutputBytes} bytes, which is more than may be kept.`;
@@ -282,6 +283,11 @@ function storable(
     return { fault: { code: 'bad-output', message: 'The tool answered with data that cannot be kept.' } };
   }
 }
+
+const TOO_DEEP = {
+  code: 'bad-output',
+  message: `The tool answered with data nested deeper than ${LIMITS.toolOutputDepth} levels, which cannot be kept.`,
+};
 
 function cut(text: string): string {
   return text.length > MAX_MESSAGE_CHARS ? `${beginningOf(text, MAX_MESSAGE_CHARS)}…` : text;

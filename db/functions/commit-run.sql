@@ -285,7 +285,7 @@ begin
             attempt = coalesce((x->'set'->>'attempt')::int, attempt),
             lease_expires_at = case when x ? 'lease_ms' then clock_timestamp() + (x->>'lease_ms')::int * interval '1 ms' end,
             claim_id = case when x ? 'lease_ms' then (x->>'claim_id')::uuid else claim_id end,
-            retry_at = case when x ? 'retry_ms' then clock_timestamp() + (x->>'retry_ms')::int * interval '1 ms' end,
+            retry_at = case when x ? 'retry_ms' then clock_timestamp() + (x->>'retry_ms')::numeric * interval '1 ms' end,
             output = case when x->'set' ? 'output' then x->'set'->'output' else output end,
             is_error = coalesce((x->'set'->>'is_error')::boolean, is_error),
             error = case when x->'set' ? 'error' then nullif(x->'set'->'error', 'null') else error end,

@@ -7,7 +7,8 @@ create or replace function usage_of_run(r runs) returns table (kind text, name t
     coalesce((extract(epoch from r.completed_at - coalesce(r.started_at, r.created_at)) * 1000)::bigint, 0),
     case when r.cost_usd is null then 1::bigint else 0::bigint end
   union all
-  select 'model', (e.payload->>'provider') || '/' || (e.payload->>'model'), count(*), 0, 0, 0,
+  -- Builds before took whatever name a server gave; the key of a sum has no room for thousands of characters.
+  select 'model', left((e.payload->>'provider') || '/' || (e.payload->>'model'), 300), count(*), 0, 0, 0,
     sum((u->>'input')::bigint + (u->>'cache_read')::bigint + (u->>'cache_write_5m')::bigint + (u->>'cache_write_1h')::bigint)::bigint,
     sum((u->>'output')::bigint)::bigint, coalesce(sum((e.payload->>'cost_usd')::numeric), 0), sum((e.payload->>'latency_ms')::bigint)::bigint,
     count(*) filter (where e.payload->>'cost_usd' is null)

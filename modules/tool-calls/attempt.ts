@@ -25,6 +25,8 @@ export interface ClaimedCall {
   retry: AttemptRules['retry'];
   /** The agent accepts that a call of unknown outcome is made again. */
   acceptsDuplicates: boolean;
+  /** Longest pause that the tool may ask for, where it is not that of a call in the queue. */
+  longestPauseMs?: number;
   /** How long a person has to answer what the tool asks. */
   questionSeconds: number;
 }
@@ -140,8 +142,9 @@ export function interruptionOf(lost: ClaimedCall): Exclude<Settlement, { status:
   return settlement.status === 'retry' ? undefined : settlement;
 }
 
-function rulesOf({ call, attempt: number, retry, acceptsDuplicates }: ClaimedCall): AttemptRules {
-  return { effect: call.effect, attempt: number, retry, acceptsDuplicates, looked: call.remote != null };
+function rulesOf({ call, attempt: number, retry, acceptsDuplicates, longestPauseMs }: ClaimedCall): AttemptRules {
+  const looked = call.remote != null;
+  return { effect: call.effect, attempt: number, retry, acceptsDuplicates, looked, longestPauseMs };
 }
 
 export interface Authorization {

@@ -117,7 +117,8 @@ function timerUntil(text: string): Wanted {
   if (ms > Date.now() + LIMITS.waitSeconds * 1000) {
     return { fault: `Invalid arguments: /until: is more than ${LIMITS.waitSeconds} s away.` };
   }
-  return { type: 'timer', seconds: 0, until: new Date(ms).toISOString() };
+  // Any time in the past is over, also one that Postgres does not know.
+  return { type: 'timer', seconds: 0, until: new Date(Math.max(ms, 0)).toISOString() };
 }
 
 function refuse(waiting: WaitingRun, call: CallState, reason: { code: string; message: string }): void {

@@ -55,6 +55,19 @@ describe('Settling an attempt', () => {
     );
   });
 
+  it('fails a call whose tool asks for a longer pause than a call waits for, and says so', () => {
+    const asks = (retryAfterMs: number, longestPauseMs?: number) =>
+      settleAttempt(
+        { kind: 'unreached', ...failure, retryAfterMs },
+        { effect: 'unknown', attempt: 1, retry: DEFAULT_RETRY, longestPauseMs },
+      );
+    assert.deepEqual(asks(LIMITS.toolPauseMs), { status: 'retry', waitMs: LIMITS.toolPauseMs, ...failure });
+    const message = 'm; it asks for a pause of 2592000 s, longer than any call waits.';
+    assert.deepEqual(asks(2_592_000_000), { status: 'failed', code: 'c', message, origin: 'drover' });
+    assert.equal(asks(LIMITS.inlinePauseMs, LIMITS.inlinePauseMs).status, 'retry');
+    assert.equal(asks(LIMITS.inlinePauseMs + 1, LIMITS.inlinePauseMs).status, 'failed');
+  });
+
   it('makes one attempt and as many further ones as the tool allows, whatever goes wrong', () => {
     fc.assert(
       fc.property(fc.array(outcomes, { minLength: 1 }), effects, retries, (script, effect, retry) => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { textOfOutput } from '../../core/tool-output.ts';
 import fc from 'fast-check';
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -144,8 +145,14 @@ describe('createTools', () => {
     make();
     const tool = toolOf({ type: 'http', endpoint: server.url });
     assert.deepEqual(outputOf(await tools.execute(tool, attemptOf({}))), { 'a\ufffd': '\ufffd' });
-    body = '['.repeat(100_000) + ']'.repeat(100_000);
-    assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error bad-output');
+    for (const levels of [LIMITS.toolOutputDepth + 2, 2500, 100_000]) {
+      body = '['.repeat(levels) + ']'.repeat(levels);
+      assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error bad-output');
+    }
+    body = '['.repeat(LIMITS.toolOutputDepth) + ']'.repeat(LIMITS.toolOutputDepth);
+    const kept = outputOf(await tools.execute(tool, attemptOf({})));
+    assert.equal(textOfOutput(kept), body);
+    assert.match(textOfOutput([[kept]]), /nested too deeply/);
     await server.close();
   });
 

@@ -16,7 +16,12 @@ const READ_TOOL_OUTPUT: DomainTool = {
     type: 'object',
     properties: {
       tool_use_id: { type: 'string', minLength: 1, maxLength: 200, description: 'The id of the earlier call.' },
-      offset: { type: 'integer', minimum: 0, description: 'Characters to pass over; 0 if left out.' },
+      offset: {
+        type: 'integer',
+        minimum: 0,
+        maximum: LIMITS.toolOutputBytes,
+        description: 'Characters to pass over; 0 if left out.',
+      },
       limit: {
         type: 'integer',
         minimum: 1,

@@ -1,6 +1,7 @@
 /** How a driver commits the attempts of its own calls: with the steps of its run, the first one with the call's request. */
 import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
+import { LIMITS } from '../../../core/limits.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
 import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
@@ -148,7 +149,8 @@ function toClaim({ session, call, attempt }: Attempts, row: LedgerCall): Claimed
   const { agent_id: agentId } = session.run;
   const acceptsDuplicates = session.limits.onUnknown === 'retry';
   const questionSeconds = approvalSeconds(session.definition);
-  return { call: row, attempt, agentId, tool, retry, acceptsDuplicates, questionSeconds };
+  const longestPauseMs = LIMITS.inlinePauseMs;
+  return { call: row, attempt, agentId, tool, retry, acceptsDuplicates, questionSeconds, longestPauseMs };
 }
 
 /** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */

@@ -1,11 +1,12 @@
 /** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
+import { ZodError } from 'zod';
 import type { AssistantBlock } from '../../../core/content.ts';
 import { cleanJson } from '../../../core/content.ts';
 import { recordAnswer, recordFile, rejectEmptyAnswer } from '../../../core/decision-events/model-calls.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { canonicalValue } from '../../../core/canonical-json.ts';
 import { newId } from '../../../lib/new-id.ts';
-import { callsOf, faultOfEmpty, intentsOf } from '../../../core/intents.ts';
+import { callsOf, faultOfEmpty, intentsOf, type EmptyFault } from '../../../core/intents.ts';
 import type { ModelResponse } from '../../../core/model.ts';
 import { costOf, costsOf, isLongContext } from '../../../llm/prices.ts';
 import { askModels, modelsFor } from './ask-model.ts';
@@ -13,7 +14,7 @@ import { checkFinalAnswer } from './check-answer.ts';
 import { commit } from './commit.ts';
 import { settleAnswer } from '../../budgets/hold-to-budget.ts';
 import { keepGeneratedFiles } from '../../files/generated-files.ts';
-import { appendEvent, appendMessage } from '../../run-log/run-log.ts';
+import { appendEvent, appendMessage, mark, rewind } from '../../run-log/run-log.ts';
 import { recordedAnswer, type AskedModel } from './replay-source.ts';
 import { goOn, requestGated } from './request-gated.ts';
 import { toRequest } from './build-request.ts';
@@ -22,7 +23,10 @@ import type { DriveSession } from './session.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. */
+/**
+ * Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. An answer
+ * that cannot be kept counts as an empty one: it is paid for, and no other call would say so.
+ */
 export async function think(session: DriveSession, call: CallModel): Promise<void> {
   const startedMs = performance.now();
   const record = { state: session.log.state, replaySource: session.replaySource };
@@ -30,16 +34,52 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
   const recorded = replayed?.kind === 'same';
   const response = recorded ? replayed.response : await askModels(session, call);
   const latencyMs = Math.round(performance.now() - startedMs);
+  const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
+  if (!recorded) observe(session, { response, latencyMs, cost });
+  const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
+  const answered = { call, response, latencyMs, cost, recorded, replay };
+  const point = mark(session.log);
+  const { reservation } = session.step;
+  try {
+    await take(session, answered);
+  } catch (error) {
+    if (recorded || !isUnfit(error)) throw error;
+    session.context.log.error({ run: session.run.id, err: error }, 'an answer of a model cannot be kept');
+    rewind(session.log, point);
+    session.step.reservation = reservation;
+    await take(session, { ...answered, response: { ...response, content: [], files: [] }, fault: UNFIT });
+  }
+}
+
+const UNFIT: EmptyFault = { code: 'empty_answer', message: 'The answer had a form that cannot be kept.' };
+
+/** Whether something does not fit what is to be done with it, and never will: by our schemas, our code, or the database's types. */
+function isUnfit(error: unknown): boolean {
+  if (error instanceof ZodError || error instanceof TypeError || error instanceof RangeError) return true;
+  return error instanceof Error && 'code' in error && /^(22|54)[0-9A-Z]{3}$/.test(String(error.code));
+}
+
+interface Answered {
+  call: CallModel;
+  response: ModelResponse;
+  latencyMs: number;
+  cost: string | null;
+  recorded: boolean;
+  replay: Parameters<typeof recordAnswer>[1]['replay'];
+  /** Why nothing of it is taken. */
+  fault?: EmptyFault;
+}
+
+async function take(session: DriveSession, { call, response, recorded, cost, ...answered }: Answered): Promise<void> {
+  const { latencyMs, replay, fault } = answered;
   const content = usable(response, call, session);
   const files = recorded ? [] : await keepGeneratedFiles(session.context, filesFor(session), response);
   const paused = response.stopReason === 'pause_turn' && !session.log.state.turn?.maxStepsReached;
   const isLast = call.last || response.stopReason === 'refusal';
   const offered = offeredTools(session);
   const intents = intentsOf({ content, paused, isLast }, offered);
-  const empty = intents.length === 0 && !paused ? faultOfEmpty(response.stopReason) : undefined;
+  const empty = fault ?? (intents.length === 0 && !paused ? faultOfEmpty(response.stopReason) : undefined);
   const calls = callsOf(intents).length;
-  const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
-  if (!recorded) observe(session, { response, latencyMs, cost });
   const untrusted = content.some(({ type }) => type.endsWith('_tool_result'));
   const said = { role: 'assistant' as const, content, outcomes: null };
   const ordinal = appendMessage(session.log, untrusted ? { ...said, trust: 'untrusted' } : said);
@@ -53,7 +93,6 @@ export async function think(session: DriveSession, call: CallModel): Promise<voi
     cost,
     latencyMs,
   };
-  const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
   const kinds = intents.map(({ kind }) => kind);
   appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, empty, replay }));
   appendEvent(session.log, ...files.map((fact) => recordFile(session.log.state, call.step, fact)));

@@ -1,3 +1,4 @@
+import type { Context } from '../../../modules/governance/context.ts';
 import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
 import { quotasOf } from '../../../core/rate-limits.ts';
@@ -28,10 +29,10 @@ describe('An intent that is not valid', () => {
   });
 
   /** The log of a run whose model gives these answers. */
-  async function play(answers: AnthropicReply[]) {
+  async function play(answers: AnthropicReply[], context = engine.context) {
     engine.say(answers);
     const { run } = await engine.start(agent, 'hello');
-    await engine.finish(run);
+    await engine.drive(run, context);
     const log = await engine.log(run);
     const rejected = log.flatMap((event) => (event.type === 'intent.rejected' ? [event.payload] : []));
     const intents = log.flatMap((event) => (event.type === 'model.responded' ? [event.payload.intents] : []));
@@ -135,6 +136,26 @@ describe('An intent that is not valid', () => {
       const said = { content: [{ type: 'text', text: 'Let me see.' }, ...(SUM.content ?? [])] };
       const after = await play([said, ...stubborn]);
       assert.deepEqual(after.turn, { status: 'failed', code: 'empty_answer', said: 'Let me see.' });
+    });
+
+    it('is one that cannot be kept, too: each is paid for, counted, and asked for again', async () => {
+      const { context } = engine;
+      const faults = [
+        new TypeError('not what it should be'),
+        Object.assign(new Error('out of range'), { code: '22008' }),
+      ];
+      const commit: Context['commit'] = (change) => {
+        const fault = change.new_calls && faults.shift();
+        return fault ? Promise.reject(fault) : context.commit(change);
+      };
+      const { rejected, turn, log } = await play([SUM, SUM, text('three')], { ...context, commit });
+      assert.deepEqual(turn, { status: 'complete', code: undefined, said: 'three' });
+      assert.deepEqual(
+        rejected.map(({ code, message }) => [code, message]),
+        [1, 2].map(() => ['empty_answer', 'The answer had a form that cannot be kept.']),
+      );
+      assert.equal(log.filter(({ type }) => type === 'model.responded').length, 3);
+      assert.equal(engine.model.requests.length, 3);
     });
 
     it('fails the turn at once where thinking took all output tokens, and names the setting', async () => {

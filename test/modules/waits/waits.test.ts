@@ -149,13 +149,19 @@ describe('waits for webhooks and for the time', () => {
     const { json: run } = await post(`/v1/agents/${agent.id}/runs`, {});
     const startedMs = Date.now();
     const turn = await post(`/v1/agents/${agent.id}/runs/${run.run_id}/turns`, {
-      input: { message: 'call sleep {"seconds":0.5} | call sleep {"until":"2026-01-01T00:00:00+02:00"}' },
+      input: {
+        message:
+          'call sleep {"seconds":0.5} | call sleep {"until":"2026-01-01T00:00:00+02:00"} | call sleep {"until":"0000-01-01T00:00:00Z"}',
+      },
     });
     assert.equal(turn.json.output.status, 'complete');
-    assert.match(turn.json.output.message, /^done: \{"until":"20.*"\}, \{"until":"2025-12-31T22:00:00.000Z"\}$/);
+    assert.match(
+      turn.json.output.message,
+      /^done: \{"until":"20.*"\}, \{"until":"2025-12-31T22:00:00.000Z"\}, \{"until":"1970-01-01T00:00:00.000Z"\}$/,
+    );
     assert.ok(Date.now() - startedMs > 500);
     const { json } = await api.call('GET', `/v1/runs/${run.run_id}/events?types=timer.fired`);
-    assert.equal(json.events.length, 2);
+    assert.equal(json.events.length, 3);
   });
 
   it('end a sleep early by a signal of type timer, and refuse a time that is none', async () => {

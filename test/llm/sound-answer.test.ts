@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { NO_TOKENS, type ModelResponse } from '../../core/model.ts';
+import { anthropicModel } from '../../llm/anthropic.ts';
+import { soundAnswer } from '../../llm/sound-answer.ts';
+import { startFakeHttp } from '../support/fake-http.ts';
+import { ask, modelRequest } from '../support/model-request.ts';
+
+describe('An answer of a server that sends other things than it should', () => {
+  it('has texts where texts belong, a model with a name, and counts that can be added', () => {
+    const odd = {
+      provider: 'openai',
+      model: 'x'.repeat(20_000),
+      content: [
+        { type: 'text', text: { a: 1 } },
+        { type: 'thinking', thinking: 7, signature: null },
+        { type: 'tool_use', id: 7, name: 8, input: {} },
+      ],
+      stopReason: 'tool_use',
+      usage: { ...NO_TOKENS, input: 3, output: 1e16 },
+    } as unknown as ModelResponse;
+    const { model, content, usage } = soundAnswer({ model: 'asked' }, odd);
+    assert.equal(model.length, 200);
+    assert.deepEqual(content.slice(0, 2), [
+      { type: 'text', text: '{"a":1}' },
+      { type: 'thinking', thinking: '7', signature: 'null' },
+    ]);
+    const [, , call] = content;
+    assert.ok(call?.type === 'tool_use' && /^toolu_/.test(call.id) && call.name === '8');
+    assert.deepEqual([usage.input, usage.output], [3, 1e12]);
+    for (const name of [7, undefined, ''])
+      assert.equal(soundAnswer({ model: 'asked' }, { ...odd, model: name as string }).model, 'asked');
+    assert.equal(soundAnswer({ model: 'asked' }, { ...odd, model: 'a\0b' }).model, 'a\ufffdb');
+  });
+
+  it('is no outage where nobody can read it', async () => {
+    const broken = { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '', citations: {} } };
+    const events = [
+      { type: 'message_start', message: { model: 'm', usage: { input_tokens: 1 } } },
+      broken,
+      { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello' } },
+      { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 1 } },
+      { type: 'message_stop' },
+    ];
+    const server = await startFakeHttp(async (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end(events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(''));
+    });
+    const { response } = await ask(anthropicModel({ apiKey: 'k', baseUrl: server.url }), modelRequest({}));
+    assert.deepEqual(response.content, [{ type: 'text', text: 'Hello' }]);
+    await server.close();
+  });
+});

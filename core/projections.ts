@@ -85,17 +85,15 @@ function merge(known: RowChange, { set, add }: RowChange): void {
     changeRow(known.insert, { set: undefined, add });
     return;
   }
-  // Money is added by the database, in `numeric`.
-  if (known.add && 'cost_usd' in known.add && 'cost_usd' in add) throw new Error('two model calls in one commit');
-  known.add = { ...known.add, ...mapValues(add, (column, more) => plus(known.add?.[column], more)) };
+  known.add = { ...known.add, ...mapValues(add, (column, more) => plus(column, known.add?.[column], more)) };
 }
 
 function mapValues(columns: Columns, change: (column: string, value: unknown) => unknown): Columns {
   return Object.fromEntries(Object.entries(columns).map(([column, value]) => [column, change(column, value)]));
 }
 
-function plus(sum: unknown, more: unknown): unknown {
-  return sum === undefined ? more : Number(sum) + Number(more);
+function plus(column: string, sum: unknown, more: unknown): unknown {
+  return sum === undefined ? more : sumOf(column, sum, more);
 }
 
 function assignDefined(row: Columns, values: Columns = {}): void {

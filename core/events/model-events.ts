@@ -19,6 +19,9 @@ const usage = z.object({
   estimated: z.boolean().optional(),
 });
 
+/** What a provider had counted of an answer that broke off: it is paid for. */
+const brokenOff = { provider: z.string().optional(), usage: usage.optional(), cost_usd: money.optional() };
+
 const spending = z.object({ tokens: count, cost_usd: z.number(), steps: count });
 
 /** A budget as it stood: its limits, what is spent, and what is set aside for calls under way. */
@@ -80,9 +83,16 @@ export const MODEL_EVENTS = {
     /** In a recorded replay: what made this request another one than the record's. What follows is live. */
     differs: z.array(z.enum(REQUEST_PARTS)).optional(),
   }),
-  'model.retried': defineEvent(1, { model: z.string(), attempt: count, error: problem, wait_ms: count }),
-  'model.failed': defineEvent(2, {
+  'model.retried': defineEvent(2, {
     model: z.string(),
+    attempt: count,
+    error: problem,
+    wait_ms: count,
+    ...brokenOff,
+  }),
+  'model.failed': defineEvent(3, {
+    model: z.string(),
+    ...brokenOff,
     /** The tool that Drover forced for itself. */
     tool: z.string().optional(),
     error: problem,

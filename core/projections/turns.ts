@@ -1,7 +1,7 @@
 /** The turns of a run. */
 import type { NewEvent } from '../events.ts';
 import type { Columns, Place, Projection, RowChange } from './projection.ts';
-import { spentBy, stepsOf, stopReasonOf } from './runs.ts';
+import { spentBy, spentInVain, stepsOf, stopReasonOf } from './runs.ts';
 
 export const turns: Projection<'turns'> = {
   table: 'turns',
@@ -53,6 +53,11 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
       return statusChanged(event.payload);
     case 'model.responded':
       return { add: spentBy(event) };
+    case 'model.retried':
+    case 'model.failed': {
+      const add = spentInVain(event);
+      return add && { add };
+    }
     case 'node.entered':
       return { add: { steps: stepsOf(event) } };
     case 'client_tools.requested':

@@ -8,12 +8,14 @@ create or replace function usage_of_run(r runs) returns table (kind text, name t
     case when r.cost_usd is null then 1::bigint else 0::bigint end
   union all
   -- Builds before took whatever name a server gave; the key of a sum has no room for thousands of characters.
-  select 'model', left((e.payload->>'provider') || '/' || (e.payload->>'model'), 300), count(*), 0, 0, 0,
+  select 'model', left((e.payload->>'provider') || '/' || (e.payload->>'model'), 300), count(*) filter (where e.type = 'model.responded'), 0, 0, 0,
     sum((u->>'input')::bigint + (u->>'cache_read')::bigint + (u->>'cache_write_5m')::bigint + (u->>'cache_write_1h')::bigint)::bigint,
-    sum((u->>'output')::bigint)::bigint, coalesce(sum((e.payload->>'cost_usd')::numeric), 0), sum((e.payload->>'latency_ms')::bigint)::bigint,
+    sum((u->>'output')::bigint)::bigint, coalesce(sum((e.payload->>'cost_usd')::numeric), 0), coalesce(sum((e.payload->>'latency_ms')::bigint), 0)::bigint,
     count(*) filter (where e.payload->>'cost_usd' is null)
   from run_events e cross join lateral (select e.payload->'usage' as u) used
-  where e.run_id = r.id and e.type = 'model.responded' and coalesce(e.payload->'recorded', 'false') <> 'true'
+  -- Attempts that broke off count as none, with what they have spent.
+  where e.run_id = r.id and coalesce(e.payload->'recorded', 'false') <> 'true'
+    and (e.type = 'model.responded' or e.type in ('model.retried', 'model.failed') and e.payload->'usage' is not null)
   group by 2
   union all
   select 'tool', k.name, count(*), count(*) filter (where k.status = 'failed' or k.is_error), 0, 0, 0, 0, 0, coalesce(sum(k.latency_ms), 0)::bigint, 0

@@ -8,7 +8,8 @@ import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts'
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { NO_TOKENS, type ModelRequest, type ModelResponse } from '../../core/model.ts';
+import { NO_TOKENS, type ModelRequest, type ModelResponse, type TokenUsage } from '../../core/model.ts';
+import { addMoney } from '../../core/money.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../db/budgets.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
@@ -16,6 +17,20 @@ import { costOf } from '../../llm/prices.ts';
 import type { BudgetCache } from './budget-cache.ts';
 import type { RunLogContext } from '../run-log/context.ts';
 import { appendEvent, type RunLog } from '../run-log/run-log.ts';
+
+/** Tokens, and money as a decimal; null if a price is not known. */
+export interface Spent {
+  tokens: number;
+  cost_usd: string | null;
+}
+
+export function addSpent(sum: Spent | null | undefined, more: Spent): Spent {
+  return sum ? { tokens: sum.tokens + more.tokens, cost_usd: addMoney(sum.cost_usd, more.cost_usd) } : more;
+}
+
+/** All tokens of a call. */
+export const tokensIn = (usage: TokenUsage): number =>
+  usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
 
 /** What is known of the reservation for a model call. */
 export interface Reservation {
@@ -36,8 +51,8 @@ export interface BudgetedDrive {
   readonly log: RunLog;
   /** A budget applied to the run when it was looked up last. */
   isBudgeted: boolean;
-  /** `reservation`: what is set aside for the model call of the step, until it is settled. */
-  step: { reservation: Reservation | null };
+  /** `reservation`: what is set aside for the model call of the step, until it is settled. `inVain`: what attempts have spent that gave no answer. */
+  step: { reservation: Reservation | null; inVain?: Spent | null };
 }
 
 /** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
@@ -138,15 +153,17 @@ export function settleAnswer(
   drive.step.reservation = null;
   if (!reserved?.call) return undefined;
   const { usage } = response;
-  const used = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
-  const tokens = recorded ? 0 : used;
-  const settle = usage.estimated ? 'estimated' : 'settled';
-  drive.log.pending.reservations.push({ step: reserved.step, settle, tokens, cost_usd: cost });
+  const { inVain } = drive.step;
+  const answered = { tokens: recorded ? 0 : tokensIn(usage), cost_usd: cost };
+  const { tokens, cost_usd } = addSpent(inVain, answered);
+  // With what attempts before it have spent it is more than the answer says.
+  const settle = usage.estimated || inVain ? 'estimated' : 'settled';
+  drive.log.pending.reservations.push({ step: reserved.step, settle, tokens, cost_usd });
   const { granted } = reserved;
   if (!granted) return undefined;
   // The model was given fewer output tokens than the agent allows, and has used them up.
   const wasCut = response.stopReason === 'max_tokens' && granted.output < reserved.call.output;
-  const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost ?? 0) });
+  const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost_usd ?? 0) });
   const cutBy = granted.by && after(granted.by);
   const usedUp = wasCut ? cutBy : findUsedUp(granted.standings.map(after));
   // An answer that ends its turn is whole, whatever it has cost.
@@ -159,7 +176,10 @@ export function settleAnswer(
 export function releaseReservation(drive: BudgetedDrive, as: 'released' | 'estimated'): void {
   const reserved = drive.step.reservation;
   drive.step.reservation = null;
-  if (reserved?.call) drive.log.pending.reservations.push({ step: reserved.step, settle: as });
+  if (!reserved?.call) return;
+  const { inVain } = drive.step;
+  const settled = inVain && as === 'released' ? ({ settle: 'estimated', ...inVain } as const) : { settle: as };
+  drive.log.pending.reservations.push({ step: reserved.step, ...settled });
 }
 
 function exceed({ log }: BudgetedDrive, standing: BudgetStanding): void {

@@ -29,7 +29,7 @@ import {
   type NotedOutage,
   type ParkedError,
 } from './provider-outage.ts';
-import { charge, backOff, acquire, recordRetry, type Admission } from './rate-limiter.ts';
+import { charge, backOff, acquire, paidInVain, recordRetry, type Admission } from './rate-limiter.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -122,7 +122,8 @@ async function recordFailed(session: DriveSession, asked: Asked, error: ModelErr
   const partial = partialText(session.uncommitted.partial);
   const { code, message } = late ?? { code: error.kind, message: error.message };
   const problem = { code, message };
-  const failed = { model: resolved.model, error: problem, ...(partial !== undefined && { partial }) };
+  const said = partial === undefined ? {} : { partial };
+  const failed = { model: resolved.model, error: problem, ...paidInVain(session, resolved, error), ...said };
   appendEvent(session.log, recordModelFailure(session.log.state, call.step, failed));
   if (late) throw late;
   const { rateLimiter } = resolved;
@@ -193,7 +194,7 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
       if (isThrottled) return await backOff(session, { resolved, error, attempt, step });
       const waitMs = Math.round(error.retryAfterMs ?? baseMs * 2 ** (attempt - 1) * (0.5 + Math.random()));
       if (waitMs > LONGEST_QUICK_WAIT_MS) return error;
-      recordRetry(session, { model: resolved.model, error, attempt, step, waitMs });
+      recordRetry(session, { resolved, error, attempt, step, waitMs });
       await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     }
   }

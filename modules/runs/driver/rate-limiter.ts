@@ -4,6 +4,8 @@
  */
 import { recordModelRetry } from '../../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { costOf } from '../../../llm/prices.ts';
+import { addSpent, tokensIn } from '../../budgets/hold-to-budget.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
 import type { OutageProblem } from '../../../db/model-outages.ts';
@@ -63,21 +65,30 @@ export async function backOff(
   session: DriveSession,
   refused: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number },
 ): Promise<never> {
-  const { resolved, error, attempt, step } = refused;
+  const { resolved, error, attempt } = refused;
   const backoffMs = Math.min(1000 * 2 ** (attempt - 1), LIMITS.throttleMs) * (0.75 + Math.random() / 2);
   const waitMs = Math.ceil(Math.min(Math.max(error.retryAfterMs ?? 0, backoffMs), LIMITS.throttleMs));
   if (resolved.rateLimiter !== null) await backOffModelRate(session.context.db, resolved.rateLimiter, waitMs);
-  recordRetry(session, { ...refused, waitMs, model: resolved.model, error, attempt, step });
+  recordRetry(session, { ...refused, waitMs });
   throw new ThrottledError(waitMs);
+}
+
+/** What is paid for although there is no answer: for the log, and for what is set aside for the call. */
+export function paidInVain(session: DriveSession, { provider, model }: ResolvedModel, { usage }: ModelError) {
+  if (!usage) return {};
+  const cost_usd = costOf(provider, model, usage);
+  session.step.inVain = addSpent(session.step.inVain, { tokens: tokensIn(usage), cost_usd });
+  return { provider, usage, cost_usd };
 }
 
 /** Says in the log that a model is asked again. */
 export function recordRetry(
   session: DriveSession,
-  retry: { model: string; error: ModelError; attempt: number; step: number; waitMs: number },
+  retry: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number; waitMs: number },
 ): void {
-  const { model, error, attempt, step, waitMs: wait_ms } = retry;
-  const payload = { model, attempt, error: { code: error.kind, message: error.message }, wait_ms };
+  const { resolved, error, attempt, step, waitMs: wait_ms } = retry;
+  const problem = { code: error.kind, message: error.message };
+  const payload = { model: resolved.model, attempt, error: problem, wait_ms, ...paidInVain(session, resolved, error) };
   appendEvent(session.log, recordModelRetry(session.log.state, step, payload));
 }
 

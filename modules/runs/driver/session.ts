@@ -2,7 +2,7 @@
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
-import type { Reservation } from '../../budgets/hold-to-budget.ts';
+import type { Reservation, Spent } from '../../budgets/hold-to-budget.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { LedgerCall } from '../../../db/commit-run.ts';
 import type { CallSlot, InitialCommit } from '../../../jobs/slot-reservation.ts';
@@ -84,6 +84,8 @@ export interface Step {
   announced: AnnouncedContext | null;
   /** What is set aside for the model call, until it is settled. */
   reservation: Reservation | null;
+  /** What attempts of the call have spent that gave no answer. */
+  inVain: Spent | null;
   /** How long the model's rate limiter backed off when the call was announced, until that was looked at. */
   backOff: { rateLimiter: string; waitMs: number } | null;
   /** Calls that this driver makes itself, as far as it has asked for them or looked at them. */
@@ -134,7 +136,7 @@ export interface PartialAnswer {
 /** A step whose model call is announced, or is about to be. */
 export function newStep(): Step {
   const calls = { ownCalls: new Map(), dispatched: new Map(), gatedAt: new Map(), callIds: [] };
-  return { announced: null, reservation: null, backOff: null, ...calls };
+  return { announced: null, reservation: null, inVain: null, backOff: null, ...calls };
 }
 
 /** A new set of uncommitted things: empty, or with the initial commit of the run. */

@@ -206,7 +206,11 @@ export const agentDefinition = z
     health: z
       .strictObject({
         success_rate_7d: z.number().min(0).max(1).optional(),
-        avg_latency_ms: z.number().min(0).optional(),
+        avg_latency_ms: z
+          .number()
+          .min(0)
+          .max(LIMITS.waitSeconds * 1000)
+          .optional(),
         avg_tokens_per_task: z.number().min(0).optional(),
       })
       .optional(),

@@ -103,7 +103,7 @@ export function faultOf(
   }
   const code = 'invalid_arguments';
   if (isRaw(call.arguments, tool)) {
-    const message = `Invalid arguments: a JSON object, nested at most ${ARGUMENT_DEPTH} levels deep, with numbers that a double can hold, was expected.`;
+    const message = `Invalid arguments: a JSON object, nested at most ${ARGUMENT_DEPTH} levels deep, with numbers that a double can hold (longer integers as strings), was expected.`;
     return { code, message };
   }
   const faults = validate(tool.input_schema, call.arguments);

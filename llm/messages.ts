@@ -7,6 +7,7 @@ import type {
   ImageBlock,
   Message,
   ToolResultBlock,
+  TextBlock,
   ToolUseBlock,
   UserBlock,
 } from '../core/content.ts';
@@ -26,7 +27,9 @@ export function mergeMessages(messages: readonly Message[]): Message[] {
       if (last?.role === 'assistant') last.content.push(...content);
       else merged.push({ role: 'assistant', content });
     } else {
-      const content = message.content.filter(isSaid);
+      const said = message.content.filter(isSaid);
+      // Something was said, and the model is to answer it.
+      const content = said.length > 0 || message.content.length === 0 ? said : [BLANK];
       if (last?.role === 'user') last.content.push(...content);
       else merged.push({ role: 'user', content });
     }
@@ -66,12 +69,19 @@ export function parseArguments(raw: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(raw);
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    if (isObject && !isDeeperThan(value, ARGUMENT_DEPTH) && !holdsInfinity(value))
-      return value as Record<string, unknown>;
+    const isKept = !isDeeperThan(value, ARGUMENT_DEPTH) && !holdsInfinity(value) && !losesDigits(raw);
+    if (isObject && isKept) return value as Record<string, unknown>;
   } catch {
     // Told below, like any other value that is no object.
   }
   return { [RAW_ARGUMENTS]: raw };
+}
+
+/** Whether JSON has an integer that a double would change: a tool would be called with another id than the model has given. */
+function losesDigits(json: string): boolean {
+  if (!/\d{16}/.test(json)) return false;
+  const numbers = json.replaceAll(/"(?:[^"\\]|\\.)*"/gs, '""').match(/-?\d[\d.eE+-]*/g) ?? [];
+  return numbers.some((number) => /^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number)));
 }
 
 /** Makes the reason fit the content: an answer stops for tools exactly if it calls some and was not cut off. */
@@ -108,6 +118,8 @@ export function noImage({ source }: ImageBlock): string {
   const kind = source.type === 'base64' ? source.media_type : 'image';
   return `[${kind} left out: this model takes no such images from tools]`;
 }
+
+const BLANK: TextBlock = { type: 'text', text: '(a message without text)' };
 
 function isSaid(block: AssistantBlock | UserBlock): boolean {
   return block.type !== 'text' || block.text.trim() !== '';

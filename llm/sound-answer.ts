@@ -37,5 +37,5 @@ function soundUsage(usage: TokenUsage): TokenUsage {
     name,
     typeof count === 'number' ? Math.min(count, MOST_TOKENS) : count,
   ]);
-  return Object.fromEntries(counts) as unknown as TokenUsage;
+  return Object.fromEntries(counts) as TokenUsage;
 }

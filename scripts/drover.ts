@@ -31,11 +31,20 @@ Examples:
 Exit codes: 0 done; 1 refused, or the run, the workflow or the chain is not whole; 2 wrong use; 3 nothing answers; 4 the key does not do.
 `;
 
+// Who reads has seen enough, as `head` has; what cannot be written at all is a refusal.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE')
+    process.stderr.write(`drover: the output cannot be written (${error.code ?? error.message})\n`);
+  process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.refused);
+});
+
 const program = new Command('drover')
   .description('Runs AI agents as durable jobs. These commands speak to a service, or start one.')
   .version(VERSION)
   .showHelpAfterError('(--help says more)')
   .addHelpText('after', EXAMPLES)
+  // Commands have options of the same names, as --version.
+  .enablePositionalOptions()
   .exitOverride();
 addAgents(program);
 addApprovals(program);

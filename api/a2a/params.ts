@@ -7,7 +7,22 @@ const flag = z.boolean().nullish();
 const length = z.int().min(0).nullish();
 
 const part = z.looseObject({ text, url: text, raw: text });
-const message = z.looseObject({ messageId: text, taskId: text, contextId: text, parts: z.array(part).nullish() });
+const AGENT: readonly unknown[] = ['ROLE_AGENT', 'agent', 2];
+const message = z
+  .looseObject({
+    messageId: text,
+    message_id: text,
+    role: z
+      .unknown()
+      .refine((role) => !AGENT.includes(role), 'must be ROLE_USER: whoever sends a message speaks as the user'),
+    taskId: text,
+    contextId: text,
+    parts: z.array(part).nullish(),
+  })
+  .refine(({ messageId, message_id }) => (messageId ?? message_id ?? '') !== '', {
+    path: ['messageId'],
+    error: 'is required: by it a message that is sent again is known',
+  });
 const pushFields = {
   id: text,
   url: text,

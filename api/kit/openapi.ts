@@ -1,6 +1,7 @@
 /** `GET /openapi.json` out of the routes' own schemas: JSON Schema 2020-12 is OpenAPI 3.1's. */
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
+import { sha256 } from '../../core/ids.ts';
 import type { Access, OtherContent, Route } from './route.ts';
 import { problem } from './problems.ts';
 
@@ -127,12 +128,21 @@ function responseOf(status: number, answer: z.ZodType | OtherContent | 'empty', 
 
 function convert(schema: z.ZodType, io: 'input' | 'output', components: Components): JsonSchema {
   const made = z.toJSONSchema(schema, { target: 'draft-2020-12', io, unrepresentable: 'any', reused: 'inline' });
-  const { $schema: _, $defs, ...own } = relocate(made);
+  const { $schema: _, $defs, ...own } = relocate(withNames(made));
   for (const [name, definition] of Object.entries($defs ?? {})) components[name] ??= withoutId(definition);
   const id = schema.meta()?.id;
   if (id === undefined) return own;
   components[id] ??= withoutId(own);
   return { $ref: `#/components/schemas/${id}` };
+}
+
+/** What refers to itself and has no name is numbered by Zod in each conversion anew: it is named by what it is. */
+function withNames(made: JsonSchema): JsonSchema {
+  const text = JSON.stringify(made);
+  if (!text.includes('"__schema')) return made;
+  const unnamed = Object.entries(made.$defs ?? {}).filter(([name]) => name.startsWith('__schema'));
+  const digest = sha256(JSON.stringify(unnamed)).toString('hex').slice(0, 8);
+  return JSON.parse(text.replaceAll(/(?<=["/])__schema(\d+)(?=")/g, `Nested${digest}_$1`)) as JsonSchema;
 }
 
 /** References and ids as OpenAPI has them. */

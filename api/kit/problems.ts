@@ -69,9 +69,21 @@ function asDroverError(thrown: unknown): DroverError {
       thrown,
     );
   }
+  const refused = refusalOf(thrown);
+  if (refused) return refused;
   return new DroverError('internal', 500, 'Something went wrong here; the log has it under the request id.', {
     cause: thrown,
   });
+}
+
+/** What a middleware of Koa refuses (`http-errors`), as a file outside of its folder. */
+function refusalOf(thrown: unknown): DroverError | undefined {
+  if (!(thrown instanceof Error && 'expose' in thrown && thrown.expose === true && 'status' in thrown))
+    return undefined;
+  const status = Number(thrown.status);
+  if (!(status >= 400 && status < 500)) return undefined;
+  const title = STATUS_CODES[status] ?? 'Bad Request';
+  return new DroverError(title.toLowerCase().replaceAll(' ', '-'), status, `${title}.`, { cause: thrown });
 }
 
 function logFault(context: Pick<Context, 'log'>, ctx: ApiContext, thrown: unknown): void {

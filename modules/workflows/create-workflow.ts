@@ -118,7 +118,8 @@ export async function submitTask<T>(
         : await addTo(tx, { request, id, workflowId });
     const row = await findTask(tx, id);
     if (!row) throw new Error('An inserted task did not come back.');
-    const expectedMs = row.created_at.getTime() + (await expectTaskMs(tx, request.caller, request.requirements));
+    const takesMs = Math.min(await expectTaskMs(tx, request.caller, request.requirements), LIMITS.waitSeconds * 1000);
+    const expectedMs = row.created_at.getTime() + takesMs;
     const doneAt = new Date(Math.min(expectedMs, row.deadline?.getTime() ?? Infinity));
     return { body: present(row, doneAt), written };
   });

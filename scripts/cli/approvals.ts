@@ -1,7 +1,7 @@
 /** `drover approvals`: what waits for a person, exactly as it would be done, and the person's word. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, json, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { connected, id, json, jsonOrText, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { difference, line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Approval {
@@ -169,12 +169,4 @@ function collect(text: string, earlier: Record<string, unknown>): Record<string,
   const [, name, value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
   if (name === undefined) throw new InvalidArgumentError('It is name=value.');
   return { ...earlier, [name]: jsonOrText(value) };
-}
-
-function jsonOrText(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
 }

@@ -3,6 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadClientConfig, type ClientConfig } from '../../config.ts';
 import { answers, createClient, type Client } from './client.ts';
+import { CommandError, EXIT } from './errors.ts';
+import { line } from './print.ts';
 
 export interface Place {
   url?: string | undefined;
@@ -18,6 +20,18 @@ export async function withClient<T>(place: Place, work: (client: Client) => Prom
   const named = place.url?.replace(/\/+$/, '') ?? config.url;
   const url = named ?? config.defaultUrl;
   const key = place.key ?? config.apiKey ?? keptKey(config);
+  if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
+    throw new CommandError(
+      EXIT.usage,
+      `"${line(url)}" is no address of a service: it begins with http:// or https://.`,
+    );
+  }
+  if (key !== undefined && !/^[\x21-\x7e]+$/.test(key)) {
+    throw new CommandError(
+      EXIT.usage,
+      'The key has characters that no key has: a space, a line break, or others than ASCII.',
+    );
+  }
   if (named === undefined && hasData(config) && !(await answers(url))) {
     // Only now: loading a whole service takes longer than asking one.
     const { withDataDir } = await import('./data-dir.ts');

@@ -1,5 +1,6 @@
 /** What every command that speaks to a service takes. */
 import { InvalidArgumentError, type Command } from 'commander';
+import { holdsInfinity } from '../../core/content.ts';
 import type { Client } from './client.ts';
 import { withClient } from './connect.ts';
 import { isUuid } from '../../lib/is-uuid.ts';
@@ -78,9 +79,28 @@ export function id(text: string): string {
 
 /** JSON on the command line. */
 export function json(text: string): unknown {
+  const parsed = parse(text);
+  if (!parsed) throw new InvalidArgumentError('It is not JSON.');
+  return parsed.value;
+}
+
+/** The same, or text where it is none. */
+export function jsonOrText(text: string): unknown {
+  const parsed = parse(text);
+  return parsed ? parsed.value : text;
+}
+
+/** What is sent must be what was typed. */
+function parse(text: string): { value: unknown } | undefined {
+  let value: unknown;
   try {
-    return JSON.parse(text) as unknown;
+    value = JSON.parse(text);
   } catch {
-    throw new InvalidArgumentError('It is not JSON.');
+    return undefined;
   }
+  const isOther = typeof value === 'number' && /^-?\d+$/.test(text.trim()) && !Number.isSafeInteger(value);
+  if (isOther || holdsInfinity(value)) {
+    throw new InvalidArgumentError('It has a number that would be changed: write it in quotes, as a text.');
+  }
+  return { value };
 }

@@ -9,12 +9,15 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
 
-// Control characters (C0 but tab and line feed, DEL, C1), and what reorders or hides text (Unicode's bidi and format characters).
-const ACTING = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+// Control characters (C0 but tab and line feed, DEL, C1), what reorders text (Unicode's bidi characters), and what shows nothing.
+const ACTING = /[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\ufff9-\ufffb\u2800]|\p{Default_Ignorable_Code_Point}/gu;
 
 /** Text with such characters as `\u001b`: nothing that a model writes can draw over what a person is asked to approve. */
 export function plain(text: string): string {
-  return text.replaceAll(ACTING, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return text.replaceAll(ACTING, (char) => {
+    const code = (char.codePointAt(0) ?? 0).toString(16).padStart(4, '0');
+    return code.length > 4 ? `\\u{${code}}` : `\\u${code}`;
+  });
 }
 
 /** The same, on one line. */

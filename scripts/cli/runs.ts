@@ -180,12 +180,19 @@ const FIRST_WAIT_MS = 250;
 
 async function follow(runId: string, options: Shared & { after?: string }): Promise<void> {
   await connected(options, async (client) => {
+    const { status: first } = await client.get<Run>(`/v1/runs/${runId}`);
+    if (client.isIdle && !ENDED.includes(first)) {
+      throw new CommandError(
+        EXIT.unreachable,
+        'No service runs that would go on with the run. `drover start` starts one.',
+      );
+    }
     let lastEventId = options.after;
     // A stream may break, as when the service is started again: it goes on where it stood.
     for (let attempt = 0; ; attempt += 1) {
       const before = lastEventId;
       lastEventId = await showStream(client, runId, { lastEventId, json: options.json === true });
-      const { status } = await client.get<Run>(`/v1/runs/${runId}`);
+      const status = await statusNow(client, runId);
       if (status === 'completed') return;
       if (status === 'failed' || status === 'cancelled') throw new CommandError(EXIT.refused, `The run is ${status}.`);
       if (lastEventId !== before) attempt = 0;
@@ -193,6 +200,18 @@ async function follow(runId: string, options: Shared & { after?: string }): Prom
       await delay(Math.min(FIRST_WAIT_MS * 2 ** attempt, 5000) * (0.75 + Math.random() / 2));
     }
   });
+}
+
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+/** Undefined where nothing answers. */
+async function statusNow(client: Client, runId: string): Promise<string | undefined> {
+  try {
+    return (await client.get<Run>(`/v1/runs/${runId}`)).status;
+  } catch (error) {
+    if (error instanceof CommandError && error.exitCode === EXIT.unreachable) return undefined;
+    throw error;
+  }
 }
 
 interface Showing {

@@ -82,6 +82,18 @@ describe('/openapi.json', () => {
     }
   });
 
+  it('keeps apart what refers to itself: the body of an HTTP tool, and a tree of runs', () => {
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    ajv.addSchema({ $id: 'https://drover.test/openapi', ...document });
+    const fits = ajv.compile({ $ref: 'https://drover.test/openapi#/components/schemas/ToolDefinition' });
+    const transport = { type: 'http', endpoint: 'https://example.com', body: { q: '{{input.q}}', of: [1] } };
+    assert.ok(
+      fits({ name: 'a', description: 'b', input_schema: { type: 'object' }, transport }),
+      ajv.errorsText(fits.errors),
+    );
+    assert.doesNotMatch(JSON.stringify(document), /__schema/);
+  });
+
   it('says what queries, bodies, answers and keys are like', () => {
     const list = find('get /v1/agents');
     const limit = list.parameters.find(({ name }) => name === 'limit');

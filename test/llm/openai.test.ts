@@ -109,12 +109,24 @@ describe('openaiModel', () => {
         { id: 'a', name: 'weather', arguments: '{"city": Paris}' },
         { id: 'b', name: 'weather', arguments: '[1]' },
         { id: 'c', name: 'weather', arguments: '{"city": [1e400]}' },
+        { id: 'd', name: 'weather', arguments: '{"account": 9007199254740993}' },
+        {
+          id: 'e',
+          name: 'weather',
+          arguments: '{"n": [9007199254740991, -12, 1e300, 0.5], "s": "12345678901234567890"}',
+        },
       ],
     }));
     const { response } = await ask(stream, request({ tools: [WEATHER] }));
     assert.deepEqual(
       response.content.map((block) => (block.type === 'tool_use' ? block.input : undefined)),
-      [{ _raw: '{"city": Paris}' }, { _raw: '[1]' }, { _raw: '{"city": [1e400]}' }],
+      [
+        { _raw: '{"city": Paris}' },
+        { _raw: '[1]' },
+        { _raw: '{"city": [1e400]}' },
+        { _raw: '{"account": 9007199254740993}' },
+        { n: [9007199254740991, -12, 1e300, 0.5], s: '12345678901234567890' },
+      ],
     );
   });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { NO_TOKENS, type ModelResponse } from '../../core/model.ts';
 import { anthropicModel } from '../../llm/anthropic.ts';
+import { mergeMessages } from '../../llm/messages.ts';
 import { soundAnswer } from '../../llm/sound-answer.ts';
 import { startFakeHttp } from '../support/fake-http.ts';
 import { ask, modelRequest } from '../support/model-request.ts';
@@ -25,7 +26,7 @@ describe('An answer of a server that sends other things than it should', () => {
       { type: 'thinking', thinking: '7', signature: 'null' },
     ]);
     const [, , call] = content;
-    assert.ok(call?.type === 'tool_use' && /^toolu_/.test(call.id) && call.name === '8');
+    assert.ok(call?.type === 'tool_use' && call.id.startsWith('toolu_') && call.name === '8');
     assert.deepEqual([usage.input, usage.output], [3, 1e12]);
     for (const name of [7, undefined, ''])
       assert.equal(soundAnswer({ model: 'asked' }, { ...odd, model: name as string }).model, 'asked');
@@ -48,5 +49,21 @@ describe('An answer of a server that sends other things than it should', () => {
     const { response } = await ask(anthropicModel({ apiKey: 'k', baseUrl: server.url }), modelRequest({}));
     assert.deepEqual(response.content, [{ type: 'text', text: 'Hello' }]);
     await server.close();
+  });
+});
+
+describe('A conversation as it is sent', () => {
+  it('has a message of blanks as one: what was said last is what the model answers', () => {
+    const said = (role: 'user' | 'assistant', text: string) => ({ role, content: [{ type: 'text' as const, text }] });
+    const merged = mergeMessages([said('user', 'hello'), said('assistant', 'hi'), said('user', ' \n')]);
+    assert.deepEqual(
+      merged.map(({ role, content }) => [role, content]),
+      [
+        ['user', [{ type: 'text', text: 'hello' }]],
+        ['assistant', [{ type: 'text', text: 'hi' }]],
+        ['user', [{ type: 'text', text: '(a message without text)' }]],
+      ],
+    );
+    assert.deepEqual(mergeMessages([said('user', 'hello'), said('assistant', ' ')]).length, 1);
   });
 });

@@ -269,6 +269,8 @@ describe('drover, the command line', function () {
     assert.match((await there('graphs', 'show', 'grapher')).out, /^flowchart TD\n[^]*"answer"/);
     assert.deepEqual(JSON.parse((await there('graphs', 'show', id, '--json')).out).nodes, nodes);
     assert.equal((await there('graphs', 'show', 'nobody')).code, 2);
+    const missing = await there('graphs', 'show', id, '--version', '9.9.9');
+    assert.deepEqual([missing.code, missing.out], [1, ''], 'it is an option of the command');
     await api.call('DELETE', `/v1/agents/${id}`);
   });
 
@@ -312,6 +314,11 @@ describe('drover, the command line', function () {
       ['fly'],
       ['runs', 'list', '--limit', '0'],
       ['keys', 'create', '--scopes', 'all'],
+      ['approvals', 'edit', ROW.id, '--set', 'a=1e400'],
+      ['approvals', 'edit', ROW.id, '--set', 'account=9007199254740993'],
+      ['runs', 'list', '--url', 'nonsense'],
+      ['runs', 'list', '--url', 'ftp://127.0.0.1'],
+      ['runs', 'list', '--key', 'a\nb'],
     ]) {
       const { code, err } = await there(...wrong);
       assert.equal(code, 2, wrong.join(' '));
@@ -475,6 +482,8 @@ describe('drover, the command line', function () {
 describe('what the command line prints', () => {
   it('has no character of a model that acts on the terminal or hides text', () => {
     assert.equal(plain('a\u001b[2Jb\u202ec\u200bd\ne\tf'), 'a\\u001b[2Jb\\u202ec\\u200bd\ne\tf');
+    assert.equal(plain('bob\u{e0061}\u{e006c}ce\u3164\u2800\u180e'), 'bob\\u{e0061}\\u{e006c}ce\\u3164\\u2800\\u180e');
+    assert.equal(plain('Grüße 🌍 日本'), 'Grüße 🌍 日本');
   });
   it('names each place that differs', () => {
     const before = { a: 1, b: { c: [1], d: 'x' } };

@@ -21,13 +21,8 @@ export function toModelError(provider: string, error: unknown, cutOff?: CutOff):
   if (error instanceof ModelError) return error;
   // Our own reading of what it sent: another call would not be read either, and nothing is away.
   if (error instanceof TypeError && error.cause === undefined) {
-    return new ModelError(
-      'invalid_request',
-      `${provider}: the answer has a form that cannot be read (${error.message}).`,
-      {
-        cause: error,
-      },
-    );
+    const message = `${provider}: the answer has a form that cannot be read (${error.message}).`;
+    return new ModelError('invalid_request', message, { cause: error });
   }
   return modelErrorOf(provider, failureOf(error));
 }

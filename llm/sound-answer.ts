@@ -1,5 +1,5 @@
 /** What a server sends in the place of a text or of a number: an answer has to be one that can be kept, read again and counted. */
-import { cleanText, type AssistantBlock } from '../core/content.ts';
+import { beginningOf, cleanText, type AssistantBlock } from '../core/content.ts';
 import type { ModelRequest, ModelResponse, TokenUsage } from '../core/model.ts';
 import { MOST_TOKENS } from './complete-usage.ts';
 import { newToolUseId } from './messages.ts';
@@ -30,7 +30,7 @@ function soundBlock(block: AssistantBlock): AssistantBlock {
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : (JSON.stringify(value) ?? ''));
 
 const nameOf = (value: unknown): string =>
-  typeof value === 'string' ? cleanText(value).slice(0, MOST_NAME_CHARS) : '';
+  typeof value === 'string' ? beginningOf(cleanText(value), MOST_NAME_CHARS) : '';
 
 function soundUsage(usage: TokenUsage): TokenUsage {
   const counts = Object.entries(usage).map(([name, count]) => [

@@ -186,7 +186,6 @@ export function stopReasonOf({ code }: { code: string }): string {
   return code === OUT_OF_BUDGET ? OUT_OF_BUDGET : 'failed';
 }
 
-/** What an answer adds to the sums of its run and its turn; a recorded one was paid for elsewhere. */
 /** What an attempt has spent that gave no answer, as far as its provider had counted; undefined if nothing. */
 export function spentInVain({
   payload,
@@ -195,6 +194,7 @@ export function spentInVain({
   return usage && { ...tokensOf(usage), cost_usd };
 }
 
+/** What an answer adds to the sums of its run and its turn; a recorded one was paid for elsewhere. */
 export function spentBy({ payload }: Extract<NewEvent, { type: 'model.responded' }>): Columns {
   const tokens = tokensOf(payload.recorded ? NO_TOKENS : payload.usage);
   return { steps: payload.tool === undefined ? 1 : 0, ...tokens, cost_usd: payload.cost_usd };

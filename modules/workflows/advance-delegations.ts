@@ -82,12 +82,20 @@ async function advance(look: Look, delegation: Delegation): Promise<void> {
     look.created.push(begun.written);
     tell(look, delegation, begun.event);
   } catch (error) {
-    if (!(error instanceof DroverError)) throw error;
-    const { code, message } = error;
+    const { code, message } = failureOf(look, error);
     if (delegation.task_status !== null)
       await end(look, delegation, { to: 'failed', error: { code, message }, tokens: null });
     settle(look, delegation, { status: 'failed', code, message });
   }
+}
+
+/** Why a delegation has failed, as the model reads it. What only another attempt can help with is thrown: the transaction is over, or the database away. */
+function failureOf({ context, run }: Look, error: unknown): { code: string; message: string } {
+  if (error instanceof DroverError) return error;
+  // Errors of the database, and of connections, have a code.
+  if (!(error instanceof Error) || 'code' in error) throw error;
+  context.log.error({ run: run.id, err: error }, 'a delegation cannot be begun');
+  return { code: 'internal', message: 'Drover could not begin it; the log of the worker says why.' };
 }
 
 const CANCELLED = { code: 'cancelled', message: 'The task was cancelled.' };

@@ -119,3 +119,28 @@ export function rewriteCall(owner: Owner, run: string, to: { key: string; argume
 export function wholeCall(tenant: Tenant, run: string): Promise<{ status: string; row: string }> {
   return row(tenant, 'select status, to_jsonb(k)::text as row from tool_calls k where run_id = $1', run);
 }
+
+/** Calls of a run in order, each with its children. */
+export function delegationsOf(
+  tenant: Tenant,
+  run: string,
+): Promise<{ status: string; code: string | null; children: number }[]> {
+  return rows(
+    tenant,
+    `select status, error->>'code' as code, (select count(*)::int from runs c where c.parent_task_id = k.id) as children
+       from tool_calls k where run_id = $1 order by step, place`,
+    run,
+  );
+}
+
+/** The `max_cost_tokens` of a delegation, whatever its tool allows. */
+export function raiseCost(owner: Owner, run: string, to: { place: number; tokens: number }): Promise<void> {
+  return tamper(
+    owner,
+    `update tool_calls set arguments = arguments || jsonb_build_object('max_cost_tokens', $3::numeric)
+       where run_id = $1 and place = $2`,
+    run,
+    to.place,
+    to.tokens,
+  );
+}

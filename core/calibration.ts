@@ -1,6 +1,6 @@
 /** What providers report of their prompts corrects the estimates that conversations are fitted by. Pure. */
 import { z } from 'zod';
-import type { TokenUsage } from './model.ts';
+import { promptTokens, type TokenUsage } from './model.ts';
 
 /**
  * By `provider/model`: tokens that it counts for 100 estimated ones, 110 or more; where estimates are high enough there is
@@ -20,8 +20,7 @@ export function calibrate(
   known: Calibration | undefined,
   { model, estimated, usage }: { model: string; estimated: number; usage: TokenUsage },
 ): Calibration | undefined {
-  const { input, cache_read, cache_write_5m, cache_write_1h, compaction = 0 } = usage;
-  const actual = input + cache_read + cache_write_5m + cache_write_1h - compaction;
+  const actual = promptTokens(usage) - (usage.compaction ?? 0);
   if (usage.estimated || estimated < LEAST_TOKENS) return known;
   const percent = Math.ceil((actual * 10) / estimated) * 10;
   return percent <= percentOf(known, model) || percent > MOST_PERCENT ? known : { ...known, [model]: percent };

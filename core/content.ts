@@ -154,17 +154,22 @@ export function cleanJson<T>(value: T): T {
 }
 
 /** Whether a JSON value holds a number that was too large for a double (`1e400`), which no JSON can say any more. */
-export function holdsInfinity(value: unknown): boolean {
-  if (typeof value === 'number') return !Number.isFinite(value);
-  return typeof value === 'object' && value !== null && Object.values(value).some(holdsInfinity);
+export function holdsInfinity(root: unknown): boolean {
+  for (let level: unknown[] = [root]; level.length > 0; level = level.flatMap(inside)) {
+    if (level.some((item) => typeof item === 'number' && !Number.isFinite(item))) return true;
+  }
+  return false;
 }
 
-/** Whether a JSON value is nested deeper than so many levels. Level by level and not by recursion, which a deep one would break. */
+/** Whether a JSON value is nested deeper than so many levels. */
 export function isDeeperThan(root: unknown, levels: number): boolean {
   let level: unknown[] = [root];
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth > levels) return true;
-    level = level.flatMap((item): unknown[] => (typeof item === 'object' && item !== null ? Object.values(item) : []));
+    level = level.flatMap(inside);
   }
   return false;
 }
+
+/** JSON is looked through level by level and not by recursion, which a deep one would break. */
+const inside = (item: unknown): unknown[] => (typeof item === 'object' && item !== null ? Object.values(item) : []);

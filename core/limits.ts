@@ -128,6 +128,8 @@ export const LIMITS = {
   /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */
   toolRetries: 3,
   toolBackoffMs: 1000,
+  /** Most tokens that whoever hands on a task may allow it. */
+  taskTokens: 1_000_000_000,
   /** Levels of what a tool answers: what is kept is walked through by recursion whenever it is read. */
   toolOutputDepth: 500,
   /** Longest pauses in ms that a tool may ask for before it is called again, and with `execution.inline`, while a driver waits. */

@@ -50,6 +50,10 @@ export const NO_TOKENS: TokenUsage = {
   cache_write_1h: 0,
 };
 
+/** All tokens of the prompt, those of the provider's cache and of its own compaction included. */
+export const promptTokens = ({ input, cache_read, cache_write_5m, cache_write_1h }: TokenUsage): number =>
+  input + cache_read + cache_write_5m + cache_write_1h;
+
 /** Anthropic's stop reasons; other providers' are mapped to them. */
 export const STOP_REASONS = [
   'end_turn',

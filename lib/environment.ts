@@ -42,11 +42,13 @@ export function parseInteger(name: string, value: string, limits: { min: number;
 
 export function readHttpUrl(env: Environment, name: string): string | undefined {
   const value = read(env, name);
-  if (value !== undefined && !(/^https?:\/\//.test(value) && URL.canParse(value))) {
+  if (value !== undefined && !isHttpUrl(value)) {
     throw new ConfigError(name, 'is not an HTTP URL', 'http://host/path or https://host/path');
   }
   return value;
 }
+
+export const isHttpUrl = (text: string): boolean => /^https?:\/\//.test(text) && URL.canParse(text);
 
 export function readList(env: Environment, name: string): readonly string[] {
   const entries = (read(env, name) ?? '').split(',').map((entry) => entry.trim());

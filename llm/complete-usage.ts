@@ -1,4 +1,4 @@
-import type { ModelRequest, ModelResponse } from '../core/model.ts';
+import { promptTokens, type ModelRequest, type ModelResponse } from '../core/model.ts';
 import { estimateMessages, estimateRequest } from './estimate-tokens.ts';
 
 /**
@@ -7,9 +7,8 @@ import { estimateMessages, estimateRequest } from './estimate-tokens.ts';
  */
 export function completeUsage(request: ModelRequest, response: ModelResponse): ModelResponse {
   const { usage, content } = response;
-  const prompt = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
   // No prompt is empty, and no answer with content is.
-  const lacksInput = prompt === 0;
+  const lacksInput = promptTokens(usage) === 0;
   const lacksOutput = usage.output === 0 && content.length > 0;
   if (!lacksInput && !lacksOutput) return response;
   const input = lacksInput ? estimateRequest(request) : usage.input;

@@ -1,6 +1,6 @@
 /** From what the SDKs throw to the few kinds of `ModelError` that the engine tells apart. */
 import { beginningOf, cleanText } from '../core/content.ts';
-import { ModelError } from '../core/model.ts';
+import { ModelError, promptTokens } from '../core/model.ts';
 import type { ModelErrorKind, TokenUsage } from '../core/model.ts';
 import type { CutOff } from './call-guard.ts';
 
@@ -93,7 +93,7 @@ function kindOfStatus(status: number, message: string): ModelErrorKind {
 
 /** The same error with what the provider had counted of an answer that broke off. */
 export function withUsage(error: ModelError, usage: TokenUsage): ModelError {
-  if (usage.input + usage.output + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h === 0) return error;
+  if (promptTokens(usage) + usage.output === 0) return error;
   const { kind, message, retryAfterMs: after, cause } = error;
   return new ModelError(kind, message, { retryAfterMs: after, cause, usage });
 }

@@ -1,5 +1,5 @@
 /** What model calls cost, by the list prices of their providers. */
-import type { TokenUsage } from '../core/model.ts';
+import { promptTokens, type TokenUsage } from '../core/model.ts';
 import type { Price, Rates } from './provider.ts';
 import { PROVIDERS } from './providers.ts';
 
@@ -58,9 +58,7 @@ function priceOf(provider: string, model: string): Price | undefined {
 }
 
 /** A compaction by the provider is a request of its own, with a prompt of its own. */
-function promptOf({ compaction = 0, ...usage }: TokenUsage): number {
-  return usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h - compaction;
-}
+const promptOf = (usage: TokenUsage): number => promptTokens(usage) - (usage.compaction ?? 0);
 
 function ratesFor(price: Price | undefined, usage: TokenUsage): Rates | null {
   if (!price) return null;

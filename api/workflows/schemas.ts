@@ -56,7 +56,7 @@ export const createTaskBody = z.strictObject({
       required_capabilities: names.optional(),
       preferred_agents: z.array(agentIdParam).max(100).optional(),
       excluded_agents: z.array(agentIdParam).max(100).optional(),
-      max_cost_tokens: z.int().min(1).max(1_000_000_000).optional(),
+      max_cost_tokens: z.int().min(1).max(LIMITS.taskTokens).optional(),
       deadline: timeTextParam.optional(),
     })
     .optional(),

@@ -1,6 +1,6 @@
 /** The run itself. `commit_run` applies its changes along with fence, position and lease. */
 import { isTerminal, OUT_OF_BUDGET, type NewEvent } from '../events.ts';
-import { NO_TOKENS, type TokenUsage } from '../model.ts';
+import { NO_TOKENS, promptTokens, type TokenUsage } from '../model.ts';
 import type { Columns, Place, Projection, RowChange } from './projection.ts';
 
 export const runs: Projection<'runs'> = {
@@ -106,10 +106,8 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
       if (event.payload.tool !== undefined) return { add: spentBy(event) };
       return { set: { length: event.payload.ordinal + (event.payload.tool_calls > 0 ? 2 : 1) }, add: spentBy(event) };
     case 'model.retried':
-    case 'model.failed': {
-      const add = spentInVain(event);
-      return add && { add };
-    }
+    case 'model.failed':
+      return spentInVain(event);
     case 'node.entered':
       return { set: { length: event.payload.length }, add: { steps: stepsOf(event) } };
     case 'answer.rejected':
@@ -189,9 +187,9 @@ export function stopReasonOf({ code }: { code: string }): string {
 /** What an attempt has spent that gave no answer, as far as its provider had counted; undefined if nothing. */
 export function spentInVain({
   payload,
-}: Extract<NewEvent, { type: 'model.retried' | 'model.failed' }>): Columns | undefined {
+}: Extract<NewEvent, { type: 'model.retried' | 'model.failed' }>): Pick<Change, 'add'> | undefined {
   const { usage, cost_usd = null } = payload;
-  return usage && { ...tokensOf(usage), cost_usd };
+  return usage && { add: { ...tokensOf(usage), cost_usd } };
 }
 
 /** What an answer adds to the sums of its run and its turn; a recorded one was paid for elsewhere. */
@@ -201,6 +199,5 @@ export function spentBy({ payload }: Extract<NewEvent, { type: 'model.responded'
 }
 
 function tokensOf(spent: TokenUsage): Columns {
-  const { input, cache_read, cache_write_5m, cache_write_1h, output } = spent;
-  return { tokens_in: input + cache_read + cache_write_5m + cache_write_1h, tokens_out: output };
+  return { tokens_in: promptTokens(spent), tokens_out: spent.output };
 }

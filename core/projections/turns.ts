@@ -54,10 +54,8 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
     case 'model.responded':
       return { add: spentBy(event) };
     case 'model.retried':
-    case 'model.failed': {
-      const add = spentInVain(event);
-      return add && { add };
-    }
+    case 'model.failed':
+      return spentInVain(event);
     case 'node.entered':
       return { add: { steps: stepsOf(event) } };
     case 'client_tools.requested':

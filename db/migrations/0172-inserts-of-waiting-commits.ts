@@ -1,6 +1,7 @@
 /**
  * A commit of a process of before that waits while `0171-log-of-commits` makes a view of the table goes on with the statement
- * that it was made for, an insert into `run_events`: the view takes it for the table.
+ * that it was made for, an insert into `run_events`: the view takes it for the table. Of use only while processes of 0.1.0 may run
+ * beside the migrated schema.
  */
 import type { Knex } from 'knex';
 import type { Migration } from './migration.ts';

@@ -8,7 +8,7 @@ import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts'
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { NO_TOKENS, type ModelRequest, type ModelResponse, type TokenUsage } from '../../core/model.ts';
+import { NO_TOKENS, promptTokens, type ModelRequest, type ModelResponse, type TokenUsage } from '../../core/model.ts';
 import { addMoney } from '../../core/money.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../db/budgets.ts';
@@ -28,9 +28,8 @@ export function addSpent(sum: Spent | null | undefined, more: Spent): Spent {
   return sum ? { tokens: sum.tokens + more.tokens, cost_usd: addMoney(sum.cost_usd, more.cost_usd) } : more;
 }
 
-/** All tokens of a call. */
-export const tokensIn = (usage: TokenUsage): number =>
-  usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
+/** All tokens of a call, its answer's included. */
+export const tokensOf = (usage: TokenUsage): number => promptTokens(usage) + usage.output;
 
 /** What is known of the reservation for a model call. */
 export interface Reservation {
@@ -154,7 +153,7 @@ export function settleAnswer(
   if (!reserved?.call) return undefined;
   const { usage } = response;
   const { inVain } = drive.step;
-  const answered = { tokens: recorded ? 0 : tokensIn(usage), cost_usd: cost };
+  const answered = { tokens: recorded ? 0 : tokensOf(usage), cost_usd: cost };
   const { tokens, cost_usd } = addSpent(inVain, answered);
   // With what attempts before it have spent it is more than the answer says.
   const settle = usage.estimated || inVain ? 'estimated' : 'settled';

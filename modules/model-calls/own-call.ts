@@ -1,7 +1,7 @@
 /** One call in the books: set aside before it is made, settled after it, and told in the log of the run that it is for. */
 import { announceOwnCall, recordModelFailure, recordOwnAnswer } from '../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { NO_TOKENS, type ModelError, type ModelRequest, type ModelResponse } from '../../core/model.ts';
+import { NO_TOKENS, promptTokens, type ModelError, type ModelRequest, type ModelResponse } from '../../core/model.ts';
 import { checkBudgets, type ReservedCall } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 import { beginOwnCall, NO_AGENT, settleOwnCall, type OwnCallEnd } from '../../db/own-model-calls.ts';
@@ -81,7 +81,7 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
 /** What a failed attempt has cost: what the provider had counted before it broke off, else nothing. */
 function spentBy({ usage }: ModelError, { provider, model }: ResolvedModel): Omit<OwnCallEnd, 'errorCode'> {
   if (!usage) return { state: 'released', ...NOTHING };
-  const tokensIn = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
+  const tokensIn = promptTokens(usage);
   return { state: 'settled', tokensIn, tokensOut: usage.output, cost: costOf(provider, model, usage), usage };
 }
 
@@ -124,7 +124,7 @@ async function settle(
   const { id, response, latencyMs, also } = answered;
   const { provider, model, usage, stopReason } = response;
   const cost = costOf(provider, model, usage);
-  const tokensIn = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h;
+  const tokensIn = promptTokens(usage);
   const state = usage.estimated ? 'estimated' : 'settled';
   await end(context, of, { id, state, tokensIn, tokensOut: usage.output, cost, usage, also });
   context.metrics.tokens.inc({ model, kind: 'input' }, usage.input);

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadClientConfig, type ClientConfig } from '../../config.ts';
 import { answers, createClient, type Client } from './client.ts';
+import { isHttpUrl } from '../../lib/environment.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { line } from './print.ts';
 
@@ -20,7 +21,7 @@ export async function withClient<T>(place: Place, work: (client: Client) => Prom
   const named = place.url?.replace(/\/+$/, '') ?? config.url;
   const url = named ?? config.defaultUrl;
   const key = place.key ?? config.apiKey ?? keptKey(config);
-  if (!/^https?:\/\/./.test(url) || !URL.canParse(url)) {
+  if (!isHttpUrl(url)) {
     throw new CommandError(
       EXIT.usage,
       `"${line(url)}" is no address of a service: it begins with http:// or https://.`,

@@ -20,7 +20,12 @@ export const DELEGATE: Builtin = {
         description: 'In place of a name: what whoever does it has to be able to do.',
       },
       context: { description: 'What it needs to know, as text or JSON.' },
-      max_cost_tokens: { type: 'integer', minimum: 1, maximum: 1_000_000_000, description: 'Tokens that it may use.' },
+      max_cost_tokens: {
+        type: 'integer',
+        minimum: 1,
+        maximum: LIMITS.taskTokens,
+        description: 'Tokens that it may use.',
+      },
     },
     required: ['description'],
     additionalProperties: false,

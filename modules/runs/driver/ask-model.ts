@@ -29,7 +29,8 @@ import {
   type NotedOutage,
   type ParkedError,
 } from './provider-outage.ts';
-import { charge, backOff, acquire, paidInVain, recordRetry, type Admission } from './rate-limiter.ts';
+import { charge, backOff, acquire, recordRetry, type Admission } from './rate-limiter.ts';
+import { paidInVain } from './spending.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 

@@ -4,8 +4,6 @@
  */
 import { recordModelRetry } from '../../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { costOf } from '../../../llm/prices.ts';
-import { addSpent, tokensIn } from '../../budgets/hold-to-budget.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
 import type { OutageProblem } from '../../../db/model-outages.ts';
@@ -15,6 +13,7 @@ import { toRequest } from './build-request.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { deferralOf, enter, leaveProbe, metOutage, type NotedOutage } from './provider-outage.ts';
 import type { DriveSession } from './session.ts';
+import { paidInVain } from './spending.ts';
 
 /** The rate limit is reached: the run goes on after `waitMs`, in another job. */
 export class ThrottledError extends Error {
@@ -71,14 +70,6 @@ export async function backOff(
   if (resolved.rateLimiter !== null) await backOffModelRate(session.context.db, resolved.rateLimiter, waitMs);
   recordRetry(session, { ...refused, waitMs });
   throw new ThrottledError(waitMs);
-}
-
-/** What is paid for although there is no answer: for the log, and for what is set aside for the call. */
-export function paidInVain(session: DriveSession, { provider, model }: ResolvedModel, { usage }: ModelError) {
-  if (!usage) return {};
-  const cost_usd = costOf(provider, model, usage);
-  session.step.inVain = addSpent(session.step.inVain, { tokens: tokensIn(usage), cost_usd });
-  return { provider, usage, cost_usd };
 }
 
 /** Says in the log that a model is asked again. */

@@ -20,6 +20,7 @@ import { goOn, requestGated } from './request-gated.ts';
 import { toRequest } from './build-request.ts';
 import { offeredTools } from './open-node.ts';
 import type { DriveSession } from './session.ts';
+import { countSpending } from './spending.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -157,12 +158,7 @@ function observe(
   session: DriveSession,
   call: { response: ModelResponse; latencyMs: number; cost: string | null },
 ): void {
-  const { metrics } = session.context;
   const { model, usage } = call.response;
-  metrics.stepSeconds.observe({ kind: 'model' }, call.latencyMs / 1000);
-  metrics.tokens.inc({ model, kind: 'input' }, usage.input);
-  metrics.tokens.inc({ model, kind: 'output' }, usage.output);
-  metrics.tokens.inc({ model, kind: 'cache_read' }, usage.cache_read);
-  metrics.tokens.inc({ model, kind: 'cache_write' }, usage.cache_write_5m + usage.cache_write_1h);
-  if (call.cost !== null) metrics.costUsd.inc({ model }, Number(call.cost));
+  session.context.metrics.stepSeconds.observe({ kind: 'model' }, call.latencyMs / 1000);
+  countSpending(session.context, { model, usage, cost: call.cost });
 }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { sumMoney } from '../../../core/money.ts';
+import { readUsage } from '../../../db/dashboard.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
-import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { findBudgetDrift } from '../../../modules/budgets/settle-budgets.ts';
 import { reservationsOfRun } from '../../support/queries/budgets.ts';
 import { storedRun } from '../../support/queries/runs.ts';
@@ -35,7 +37,44 @@ describe('Answers that broke off', () => {
     assert.equal(reservation?.state, 'estimated');
     const aside = [reservation?.tokens, reservation?.cost_usd].map(Number);
     assert.deepEqual(aside, [sumOf('input') + sumOf('output'), money]);
+    await soundNow();
+    const week = {
+      tenantId: engine.tenantId,
+      workspaceId: engine.caller.workspaceId,
+      from: dayFromNow(-3),
+      to: dayFromNow(3),
+    };
+    const used = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      readUsage(tx, { ...week, by: 'day', kinds: ['model'] }),
+    );
+    const shown = used.map(({ count, tokens_in: into, tokens_out: out }) => [count, into, out].map(Number));
+    assert.deepEqual(shown, [[1, sumOf('input'), sumOf('output')]]);
+    assert.match(await engine.context.metrics.registry.metrics(), new RegExp(`kind="input"\\} ${sumOf('input')}\\n`));
+  });
+
+  it('are settled with the budget where an answer after them cannot be kept', async () => {
+    const { context } = engine;
+    const faults = [new TypeError('not what it should be')];
+    const commit: Context['commit'] = (change) => {
+      const fault = change.new_calls && faults.shift();
+      return fault ? Promise.reject(fault) : context.commit(change);
+    };
+    engine.say([use({ name: 'calculator', input: { expression: '1+1' } }), text('two')]);
+    const agent = await engine.agent({ name: 'calculates', tools: ['calculator'] });
+    const { run } = await engine.start(agent, 'go', { config: { budget: { max_tokens: 100_000 } } });
+    await engine.drive(run, { ...context, commit });
+    const reservations = await reservationsOfRun(engine, run);
+    assert.deepEqual(
+      reservations.map(({ state }) => state),
+      ['settled', 'settled'],
+    );
+    await soundNow();
+  });
+
+  async function soundNow(): Promise<void> {
     assert.deepEqual(await findBudgetDrift(engine.context.db), []);
     assert.deepEqual((await rebuildProjections(engine.context.db, { check: true })).differences, []);
-  });
+  }
+
+  const dayFromNow = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
 });

@@ -1,0 +1,27 @@
+/** What a driver's model calls have spent, as metrics; and what of it gave no answer, for the log and for what is set aside for the call. */
+import type { ModelError, TokenUsage } from '../../../core/model.ts';
+import { costOf } from '../../../llm/prices.ts';
+import type { ResolvedModel } from '../../../llm/models.ts';
+import { addSpent, tokensOf } from '../../budgets/hold-to-budget.ts';
+import type { DriveSession } from './session.ts';
+
+/** Counts the tokens of a call, and its cost where that is known. */
+export function countSpending(
+  { metrics }: DriveSession['context'],
+  { model, usage, cost }: { model: string; usage: TokenUsage; cost: string | null },
+): void {
+  metrics.tokens.inc({ model, kind: 'input' }, usage.input);
+  metrics.tokens.inc({ model, kind: 'output' }, usage.output);
+  metrics.tokens.inc({ model, kind: 'cache_read' }, usage.cache_read);
+  metrics.tokens.inc({ model, kind: 'cache_write' }, usage.cache_write_5m + usage.cache_write_1h);
+  if (cost !== null) metrics.costUsd.inc({ model }, Number(cost));
+}
+
+/** What is paid for although there is no answer, as the event of the attempt has it. */
+export function paidInVain(session: DriveSession, { provider, model }: ResolvedModel, { usage }: ModelError) {
+  if (!usage) return {};
+  const cost = costOf(provider, model, usage);
+  countSpending(session.context, { model, usage, cost });
+  session.step.inVain = addSpent(session.step.inVain, { tokens: tokensOf(usage), cost_usd: cost });
+  return { provider, usage, cost_usd: cost };
+}

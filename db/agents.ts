@@ -51,7 +51,8 @@ const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
 /** Makes an agent with its first version. */
 export async function insertAgent(tx: Tx, agent: NewAgentVersion & { workspaceId: string }): Promise<void> {
   await tx.query(
-    `insert into agents (id, tenant_id, workspace_id, name, status, current_version) values ($1, $2, $3, $4, 'active', $5)`,
+    `insert into agents (id, tenant_id, workspace_id, name, name_is_own, status, current_version)
+     values ($1, $2, $3, $4, true, 'active', $5)`,
     [agent.agentId, agent.tenantId, agent.workspaceId, agent.definition.name, agent.version],
   );
   await insertVersion(tx, agent);
@@ -60,11 +61,10 @@ export async function insertAgent(tx: Tx, agent: NewAgentVersion & { workspaceId
 /** Makes a version the current one. The caller holds the agent (`lockAgent`). */
 export async function publishAgentVersion(tx: Tx, version: NewAgentVersion): Promise<void> {
   await insertVersion(tx, version);
-  await tx.query('update agents set current_version = $2, name = $3, updated_at = now() where id = $1', [
-    version.agentId,
-    version.version,
-    version.definition.name,
-  ]);
+  await tx.query(
+    `update agents set current_version = $2, name = $3, name_is_own = name_is_own or name <> $3, updated_at = now() where id = $1`,
+    [version.agentId, version.version, version.definition.name],
+  );
   const wanted = version.definition.memory_config?.long_term?.embedding_model;
   await noteWantedModel(tx, { agentId: version.agentId, wanted });
 }
@@ -97,6 +97,24 @@ export async function lockAgent(tx: Tx, id: string, workspaceId: string): Promis
   // The lock first, the row afterwards: a statement that waited for a lock would join the version of before.
   await tx.query('select 1 as locked from agents where id = $1 for update', [id]);
   return findAgent(tx, id, workspaceId);
+}
+
+/** Until the transaction ends nobody else takes this name. */
+export async function lockAgentName(tx: Tx, workspaceId: string, name: string): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:agent-name:' || $1 || ':' || $2, 0))`, [
+    workspaceId,
+    name,
+  ]);
+}
+
+/** Which agent has a name; the oldest, where they share it. A deprecated one has none. */
+export async function findByName(tx: Tx, workspaceId: string, name: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>(
+    `select id from agents where workspace_id = $1 and name = $2 and status <> 'deprecated'
+     order by name_is_own desc, created_at, id limit 1`,
+    [workspaceId, name],
+  );
+  return row?.id;
 }
 
 export interface AgentFilter {

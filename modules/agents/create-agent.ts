@@ -7,13 +7,15 @@ import type { AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
+import { checkNameFree } from './names.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** Registers an agent with its first version, 1.0.0 if the definition does not say. Throws 403, 422. */
+/** Registers an agent with its first version, 1.0.0 if the definition does not say. Throws 403, 409 for a name that is taken, 422. */
 export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefinition): Promise<AgentRow> {
   const loosened = looseningOfAgent(definition, undefined);
   checkMayLoosen(caller, Object.keys(loosened));
   await checkAgent(tx, definition);
+  await checkNameFree(tx, caller, definition);
   const version = definition.version ?? '1.0.0';
   const agentId = newId();
   const { tenantId, workspaceId } = caller;

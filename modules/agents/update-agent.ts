@@ -9,6 +9,7 @@ import { advancePolicyEpoch } from '../../db/governance.ts';
 import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { hashAgent } from './create-agent.ts';
+import { checkNameFree } from './names.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 /** Fields as they shall be; null takes a field away, what is absent stays. */
@@ -16,7 +17,7 @@ export type AgentPatch = { [Field in keyof AgentDefinition]?: AgentDefinition[Fi
 
 /**
  * Publishes a new version with the changes of `patch`; one that changes nothing publishes nothing. Throws: 403, 404, 409
- * for a deprecated agent, 422 for a version that is not above the current one.
+ * for a deprecated agent and for a name that is taken, 422 for a version that is not above the current one.
  */
 export async function updateAgent(
   tx: Tx,
@@ -38,6 +39,7 @@ export async function updateAgent(
   const loosened = looseningOfAgent(definition, current.definition);
   checkMayLoosen(caller, Object.keys(loosened));
   await checkAgent(tx, definition);
+  if (definition.name !== current.name) await checkNameFree(tx, caller, { name: definition.name, id });
   const { tenantId } = caller;
   await publishAgentVersion(tx, {
     tenantId,

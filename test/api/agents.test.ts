@@ -109,7 +109,7 @@ describe('agents over HTTP', () => {
     });
 
     it('to a version that is not above the current one are 422', async () => {
-      const { id } = await create({ name: 'v', version: '1.10.0' });
+      const { id } = await create({ name: 'v 1.10', version: '1.10.0' });
       for (const version of ['1.10.0', '1.9.0', '0.99.99']) {
         const { status, json } = await patch(id, { version, description: 'x' });
         assert.equal(status, 422);

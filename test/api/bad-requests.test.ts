@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { newId } from '../../lib/new-id.ts';
 import { startTestApi } from '../support/api.ts';
 import type { Answer, Call, TestApi } from '../support/api.ts';
+import { newName } from '../support/new-name.ts';
 
 describe('a bad request', () => {
   let api: TestApi;
@@ -86,7 +87,7 @@ describe('a bad request', () => {
     });
 
     it('that names a thread by nothing, or by too long a name, is 400', async () => {
-      const { json } = await create({ body: { name: 'a' } });
+      const { json } = await create({ body: { name: newName() } });
       for (const thread_id of ['ext:', `ext:${'x'.repeat(201)}`]) {
         const answer = await api.call('POST', `/v1/agents/${json.id}/runs`, { body: { thread_id } });
         assertProblem(answer, 400, { path: 'body.thread_id', message: /must be a UUID, or ext:/ });
@@ -124,9 +125,9 @@ describe('a bad request', () => {
     });
 
     it('compressed and corrupt, or cut short, is 400, wherever a body is read', async () => {
-      const json = JSON.stringify({ name: 'a', description: 'some text '.repeat(40) });
-      const packings = { gzip: gzipSync(json), deflate: deflateSync(json), br: brotliCompressSync(json) };
-      for (const [encoding, packed] of Object.entries(packings)) {
+      const packings = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
+      for (const [encoding, pack] of Object.entries(packings)) {
+        const packed = pack(JSON.stringify({ name: newName(), description: 'some text '.repeat(40) }));
         const headers = { 'content-encoding': encoding };
         const corrupt = Buffer.concat([packed.subarray(0, 4), Buffer.alloc(100, 0xff), packed.subarray(4)]);
         for (const raw of [Buffer.from('no such thing'), corrupt, packed.subarray(0, packed.length - 4)]) {
@@ -143,7 +144,7 @@ describe('a bad request', () => {
 
     it('takes +json types and charsets as JSON', async () => {
       for (const type of ['application/json; charset=utf-8', 'application/merge-patch+json']) {
-        const answer = await create({ raw: '{"name":"a"}', headers: { 'content-type': type } });
+        const answer = await create({ raw: JSON.stringify({ name: newName() }), headers: { 'content-type': type } });
         assert.equal(answer.status, 201, answer.text);
       }
     });
@@ -298,7 +299,7 @@ describe('a bad request', () => {
           /X-Workspace-Id/,
         );
       }
-      const { json: agent } = await create({ body: { name: 'a' } });
+      const { json: agent } = await create({ body: { name: newName() } });
       const { json: full } = await api.call('GET', `/v1/agents/${agent.id}`);
       const own = full.workspace_id;
       const bound = await api.call('POST', '/v1/api-keys', {

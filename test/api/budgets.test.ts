@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
+import { newName } from '../support/new-name.ts';
 
 describe('/v1/budgets', () => {
   let api: TestApi;
@@ -62,7 +63,7 @@ describe('/v1/budgets', () => {
   });
 
   it('bound the runs of their agent, and one of a run bounds that run', async () => {
-    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: 'a', tools: ['calculator'] } });
+    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: newName(), tools: ['calculator'] } });
     const ask = async (config: unknown) => {
       const input = { message: 'What is 6*7?' };
       const { json: run, status, text } = await api.call('POST', `/v1/agents/${agent.id}/runs`, { body: { config } });

@@ -8,6 +8,7 @@ import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { ageIdempotencyKey } from '../support/queries/tenants.ts';
+import { newName } from '../support/new-name.ts';
 
 for (const mode of DOMAIN_MODES) {
   describe(`a request with an Idempotency-Key (${mode})`, () => {
@@ -40,7 +41,7 @@ for (const mode of DOMAIN_MODES) {
     });
 
     it('is 422 when it comes again with another body', async () => {
-      await create('k2', { name: 'a' });
+      await create('k2', { name: newName() });
       const answer = await create('k2', { name: 'b' });
       assert.deepEqual([answer.status, /Idempotency-Key/.test(answer.json.detail)], [422, true]);
     });
@@ -56,7 +57,7 @@ for (const mode of DOMAIN_MODES) {
 
     it("is its tenant's and route's own", async () => {
       const { key } = await api.newTenant();
-      const ours = await create('k4', { name: 'a' });
+      const ours = await create('k4', { name: newName() });
       const theirs = await create('k4', { name: 'a' }, key);
       assert.notEqual(ours.json.id, theirs.json.id);
       const body = { name: 'k4', description: 'd', transport: { type: 'http', endpoint: 'https://x.example' } };
@@ -64,22 +65,22 @@ for (const mode of DOMAIN_MODES) {
     });
 
     it('may be sent again after it has failed', async () => {
-      assert.equal((await create('k5', { name: 'a', tools: ['missing_tool'] })).status, 422);
+      assert.equal((await create('k5', { name: 'k5', tools: ['missing_tool'] })).status, 422);
       const body = {
         name: 'missing_tool',
         description: 'd',
         transport: { type: 'http', endpoint: 'https://x.example' },
       };
       await api.call('POST', '/v1/tools', { body });
-      assert.equal((await create('k5', { name: 'a', tools: ['missing_tool'] })).status, 201);
+      assert.equal((await create('k5', { name: 'k5', tools: ['missing_tool'] })).status, 201);
     });
 
     it('is 400 where the key is empty, too long or not visible', async () => {
       for (const key of ['', 'x'.repeat(256), 'a b', 'ü']) {
-        const answer = await create(key, { name: 'a' });
+        const answer = await create(key, { name: newName() });
         assert.deepEqual([answer.status, answer.json.errors?.[0]?.path], [400, 'header.idempotency-key'], key);
       }
-      assert.equal((await create('x'.repeat(255), { name: 'a' })).status, 201);
+      assert.equal((await create('x'.repeat(255), { name: newName() })).status, 201);
     });
 
     it('leaves nothing behind where its work fails', async () => {
@@ -109,8 +110,9 @@ for (const mode of DOMAIN_MODES) {
     });
 
     it('is not remembered without a key', async () => {
-      const [first, second] = [await create(undefined, { name: 'a' }), await create(undefined, { name: 'a' })];
-      assert.notEqual(first.json.id, second.json.id);
+      const name = newName();
+      const [first, second] = [await create(undefined, { name }), await create(undefined, { name })];
+      assert.deepEqual([second.status, second.json.agent_id], [409, first.json.id]);
     });
   });
 }

@@ -6,6 +6,7 @@ import { DOMAIN_MODE } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import type { TestApi } from '../support/api.ts';
 import { expireKey, keptAnswers } from '../support/queries/tenants.ts';
+import { newName } from '../support/new-name.ts';
 
 describe('keys and tenants over HTTP', () => {
   let api: TestApi;
@@ -171,7 +172,7 @@ describe('keys and tenants over HTTP', () => {
   });
 
   it('let a key that is bound to a workspace make, see and revoke only such keys', async () => {
-    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
+    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: newName() } });
     const { workspace_id } = (await api.call('GET', `/v1/agents/${agent.id}`)).json;
     const free = await makeKey({});
     const bound = await makeKey({ scopes: ['admin'], workspace_id });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { startEverything } from '../support/mcp-server-everything.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { newName } from '../support/new-name.ts';
 
 const HTTP = { type: 'http', endpoint: 'https://tools.example/search' };
 const SEARCH = { type: 'web_search_20250305', name: 'web_search' };
@@ -37,7 +38,7 @@ describe('a key that may write tools and agents, but not approve', () => {
     number += 1;
     return { name: `tool_${number}`, description: 'A tool.', transport: HTTP, ...fields };
   };
-  const bodies = { tools: toolOf, agents: (fields: Body): Body => ({ name: 'an agent', ...fields }) };
+  const bodies = { tools: toolOf, agents: (fields: Body): Body => ({ name: newName(), ...fields }) };
   const make = async (kind: 'tools' | 'agents', fields: Body): Promise<string> => {
     const { status, json, text } = await api.call('POST', `/v1/${kind}`, { body: bodies[kind](fields) });
     assert.equal(status, 201, text);

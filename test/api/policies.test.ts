@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { useUpToday } from '../support/queries/budgets.ts';
+import { newName } from '../support/new-name.ts';
 
 const RULE = { name: 'limit', priority: 10, when: 'tool == "calculator"', decision: 'block', reason: 'no sums' };
 
@@ -118,7 +119,7 @@ describe('/v1/policies', () => {
 
     it('takes the built-in stages into account: binding, arguments, rails, autonomy', async () => {
       const agent = async (definition: Record<string, unknown>) =>
-        (await call('POST', '/v1/agents', { name: 'a', ...definition })).json.id;
+        (await call('POST', '/v1/agents', { name: newName(), ...definition })).json.id;
       const unbound = await agent({ tools: ['current_time'] });
       const args = { expression: '1' };
       const tool = 'calculator';

@@ -3,6 +3,7 @@ import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { countSignalCommits } from '../support/queries/logs.ts';
+import { newName } from '../support/new-name.ts';
 
 interface Wait {
   wait_id: string;
@@ -26,7 +27,7 @@ describe('resuming a run', () => {
   /** A run, once it waits for so many things. */
   async function waiting(message: string, { count = 1, ...config }: { count?: number; autonomy_level?: number } = {}) {
     const tools = ['ask_user', 'confirm', 'sleep', 'wait_for_webhook', 'calculator'];
-    const { json: agent } = await post('/v1/agents', { name: 'waiter', tools });
+    const { json: agent } = await post('/v1/agents', { name: newName('waiter'), tools });
     const body = { input: { message }, config: { keep_open: true, ...config } };
     const { json } = await post(`/v1/agents/${agent.id}/runs`, body);
     const run: string = json.run_id;

@@ -6,6 +6,7 @@ import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { ownerOfRun } from '../support/queries/runs.ts';
+import { newName } from '../support/new-name.ts';
 
 describe('a token for a run', () => {
   let api: ScriptedService;
@@ -28,7 +29,7 @@ describe('a token for a run', () => {
 
   /** A run that waits for a person. */
   async function waiting(message = 'call ask_user {"question":"How much?"}', autonomy_level = 2) {
-    const { json: agent } = await post('/v1/agents', { name: 'waiter', tools: ['ask_user', 'calculator'] });
+    const { json: agent } = await post('/v1/agents', { name: newName('waiter'), tools: ['ask_user', 'calculator'] });
     const body = { input: { message }, config: { keep_open: true, autonomy_level } };
     const { json } = await post(`/v1/agents/${agent.id}/runs`, body);
     const run: string = json.run_id;

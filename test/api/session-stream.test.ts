@@ -16,6 +16,7 @@ import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { overDatabase } from '../support/over-database.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { last, listen, typesOf, watchSession, type Frame } from '../support/watch-session.ts';
+import { newName } from '../support/new-name.ts';
 
 describe('the stream of a session', function () {
   let platform: TestPlatform;
@@ -404,7 +405,7 @@ describe('the stream of a session', function () {
     const { key } = tenant.json;
     const { url = '' } = platform;
     const post = (path: string, body: unknown) => request(`${url}${path}`, 'POST', { key, body });
-    const made = await post('/v1/agents', { name: 'a' });
+    const made = await post('/v1/agents', { name: newName() });
     const begun = await post('/agent/chat', { message: 'hello', user_id: 'ada', agent_id: made.json.id });
     assert.equal(begun.status, 202, begun.text);
     const address = `${url.replace('http', 'ws')}/agent/stream/${begun.json.session_id}`;

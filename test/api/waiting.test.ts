@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { newName } from '../support/new-name.ts';
 
 describe('what a run waits for', () => {
   let api: ScriptedService;
@@ -15,7 +16,7 @@ describe('what a run waits for', () => {
   /** The run once it waits for all of these. */
   async function waiting(message: string, types: string[], config: Record<string, unknown> = {}) {
     const tools = ['ask_user', 'confirm', 'sleep', 'wait_for_webhook', 'calculator'];
-    const { json: agent } = await post('/v1/agents', { name: 'waiter', tools });
+    const { json: agent } = await post('/v1/agents', { name: newName('waiter'), tools });
     const { json } = await post(`/v1/agents/${agent.id}/runs`, { input: { message }, config });
     let run: Record<string, unknown> = {};
     await waitUntil(`${message} waits`, async () => {

@@ -16,6 +16,7 @@ import {
   setAttempts,
   stopWebhooks,
 } from '../support/queries/webhooks.ts';
+import { newName } from '../support/new-name.ts';
 
 interface Delivery {
   id: string;
@@ -53,7 +54,7 @@ for (const mode of DOMAIN_MODES) {
       // What tests before this one have left is not due any more.
       for (const { id } of tenants) await stopWebhooks({ ...api, tenantId: id });
       tenant = await newTenant();
-      agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
+      agent = (await call('POST', '/v1/agents', { name: newName() })).json.id;
     });
 
     const newTenant = async () => {
@@ -189,7 +190,7 @@ for (const mode of DOMAIN_MODES) {
       await loseSecretKeys(here());
       const inTrouble = tenant;
       tenant = await newTenant();
-      agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
+      agent = (await call('POST', '/v1/agents', { name: newName() })).json.id;
       const fine = await hook(['run.created']);
       await startRun();
       assert.equal(await sendDueWebhooks(api.context), 1);
@@ -292,7 +293,7 @@ for (const mode of DOMAIN_MODES) {
       await startRun();
       const first = tenant;
       tenant = await newTenant();
-      agent = (await call('POST', '/v1/agents', { name: 'a' })).json.id;
+      agent = (await call('POST', '/v1/agents', { name: newName() })).json.id;
       const theirs = (await hook(['run.created'])).id;
       await startRun();
       const take = async (perTenant: number, limit: number) => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { newId } from '../../lib/new-id.ts';
 import { startEverything } from '../support/mcp-server-everything.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
+import { newName } from '../support/new-name.ts';
 
 const TOOL = { description: 'A tool.', transport: { type: 'http', endpoint: 'https://tools.example/' } };
 const POLICY = { when: 'true', decision: 'block' };
@@ -11,7 +12,7 @@ describe('a key that is bound to a workspace', () => {
   let bound: string;
   before(async () => {
     api = await startTestApi();
-    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
+    const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: newName() } });
     const { workspace_id } = (await api.call('GET', `/v1/agents/${agent.id}`)).json;
     const body = { name: 'bound', scopes: ['admin'], workspace_id };
     bound = (await api.call('POST', '/v1/api-keys', { body })).json.key;

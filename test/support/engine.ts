@@ -25,6 +25,7 @@ import { DOMAIN_MODE, type Mode } from './modes.ts';
 import { openTestPlatform, type TestPlatform } from './platform.ts';
 import { rows } from './queries/access.ts';
 import { waitUntil } from './wait-until.ts';
+import { newName } from './new-name.ts';
 
 type Script = (request: AnthropicRequest, n: number) => AnthropicReply | Promise<AnthropicReply>;
 type ToolScript = (request: SeenRequest, n: number) => Promise<{ status: number; body: unknown }> | undefined;
@@ -125,7 +126,11 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
           names.push(id);
         }
         const own = definition.tools ?? [];
-        const { id } = await createAgent(tx, caller, { name: 'tester', ...definition, tools: [...own, ...names] });
+        const { id } = await createAgent(tx, caller, {
+          name: newName('tester'),
+          ...definition,
+          tools: [...own, ...names],
+        });
         return id;
       });
     },

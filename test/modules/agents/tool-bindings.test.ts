@@ -3,6 +3,7 @@ import type { TestApi } from '../../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { startTestService } from '../../support/service.ts';
+import { newName } from '../../support/new-name.ts';
 
 describe('the bindings of an agent to its tools', () => {
   let api: TestApi;
@@ -24,7 +25,7 @@ describe('the bindings of an agent to its tools', () => {
   after(() => api.close());
 
   const agent = async (body: Record<string, unknown>, expected = 201) => {
-    const { status, json, text } = await api.call('POST', '/v1/agents', { body: { name: 'bound', ...body } });
+    const { status, json, text } = await api.call('POST', '/v1/agents', { body: { name: newName('bound'), ...body } });
     assert.equal(status, expected, text);
     return json;
   };

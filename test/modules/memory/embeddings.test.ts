@@ -14,6 +14,7 @@ import { openEngine, type Engine } from '../../support/engine.ts';
 import { modelsOfFragments } from '../../support/queries/memory.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { startTestService } from '../../support/service.ts';
+import { newName } from '../../support/new-name.ts';
 
 describe('embeddings of memories', () => {
   let api: TestApi;
@@ -21,7 +22,7 @@ describe('embeddings of memories', () => {
 
   before(async () => {
     api = await startTestService({ env: { DROVER_EMBEDDING_MODEL: 'offline' } });
-    agent = (await api.call('POST', '/v1/agents', { body: { name: 'a' } })).json.id;
+    agent = (await api.call('POST', '/v1/agents', { body: { name: newName() } })).json.id;
   });
   after(() => api.close());
 

@@ -109,3 +109,20 @@ export async function planOfSimilarSkills(db: Database, { id, count }: { id: str
   });
   return plans.join('\n');
 }
+
+/** A second agent with all that another one has, its name too, as a process of 0.1.0 makes it. */
+export async function insertAgentAsOfOld(db: Database, { like }: { like: string }): Promise<string> {
+  const [made] = await rowsAsOwner<{ id: string }>(
+    db,
+    `with made as (
+       insert into agents (id, tenant_id, workspace_id, name, status, current_version)
+         select gen_random_uuid(), tenant_id, workspace_id, name, status, current_version from agents where id = $1
+         returning id, current_version)
+     insert into agent_versions (agent_id, version, ordinal, tenant_id, definition, content_hash)
+       select made.id, version, ordinal, tenant_id, definition, content_hash
+       from made, agent_versions v where v.agent_id = $1 and v.version = made.current_version returning agent_id as id`,
+    like,
+  );
+  assert.ok(made, `no agent ${like}`);
+  return made.id;
+}

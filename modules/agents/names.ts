@@ -1,0 +1,17 @@
+/** Names of agents: in a workspace one agent has a name, as long as it is not deprecated. */
+import { conflict } from '../../core/errors.ts';
+import type { Caller } from '../../core/caller.ts';
+import { findByName, lockAgentName } from '../../db/agents.ts';
+import type { Tx } from '../../db/database.ts';
+
+/** Nobody else takes this name until the transaction ends. Throws 409 where an agent other than `id` has it. */
+export async function checkNameFree(
+  tx: Tx,
+  { workspaceId }: Caller,
+  { name, id }: { name: string; id?: string },
+): Promise<void> {
+  await lockAgentName(tx, workspaceId, name);
+  const holder = await findByName(tx, workspaceId, name);
+  if (holder === undefined || holder === id) return;
+  throw conflict(`There is already an agent with the name "${name}".`, { agent_id: holder });
+}

@@ -1,7 +1,6 @@
 /** AG-UI over HTTP. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
-import { digestOf } from '../../core/ids.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { answerOnThread, say, threadIdOf, type Said, type Saying } from '../../modules/sessions/converse.ts';
 import { requireReadableThread } from '../../modules/sessions/client-thread.ts';
@@ -27,6 +26,7 @@ import {
 import { followThrough } from './follow-message.ts';
 import { followTurn } from './form.ts';
 import { requireMayDecide } from './may-decide.ts';
+import { saidOnce } from './said-once.ts';
 import { toServerSentEvents } from './server-sent-events.ts';
 
 const CONTENT: OtherContent = {
@@ -75,9 +75,7 @@ async function begin(
 ): Promise<Said & { after: number; passed: string[] }> {
   const threadId = await context.db.withTenant(caller.tenantId, (tx) => threadIdOf(tx, caller, body.threadId));
   const sayingOf = (said: SaidMessage, key?: string): Saying => {
-    // A client that was cut off posts its message again, and finds the turn that the first one began.
-    const asked = { thread: threadId, message: said };
-    const once = { ...idempotency, key: key ?? digestOf(asked), body: asked };
+    const once = saidOnce(idempotency, { key, thread: threadId, message: said });
     const message = { input: said.input, mode: modeOf(body), messageId: messageIdOf(threadId, said.id) };
     return { caller, agentId, threadId, ...message, traceparent: ctx.state.traceparent, idempotency: once };
   };

@@ -37,8 +37,10 @@ function sentOf({ messages, messageId }: z.output<typeof uiStreamBody>): { last:
   return { last: messages[index], path: `messages.${index}` };
 }
 
-/** A user's message as the input of a turn; undefined where the message is the assistant's, with answers in it. Throws 422. */
-export function inputOf(body: z.output<typeof uiStreamBody>): GivenInput | undefined {
+/** A user's message with the client's id for it; undefined where the message is the assistant's, with answers in it. Throws 422. */
+export function inputOf(
+  body: z.output<typeof uiStreamBody>,
+): { id: string | undefined; input: GivenInput } | undefined {
   const { trigger } = body;
   if (trigger === 'regenerate-message') {
     throw refuse('trigger', 'A turn that has happened is not done again: send another message.');
@@ -49,15 +51,13 @@ export function inputOf(body: z.output<typeof uiStreamBody>): GivenInput | undef
   const text = parts.flatMap((each) => (each.part.type === 'text' ? [wordsOf(each)] : [])).join('\n');
   if (text === '') throw refuse(`${path}.parts`, 'The last message has no text.');
   const files = parts.filter((each) => each.part.type === 'file');
-  if (files.length === 0) return { message: text };
+  const { id } = last;
+  if (files.length === 0) return { id, input: { message: text } };
   if (files.length > MOST_ATTACHMENTS) {
     throw refuse(`${path}.parts`, `A message has at most ${MOST_ATTACHMENTS} files.`);
   }
-  return {
-    message: text,
-    attachments: files.map(toAttachment),
-    attachmentPaths: files.map((each) => `body.${each.path}`),
-  };
+  const attachmentPaths = files.map((each) => `body.${each.path}`);
+  return { id, input: { message: text, attachments: files.map(toAttachment), attachmentPaths } };
 }
 
 /** A part, and where it stands in the body. */

@@ -13,6 +13,7 @@ import { streamBody } from '../runs/stream-body.ts';
 import { followFate } from './follow-message.ts';
 import { foldUntil, followTurn } from './form.ts';
 import { requireMayDecide } from './may-decide.ts';
+import { saidOnce } from './said-once.ts';
 import { toServerSentEvents } from './server-sent-events.ts';
 import { UI_STREAM } from './ui-stream.ts';
 import { answersOf, inputOf, uiStreamBody } from './ui-stream-request.ts';
@@ -52,14 +53,16 @@ async function begin(
   { caller, body, context, ctx, idempotency }: Posted,
   agentId: string,
 ): Promise<Said & { after: number }> {
-  const input = inputOf(body);
+  const said = inputOf(body);
   const { tenantId } = caller;
   const threadId = await context.db.withTenant(tenantId, (tx) => threadIdOf(tx, caller, body.id));
-  if (input) {
-    const { traceparent } = ctx.state;
-    const { mode } = body;
-    const said = await say(context, { caller, agentId, threadId, input, mode, traceparent, idempotency });
-    return { ...said, after: 0 };
+  if (said) {
+    const { id, input } = said;
+    const { attachmentPaths: _inThisBody, ...words } = input;
+    const asked = { key: idempotency.key, thread: threadId, message: { id: id ?? '', input: words } };
+    const once = id === undefined ? idempotency : saidOnce(idempotency, asked);
+    const saying = { caller, agentId, threadId, input, mode: body.mode, traceparent: ctx.state.traceparent };
+    return { ...(await say(context, { ...saying, idempotency: once })), after: 0 };
   }
   const { turn, isAnswered, stood } = await answerOnThread(context, {
     caller,

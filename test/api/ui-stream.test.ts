@@ -396,6 +396,20 @@ describe('the UI message stream of the AI SDK', () => {
     assert.equal(api.model.asked('say once').length, 1);
   });
 
+  it('says a message once by its id: a client that was cut off posts it again, and finds its turn', async () => {
+    const turnOf = ({ text }: { text: string }) => /"messageId":"([^"]+)"/.exec(text)?.[1];
+    const body = { id: randomUUID(), messages: says('say it one time') };
+    const [first, beside] = await Promise.all([post(body), post(body)]);
+    const again = await post(body);
+    assert.deepEqual([turnOf(beside), turnOf(again)], [turnOf(first), turnOf(first)]);
+    assert.equal(api.model.asked('say it one time').length, 1);
+    const other = await post({ ...body, messages: says('say another one') });
+    assert.notEqual(turnOf(other), turnOf(first), 'the same id for another text');
+    const message = { role: 'user', parts: [{ type: 'text', text: 'say it without' }] };
+    const nameless = await post({ ...body, messages: [message] });
+    assert.notEqual(turnOf(await post({ ...body, messages: [message] })), turnOf(nameless), 'no id');
+  });
+
   it('refuses what it cannot do, and who may not', async () => {
     const id = randomUUID();
     const statusOf = async (body: unknown, call?: Call) => (await post(body, call)).status;

@@ -1,4 +1,5 @@
 /** What both providers need done to a conversation before it is sent, and to an answer before it is kept. */
+import { losesDigits } from '../lib/json-integers.ts';
 import { newId } from '../lib/new-id.ts';
 import { holdsInfinity, isDeeperThan } from '../core/content.ts';
 import type {
@@ -63,7 +64,8 @@ export function newToolUseId(): string {
   return `toolu_${newId().replaceAll('-', '')}`;
 }
 
-/** Arguments as an object. What is no JSON object, too deep or too large a number comes back as `{_raw}`, so that the gate can tell the model. */
+/** Arguments as an object. What is no JSON object, too deep or too large a number comes back as `{_raw}`, so that
+ * the gate can tell the model; so does an integer with more digits than arrive, since a tool would be called with another id. */
 export function parseArguments(raw: string): Record<string, unknown> {
   if (raw.trim() === '') return {};
   try {
@@ -75,13 +77,6 @@ export function parseArguments(raw: string): Record<string, unknown> {
     // Told below, like any other value that is no object.
   }
   return { [RAW_ARGUMENTS]: raw };
-}
-
-/** Whether JSON has an integer that a double would change: a tool would be called with another id than the model has given. */
-function losesDigits(json: string): boolean {
-  if (!/\d{16}/.test(json)) return false;
-  const numbers = json.replaceAll(/"(?:[^"\\]|\\.)*"/gs, '""').match(/-?\d[\d.eE+-]*/g) ?? [];
-  return numbers.some((number) => /^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number)));
 }
 
 /** Makes the reason fit the content: an answer stops for tools exactly if it calls some and was not cut off. */

@@ -1,3 +1,4 @@
+import { parseKeepingDigits } from '../lib/json-integers.ts';
 import type { EgressResponse } from './egress.ts';
 
 /** A body as JSON or text (null if it is empty), or what it is instead. */
@@ -67,10 +68,10 @@ export function mediaType(response: EgressResponse): string {
   return (response.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
-/** Text as the JSON it holds, or as it is. */
+/** Text as the JSON it holds, or as it is. Integers beyond 2^53 are strings: as numbers they would be others. */
 export function parseOrText(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parseKeepingDigits(text);
   } catch {
     return text;
   }

@@ -37,6 +37,11 @@ describe('callHttp', () => {
       { egress, secrets: NO_SECRETS, ...runtime },
     );
 
+  it('keeps all digits of an integer beyond 2^53, as a string', async () => {
+    answer.body = '{"id":9007199254740993,"count":3}';
+    assert.deepEqual(outputOf(await call()), { id: '9007199254740993', count: 3 });
+  });
+
   it('posts the input as JSON with the headers that say whose call it is', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
     const outcome = await call({ headers: { 'X-Own': 'mine' } }, { idempotencyKey: 'key-1', traceparent });

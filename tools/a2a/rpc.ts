@@ -1,6 +1,7 @@
 /** Requests to a remote agent (A2A 1.0, JSON-RPC over HTTP), through the egress guard. */
 import { A2A_VERSION_HEADER } from '@a2a-js/sdk';
 import { z } from 'zod';
+import { parseKeepingDigits } from '../../lib/json-integers.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome, TransportTypes } from '../../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
@@ -99,7 +100,7 @@ function refusedBy(status: number, retryAfter: string | null): Extract<Answer, {
 
 function jsonOf(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseKeepingDigits(text);
   } catch {
     return undefined;
   }

@@ -2,6 +2,7 @@
 import type { CallToolResult, ReadResourceResult } from '@modelcontextprotocol/sdk/types.js';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { OutputPart } from '../../core/tool-output.ts';
+import { losesDigits } from '../../lib/json-integers.ts';
 import { isTextType } from '../../core/file-types.ts';
 import { charsetOf, NO_SUCH_TEXT, parseOrText, textIn } from '../response-body.ts';
 
@@ -26,9 +27,10 @@ export function readResult({ content: blocks, structuredContent }: CallToolResul
       : { output: { content: blocks }, content: blocks.map(toPart) };
   }
   const others = blocks.filter((block) => !repeats(block, structuredContent));
-  if (others.length === 0) return { output: structuredContent };
-  const content = [text(canonicalJson(structuredContent)), ...others.map(toPart)];
-  return { output: isText ? structuredContent : { structuredContent, content: blocks }, content };
+  const structured = keepDigits(structuredContent, blocks);
+  if (others.length === 0) return { output: structured };
+  const content = [text(canonicalJson(structured)), ...others.map(toPart)];
+  return { output: isText ? structured : { structuredContent: structured, content: blocks }, content };
 }
 
 /** A resource that was read: one of text is the output as it is (as JSON where it is); else each part has its own form. */
@@ -46,7 +48,23 @@ export function textOfBlocks(blocks: readonly Block[]): string {
 
 function repeats(block: Block, structured: unknown): boolean {
   if (block.type !== 'text') return false;
-  return block.text.trim() === '' || canonicalJson(parseOrText(block.text)) === canonicalJson(structured);
+  return block.text.trim() === '' || isJsonOf(block.text, structured);
+}
+
+/** Integers beyond 2^53 have lost digits in what was read as JSON; a text that repeats it has them. */
+function keepDigits(structured: unknown, blocks: readonly Block[]): unknown {
+  const repeated = blocks.find(
+    (block) => block.type === 'text' && losesDigits(block.text) && repeats(block, structured),
+  );
+  return repeated?.type === 'text' ? parseOrText(repeated.text) : structured;
+}
+
+function isJsonOf(words: string, value: unknown): boolean {
+  try {
+    return canonicalJson(JSON.parse(words)) === canonicalJson(value);
+  } catch {
+    return words === value;
+  }
 }
 
 function toPart(block: Block): OutputPart {

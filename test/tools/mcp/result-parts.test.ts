@@ -26,3 +26,22 @@ describe('A resource that an MCP server answers as bytes', () => {
     assert.deepEqual(shown('application/zip', latin), [{ type: 'text', text }]);
   });
 });
+
+describe('An integer beyond 2^53 in the result of an MCP server', () => {
+  // oxlint-disable-next-line no-loss-of-precision -- as a client that reads JSON has it
+  const structuredContent = { id: 12345678901234567890 };
+  const block = (text: string) => ({ type: 'text' as const, text });
+
+  it('keeps its digits in text, and in structured content that a text repeats', () => {
+    const kept = { id: '12345678901234567890' };
+    const json = '{"id": 12345678901234567890}';
+    assert.deepEqual(readResult({ content: [block(json)] }), { output: kept });
+    assert.deepEqual(readResult({ content: [block(json)], structuredContent }), { output: kept });
+    const beside = readResult({ content: [block(json), block('Done.')], structuredContent });
+    assert.deepEqual(beside, { output: kept, content: [block('{"id":"12345678901234567890"}'), block('Done.')] });
+  });
+
+  it('is as the client has it where no text repeats it', () => {
+    assert.deepEqual(readResult({ content: [], structuredContent }), { output: structuredContent });
+  });
+});

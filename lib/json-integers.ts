@@ -1,0 +1,52 @@
+/** Integers in JSON that a double cannot hold: beyond 2^53 `JSON.parse` gives another number than was written. */
+
+/** Whether JSON has an integer that `JSON.parse` would change. */
+export function losesDigits(json: string): boolean {
+  return findChanged(json).length > 0;
+}
+
+/** JSON as its value, in which integers that would be changed are strings of their digits. @throws SyntaxError */
+export function parseKeepingDigits(json: string): unknown {
+  const value: unknown = JSON.parse(json);
+  const changed = findChanged(json);
+  if (changed.length === 0) return value;
+  let kept = '';
+  let from = 0;
+  for (const { start, end } of changed) {
+    kept += `${json.slice(from, start)}"${json.slice(start, end)}"`;
+    from = end;
+  }
+  return JSON.parse(kept + json.slice(from));
+}
+
+interface Place {
+  start: number;
+  end: number;
+}
+
+const NUMBER = /-?\d[\d.eE+-]*/y;
+
+/** Where they stand in what is JSON, in their order. A loop, since texts of megabytes are too long for an expression. */
+function findChanged(json: string): Place[] {
+  const found: Place[] = [];
+  if (!/\d{16}/.test(json)) return found;
+  for (let at = 0; at < json.length; at++) {
+    const sign = json.charCodeAt(at);
+    if (sign === 0x22) at = endOfString(json, at);
+    else if (sign === 0x2d || (sign >= 0x30 && sign <= 0x39)) {
+      NUMBER.lastIndex = at;
+      const [number = ''] = NUMBER.exec(json) ?? [];
+      const end = at + Math.max(number.length, 1);
+      if (/^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number))) found.push({ start: at, end });
+      at = end - 1;
+    }
+  }
+  return found;
+}
+
+/** The place of the quotation mark that ends the string which begins at `start`. */
+function endOfString(json: string, start: number): number {
+  let at = start + 1;
+  while (at < json.length && json.charCodeAt(at) !== 0x22) at += json.charCodeAt(at) === 0x5c ? 2 : 1;
+  return at;
+}

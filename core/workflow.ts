@@ -38,6 +38,29 @@ export function planFaults(subtasks: readonly Subtask[]): PlanFault[] {
   });
 }
 
+/**
+ * The subtasks of a further plan beside those that have these names: an id that is taken gets a number, and what depends on it
+ * in this plan means the new one; only the new one itself can mean the old. A planner that counts its subtasks begins again at 1.
+ */
+export function withFreeIds<S extends Subtask>(subtasks: readonly S[], names: readonly string[]): S[] {
+  const taken = new Set(names);
+  const used = new Set([...names, ...subtasks.map(({ id }) => id)]);
+  const renamed = new Map<string, string>();
+  for (const { id } of subtasks) {
+    if (!taken.has(id) || renamed.has(id)) continue;
+    let number = 2;
+    while (used.has(`${id}_${number}`)) number += 1;
+    renamed.set(id, `${id}_${number}`);
+    used.add(`${id}_${number}`);
+  }
+  if (renamed.size === 0) return [...subtasks];
+  const nameOf = (id: string) => renamed.get(id) ?? id;
+  return subtasks.map((each) => {
+    const dependencies = each.dependencies.map((id) => (id === each.id ? id : nameOf(id)));
+    return { ...each, id: nameOf(each.id), dependencies };
+  });
+}
+
 /** A circle of dependencies, from one of its subtasks back to it; undefined if there is none (000, "Hierarchical Planning", 2). */
 export function findCycle(subtasks: readonly Subtask[]): string[] | undefined {
   const byId = new Map(subtasks.map((subtask) => [subtask.id, subtask]));

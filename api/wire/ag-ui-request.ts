@@ -73,6 +73,17 @@ export function inputBeside(body: RunAgentInput, turn: { id: string; said: strin
   return isSince || last?.input.message !== turn.said ? last : undefined;
 }
 
+/** What is said with what is approved. A model reads why something is denied anyway; of an approval it would read nothing. */
+export function inputWith(body: RunAgentInput, answers: readonly WaitAnswer[]): SaidMessage | undefined {
+  const approved = answers.filter(({ kind }) => kind === 'decision').map(({ waitId }) => waitId);
+  const said = (body.resume ?? []).flatMap(({ interruptId: id, payload }) => {
+    const text = approved.includes(id) ? approving.safeParse(payload).data?.message?.trim() : undefined;
+    return text ? [{ id, text }] : [];
+  });
+  const [first] = said;
+  return first && { id: `${first.id}.message`, input: { message: said.map(({ text }) => text).join('\n') } };
+}
+
 function lastSaid({ messages }: RunAgentInput): SaidMessage | undefined {
   const last = messages.at(-1);
   if (last?.role !== 'user' || INPUT_ID.test(last.id)) return undefined;
@@ -135,20 +146,30 @@ function answerOf({ status, payload }: ResumeEntry, { id: waitId, type, tool_use
   };
 }
 
-const yesOrNo = z.union([z.boolean(), z.looseObject({ approved: z.boolean(), message: z.string().optional() })]);
+const words = z.string().max(5000).nullish();
+/** As AG-UI recommends it. Strict: what nobody reads might be what the decision depends on. */
+const approving = z.strictObject({
+  approved: z.literal(true),
+  message: words,
+  editedArgs: z.record(z.string(), z.unknown()).nullish(),
+});
+const denying = z.strictObject({ approved: z.literal(false), message: words });
 
-/** `true`, `{approved}`, or a decision as the API takes it; abandoned, it is denied. */
+/** `true`, `{approved}`, or a decision as the API takes it; abandoned, it is denied. Throws 422. */
 function decisionOf(isCancelled: boolean, payload: unknown) {
-  if (isCancelled) return { decision: 'deny' as const, reason: undefined };
-  const simple = yesOrNo.safeParse(payload).data;
-  if (simple !== undefined) {
-    const isApproved = simple === true || (typeof simple === 'object' && simple.approved);
-    const reason = typeof simple === 'object' ? simple.message : undefined;
-    return isApproved ? { decision: 'approve' as const, reason } : { decision: 'deny' as const, reason };
+  if (isCancelled || payload === false) return { decision: 'deny' as const, reason: undefined };
+  if (payload === true) return { decision: 'approve' as const, reason: undefined };
+  const refused = denying.safeParse(payload).data;
+  if (refused) return { decision: 'deny' as const, reason: refused.message ?? undefined };
+  const taken = approving.safeParse(payload).data;
+  if (taken) {
+    const reason = taken.message ?? undefined;
+    if (!taken.editedArgs) return { decision: 'approve' as const, reason };
+    return { decision: 'edit' as const, arguments: taken.editedArgs, reason };
   }
   const { data } = decisionBody.safeParse(payload);
   if (data) return toDecision(data, 'body.resume.payload');
-  const text = 'must be true or false, {approved}, or a decision';
+  const text = 'must be true or false, {approved, message?, editedArgs?}, or a decision';
   throw impossible(`The payload of an approval ${text}.`, [{ path: 'body.resume', message: text }]);
 }
 

@@ -16,6 +16,7 @@ import {
   answersOf,
   inputBeside,
   inputOf,
+  inputWith,
   messageIdOf,
   modeOf,
   passedOver,
@@ -95,8 +96,8 @@ async function begin(
       passed = passedOver(body, answers);
       return answers;
     },
-    sayingAfter(begun) {
-      const beside = inputBeside(body, begun);
+    sayingAfter(begun, answers) {
+      const beside = inputBeside(body, begun) ?? inputWith(body, answers);
       return beside && sayingOf(beside);
     },
   });

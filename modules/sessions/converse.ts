@@ -207,8 +207,8 @@ export interface Answered {
   threadId: string;
   /** What of the client's answers is for something that is open. */
   choose: (open: readonly Answerable[]) => WaitAnswer[];
-  /** What is said along with the answers, after what this turn was asked. */
-  sayingAfter?: (turn: { id: string; said: string }) => Saying | undefined;
+  /** What is said along with these answers, after what this turn was asked. */
+  sayingAfter?: (turn: { id: string; said: string }, answers: readonly WaitAnswer[]) => Saying | undefined;
   idempotency: IdempotentRequest;
 }
 
@@ -228,18 +228,18 @@ export async function answerOnThread(
   { caller, threadId, choose, sayingAfter, idempotency }: Answered,
 ): Promise<Resumed> {
   const { tenantId } = caller;
-  const { before, open, waiting, saying } = await context.db.withTenant(tenantId, async (tx) => {
+  const { before, open, waiting, begun } = await context.db.withTenant(tenantId, async (tx) => {
     const shown = await requireTurn(tx, threadId);
     const run = await findRunRow(tx, shown.runId);
-    const begun = sayingAfter && (await findTurn(tx, shown.runId, shown.turnId));
     return {
       before: shown,
       open: await listAnswerable(tx, shown.runId),
       waiting: run && waitingMessage(run),
-      saying: begun && sayingAfter({ id: begun.id, said: begun.input.message }),
+      begun: sayingAfter && (await findTurn(tx, shown.runId, shown.turnId)),
     };
   });
   const answers = choose(open);
+  const saying = begun && sayingAfter?.({ id: begun.id, said: begun.input.message }, answers);
   const isAnswered = answers.length > 0;
   const said = saying && (await say(context, { ...saying, isBesideAnswers: isAnswered }));
   if (said && !isAnswered) return { ...said, isAnswered, stood: said.turn.head };

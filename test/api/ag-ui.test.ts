@@ -92,6 +92,40 @@ describe('AG-UI', () => {
     assert.deepEqual(rolesOf(client), ['user', 'assistant', 'tool', 'tool', 'assistant']);
   });
 
+  it('carries out what an approval has edited, and refuses what it would have to pass over', async () => {
+    const client = open({ of: await newAgent(0) });
+    await send(client, 'call calculator {"expression":"6*7"} | say done');
+    const [asked] = client.pendingInterrupts;
+    assert.ok(asked);
+    const resume = (payload: unknown) => ({
+      resume: [{ interruptId: asked.id, status: 'resolved' as const, payload }],
+    });
+    await assert.rejects(client.runAgent(resume({ approved: true, edits: { expression: '2*2' } })), /422/);
+    await assert.rejects(
+      client.runAgent(resume({ approved: false, editedArgs: { expression: '2*2' } })),
+      /422.*editedArgs/,
+    );
+    await client.runAgent(resume({ approved: true, editedArgs: { expression: '2*3' } }));
+    const result = client.messages.find(({ role }) => role === 'tool');
+    assert.match(JSON.stringify(result?.content), /6/);
+    assert.doesNotMatch(JSON.stringify(result?.content), /42/);
+    assert.equal(lastText(client), 'done');
+  });
+
+  it('tells the model what is said with an approval, once', async () => {
+    const client = open({ of: await newAgent(0) });
+    await send(client, 'call calculator {"expression":"6*7"} | say not told');
+    const [asked] = client.pendingInterrupts;
+    const payload = { approved: true, message: 'say with approval' };
+    const resume = [{ interruptId: asked?.id ?? '', status: 'resolved' as const, payload }];
+    await client.runAgent({ resume });
+    await client.runAgent({ resume });
+    assert.equal(lastText(client), 'with approval');
+    const [told, ...more] = api.model.asked('say with approval');
+    assert.match(JSON.stringify(told?.messages), /42/);
+    assert.equal(more.length, 0);
+  });
+
   it('interrupts for questions and tools of the client', async () => {
     const client = open();
     await send(client, 'call confirm {"what":"a"} & ask_user {"question":"How much?"}');

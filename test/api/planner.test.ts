@@ -118,6 +118,30 @@ describe('the planner of a workflow', () => {
     );
   });
 
+  it('takes a further plan that counts its subtasks from the beginning again', async () => {
+    script = {
+      submit_plan: () => ({ subtasks: [subtask('a'), subtask('b', 'a')], success_criteria: 'It is said.' }),
+      submit_synthesis: () => ({ result: 'an answer' }),
+      submit_verdict: () => ({ meets_criteria: false, gaps: ['the price'] }),
+    };
+    const flow = await run({ max_replans: 1 });
+    assert.deepEqual(
+      [flow.status, flow.result, flow.meets_criteria, flow.plans, asked['submit_plan']?.length],
+      ['completed', 'an answer', false, 2, 2],
+      JSON.stringify(flow.error),
+    );
+    const tasks = flow.tasks as { id: string; subtask_id: string; status: string; dependencies: string[] }[];
+    assert.deepEqual(
+      tasks.map(({ subtask_id, status }) => [subtask_id, status]),
+      [
+        ['a', 'completed'],
+        ['b', 'completed'],
+        ['a_2', 'completed'],
+        ['b_2', 'completed'],
+      ],
+    );
+  });
+
   it('has those do a subtask whom the plan names, and is asked once more where it names nobody', async () => {
     const { id: named } = await make('/v1/agents', { name: 'namesake' }, 201);
     const plan = (one: string) => ({

@@ -7,6 +7,7 @@ import {
   nextSubtasks,
   planFaults,
   remainingPaths,
+  withFreeIds,
   type Execution,
   type Subtask,
   type SubtaskState,
@@ -22,6 +23,17 @@ describe('a plan of subtasks', () => {
       { index: 2, field: 'id', message: 'is there twice: a' },
     ]);
     assert.deepEqual(planFaults([task('a'), task('b', 'a')]), []);
+  });
+
+  it('gives a number to the ids of a further plan that are taken, wherever it names them', () => {
+    const plan = [task('b', 'a'), task('a', 'a'), task('c', 'b', 'z'), task('a_2')];
+    assert.deepEqual(withFreeIds(plan, ['a', 'b', 'z']), [
+      task('b_2', 'a_3'),
+      task('a_3', 'a'),
+      task('c', 'b_2', 'z'),
+      task('a_2'),
+    ]);
+    assert.deepEqual(withFreeIds(plan, ['z']), plan);
   });
 
   it('names the way around a circle', () => {

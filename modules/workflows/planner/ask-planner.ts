@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { BUILTIN_PLANNER } from '../../../core/builtin-planner.ts';
 import { workflowExamplesOf, type AgentDefinition } from '../../../core/definition.ts';
 import { LIMITS } from '../../../core/limits.ts';
-import { findCycle, planFaults } from '../../../core/workflow.ts';
+import { findCycle, planFaults, withFreeIds } from '../../../core/workflow.ts';
 import { findAgentIds } from '../../../db/agents.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
@@ -205,7 +205,8 @@ function submitPlan({ context, run }: Planning, done: readonly FinishedTask[]): 
     success_criteria: z.string().max(20_000).default(''),
   });
   const known = [...new Set(done.map(({ name }) => name))];
-  const checked = plan.superRefine(async ({ subtasks }, refinement) => {
+  const named = plan.transform((made) => ({ ...made, subtasks: withFreeIds(made.subtasks, known) }));
+  const checked = named.superRefine(async ({ subtasks }, refinement) => {
     const complain = (message: string) => refinement.addIssue({ code: 'custom', path: ['subtasks'], message });
     const all = [...known.map((id) => ({ id, dependencies: [] })), ...subtasks];
     for (const { message } of planFaults(all)) complain(message);

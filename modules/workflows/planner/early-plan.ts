@@ -8,6 +8,7 @@ import { sameWork, wholeElements, type PlannedWork } from '../../../core/plan-st
 import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
+import { withFreeIds } from '../../../core/workflow.ts';
 import { findAgentIds } from '../../../db/agents.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -50,11 +51,12 @@ export function listenToPlan(planning: Planning, { known, gaps }: PlanFor): Earl
     const isNews = json.slice(seen.length).includes('}') || !json.startsWith(seen);
     seen = json;
     if (!isNews) return;
-    for (const element of wholeElements(json, 'subtasks').slice(0, LIMITS.subtasksPerPlan)) {
-      const { data } = subtask.safeParse(element);
-      if (!data || heard.has(data.id)) continue;
-      heard.add(data.id);
-      if (!names.has(data.id)) waiting.push(data);
+    const elements = wholeElements(json, 'subtasks').slice(0, LIMITS.subtasksPerPlan);
+    const written = elements.flatMap((element) => subtask.safeParse(element).data ?? []);
+    for (const planned of withFreeIds(written, known)) {
+      if (heard.has(planned.id)) continue;
+      heard.add(planned.id);
+      if (!names.has(planned.id)) waiting.push(planned);
     }
     const ready = takeReady(waiting, names);
     if (ready.length === 0) return;

@@ -1,7 +1,6 @@
 /** Webhooks: whom to tell of events, and what was told. */
 import { z } from 'zod';
-import { EVENT_TYPES } from '../core/events.ts';
-import { NOTICE_TYPES } from '../core/notices.ts';
+import { EVENT_NAMES, withoutWords, withWords } from '../core/event-families.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { CHANNEL_PROTOCOLS } from '../modules/webhooks/channels.ts';
 import {
@@ -19,13 +18,6 @@ import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
-const WANTED: ReadonlySet<string> = new Set([
-  '*',
-  ...EVENT_TYPES,
-  ...NOTICE_TYPES,
-  ...EVENT_TYPES.map((type) => type.split('.')[0] ?? ''),
-]);
-
 const protocol = new RegExp(`^(${CHANNEL_PROTOCOLS.join('|')})$`);
 const message = `must be an ${CHANNEL_PROTOCOLS.join(' or ')} URL`;
 const url = z.url({ protocol, message }).max(2000);
@@ -35,11 +27,12 @@ const events = z
       .string()
       .max(100)
       .transform((name) => name.replace(/\.\*$/, ''))
-      .refine((name) => WANTED.has(name), 'is no type or family of events'),
+      .refine((name) => EVENT_NAMES.has(name), 'is no type or family of events'),
   )
   .min(1)
   .max(100)
-  .describe('Types (`approval.requested`), families (`approval`), or `*`.');
+  .transform(withWords)
+  .describe('Types (`approval.requested`), families (`wait`), their parts (`approval`), or `*`.');
 const description = z.string().max(1000).optional();
 const status = z.enum(['active', 'disabled']);
 const when = z.iso.datetime();
@@ -198,7 +191,7 @@ function presentWebhook(row: WebhookRow): z.input<typeof webhook> {
     created_at: created_at.toISOString(),
     updated_at: updated_at.toISOString(),
   };
-  return { ...rest, webhook_id: row.id, ...times };
+  return { ...rest, events: withoutWords(row.events), webhook_id: row.id, ...times };
 }
 
 function presentDelivery(row: DeliveryRow): z.input<typeof delivery> {

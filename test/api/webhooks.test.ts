@@ -103,6 +103,8 @@ for (const mode of DOMAIN_MODES) {
 
     it('get types, families or everything, and nothing of others or while they are disabled', async () => {
       const [family, type, all] = [await hook(['run.*']), await hook(['run.cancelled']), await hook(['*'])];
+      const words = await hook(['wait', 'check', 'intent', 'context']);
+      assert.deepEqual(words.events, ['wait', 'check', 'intent', 'context']);
       const off = await hook(['*']);
       await call('PATCH', `/v1/webhooks/${off.id}`, { status: 'disabled' });
       const stranger = await newTenant();

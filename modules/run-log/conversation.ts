@@ -184,7 +184,9 @@ export function resultText(outcome: CallOutcome | undefined): {
   if (!outcome || outcome.status === 'pending' || outcome.status === 'running') {
     return { content: 'The call was interrupted before it had a result.', isError: true };
   }
-  if (outcome.status === 'unknown') return { content: UNKNOWN_OUTCOME, isError: true };
+  if (outcome.status === 'unknown') {
+    return { content: outcome.content ? shownOf(outcome) : UNKNOWN_OUTCOME, isError: true };
+  }
   return { content: shownOf(outcome), isError: outcome.is_error ?? false };
 }
 

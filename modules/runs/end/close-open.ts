@@ -1,7 +1,7 @@
 /** What is open in a run whose turn is ended from outside: its calls, approvals and call batch are closed in the same commit. */
 import { settledEvent, type SettledCall } from '../../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
-import { abandoned, settleForGood } from '../../../core/ledger.ts';
+import { abandoned, settleForGood, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import type { RemoteWork } from '../../../core/tool.ts';
 import { listOpenApprovals } from '../../../db/approvals.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
@@ -60,7 +60,12 @@ export async function closeCallsOfTurn(
       };
     }
     const settled = cutShort(call, error);
-    return { change: settlementChange(settled), event: { ...by, ...settledEvent(settled) } };
+    const change = settlementChange(settled);
+    // The model reads why, too.
+    if (settled.settlement.status === 'unknown') {
+      change.set.model_output = [{ type: 'text', text: `${error.message} ${UNKNOWN_OUTCOME}` }];
+    }
+    return { change, event: { ...by, ...settledEvent(settled) } };
   });
   return { calls: closed.map(({ change }) => change), events: closed.map(({ event }) => event) };
 }

@@ -6,6 +6,7 @@ import type { CallStatus } from '../core/state.ts';
 import { resultOf, type Tx } from './database.ts';
 import { asColumns, fetchRows, selectFrom } from './query-builder.ts';
 import type { EventRow } from './claim-run.ts';
+import type { BatchedCall } from './approvals.ts';
 import { edgeEvent } from './run-log.ts';
 
 export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
@@ -27,6 +28,8 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   } | null;
   /** The ledger rows that the event speaks of, where it speaks of several. */
   calls: { id: string; tool_use_id: string; name: string; arguments: unknown }[] | null;
+  /** Of an approval of a call batch: what is asked for, or was granted. */
+  steps: BatchedCall[] | null;
 }
 
 export interface EventFilter {
@@ -63,7 +66,10 @@ const COLUMNS = `
   case when e.type = 'client_tools.requested' then (
     select jsonb_agg(jsonb_build_object('id', c.id, 'tool_use_id', c.tool_use_id, 'name', c.name,
       'arguments', c.arguments) order by c.step, c.place)
-    from tool_calls c where c.id in (select jsonb_array_elements_text(e.payload->'tool_call_ids')::uuid)) end as calls`;
+    from tool_calls c where c.id in (select jsonb_array_elements_text(e.payload->'tool_call_ids')::uuid)) end as calls,
+  case when e.type in ('approval.requested', 'approval.granted') and e.payload->'plan_id' is not null then (
+    select case when e.type = 'approval.requested' then coalesce(a.original_arguments, a.arguments) else a.arguments end->'steps'
+    from approvals a where a.id = (e.payload->>'approval_id')::uuid) end as steps`;
 const TABLES = `
   run_events e
   join runs r on r.id = e.run_id

@@ -188,7 +188,7 @@ function approval(event: LoggedEvent, payload: Record<string, unknown>): View {
     tool_call_id,
     ...(plan_id !== undefined && { plan_id }),
     tool: event.call?.name ?? payload['tool'],
-    input: event.call?.arguments ?? payload['arguments'] ?? {},
+    input: event.call?.arguments ?? (event.steps ? { steps: event.steps } : (payload['arguments'] ?? {})),
     digest,
     status,
   };

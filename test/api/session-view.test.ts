@@ -40,6 +40,7 @@ describe("A session's frames", () => {
       content: null,
       call: null,
       calls: null,
+      steps: null,
       ...more,
     };
     const folded = foldEvent(turn, { event, place: 1 }, 'session');

@@ -57,6 +57,25 @@ describe('what a run waits for', () => {
     assert.deepEqual(run.waits, [run.waiting_for]);
   });
 
+  it('shows on its stream all steps of a plan that it asks for', async () => {
+    const expressions = ['1+1', '2+2', '3+3'];
+    const message = `call ${expressions.map((expression) => `calculator {"expression":"${expression}"}`).join(' & ')}`;
+    const run = await waiting(message, ['approval'], { autonomy_level: 0 });
+    await post(`/v1/runs/${run.id}/cancel`, {});
+    const { text } = await api.call('GET', `/v1/runs/${run.id}/stream`, { headers: { 'last-event-id': '0' } });
+    const frame = /^event: approval\ndata: (.*)$/m.exec(text)?.[1] ?? '{}';
+    const { tool, plan_id, input } = JSON.parse(frame) as {
+      tool: string;
+      plan_id: string;
+      input: { steps: { tool: string; arguments: unknown }[] };
+    };
+    assert.deepEqual([tool, typeof plan_id], ['plan', 'string'], text);
+    assert.deepEqual(
+      input.steps.map((step) => [step.tool, step.arguments]),
+      expressions.map((expression) => ['calculator', { expression }]),
+    );
+  });
+
   it('has each approval of several', async () => {
     const message = 'call calculator {"expression":"1+1"} & calculator {"expression":"2+2"}';
     const run = await waiting(message, ['approval', 'approval'], { autonomy_level: 0 });

@@ -27,6 +27,7 @@ describe('A turn of which the pieces overtake the log', () => {
     content: null,
     call: null,
     calls: null,
+    steps: null,
     ...more,
   });
   const fold = (...args: Parameters<typeof event>) => foldEvent(view, event(...args));

@@ -22,11 +22,21 @@ export interface Question {
   seconds: number;
 }
 
+const WHAT_BECAME = 'Nobody knows whether this call has taken effect: say what became of it.';
+
 /** The decision `ask_about`: people say what became of calls whose outcome nobody knows. */
 export function askAboutCalls(state: RunState, questions: readonly Question[]): NewEvent[] {
   return questions.map(({ approvalId, call, digest, seconds }) => {
-    const about = { approval_id: approvalId, tool_call_id: call.id, kind: 'unknown' as const, tool: call.name };
-    return askApproval(state.turn?.id, { step: state.steps, about: { ...about, digest, expires_in_seconds: seconds } });
+    const about = {
+      approval_id: approvalId,
+      tool_call_id: call.id,
+      kind: 'unknown' as const,
+      tool: call.name,
+      message: WHAT_BECAME,
+      digest,
+      expires_in_seconds: seconds,
+    };
+    return askApproval(state.turn?.id, { step: state.steps, about });
   });
 }
 

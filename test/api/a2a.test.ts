@@ -50,7 +50,8 @@ describe('an agent over A2A', () => {
 
   before(async () => {
     api = await startScriptedService();
-    const body = { name: 'mail', description: 'Answers mail.', tools: ['ask_user', 'calculator'] };
+    const capabilities = [{ skill_name: 'letters', domain: 'post' }];
+    const body = { name: 'mail', description: 'Answers mail.', tools: ['ask_user', 'calculator'], capabilities };
     agent = (await api.call('POST', '/v1/agents', { body })).json.id;
     client = await connect(api.key);
   });
@@ -60,6 +61,13 @@ describe('an agent over A2A', () => {
     const card = await client.getAgentCard();
     assert.deepEqual([card.name, card.description, card.version], ['mail', 'Answers mail.', '1.0.0']);
     assert.equal(card.supportedInterfaces[0]?.url, `${api.url}/a2a/${agent}`);
+    assert.deepEqual(
+      card.skills.map(({ id, tags }) => [id, tags]),
+      [
+        ['run', ['agent']],
+        ['letters', ['letters', 'post']],
+      ],
+    );
     const { key } = await api.newTenant();
     await assert.rejects(connect(key), /404/);
     await assert.rejects(connect('wrong'), /401/);

@@ -4,6 +4,7 @@ import { DOMAIN_MODE } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
+import { newName } from '../../support/new-name.ts';
 
 interface Approval {
   id: string;
@@ -65,7 +66,7 @@ describe('approvals and signals', () => {
 
   async function startRun(message: string, config: Record<string, unknown> = {}, agent: Record<string, unknown> = {}) {
     const tools = ['pay', 'ask_user'];
-    const { body: made } = await call('POST', '/v1/agents', { name: 'payer', tools, ...agent });
+    const { body: made } = await call('POST', '/v1/agents', { name: newName('payer'), tools, ...agent });
     const { status, body } = await call('POST', `/v1/agents/${made['id']}/runs`, { input: { message }, config });
     assert.equal(status, 202, JSON.stringify(body));
     return String(body['run_id']);

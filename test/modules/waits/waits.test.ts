@@ -11,6 +11,7 @@ import { textsOfWaitingRuns } from '../../support/queries/logs.ts';
 import { planOf } from '../../support/queries/postgres.ts';
 import { heldRuns } from '../../support/queries/runs.ts';
 import { addTimers, openWaitsOfAll } from '../../support/queries/waits.ts';
+import { newName } from '../../support/new-name.ts';
 
 const TOOLS = ['sleep', 'wait_for_webhook', 'ask_user'];
 
@@ -39,7 +40,7 @@ describe('waits for webhooks and for the time', () => {
   const deliver = (url: string, body: unknown) => api.call('POST', new URL(url).pathname, { key: null, body });
 
   async function startRun(message: string, config: Record<string, unknown> = {}): Promise<string> {
-    const { json: agent } = await post('/v1/agents', { name: 'waiter', tools: TOOLS });
+    const { json: agent } = await post('/v1/agents', { name: newName('waiter'), tools: TOOLS });
     const { status, json } = await post(`/v1/agents/${agent.id}/runs`, { input: { message }, config });
     assert.equal(status, 202);
     return json.run_id;

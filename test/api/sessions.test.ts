@@ -412,13 +412,8 @@ describe('a session', function () {
     it('closes an open call towards the model; what may have had its effect is unknown and asks nobody', async () => {
       const held = gate();
       hold = held.opened;
-      let told = '';
-      script = (said, asked) => {
-        told = JSON.stringify(asked.messages);
-        return JSON.stringify(asked.messages.at(-1)).includes('buy slowly')
-          ? use({ name: 'slow' })
-          : say(`you said ${said}`);
-      };
+      script = (said, asked) =>
+        JSON.stringify(asked.messages.at(-1)).includes('buy slowly') ? use({ name: 'slow' }) : say(`you said ${said}`);
       const session = await begin('buy slowly', { autonomy_level: 2 });
       await waitUntil('the tool is called', () => called.includes('/slow'));
       await call('POST', '/agent/interrupt', { session_id: session });
@@ -430,7 +425,6 @@ describe('a session', function () {
       const types = (await log(session)).map(({ type }) => type);
       assert.ok(types.includes('tool.unknown'), types.join(' '));
       assert.ok(!types.includes('approval.requested'));
-      assert.match(told, /The user interrupted the turn before the call had a result\. The outcome .* is unknown/);
       assert.deepEqual(called, ['/slow'], 'it is not made again');
     });
 

@@ -13,6 +13,7 @@ import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { spoilSecondAuditRow } from '../support/queries/audit.ts';
+import { newName } from '../support/new-name.ts';
 
 /** What is in any of the lists. */
 const ROW = {
@@ -276,7 +277,7 @@ describe('drover, the command line', function () {
 
   /** A run that asks whether it may calculate. */
   const asking = async (message = 'What is 6*7?') => {
-    const agent = await post('/v1/agents', { name: 'asks', tools: ['calculator'], autonomy_level: 0 });
+    const agent = await post('/v1/agents', { name: newName('asks'), tools: ['calculator'], autonomy_level: 0 });
     const { run_id } = await post(`/v1/agents/${agent.id}/runs`, { input: { message } });
     let approval: { id: string; digest: string } | undefined;
     await waitUntil('an approval is asked for', async () => {

@@ -6,6 +6,7 @@ import { DOMAIN_MODE } from './modes.ts';
 import { openTestPlatform, type TestPlatform } from './platform.ts';
 import { readLog, untilRun, type LogEvent } from './runs.ts';
 import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
+import { newName } from './new-name.ts';
 
 export interface Attack {
   id: string;
@@ -72,7 +73,7 @@ export async function openArena(): Promise<Arena> {
       return made.json.id;
     },
     async play(message, agent, config = {}) {
-      const made = await call('POST', '/v1/agents', { body: { name: 'target', ...agent } });
+      const made = await call('POST', '/v1/agents', { body: { name: newName('target'), ...agent } });
       assert.equal(made.status, 201, made.text);
       const body = { input: { message }, config };
       const started = await call('POST', `/v1/agents/${made.json.id}/runs`, { body });

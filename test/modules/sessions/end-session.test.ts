@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
 import { interruptSession } from '../../../modules/sessions/end-session.ts';
 import { createAuthenticator } from '../../../modules/tenants/authenticate-key.ts';
+import { startServer } from '../../support/echo-server.ts';
 import { door } from '../../support/engine.ts';
 import { startScriptedService, type ScriptedService } from '../../support/service.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -44,5 +45,23 @@ describe('Interrupting a session', () => {
       const { json } = await api.call('GET', `/agent/session/${sessionId}`);
       return json.status === 'completed';
     });
+  });
+
+  it('tells the model that a call which may have had its effect was interrupted, and asks nobody', async () => {
+    const shop = await startServer(() => undefined);
+    const transport = { type: 'http', endpoint: `${shop.url}/buy` };
+    await api.call('POST', '/v1/tools', { body: { name: 'buy', description: 'Buys.', transport } });
+    const buyer = await api.newAgent(['buy']);
+    const session_id = await chat('call buy {}', { agent_id: buyer, autonomy_level: 2 });
+    await waitUntil('the tool is called', () => shop.seen.length > 0);
+    const stopped = await api.call('POST', '/agent/interrupt', { body: { session_id } });
+    assert.equal(stopped.json.status, 'interrupted');
+    await chat('say what now', { session_id, agent_id: buyer });
+    const told = () => JSON.stringify(api.model.asked('').at(-1)?.messages);
+    await waitUntil('the model is asked', () => told().includes('say what now'));
+    assert.match(told(), /The user interrupted the turn before the call had a result\. The outcome .* is unknown/);
+    const { json } = await api.call('GET', '/v1/approvals');
+    assert.deepEqual([json.approvals, shop.seen.length], [[], 1]);
+    await shop.close();
   });
 });

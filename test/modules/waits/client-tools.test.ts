@@ -8,6 +8,7 @@ import { waitUntil } from '../../support/wait-until.ts';
 import { countUnsentJobsOf } from '../../support/queries/outbox.ts';
 import { holdOfRun } from '../../support/queries/runs.ts';
 import { openWaits } from '../../support/queries/waits.ts';
+import { newName } from '../../support/new-name.ts';
 
 interface Call {
   id: string;
@@ -65,7 +66,7 @@ describe('tools that the client executes', () => {
 
   async function openRun(agent: Record<string, unknown> = {}): Promise<string> {
     const tools = ['confirm', 'risky', 'backend'];
-    const made = await call('POST /v1/agents', { name: 'fronted', tools, ...agent });
+    const made = await call('POST /v1/agents', { name: newName('fronted'), tools, ...agent });
     const { body } = await call(`POST /v1/agents/${made.body.id}/runs`, {});
     return body.run_id;
   }

@@ -8,6 +8,7 @@ import { readPolicies, readPolicyVersions, requirePolicy } from '../modules/gove
 import { evaluatePolicies } from '../modules/governance/evaluate-policies.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../modules/governance/write-policy.ts';
+import { agentIdParam } from './kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
@@ -196,7 +197,7 @@ const evaluate = defineRoute({
   body: z.strictObject({
     tool: z.string().min(1).max(200).describe('By id or by name.'),
     arguments: z.record(z.string(), z.unknown()).default({}),
-    agent_id: idParam.optional().describe('Whose call it would be, by the current version.'),
+    agent_id: agentIdParam.optional().describe('Whose call it would be, by the current version.'),
     run_id: idParam.optional().describe('Whose call it would be, by the versions that the run has pinned.'),
     autonomy_level: z.int().min(0).max(3).optional(),
     calls_in_turn: z.int().min(0).optional().describe('Calls of the turn before this one.'),

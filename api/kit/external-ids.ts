@@ -36,6 +36,9 @@ export const threadIdParam = idOr('thread', idParam, 'must be a UUID, or ext: an
 /** The same where an agent may be called otherwise, too. */
 export const agentNameParam = idOr('agent', z.string().min(1).max(200), 'must have 1 to 200 characters');
 
+/** The same where a conversation may be one of the client's own, too. */
+export const threadNameParam = idOr('thread', z.string().min(1).max(200), 'must have 1 to 200 characters');
+
 /** `ext:<id>` alone; gives the name. */
 export const externalIdParam = z
   .string()

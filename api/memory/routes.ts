@@ -16,7 +16,7 @@ import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
-import { agentIdParam } from '../kit/external-ids.ts';
+import { agentIdParam, threadNameParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 import {
@@ -84,7 +84,7 @@ const list = defineRoute({
   query: pageQuery(position).extend({
     memory_type: memoryType.optional(),
     status: z.enum(MEMORY_STATUSES).default('active'),
-    thread_id: z.string().max(200).optional(),
+    thread_id: threadNameParam.optional(),
     origin: z.enum(MEMORY_ORIGINS).optional(),
     run_id: idParam.optional(),
     subject: z.string().min(1).max(1000).optional(),

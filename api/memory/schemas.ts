@@ -7,6 +7,7 @@ import { VALIDITIES } from '../../core/memory/validity.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { ArchiveRow, History, MemoryRow } from '../../modules/memory/read-memories.ts';
 import type { Recalled } from '../../modules/memory/recall.ts';
+import { threadNameParam } from '../kit/external-ids.ts';
 import { nextOf } from '../kit/paging.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 
@@ -15,7 +16,7 @@ const content = z.string().trim().min(1).max(LIMITS.memoryChars);
 const metadata = z.record(z.string(), z.unknown()).refine((value) => JSON.stringify(value).length <= 65_536, {
   message: 'is larger than 64 KiB',
 });
-const threadId = z.string().min(1).max(200).describe('A conversation: a thread of Drover’s, or one of your own.');
+const threadId = threadNameParam.describe('A conversation: a thread of Drover’s, or one of your own.');
 
 export const newMemory = z
   .strictObject({

@@ -7,6 +7,7 @@ import { userMetadata } from '../../core/user-metadata.ts';
 import { shownMoney } from '../../core/money.ts';
 import { MESSAGE_ORIGINS } from '../../core/origin.ts';
 import { dataOf } from '../../core/output-format.ts';
+import { cancelledError } from '../../core/projections/turns.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { presentWaiting, presentWaits, waitingFor } from './waiting.ts';
 import { callBatch, presentCallBatch } from './call-batch-schema.ts';
@@ -199,6 +200,12 @@ function presentOutput(
   return { message: textOf(content), ...(structured && { data: dataOf(content, structured) }) };
 }
 
+/** What has kept a turn from its answer. */
+function errorOf({ status, error, stop_reason }: TurnRow): Partial<Pick<z.input<typeof turn>, 'error'>> {
+  if (error) return { error };
+  return status === 'cancelled' ? { error: cancelledError(stop_reason) } : {};
+}
+
 /** What a synchronous turn answers (docs/api.md). */
 export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.input<typeof turnAnswer> {
   return {
@@ -207,12 +214,12 @@ export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.in
       ...(row.output ? presentOutput(row, row.output) : { message: row.partial ?? '' }),
       tool_calls: calls.length > 0 ? calls.map(presentCall) : null,
       status: row.status,
-      ...(row.error && { error: row.error }),
+      ...errorOf(row),
     },
     usage: presentUsage(row),
     checkpoint_id: row.checkpoint_id,
     stop_reason: row.stop_reason,
-    ...(row.error && { error: row.error }),
+    ...errorOf(row),
   };
 }
 
@@ -228,7 +235,7 @@ export function presentTurn(row: TurnRow): z.input<typeof turn> {
     ...(metadata && { metadata }),
     output: row.output ? presentOutput(row, row.output) : row.partial ? { message: row.partial } : null,
     stop_reason: row.stop_reason,
-    ...(row.error && { error: row.error }),
+    ...errorOf(row),
     usage: presentUsage(row),
     checkpoint_id: row.checkpoint_id,
     step_count: row.steps,

@@ -3,6 +3,7 @@ import type { BusMessage } from '../../bus/bus.ts';
 import { textOf } from '../../core/content.ts';
 import { dataOf, READINGS } from '../../core/output-format.ts';
 import { currentPayload, type EventType } from '../../core/events.ts';
+import { cancelledError, STOPPED } from '../../core/projections/turns.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 
 export interface SseEvent {
@@ -132,7 +133,7 @@ function viewOf(event: LoggedEvent): View {
     case 'turn.failed':
       return { event: 'done', data: { ...done('failed', payload), error: payload['error'] } };
     case 'turn.interrupted':
-      return { event: 'done', data: done('cancelled', payload) };
+      return { event: 'done', data: { ...done('cancelled', payload), error: cancelledError(stoppedBy(payload)) } };
     default:
       return null;
   }
@@ -219,6 +220,11 @@ function toolResult(event: LoggedEvent, payload: Record<string, unknown>): View 
 
 function clientCall({ id, tool_use_id, name, arguments: input }: NonNullable<LoggedEvent['calls']>[number]) {
   return { id, tool_call_id: id, tool_use_id, tool: name, input };
+}
+
+/** Why a turn was ended from outside, as its row says it. */
+function stoppedBy({ reason }: Record<string, unknown>): string | undefined {
+  return Object.entries(STOPPED).find(([asked]) => asked === reason)?.[1];
 }
 
 function done(status: string, payload: Record<string, unknown>): Record<string, unknown> {

@@ -4,6 +4,7 @@ import { forbidden } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { readRunRef } from '../../modules/runs/read-runs.ts';
+import { idempotently, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { issueToken, TOKEN_SCOPES, type TokenTarget } from '../../modules/tenants/tokens.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../../modules/governance/context.ts';
@@ -22,20 +23,27 @@ const tokenBody = z.strictObject({
     ),
 });
 
-const given = z.object({ token: z.string(), expires_at: z.iso.datetime() });
+const given = z.object({
+  token: z.string().optional().describe('Missing where the answer is a repeated one.'),
+  expires_at: z.iso.datetime(),
+});
 
 const ofRun = defineRunRoutes({
   method: 'post',
   path: '/tokens',
   access: 'runs:read',
   summary: 'Make a short-lived token for this run alone; `answer` needs the scope `runs:write`',
+  idempotent: true,
   params: runParams,
   body: tokenBody,
   responses: { 201: given },
-  async handle({ caller, params, body, context }) {
+  async handle(request) {
+    const { caller, params, body, context, idempotency } = request;
     mustBeAbleTo(caller, body);
     await readRunRef(context, caller, params);
-    return issue(context, caller, { target: { kind: 'run', id: params.run }, ...body });
+    // The same under both paths.
+    const route = `POST /v1/runs/${params.run}/tokens`;
+    return issue({ ...request, idempotency: { ...idempotency, route } }, { kind: 'run', id: params.run });
   },
 });
 
@@ -47,12 +55,14 @@ const ofThread = defineRoute({
   params: z.strictObject({
     thread: z.string().min(1).max(200).describe("A thread's id, or a name of the client's own for one, begun or not."),
   }),
+  idempotent: true,
   body: tokenBody,
   responses: { 201: given },
-  async handle({ caller, params, body, context }) {
+  async handle(request) {
+    const { caller, params, body, context } = request;
     mustBeAbleTo(caller, body);
     const id = await nameThread(context, caller, params.thread);
-    return issue(context, caller, { target: { kind: 'thread', id }, ...body });
+    return issue(request, { kind: 'thread', id });
   },
 });
 
@@ -63,14 +73,21 @@ function mustBeAbleTo({ scopes }: Caller, asked: Asked): void {
   throw forbidden('A token that answers needs a key with the scope runs:write.');
 }
 
-async function issue(
-  context: Context,
-  caller: Caller,
-  { target, ttl_seconds: ttlSeconds, ...asked }: Asked & { target: TokenTarget },
-) {
-  const scopes = [...new Set(asked.scopes)];
-  const { token, expiresAt } = await issueToken(context, caller, { target, scopes, ttlSeconds });
-  return { status: 201, body: { token, expires_at: expiresAt.toISOString() } };
+interface TokenRequest {
+  caller: Caller;
+  body: Asked;
+  context: Context;
+  idempotency: IdempotentRequest;
+}
+
+function issue({ caller, body, context, idempotency }: TokenRequest, target: TokenTarget) {
+  const { keyring } = context;
+  const asked = { target, scopes: [...new Set(body.scopes)], ttlSeconds: body.ttl_seconds };
+  return idempotently<z.input<typeof given>>(context, idempotency, async (tx) => {
+    const { token, expiresAt } = await issueToken({ tx, keyring }, caller, asked);
+    const shown = { expires_at: expiresAt.toISOString() };
+    return { status: 201, body: { token, ...shown }, store: shown };
+  });
 }
 
 export const TOKEN_ROUTES: readonly Route[] = [...ofRun, ofThread];

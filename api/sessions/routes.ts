@@ -11,6 +11,7 @@ import { deleteSession, interruptSession } from '../../modules/sessions/end-sess
 import type { SessionView } from '../../modules/sessions/session.ts';
 import { agentIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
+import { threadIdParam } from '../kit/external-ids.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentWaiting, presentWaits, waitingFor } from '../runs/waiting.ts';
 import { extras } from '../threads/schemas.ts';
@@ -22,7 +23,7 @@ const userId = z.string().min(1).max(200);
 const chatBody = z
   .strictObject({
     message: z.string().min(1).max(LIMITS.chatMessageChars),
-    session_id: idParam.nullish().describe('Absent or null: a new session.'),
+    session_id: threadIdParam.nullish().describe('Absent or null: a new session.'),
     agent_id: agentIdParam.optional().describe("Absent: the workspace's only active agent."),
     user_id: userId.optional(),
     character_id: z
@@ -89,9 +90,9 @@ function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
   return String(given);
 }
 
-const callBatchRef = { session_id: idParam, plan_id: idParam };
+const callBatchRef = { session_id: threadIdParam, plan_id: idParam };
 const outcome = z.object({ status, message: z.string() });
-const namesSession = z.looseObject({ session_id: idParam });
+const namesSession = z.looseObject({ session_id: z.union([idParam, z.string().regex(/^ext:.{1,200}$/)]) });
 
 const execute = defineRoute({
   method: 'post',
@@ -148,7 +149,7 @@ const interrupt = defineRoute({
   access: 'runs:write',
   threadToken: { scope: 'answer' },
   summary: 'Stop what the session does; a queued message goes on',
-  body: z.strictObject({ session_id: idParam }),
+  body: z.strictObject({ session_id: threadIdParam }),
   responses: { 200: outcome.extend({ queued_message: z.string().optional() }) },
   async handle({ caller, body, context, app }) {
     const ref = { caller, sessionId: body.session_id };
@@ -199,7 +200,7 @@ const session = z
   })
   .meta({ id: 'Session' });
 
-const sessionParams = z.strictObject({ id: idParam });
+const sessionParams = z.strictObject({ id: threadIdParam });
 
 const get = defineRoute({
   method: 'get',

@@ -5,7 +5,7 @@ import { requestRates } from '../../core/rate-limits.ts';
 import { readSessionPosition } from '../../modules/sessions/stream-session.ts';
 import { countAgainst } from '../kit/rate-limit.ts';
 import { defineRoute } from '../kit/route.ts';
-import { idParam } from '../kit/validate.ts';
+import { threadIdParam } from '../kit/external-ids.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
 import { watchSession } from './session-socket.ts';
 
@@ -19,7 +19,7 @@ export const streamRoute = defineRoute({
   access: 'runs:read',
   threadToken: { scope: 'read', param: 'id' },
   summary: 'Watch a session over a WebSocket',
-  params: z.strictObject({ id: idParam }),
+  params: z.strictObject({ id: threadIdParam }),
   responses: { 101: 'empty' },
   async handle({ caller, params, context, app, ctx }) {
     const { tenantId, keyId } = caller;

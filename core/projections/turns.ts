@@ -72,6 +72,17 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
 /** Stop reasons of a turn that a person has ended. */
 export const STOPPED = { cancel: 'cancelled', interrupt: 'interrupted', reject: 'rejected' };
 
+const WHY_STOPPED: Record<string, string> = {
+  interrupted: 'The user interrupted the turn.',
+  rejected: 'The plan of the turn was rejected.',
+};
+
+/** The error of a turn that was cancelled, by its `stop_reason`: no row has one, since nothing has failed. */
+export function cancelledError(stopReason: string | null | undefined): { code: string; message: string } {
+  const code = stopReason ?? STOPPED.cancel;
+  return { code, message: WHY_STOPPED[code] ?? 'The turn was cancelled.' };
+}
+
 /** A turn waits with its run, unless only time must pass. */
 function statusChanged(
   change: Extract<NewEvent, { type: 'run.status_changed' }>['payload'],

@@ -1,6 +1,7 @@
 import { badRequest, impossible } from '../../core/errors.ts';
 import { digestOf } from '../../core/ids.ts';
 import type { Tx } from '../../db/database.ts';
+import { inJsonbOrder } from '../../db/jsonb-order.ts';
 import { claimIdempotencyKey, readIdempotencyKey, storeIdempotentAnswer } from '../../db/idempotency-keys.ts';
 import type { IdempotencyKey } from '../../db/idempotency-keys.ts';
 import type { ProcessContext } from '../context.ts';
@@ -45,7 +46,8 @@ export async function idempotently<T>(
       return replay<T>(await readIdempotencyKey(tx, used), digest, request.reused);
     const { status, body, store } = await work(tx);
     await storeIdempotentAnswer(tx, used, { status, response: store === undefined ? body : store });
-    return { status, body, replayed: false };
+    // To the letter as whoever repeats it is answered.
+    return { status, body: inJsonbOrder(body), replayed: false };
   });
 }
 

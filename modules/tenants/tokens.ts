@@ -4,8 +4,8 @@ import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { hasScope, type Scope } from '../../core/scopes.ts';
 import { SecretUnreadableError, type Keyring } from '../../core/secret-box.ts';
-import { readClock } from '../../db/clock.ts';
-import type { Database } from '../../db/database.ts';
+import { readClock, readClockIn } from '../../db/clock.ts';
+import type { Database, Tx } from '../../db/database.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Authenticator } from './authenticate-key.ts';
 
@@ -29,21 +29,18 @@ interface Deps {
 
 /** Makes a token that ends after `ttlSeconds` by the database's clock, and with the caller's key. */
 export async function issueToken(
-  { db, keyring }: Deps,
+  { tx, keyring }: { tx: Tx; keyring: Keyring },
   caller: Caller,
   { target, scopes, ttlSeconds }: { target: TokenTarget; scopes: readonly TokenScope[]; ttlSeconds: number },
 ): Promise<{ token: string; expiresAt: Date }> {
   const { tenantId, workspaceId, keyId } = caller;
-  const expiresAt = new Date((await readClock(db)).getTime() + ttlSeconds * 1000);
+  const expiresAt = new Date((await readClockIn(tx)).getTime() + ttlSeconds * 1000);
   const content: Content = { scopes: [...scopes], keyId, workspaceId, expiresAt: expiresAt.toISOString() };
   const { keyId: sealedBy, sealed } = keyring.seal(ownerOf(tenantId, target), JSON.stringify(content), randomBytes(12));
-  await db.withTenant(tenantId, (tx) => {
-    const details = { scopes, expires_at: content.expiresAt };
-    return recordAudit(tx, caller, {
-      action: `${target.kind}_token.created`,
-      target: [target.kind, target.id],
-      details,
-    });
+  await recordAudit(tx, caller, {
+    action: `${target.kind}_token.created`,
+    target: [target.kind, target.id],
+    details: { scopes, expires_at: content.expiresAt },
   });
   return {
     token: `${PREFIXES[target.kind]}_${sealedBy}.${tenantId}.${target.id}.${sealed.toString('base64url')}`,

@@ -61,6 +61,40 @@ describe("a client's own names for agents", () => {
     assert.equal(listed.status, 200, listed.text);
   });
 
+  it('stand for a thread in what is remembered, and for a session; for an agent in a trial of policies', async () => {
+    const agent = randomUUID();
+    await create({ external_id: agent });
+    const chat = (session_id?: string) =>
+      api.call('POST', '/agent/chat', { body: { message: 'hi', user_id: 'u', agent_id: `ext:${agent}`, session_id } });
+    const { session_id: id } = (await chat()).json;
+    const external = randomUUID();
+    await api.call('PATCH', `/v1/threads/${id}`, { body: { external_id: external } });
+    const name = `ext:${external}`;
+    assert.equal((await api.call('GET', `/agent/session/${name}`)).json.session_id, id);
+    assert.equal((await chat(name)).json.session_id, id);
+    const stopped = await api.call('POST', '/agent/interrupt', { body: { session_id: name } });
+    assert.equal(stopped.status, 200, stopped.text);
+    const plan = { session_id: name, plan_id: randomUUID() };
+    assert.equal((await api.call('POST', '/agent/execute', { body: plan })).status, 409);
+
+    const memory = `/v1/agents/ext:${agent}/memory`;
+    const entry = { content: 'Elephants are grey.', memory_type: 'SEMANTIC', thread_id: name };
+    const kept = await api.call('POST', memory, { body: entry });
+    assert.deepEqual([kept.status, kept.json.thread_id], [201, id], kept.text);
+    for (const thread of [id, name]) {
+      const { json } = await api.call('GET', `${memory}?thread_id=${thread}`);
+      assert.equal(json.entries.length, 1);
+      const found = await api.call('POST', `${memory}/query`, { body: { query: 'elephants', thread_id: thread } });
+      assert.equal(found.json.entries.length, 1, found.text);
+    }
+    const unknown = await api.call('POST', memory, { body: { ...entry, thread_id: `ext:${randomUUID()}` } });
+    assert.equal(unknown.status, 404);
+
+    const trial = { tool: 'calculator', arguments: {}, agent_id: `ext:${agent}` };
+    const tried = await api.call('POST', '/v1/policies/evaluate', { body: trial });
+    assert.equal(tried.status, 200, tried.text);
+  });
+
   it('name nothing where nobody has given them', async () => {
     const { status, json } = await api.call('GET', '/v1/agents/ext:nobody');
     assert.deepEqual([status, json.detail], [404, 'The agent "ext:nobody" does not exist.']);

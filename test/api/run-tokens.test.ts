@@ -135,6 +135,17 @@ describe('a token for a run', () => {
     assert.equal((await mint(run, ['read'], { key: stranger.key })).status, 404);
   });
 
+  it('is made once for one Idempotency-Key, and shown once', async () => {
+    const { run } = await waiting();
+    const body = { ttl_seconds: 600, scopes: ['read'] };
+    const headers = { 'idempotency-key': randomUUID() };
+    const made = await post(`/v1/runs/${run}/tokens`, body, { headers });
+    const again = await post(`/v1/runs/${run}/tokens`, body, { headers });
+    assert.deepEqual([made.status, again.status, typeof made.json.token], [201, 201, 'string']);
+    assert.deepEqual(again.json, { expires_at: made.json.expires_at });
+    assert.equal((await post(`/v1/runs/${run}/tokens`, { ...body, ttl_seconds: 60 }, { headers })).status, 422);
+  });
+
   it('lives an hour at most', async () => {
     const { run } = await waiting();
     for (const ttl_seconds of [3601, 0, 1.5]) {
@@ -162,8 +173,9 @@ describe('a token for a run', () => {
       quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: null, executesPerMinute: null },
       isOperator: false,
     };
-    return (await issueToken(api.context, caller, { target: { kind: 'run', id: run }, scopes: ['read'], ttlSeconds }))
-      .token;
+    const { db, keyring } = api.context;
+    const asked = { target: { kind: 'run' as const, id: run }, scopes: ['read' as const], ttlSeconds };
+    return (await db.withTenant(row.tenant_id, (tx) => issueToken({ tx, keyring }, caller, asked))).token;
   }
 
   it('is worth nothing once it has expired, been changed, or its key been revoked', async () => {

@@ -152,19 +152,18 @@ describe('a token for a thread', () => {
     const asRun = given.replace('dtt_', 'drt_').replace(thread, run);
     assert.equal(await statusOf('GET', `/v1/runs/${run}`, { key: asRun }), 401);
     const owner = await ownerOfRun(api.context.db, run);
-    const ended = await issueToken(
-      api.context,
-      {
-        tenantId: owner.tenant_id,
-        workspaceId: owner.workspace_id,
-        boundWorkspaceId: undefined,
-        keyId: String(made.id),
-        scopes: ['runs:read'],
-        quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: null, executesPerMinute: null },
-        isOperator: false,
-      },
-      { target: { kind: 'thread', id: thread }, scopes: ['read'], ttlSeconds: 0 },
-    );
+    const caller = {
+      tenantId: owner.tenant_id,
+      workspaceId: owner.workspace_id,
+      boundWorkspaceId: undefined,
+      keyId: String(made.id),
+      scopes: ['runs:read' as const],
+      quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: null, executesPerMinute: null },
+      isOperator: false,
+    };
+    const { db, keyring } = api.context;
+    const asked = { target: { kind: 'thread' as const, id: thread }, scopes: ['read' as const], ttlSeconds: 0 };
+    const ended = await db.withTenant(owner.tenant_id, (tx) => issueToken({ tx, keyring }, caller, asked));
     assert.equal(await read(ended.token), 401);
     await api.call('DELETE', `/v1/api-keys/${made.id}`);
     assert.equal(await read(given), 401);

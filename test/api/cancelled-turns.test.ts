@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+describe('a turn that is ended from outside', () => {
+  let api: ScriptedService;
+  before(async () => {
+    api = await startScriptedService();
+  });
+  after(() => api.close());
+
+  it('says why, whoever waits for it, reads it or watches it', async () => {
+    const agent = await api.newAgent([]);
+    const { json: run } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: {} });
+    const path = `/v1/runs/${run.run_id}`;
+    const answered = api.call('POST', `${path}/turns`, { body: { input: { message: 'hang say nothing' } } });
+    await waitUntil('the model is asked', () => api.model.asked('say nothing').length > 0);
+    await api.call('POST', `${path}/cancel`, { body: {} });
+    const error = { code: 'cancelled', message: 'The turn was cancelled.' };
+    const { status, json } = await answered;
+    assert.deepEqual([status, json.output.status, json.error, json.output.error], [200, 'cancelled', error, error]);
+    const { json: turn } = await api.call('GET', `${path}/turns/${json.turn_id}`);
+    assert.deepEqual([turn.status, turn.error], ['cancelled', error]);
+    const { text } = await api.call('GET', `${path}/stream`, { headers: { 'last-event-id': '0' } });
+    const done = JSON.parse(/^event: done\ndata: (.*)$/m.exec(text)?.[1] ?? '{}') as object;
+    assert.deepEqual({ status: 'cancelled', error }, { status: 'cancelled', ...pick(done) });
+  });
+
+  it('says that its user has interrupted it', async () => {
+    const agent_id = await api.newAgent([]);
+    const body = { message: 'hang say not much', user_id: 'ada', agent_id };
+    const { session_id } = (await api.call('POST', '/agent/chat', { body })).json;
+    await waitUntil('the model is asked', () => api.model.asked('say not much').length > 0);
+    await api.call('POST', '/agent/interrupt', { body: { session_id } });
+    const { run_id } = (await api.call('GET', `/agent/session/${session_id}`)).json;
+    const { turns } = (await api.call('GET', `/v1/runs/${run_id}/turns`)).json;
+    assert.deepEqual(turns[0].error, { code: 'interrupted', message: 'The user interrupted the turn.' });
+  });
+});
+
+function pick(done: object): { error?: unknown } {
+  return 'error' in done ? { error: done.error } : {};
+}

@@ -102,13 +102,8 @@ interface Compiling {
 function compileNode(node: GraphNode, { path, edges, faults }: Compiling): CompiledNode | undefined {
   const parsed = NODE_CONFIGS[node.type].safeParse(node.config);
   if (!parsed.success) {
-    for (const issue of parsed.error.issues) {
-      const keys = issue.code === 'unrecognized_keys' ? issue.keys : [];
-      const at = [path, 'config', ...issue.path, ...keys.slice(0, 1)].join('.');
-      faults.push({
-        path: at,
-        message: keys.length > 0 ? `a node of type ${node.type} has no such field` : issue.message,
-      });
+    for (const { path: at, message } of parsed.error.issues) {
+      faults.push({ path: [path, 'config', ...at].join('.'), message });
     }
     return undefined;
   }

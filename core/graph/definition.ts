@@ -27,6 +27,13 @@ const node = z
       .optional()
       .describe('Channels of `custom` that the end of the node sets, to values with `{{…}}`.'),
   })
+  .superRefine(({ type, config }, refinement) => {
+    const fields: readonly string[] = Object.keys(NODE_CONFIGS[type].shape);
+    for (const field of Object.keys(config)) {
+      const message = `a node of type ${type} has no such field`;
+      if (!fields.includes(field)) refinement.addIssue({ code: 'custom', path: ['config', field], message });
+    }
+  })
   .meta({ id: 'GraphNode' });
 
 const edge = z

@@ -15,6 +15,7 @@ import {
 } from './lib/environment.ts';
 import { parseFilesUrl, type FileStoreAddress } from './lib/file-store.ts';
 import { readModelSettings, type ModelSettings } from './llm/model-settings.ts';
+import { isAddressRule } from './tools/address-rules.ts';
 
 const QUEUE_NAMES = CONTRACTS.map(({ name }) => name);
 
@@ -267,7 +268,7 @@ function readOrigins(env: Environment): readonly string[] {
 
 function readEgressAllow(env: Environment): readonly string[] {
   const entries = readList(env, 'DROVER_EGRESS_ALLOW');
-  const wrong = entries.find((entry) => !/^[\w.*:[\]-]+(\/\d{1,3})?$/.test(entry));
+  const wrong = entries.find((entry) => !/^[\w.*:[\]-]+(\/\d{1,3})?$/.test(entry) || !isAddressRule(entry));
   if (wrong !== undefined) {
     throw new ConfigError('DROVER_EGRESS_ALLOW', `has ${quote(wrong)}`, 'hosts or CIDRs separated by commas');
   }

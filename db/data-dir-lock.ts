@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 
 /** Who holds a data directory. A pid alone says little: it is used again, and in a container it is always 1. */
 interface Holder {
@@ -36,7 +36,7 @@ export class DataDirLockedError extends Error {
  * processes write the same files. @throws DataDirLockedError while its holder lives.
  */
 export function lockDataDir(dataDir: string): DataDirLock {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeDataDir(dataDir);
   const path = join(dataDir, 'lock');
   const mine = describeSelf();
   const tookOver = acquire({ path, dataDir, mine });
@@ -46,6 +46,28 @@ export function lockDataDir(dataDir: string): DataDirLock {
       if (readHolder(path)?.token === mine.token) rmSync(path, { force: true });
     },
   };
+}
+
+/** Level by level: Node's own way never comes back from a file system that takes no folders, such as /proc. */
+function makeDataDir(dataDir: string): void {
+  const missing: string[] = [];
+  for (let at = resolve(dataDir); !existsSync(at); at = dirname(at)) missing.unshift(at);
+  try {
+    for (const folder of missing) makeFolder(folder);
+    if (!statSync(dataDir).isDirectory()) throw new Error('it is a file');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`DROVER_DATA_DIR is ${dataDir}, which cannot be used as a directory: ${why}.`, { cause: error });
+  }
+}
+
+/** Another process may make it at the same time. */
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    if (!existsSync(folder)) throw error;
+  }
 }
 
 interface Claim {

@@ -4,9 +4,8 @@ import type { Server } from 'node:http';
 export function listen(server: Server, { host, port }: { host: string; port: number }, named: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const refuse = (error: NodeJS.ErrnoException) => {
-      const isTaken = error.code === 'EADDRINUSE';
-      const message = `Port ${port} of ${host} is taken by another process (EADDRINUSE): stop that, or set ${named} to another port.`;
-      reject(isTaken ? new Error(message, { cause: error }) : error);
+      const message = whyNot({ host, port }, error.code ?? '', named);
+      reject(message === undefined ? error : new Error(message, { cause: error }));
     };
     server.once('error', refuse);
     server.listen({ host, port }, () => {
@@ -14,4 +13,19 @@ export function listen(server: Server, { host, port }: { host: string; port: num
       resolve();
     });
   });
+}
+
+function whyNot({ host, port }: { host: string; port: number }, code: string, named: string): string | undefined {
+  switch (code) {
+    case 'EADDRINUSE':
+      return `Port ${port} of ${host} is taken by another process (${code}): stop that, or set ${named} to another port.`;
+    case 'EACCES':
+      return `Port ${port} of ${host} is not open to this process (${code}): set ${named} to one above 1023.`;
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+    case 'EADDRNOTAVAIL':
+      return `HOST is ${host}, which is no address of this machine (${code}): set it to one, such as 127.0.0.1, or to 0.0.0.0 for all of them.`;
+    default:
+      return undefined;
+  }
 }

@@ -155,6 +155,8 @@ describe('config', () => {
     [{ DROVER_CONCURRENCY: 'turns=0' }, 'DROVER_CONCURRENCY', /from 1/],
     [{ DROVER_CONCURRENCY: 'turns=1=2' }, 'DROVER_CONCURRENCY', /names among/],
     [{ DROVER_EGRESS_ALLOW: 'https://x.example/a' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
+    [{ DROVER_EGRESS_ALLOW: '10.0.0.0/99' }, 'DROVER_EGRESS_ALLOW', /"10.0.0.0\/99"/],
+    [{ DROVER_EGRESS_ALLOW: 'a.example:99999' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
     [{ DROVER_MODEL: 'best' }, 'DROVER_MODEL', /provider\/model/],
     [{ DROVER_MODEL_LIMITS: 'claude=50' }, 'DROVER_MODEL_LIMITS', /requests and tokens/],
     [{ DROVER_MODEL_LIMITS: 'openai=:' }, 'DROVER_MODEL_LIMITS', /requests and tokens/],

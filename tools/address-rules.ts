@@ -38,17 +38,26 @@ function isPublic(ip: Address): boolean {
   return ip instanceof ipaddr.IPv4 || ip.match(GLOBAL_UNICAST);
 }
 
+/** Whether `createAddressRules` can read an entry. */
+export function isAddressRule(entry: string): boolean {
+  return readRule(entry) !== undefined;
+}
+
 type Rule = { port?: number | undefined } & ({ host: string } | { network: [Address, number] });
 
 function parseRule(entry: string): Rule {
+  const rule = readRule(entry);
+  if (!rule) throw new Error(`"${entry}" is not a host, host:port, address or CIDR`);
+  return rule;
+}
+
+function readRule(entry: string): Rule | undefined {
   if (ipaddr.isValidCIDR(entry)) return { network: ipaddr.parseCIDR(entry) };
   if (ipaddr.isValid(entry)) return { network: single(entry) };
   const parts = /^(?:\[([0-9a-fA-F:.]+)\]|([^[\]:/\s]+))(?::(\d{1,5}))?$/.exec(entry);
   const host = parts?.[1] ?? parts?.[2];
   const port = parts?.[3] === undefined ? undefined : Number(parts[3]);
-  if (host === undefined || port === 0 || (port !== undefined && port > 65_535)) {
-    throw new Error(`"${entry}" is not a host, host:port, address or CIDR`);
-  }
+  if (host === undefined || port === 0 || (port !== undefined && port > 65_535)) return undefined;
   return ipaddr.isValid(host) ? { network: single(host), port } : { host: normalHost(host), port };
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../../config.ts';
@@ -53,6 +53,15 @@ describe('the lock of the data directory', () => {
     assert.equal(statSync(directory).mode & 0o777, 0o700);
     assert.equal(lock.tookOver, false);
     lock.release();
+  });
+
+  it('says which variable names what can be no directory: a file, what is below one, a place that takes none', () => {
+    mkdirSync(directory, { recursive: true });
+    const file = join(directory, 'file');
+    writeFileSync(file, '');
+    for (const wrong of [file, join(file, 'a', 'b'), '/proc/drover/data'])
+      assert.throws(() => lockDataDir(wrong), /^Error: DROVER_DATA_DIR is .* cannot be used as a directory: /);
+    rmSync(file);
   });
 
   it('is free again once it is released, and leaves nothing behind', () => {

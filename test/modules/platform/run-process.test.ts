@@ -53,6 +53,20 @@ describe('the life of a process', () => {
       await services.drop();
     }
   });
+
+  it('names the variable where it cannot listen on an address', async () => {
+    const services = await createTestServices('embedded');
+    // Of TEST-NET-1, which no machine has.
+    const { child, output, exited } = await startMain('scripts/start.ts', { ...services.env, HOST: '192.0.2.1' });
+    try {
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^HOST is 192\.0\.2\.1, which is no address of this machine[^\n]*\n$/);
+    } finally {
+      child.kill('SIGKILL');
+      await services.drop();
+    }
+  });
+
   it('ends with 1 and one line where the embedded database cannot go on', async () => {
     const services = await createTestServices('embedded');
     const { child, output, exited } = await startMain('scripts/start.ts', { ...services.env, PORT: '0' });

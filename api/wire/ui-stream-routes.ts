@@ -1,7 +1,10 @@
 /** The AI SDK's UI message stream over HTTP. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
+import { forbidden } from '../../core/errors.ts';
+import { hasScope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
+import { requireReadableThread } from '../../modules/sessions/client-thread.ts';
 import { answerOnThread, readShownTurn, say, threadIdOf, type Said } from '../../modules/sessions/converse.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
@@ -82,11 +85,12 @@ async function begin(
 const get = defineRoute({
   method: 'get',
   path: '/v1/threads/:id/ui-stream',
-  access: 'runs:read',
+  access: 'any-key',
   threadToken: { scope: 'read' },
   tokenInQuery: true,
   summary:
-    'Go on with the newest turn of a thread as a UI message stream of the AI SDK, told from its start; 204 without one',
+    'Go on with the newest turn of a thread as a UI message stream of the AI SDK, told from its start; 204 without one. ' +
+    'Needs the scope `runs:read`, or `runs:write` on a thread on which the key has said something',
   params: z.strictObject({ id: z.string().min(1).max(200) }),
   query: z.strictObject({
     token: z
@@ -98,7 +102,14 @@ const get = defineRoute({
   responses: { 200: CONTENT, 204: 'empty' },
   async handle(request) {
     const { caller, params, context, ctx } = request;
+    const maySee = hasScope(caller.scopes, 'runs:read');
+    if (!maySee && !hasScope(caller.scopes, 'runs:write')) {
+      throw forbidden('The key has neither the scope "runs:read" nor "runs:write".');
+    }
     const turn = await readShownTurn(context, caller, params.id);
+    if (turn && !maySee) {
+      await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, turn.threadId));
+    }
     // A client that was cut off cannot know that the turn has ended meanwhile: it is told that end, too.
     if (!turn || (!turn.isOpen && (lastEventId(ctx) ?? 0) >= turn.head)) return { status: 204 };
     return stream(request, { turn, after: 0 });

@@ -117,6 +117,17 @@ describe('A key that writes and may not read', () => {
     return { run, thread, turn };
   }
 
+  it('goes on with what it has said to an agent, and with nothing of others, as a client of the AI SDK does', async () => {
+    const { thread } = await secretRun();
+    assert.equal((await api.call('GET', `/v1/threads/${thread}/ui-stream`, { key })).status, 404);
+    const body = { id: 'mine', messages: [{ role: 'user', parts: [{ type: 'text', text: 'say what is mine' }] }] };
+    await api.call('POST', `/v1/agents/${agent}/ui-stream`, { key, body });
+    const { status, text } = await api.call('GET', '/v1/threads/mine/ui-stream', { key });
+    assert.deepEqual([status, text.includes('what is mine')], [200, true], text);
+    const { key: other } = await made('/v1/api-keys', { name: 'agents', scopes: ['agents:read'] });
+    assert.equal((await api.call('GET', '/v1/threads/mine/ui-stream', { key: other })).status, 403);
+  });
+
   it('changes a thread and a conversation, and is shown nothing of them', async () => {
     const { thread, turn } = await secretRun();
     await api.call('PATCH', `/v1/threads/${thread}`, { body: { title: 'secret', extras: { secret: 1 } } });

@@ -222,7 +222,7 @@ async function registerAgent(context: Context, variant: Variant, options: Drover
   await context.db.withTenant(tenantId, async (tx) => {
     if (!isPure(variant)) await insertTool(tx, { tenantId, definition: registeredTool(variant), contentHash: '' });
     const definition = {
-      name: 'bench',
+      name: `bench ${agentId}`,
       tools: options.tools ?? [isPure(variant) ? 'calculator' : 'add'],
       execution_config: options.execution ?? {},
       ...(options.constraints && { constraints: options.constraints }),

@@ -51,8 +51,8 @@ const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
 /** Makes an agent with its first version. */
 export async function insertAgent(tx: Tx, agent: NewAgentVersion & { workspaceId: string }): Promise<void> {
   await tx.query(
-    `insert into agents (id, tenant_id, workspace_id, name, name_is_own, status, current_version)
-     values ($1, $2, $3, $4, true, 'active', $5)`,
+    `insert into agents (id, tenant_id, workspace_id, name, own_name, status, current_version)
+     values ($1, $2, $3, $4, $4, 'active', $5)`,
     [agent.agentId, agent.tenantId, agent.workspaceId, agent.definition.name, agent.version],
   );
   await insertVersion(tx, agent);
@@ -62,7 +62,7 @@ export async function insertAgent(tx: Tx, agent: NewAgentVersion & { workspaceId
 export async function publishAgentVersion(tx: Tx, version: NewAgentVersion): Promise<void> {
   await insertVersion(tx, version);
   await tx.query(
-    `update agents set current_version = $2, name = $3, name_is_own = name_is_own or name <> $3, updated_at = now() where id = $1`,
+    `update agents set current_version = $2, name = $3, own_name = case when name = $3 then own_name else $3 end, updated_at = now() where id = $1`,
     [version.agentId, version.version, version.definition.name],
   );
   const wanted = version.definition.memory_config?.long_term?.embedding_model;
@@ -111,7 +111,7 @@ export async function lockAgentName(tx: Tx, workspaceId: string, name: string): 
 export async function findByName(tx: Tx, workspaceId: string, name: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>(
     `select id from agents where workspace_id = $1 and name = $2 and status <> 'deprecated'
-     order by name_is_own desc, created_at, id limit 1`,
+     order by own_name is not distinct from name desc, created_at, id limit 1`,
     [workspaceId, name],
   );
   return row?.id;

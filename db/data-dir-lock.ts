@@ -51,7 +51,7 @@ export function lockDataDir(dataDir: string): DataDirLock {
 /** Level by level: Node's own way never comes back from a file system that takes no folders, such as /proc. */
 function makeDataDir(dataDir: string): void {
   const missing: string[] = [];
-  for (let at = resolve(dataDir); !existsSync(at); at = dirname(at)) missing.unshift(at);
+  for (let at = resolve(dataDir); !existsSync(at) && dirname(at) !== at; at = dirname(at)) missing.unshift(at);
   try {
     for (const folder of missing) makeFolder(folder);
     if (!statSync(dataDir).isDirectory()) throw new Error('it is a file');

@@ -56,14 +56,14 @@ table agents row level security forced
   heartbeats integer not null default 0
   offline_since timestamp with time zone
   external_id text
-  name_is_own boolean not null default false
+  own_name text
   constraint agents_status_check CHECK ((status = ANY (ARRAY['active'::text, 'idle'::text, 'busy'::text, 'offline'::text, 'deprecated'::text])))
   constraint agents_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)
   constraint agents_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
   constraint agents_pkey PRIMARY KEY (id)
   CREATE INDEX agents_beating ON public.agents USING btree (last_heartbeat_at) WHERE ((last_heartbeat_at IS NOT NULL) AND (status = ANY (ARRAY['active'::text, 'idle'::text])))
   CREATE UNIQUE INDEX agents_by_external_id ON public.agents USING btree (workspace_id, external_id) WHERE (external_id IS NOT NULL)
-  CREATE UNIQUE INDEX agents_by_name ON public.agents USING btree (workspace_id, name) WHERE (name_is_own AND (status <> 'deprecated'::text))
+  CREATE UNIQUE INDEX agents_by_name ON public.agents USING btree (workspace_id, own_name) WHERE ((own_name = name) AND (status <> 'deprecated'::text))
   CREATE INDEX agents_by_status ON public.agents USING btree (tenant_id, status)
   CREATE INDEX agents_by_tool_name ON public.agents USING btree (workspace_id, "left"(('run_'::text || regexp_replace(name, '[^A-Za-z0-9_-]'::text, '_'::text, 'g'::text)), 60) COLLATE "C") WHERE (status <> 'deprecated'::text)
   CREATE INDEX agents_named ON public.agents USING btree (workspace_id, name) WHERE (status <> 'deprecated'::text)

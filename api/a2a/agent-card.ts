@@ -5,6 +5,9 @@ import type { AgentRow } from '../../modules/agents/read-agents.ts';
 
 type Capability = NonNullable<AgentDefinition['capabilities']>[number];
 
+/** The skill that every agent has: it is run. */
+const RUN = 'run';
+
 /** `url` is where its JSON-RPC is. */
 export function agentCard({ name, definition, current_version: version }: AgentRow, url: string): AgentCard {
   const description = definition.description ?? `The agent "${name}".`;
@@ -18,12 +21,19 @@ export function agentCard({ name, definition, current_version: version }: AgentR
     securityRequirements: [{ schemes: { key: { list: [] } } }],
     defaultInputModes: ['text/plain'],
     defaultOutputModes: ['text/plain'],
-    skills: [{ id: 'run', name, description, tags: ['agent'] }, ...(definition.capabilities ?? []).map(skillOf)],
+    skills: [{ id: RUN, name, description, tags: ['agent'] }, ...skillsOf(definition.capabilities ?? [])],
   });
 }
 
-/** What it says of itself that it can do (A2A 1.0, section 4.4.5). */
-function skillOf({ skill_name: name, domain }: Capability) {
-  const about = domain === undefined ? name : `${name} (${domain})`;
-  return { id: name, name, description: about, tags: domain === undefined ? [name] : [name, domain] };
+/** What it says of itself that it can do (A2A 1.0, section 4.4.5): a skill once, however many domains it is for. */
+function skillsOf(capabilities: readonly Capability[]) {
+  const domains = new Map<string, string[]>();
+  for (const { skill_name: name, domain } of capabilities) {
+    domains.set(name, [...(domains.get(name) ?? []), ...(domain === undefined ? [] : [domain])]);
+  }
+  domains.delete(RUN);
+  return [...domains].map(([name, of]) => {
+    const description = of.length === 0 ? name : `${name} (${of.join(', ')})`;
+    return { id: name, name, description, tags: [name, ...of] };
+  });
 }

@@ -59,10 +59,12 @@ const ofThread = defineRoute({
   body: tokenBody,
   responses: { 201: given },
   async handle(request) {
-    const { caller, params, body, context } = request;
+    const { caller, params, body, context, idempotency } = request;
     mustBeAbleTo(caller, body);
     const id = await nameThread(context, caller, params.thread);
-    return issue(request, { kind: 'thread', id });
+    // The same under any name.
+    const route = `POST /v1/threads/${id}/tokens`;
+    return issue({ ...request, idempotency: { ...idempotency, route } }, { kind: 'thread', id });
   },
 });
 

@@ -91,7 +91,8 @@ function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
 
 const callBatchRef = { session_id: threadIdParam, plan_id: idParam };
 const outcome = z.object({ status, message: z.string() });
-const namesSession = z.looseObject({ session_id: z.union([idParam, z.string().regex(/^ext:.{1,200}$/)]) });
+/** By its id alone: names, of which a session may have had any number, count together. */
+const namesSession = z.looseObject({ session_id: idParam });
 
 const execute = defineRoute({
   method: 'post',

@@ -73,17 +73,6 @@ export function inputBeside(body: RunAgentInput, turn: { id: string; said: strin
   return isSince || last?.input.message !== turn.said ? last : undefined;
 }
 
-/** What is said with what is approved. A model reads why something is denied anyway; of an approval it would read nothing. */
-export function inputWith(body: RunAgentInput, answers: readonly WaitAnswer[]): SaidMessage | undefined {
-  const approved = answers.filter(({ kind }) => kind === 'decision').map(({ waitId }) => waitId);
-  const said = (body.resume ?? []).flatMap(({ interruptId: id, payload }) => {
-    const text = approved.includes(id) ? approving.safeParse(payload).data?.message?.trim() : undefined;
-    return text ? [{ id, text }] : [];
-  });
-  const [first] = said;
-  return first && { id: `${first.id}.message`, input: { message: said.map(({ text }) => text).join('\n') } };
-}
-
 function lastSaid({ messages }: RunAgentInput): SaidMessage | undefined {
   const last = messages.at(-1);
   if (last?.role !== 'user' || INPUT_ID.test(last.id)) return undefined;
@@ -153,7 +142,7 @@ const approving = z.strictObject({
   message: words,
   editedArgs: z.record(z.string(), z.unknown()).nullish(),
 });
-const denying = z.strictObject({ approved: z.literal(false), message: words });
+const denying = z.strictObject({ approved: z.literal(false), message: words, editedArgs: z.null().optional() });
 
 /** `true`, `{approved}`, or a decision as the API takes it; abandoned, it is denied. Throws 422. */
 function decisionOf(isCancelled: boolean, payload: unknown) {

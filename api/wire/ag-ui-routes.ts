@@ -16,7 +16,6 @@ import {
   answersOf,
   inputBeside,
   inputOf,
-  inputWith,
   messageIdOf,
   modeOf,
   passedOver,
@@ -96,8 +95,8 @@ async function begin(
       passed = passedOver(body, answers);
       return answers;
     },
-    sayingAfter(begun, answers) {
-      const beside = inputBeside(body, begun) ?? inputWith(body, answers);
+    sayingAfter(begun) {
+      const beside = inputBeside(body, begun);
       return beside && sayingOf(beside);
     },
   });

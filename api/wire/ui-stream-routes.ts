@@ -63,9 +63,12 @@ async function begin(
     const { id, input } = said;
     const { attachmentPaths: _inThisBody, ...words } = input;
     const asked = { key: idempotency.key, thread: threadId, message: { id: id ?? '', input: words } };
-    const once = id === undefined ? idempotency : saidOnce(idempotency, asked);
     const saying = { caller, agentId, threadId, input, mode: body.mode, traceparent: ctx.state.traceparent };
-    return { ...(await say(context, { ...saying, idempotency: once })), after: 0 };
+    if (id === undefined) return { ...(await say(context, { ...saying, idempotency })), after: 0 };
+    // Its client has no other way to have a turn tried again that has failed.
+    const after = (turnId: string) => saidOnce(idempotency, { ...asked, after: turnId });
+    const once = { idempotency: saidOnce(idempotency, asked), ...(idempotency.key === undefined && { after }) };
+    return { ...(await say(context, { ...saying, ...once })), after: 0 };
   }
   const { turn, isAnswered, stood } = await answerOnThread(context, {
     caller,

@@ -13,5 +13,6 @@ export async function checkNameFree(
   await lockAgentName(tx, workspaceId, name);
   const holder = await findByName(tx, workspaceId, name);
   if (holder === undefined || holder === id) return;
-  throw conflict(`There is already an agent with the name "${name}".`, { agent_id: holder });
+  const remedy = 'It is changed, or given an external_id, by PATCH.';
+  throw conflict(`There is already an agent with the name "${name}". ${remedy}`, { agent_id: holder });
 }

@@ -74,6 +74,8 @@ export interface Saying {
   messageId?: string | undefined;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
+  /** As what a repeated message is said that had begun this turn, which has failed or was cancelled; absent: it finds that turn. */
+  after?: (turnId: string) => IdempotentRequest;
   /** It comes with answers to all that is asked: it is none itself. */
   isBesideAnswers?: boolean;
 }
@@ -102,7 +104,13 @@ export async function say(context: Context, saying: Saying): Promise<Said> {
   );
   for (const each of written) announceAppended(context, each);
   const { turn_id: turnId, message_id: waiting } = answer.body;
-  const turn = await context.db.withTenant(caller.tenantId, (tx) => requireTurn(tx, threadId, turnId));
+  const { turn, isInVain } = await context.db.withTenant(caller.tenantId, async (tx) => {
+    const found = await requireTurn(tx, threadId, turnId);
+    const isToBeLookedAt = answer.replayed && saying.after && !found.isOpen;
+    const row = isToBeLookedAt ? await findTurn(tx, found.runId, turnId) : undefined;
+    return { turn: found, isInVain: row?.status === 'failed' || row?.status === 'cancelled' };
+  });
+  if (isInVain && saying.after) return say(context, { ...saying, idempotency: saying.after(turnId) });
   return { turn, ...(waiting !== undefined && { waiting }) };
 }
 
@@ -207,8 +215,8 @@ export interface Answered {
   threadId: string;
   /** What of the client's answers is for something that is open. */
   choose: (open: readonly Answerable[]) => WaitAnswer[];
-  /** What is said along with these answers, after what this turn was asked. */
-  sayingAfter?: (turn: { id: string; said: string }, answers: readonly WaitAnswer[]) => Saying | undefined;
+  /** What is said along with the answers, after what this turn was asked. */
+  sayingAfter?: (turn: { id: string; said: string }) => Saying | undefined;
   idempotency: IdempotentRequest;
 }
 
@@ -228,18 +236,18 @@ export async function answerOnThread(
   { caller, threadId, choose, sayingAfter, idempotency }: Answered,
 ): Promise<Resumed> {
   const { tenantId } = caller;
-  const { before, open, waiting, begun } = await context.db.withTenant(tenantId, async (tx) => {
+  const { before, open, waiting, saying } = await context.db.withTenant(tenantId, async (tx) => {
     const shown = await requireTurn(tx, threadId);
     const run = await findRunRow(tx, shown.runId);
+    const begun = sayingAfter && (await findTurn(tx, shown.runId, shown.turnId));
     return {
       before: shown,
       open: await listAnswerable(tx, shown.runId),
       waiting: run && waitingMessage(run),
-      begun: sayingAfter && (await findTurn(tx, shown.runId, shown.turnId)),
+      saying: begun && sayingAfter({ id: begun.id, said: begun.input.message }),
     };
   });
   const answers = choose(open);
-  const saying = begun && sayingAfter?.({ id: begun.id, said: begun.input.message }, answers);
   const isAnswered = answers.length > 0;
   const said = saying && (await say(context, { ...saying, isBesideAnswers: isAnswered }));
   if (said && !isAnswered) return { ...said, isAnswered, stood: said.turn.head };

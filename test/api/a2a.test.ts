@@ -50,7 +50,11 @@ describe('an agent over A2A', () => {
 
   before(async () => {
     api = await startScriptedService();
-    const capabilities = [{ skill_name: 'letters', domain: 'post' }];
+    const capabilities = [
+      { skill_name: 'letters', domain: 'post' },
+      { skill_name: 'letters', domain: 'law' },
+      { skill_name: 'run' },
+    ];
     const body = { name: 'mail', description: 'Answers mail.', tools: ['ask_user', 'calculator'], capabilities };
     agent = (await api.call('POST', '/v1/agents', { body })).json.id;
     client = await connect(api.key);
@@ -65,7 +69,7 @@ describe('an agent over A2A', () => {
       card.skills.map(({ id, tags }) => [id, tags]),
       [
         ['run', ['agent']],
-        ['letters', ['letters', 'post']],
+        ['letters', ['letters', 'post', 'law']],
       ],
     );
     const { key } = await api.newTenant();

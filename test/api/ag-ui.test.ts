@@ -112,20 +112,6 @@ describe('AG-UI', () => {
     assert.equal(lastText(client), 'done');
   });
 
-  it('tells the model what is said with an approval, once', async () => {
-    const client = open({ of: await newAgent(0) });
-    await send(client, 'call calculator {"expression":"6*7"} | say not told');
-    const [asked] = client.pendingInterrupts;
-    const payload = { approved: true, message: 'say with approval' };
-    const resume = [{ interruptId: asked?.id ?? '', status: 'resolved' as const, payload }];
-    await client.runAgent({ resume });
-    await client.runAgent({ resume });
-    assert.equal(lastText(client), 'with approval');
-    const [told, ...more] = api.model.asked('say with approval');
-    assert.match(JSON.stringify(told?.messages), /42/);
-    assert.equal(more.length, 0);
-  });
-
   it('interrupts for questions and tools of the client', async () => {
     const client = open();
     await send(client, 'call confirm {"what":"a"} & ask_user {"question":"How much?"}');

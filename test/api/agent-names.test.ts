@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { newName } from '../support/new-name.ts';
-import { insertAgentAsOfOld } from '../support/queries/agents.ts';
+import { insertAgentAsOfOld, renameAgentAsOfOld } from '../support/queries/agents.ts';
 
 for (const mode of DOMAIN_MODES) {
   describe(`names of agents (${mode})`, () => {
@@ -79,6 +79,14 @@ for (const mode of DOMAIN_MODES) {
       await assertTaken(api.call('POST', '/v1/agents', { body: { name } }), first);
       await api.call('DELETE', `/v1/agents/${first}`);
       await assertTaken(api.call('POST', '/v1/agents', { body: { name } }), second);
+    });
+
+    it('that a process of 0.1.0 gives once more by renaming an agent are shared, too', async () => {
+      const [name, other] = [newName(), newName()];
+      const [first, second] = [await create(name), await create(other)];
+      await renameAgentAsOfOld(api.context.db, second, name);
+      await assertTaken(api.call('POST', '/v1/agents', { body: { name } }), first);
+      await create(other);
     });
   });
 }

@@ -169,6 +169,17 @@ describe('a token for a thread', () => {
     assert.equal(await read(given), 401);
   });
 
+  it('is made once for one Idempotency-Key, whatever the thread is called by', async () => {
+    const { thread } = await talked();
+    const external = randomUUID();
+    await api.call('PATCH', `/v1/threads/${thread}`, { body: { external_id: external } });
+    const body = { ttl_seconds: 600, scopes: ['read'] };
+    const headers = { 'idempotency-key': randomUUID() };
+    const made = await api.call('POST', `/v1/threads/${thread}/tokens`, { body, headers });
+    const again = await api.call('POST', `/v1/threads/ext:${external}/tokens`, { body, headers });
+    assert.deepEqual([made.status, again.status, again.json], [201, 201, { expires_at: made.json.expires_at }]);
+  });
+
   it('is named in the audit log, and never itself', async () => {
     const { thread } = await talked();
     const given = await token(thread, ['read']);

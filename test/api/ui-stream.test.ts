@@ -405,6 +405,14 @@ describe('the UI message stream of the AI SDK', () => {
     assert.equal(api.model.asked('say it one time').length, 1);
     const other = await post({ ...body, messages: says('say another one') });
     assert.notEqual(turnOf(other), turnOf(first), 'the same id for another text');
+    const bad = { id: body.id, messages: says('hang say in vain') };
+    const cancelled = post(bad);
+    await waitUntil('the model is asked', () => api.model.asked('in vain').length > 0);
+    await api.call('POST', '/v1/runs/cancel', { body: { filter: { agent_id: agent } } });
+    const vain = turnOf(await cancelled);
+    const retried = turnOf(await post(bad));
+    assert.notEqual(retried, vain, 'one that was cancelled is tried again');
+    assert.equal(turnOf(await post(bad)), retried);
     const message = { role: 'user', parts: [{ type: 'text', text: 'say it without' }] };
     const nameless = await post({ ...body, messages: [message] });
     assert.notEqual(turnOf(await post({ ...body, messages: [message] })), turnOf(nameless), 'no id');

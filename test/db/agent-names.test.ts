@@ -18,7 +18,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     it('are those of the oldest agent that is not deprecated', async () => {
       const [old, retired, young, other] = [newId(), newId(), newId(), newId()];
       await test.database.asOwner(async (client) => {
-        await client.query(`drop index agents_by_name, agents_named; alter table agents drop column name_is_own;
+        await client.query(`drop index agents_by_name, agents_named; alter table agents drop column own_name;
           delete from schema_migrations where name = '0173-names-of-agents'`);
         await client.query(`select set_config('drover.tenant_id', $1, false)`, [tenant]);
         await client.query(`insert into tenants (id, name) values ($1, 'tenant')`, [tenant]);
@@ -45,7 +45,9 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       const found = await test.database.withTenant(tenant, async (tx) => ({
         clerk: await findByName(tx, workspace, 'clerk'),
         lawyer: await findByName(tx, workspace, 'lawyer'),
-        own: (await tx.query<{ id: string }>('select id from agents where name_is_own')).map(({ id }) => id).toSorted(),
+        own: (await tx.query<{ id: string }>('select id from agents where own_name = name'))
+          .map(({ id }) => id)
+          .toSorted(),
       }));
       assert.deepEqual(found, { clerk: old, lawyer: other, own: [old, other].toSorted() });
     });

@@ -39,7 +39,8 @@ interface PlanFor {
 export function listenToPlan(planning: Planning, { known, gaps }: PlanFor): EarlyPlan {
   let seen = '';
   let writing: Promise<void> = Promise.resolve();
-  const names = new Set(known);
+  // What depends on what was there before waits for the whole plan, which may have an id for itself.
+  const names = new Set<string>();
   const heard = new Set<string>();
   const waiting: PlannedSubtask[] = [];
   const hear = (json: string) => {

@@ -126,3 +126,8 @@ export async function insertAgentAsOfOld(db: Database, { like }: { like: string 
   assert.ok(made, `no agent ${like}`);
   return made.id;
 }
+
+/** Gives an agent a name as a process of 0.1.0 does. */
+export async function renameAgentAsOfOld(db: Database, id: string, name: string): Promise<void> {
+  await rowsAsOwner(db, 'update agents set name = $2, updated_at = now() where id = $1', id, name);
+}

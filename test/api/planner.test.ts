@@ -142,6 +142,25 @@ describe('the planner of a workflow', () => {
     );
   });
 
+  it('begins nothing of a further plan with an earlier result before it is known whether the plan means that', async () => {
+    const gaps = [subtask('c', 'a'), subtask('a'), subtask('a_2')];
+    script = {
+      submit_plan: (n) => ({ subtasks: n === 0 ? [subtask('a'), subtask('b', 'a')] : gaps, success_criteria: 'Said.' }),
+      submit_synthesis: () => ({ result: 'an answer' }),
+      submit_verdict: () => ({ meets_criteria: false, gaps: ['the price'] }),
+    };
+    const flow = await run({ max_replans: 1, execution: 'eager' });
+    const names = flow.tasks.map(({ subtask_id }: { subtask_id: string }) => subtask_id);
+    assert.deepEqual(
+      [flow.status, names.toSorted()],
+      ['completed', ['a', 'a_2', 'a_3', 'b', 'c']],
+      JSON.stringify(flow),
+    );
+    const { json: children } = await api.call('GET', `/v1/runs?parent=${flow.id}`, { key });
+    const ends = children.runs.map(({ status }: { status: string }) => status);
+    assert.deepEqual(ends, Array(5).fill('completed'), 'nothing was begun and cancelled');
+  });
+
   it('has those do a subtask whom the plan names, and is asked once more where it names nobody', async () => {
     const { id: named } = await make('/v1/agents', { name: 'namesake' }, 201);
     const plan = (one: string) => ({

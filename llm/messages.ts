@@ -64,8 +64,10 @@ export function newToolUseId(): string {
   return `toolu_${newId().replaceAll('-', '')}`;
 }
 
-/** Arguments as an object. What is no JSON object, too deep or too large a number comes back as `{_raw}`, so that
- * the gate can tell the model; so does an integer with more digits than arrive, since a tool would be called with another id. */
+/**
+ * Arguments as an object. What is no JSON object, too deep or too large a number comes back as `{_raw}`, so that the gate can
+ * tell the model; so does an integer with more digits than arrive, since a tool would be called with another id.
+ */
 export function parseArguments(raw: string): Record<string, unknown> {
   if (raw.trim() === '') return {};
   try {

@@ -208,18 +208,19 @@ function errorOf({ status, error, stop_reason }: TurnRow): Partial<Pick<z.input<
 
 /** What a synchronous turn answers (docs/api.md). */
 export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.input<typeof turnAnswer> {
+  const error = errorOf(row);
   return {
     turn_id: row.id,
     output: {
       ...(row.output ? presentOutput(row, row.output) : { message: row.partial ?? '' }),
       tool_calls: calls.length > 0 ? calls.map(presentCall) : null,
       status: row.status,
-      ...errorOf(row),
+      ...error,
     },
     usage: presentUsage(row),
     checkpoint_id: row.checkpoint_id,
     stop_reason: row.stop_reason,
-    ...errorOf(row),
+    ...error,
   };
 }
 

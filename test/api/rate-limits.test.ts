@@ -198,6 +198,8 @@ for (const mode of MODES) {
       assert.deepEqual(tally(answers), { 404: 20, 429: 1 });
       assertRefused(await execute(session), 'executes', 60);
       assert.equal((await execute(newId())).status, 404);
+      const named = await Promise.all(Array.from({ length: 21 }, (_, n) => execute(`ext:name ${n}`)));
+      assert.deepEqual(tally(named), { 404: 20, 429: 1 }, 'a session gets no more by further names');
       const { key: elsewhere } = await newTenant({});
       assert.equal((await execute(session, elsewhere)).status, 404);
     });

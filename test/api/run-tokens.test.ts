@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { issueToken } from '../../modules/tenants/tokens.ts';
+import { issueTestToken } from '../support/issue-token.ts';
 import { ROUTES } from '../../api/routes.ts';
 import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { ownerOfRun } from '../support/queries/runs.ts';
 import { newName } from '../support/new-name.ts';
 
 describe('a token for a run', () => {
@@ -159,23 +158,9 @@ describe('a token for a run', () => {
     assert.ok(Math.abs(Date.parse(json.expires_at) - before - 3_600_000) < 120_000, json.expires_at);
   });
 
-  /** Made past the check of the request, so that no test waits for the end of a long one. */
   async function endsIn(run: string, ttlSeconds: number): Promise<string> {
     const { json: me } = await post('/v1/api-keys', { name: 'k', scopes: ['runs:read'] });
-    const { json: seen } = await api.call('GET', `/v1/runs/${run}`);
-    const row = await ownerOfRun(api.context.db, seen.run_id);
-    const caller = {
-      tenantId: row.tenant_id,
-      workspaceId: row.workspace_id,
-      boundWorkspaceId: undefined,
-      keyId: String(me.id),
-      scopes: ['runs:read' as const],
-      quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: null, executesPerMinute: null },
-      isOperator: false,
-    };
-    const { db, keyring } = api.context;
-    const asked = { target: { kind: 'run' as const, id: run }, scopes: ['read' as const], ttlSeconds };
-    return (await db.withTenant(row.tenant_id, (tx) => issueToken({ tx, keyring }, caller, asked))).token;
+    return issueTestToken(api.context, { run, keyId: String(me.id), target: { kind: 'run', id: run }, ttlSeconds });
   }
 
   it('is worth nothing once it has expired, been changed, or its key been revoked', async () => {

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { WebSocket } from 'ws';
 import { ROUTES } from '../../api/routes.ts';
-import { issueToken } from '../../modules/tenants/tokens.ts';
+import { issueTestToken } from '../support/issue-token.ts';
 import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
-import { ownerOfRun } from '../support/queries/runs.ts';
 
 describe('a token for a thread', () => {
   let api: ScriptedService;
@@ -151,20 +150,9 @@ describe('a token for a thread', () => {
     assert.equal(await read(`${given.slice(0, -6)}AAAAAA`), 401);
     const asRun = given.replace('dtt_', 'drt_').replace(thread, run);
     assert.equal(await statusOf('GET', `/v1/runs/${run}`, { key: asRun }), 401);
-    const owner = await ownerOfRun(api.context.db, run);
-    const caller = {
-      tenantId: owner.tenant_id,
-      workspaceId: owner.workspace_id,
-      boundWorkspaceId: undefined,
-      keyId: String(made.id),
-      scopes: ['runs:read' as const],
-      quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: null, executesPerMinute: null },
-      isOperator: false,
-    };
-    const { db, keyring } = api.context;
-    const asked = { target: { kind: 'thread' as const, id: thread }, scopes: ['read' as const], ttlSeconds: 0 };
-    const ended = await db.withTenant(owner.tenant_id, (tx) => issueToken({ tx, keyring }, caller, asked));
-    assert.equal(await read(ended.token), 401);
+    const target = { kind: 'thread' as const, id: thread };
+    const ended = await issueTestToken(api.context, { run, keyId: String(made.id), target, ttlSeconds: 0 });
+    assert.equal(await read(ended), 401);
     await api.call('DELETE', `/v1/api-keys/${made.id}`);
     assert.equal(await read(given), 401);
   });

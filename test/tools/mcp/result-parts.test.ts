@@ -28,8 +28,8 @@ describe('A resource that an MCP server answers as bytes', () => {
 });
 
 describe('An integer beyond 2^53 in the result of an MCP server', () => {
-  // oxlint-disable-next-line no-loss-of-precision -- as a client that reads JSON has it
-  const structuredContent = { id: 12345678901234567890 };
+  // As a client has it that reads JSON.
+  const structuredContent = JSON.parse('{"id": 12345678901234567890}') as { id: number };
   const block = (text: string) => ({ type: 'text' as const, text });
 
   it('keeps its digits in text, and in structured content that a text repeats', () => {

@@ -240,7 +240,7 @@ function toRequest(change: RunChange): Columns {
   return {
     ...change,
     events: undefined,
-    log: events.length > 0 ? toLogRow(events) : undefined,
+    ...(events.length > 0 ? toLogRow(events) : {}),
     turns: rows['turns'],
     rows: others.length > 0 ? Object.fromEntries(others) : undefined,
     then_claim: then_claim && claimWithin(then_claim),
@@ -249,32 +249,20 @@ function toRequest(change: RunChange): Columns {
   };
 }
 
-/** The row of `run_log` for the events of a commit: what differs between them is an array, in the text form of Postgres. */
+/**
+ * The row of `run_log` for the events of a commit, a line for each: see `db/functions/event-lines.sql`. Of JSON with an escape by number
+ * Postgres decides: it refuses some of them (U+0000, half a surrogate pair), and would not look at them in a line.
+ */
 function toLogRow(events: RunChange['events']): Columns {
-  const [first] = events;
-  const column = (name: 'turn_id' | 'step' | 'actor', names: string) => {
-    const isShared = events.every((event) => event[name] === first?.[name]);
-    return isShared ? { [name]: first?.[name] } : { [names]: arrayOf(events.map((event) => event[name] ?? null)) };
-  };
-  const shared = {
-    count: events.length,
-    ...column('turn_id', 'turn_ids'),
-    ...column('step', 'steps'),
-    ...column('actor', 'actors'),
-  };
-  if (events.length === 1) {
-    return { ...shared, type: first?.type, schema_version: first?.schema_version, payload: first?.payload };
-  }
-  return {
-    ...shared,
-    types: arrayOf(events.map(({ type }) => type)),
-    schema_versions: arrayOf(events.map(({ schema_version }) => schema_version)),
-    payload: events.map(({ payload }) => payload),
-  };
+  const turn_id = events.find((event) => event.turn_id !== undefined)?.turn_id;
+  const lines = events.map((event) => lineOf(event, turn_id)).join('\n');
+  return lines.includes(String.raw`\u`) ? { events } : { log: { count: events.length, turn_id, events: lines } };
 }
 
-/** Names, ids and numbers; none of them needs quotes. */
-const arrayOf = (values: readonly (string | number | null)[]) => `{${values.map((value) => value ?? 'null').join()}}`;
+function lineOf({ type, schema_version, step, actor, turn_id, payload }: LoggedColumns, rowTurn: string | undefined) {
+  const turn = turn_id === rowTurn ? '' : `${turn_id ?? '-'} `;
+  return `${type} ${schema_version} ${step ?? '-'} ${actor} ${turn}${JSON.stringify(payload)}`;
+}
 
 /** Bytes of the outputs that a change stores. */
 export function outputBytesOf({ calls = [], new_calls = [] }: Pick<RunChange, 'calls' | 'new_calls'>): number {

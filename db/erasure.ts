@@ -83,7 +83,7 @@ export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, reado
     idempotency_keys: ['route'],
     plans: ['max_risk_level', 'status'],
     policy_decisions: ['decision', 'stage'],
-    run_log: ['type', 'types', 'actor', 'actors'],
+    run_log: ['type', 'actor'],
     runs: ['stop_reason', 'structured'],
     tasks: ['status'],
     turns: ['stop_reason', 'structured'],

@@ -958,13 +958,10 @@ table run_log partition by RANGE (run_id) row level security forced
   type text
   schema_version integer
   actor text
-  payload jsonb not null
+  payload jsonb
   occurred_at timestamp with time zone not null
-  types text[]
-  schema_versions smallint[]
-  turn_ids uuid[]
-  steps integer[]
-  actors text[]
+  event_count integer
+  events text
   constraint run_log_pkey PRIMARY KEY (run_id, seq)
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant insert, select to drover_app
@@ -1329,7 +1326,6 @@ table turns row level security forced
   run_id uuid not null
   number integer not null
   status turn_status not null
-  input jsonb not null
   output_ordinal integer
   stop_reason text
   error jsonb
@@ -1343,6 +1339,7 @@ table turns row level security forced
   structured text
   started_seq bigint
   failed_agent_id uuid
+  input jsonb not null
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
   CREATE INDEX turns_completed ON public.turns USING btree (id DESC) WHERE ((status)::text = ANY (ARRAY['complete'::text, 'cancelled'::text]))
@@ -1540,12 +1537,15 @@ function forget_in_events(runs uuid[], ids uuid[]) returns integer security defi
 function insert_run_event() returns trigger executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
+function line_of_event(e jsonb, row_turn text) returns text executable by public
+function line_with_payload(line text, payload jsonb, version text) returns text executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public
 function model_outage_pause(failures integer, least_ms integer, most_ms integer) returns interval executable by public
 function must_commit_run(c jsonb) returns jsonb executable by public
 function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer) returns jsonb executable by public
 function partition_bounds(parent text) returns TABLE(first_day date, end_day date) executable by public
+function payload_of_line(line text) returns jsonb executable by public
 function place_run() returns trigger executable by public
 function queue_workers(queue text) returns TABLE(pid integer, address text, connected_seconds integer) security definer executable by drover_maintenance
 function read_run_page(p jsonb) returns jsonb executable by public

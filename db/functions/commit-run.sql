@@ -236,11 +236,9 @@ begin
   end loop;
 
   if runs_changed = '{}' then return to_jsonb(answers); end if;
-  insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at,
-      types, schema_versions, turn_ids, steps, actors)
-    select tenant, (made[l.i]).workspace_id, (l.c->>'run_id')::uuid, (made[l.i]).last_seq, (g->>'turn_id')::uuid, (g->>'step')::int,
-      g->>'type', (g->>'schema_version')::int, g->>'actor', g->'payload', now(), (g->>'types')::text[],
-      (g->>'schema_versions')::smallint[], (g->>'turn_ids')::uuid[], (g->>'steps')::int[], (g->>'actors')::text[]
+  insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, occurred_at, event_count, events)
+    select tenant, (made[l.i]).workspace_id, (l.c->>'run_id')::uuid, (made[l.i]).last_seq, (g->>'turn_id')::uuid, now(),
+      (g->>'count')::int, g->>'events'
     from jsonb_array_elements(changes) with ordinality as l(c, i), lateral (select l.c->'log' as g offset 0) as log
     where (made[l.i]).last_seq is not null and l.c ? 'log';
   if has_messages then
@@ -324,8 +322,8 @@ begin
     end if;
     if has_webhooks then
       insert into webhook_deliveries (id, tenant_id, webhook_id, run_id, seq, type, status)
-        select gen_random_uuid(), tenant, w.id, run, r.last_seq - cardinality(types) + n, type, 'pending'
-        from (select coalesce((c->'log'->>'types')::text[], array[c->'log'->>'type']) as types where c ? 'log') log, unnest(types) with ordinality as list(type, n)
+        select gen_random_uuid(), tenant, w.id, run, r.last_seq - (c->'log'->>'count')::int + n, type, 'pending'
+        from unnest(string_to_array(c->'log'->>'events', e'\n')) with ordinality as lines(line, n), split_part(line, ' ', 1) as type
           join (select * from webhooks g where g.tenant_id = tenant and g.status = 'active' and g.run_id is null
             union all select * from webhooks o where o.run_id = run and o.status = 'active') w
             on (w.workspace_id is null or w.workspace_id = r.workspace_id) and w.events && array['*', type, split_part(type, '.', 1)];
@@ -344,11 +342,10 @@ end $$;
 -- takes it. What is null in a row stays: it says that a column becomes null.
 create or replace function with_log(c jsonb) returns jsonb language sql immutable as $$
   select (c - '{events,rows}'::text[])
-    || coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'types', array_agg(e->>'type' order by n)::text,
-        'schema_versions', array_agg((e->>'schema_version')::smallint order by n)::text, 'turn_ids', array_agg((e->>'turn_id')::uuid order by n)::text,
-        'steps', array_agg((e->>'step')::int order by n)::text, 'actors', array_agg(e->>'actor' order by n)::text,
-        'payload', jsonb_agg(e->'payload' order by n)))
-      from jsonb_array_elements(c->'events') with ordinality as list(e, n) having count(*) > 0), '{}')
+    || coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'turn_id', min(row_turn),
+        'events', string_agg(line_of_event(e, row_turn), e'\n' order by n)))
+      from (select e, n, min(e->>'turn_id') over () as row_turn from jsonb_array_elements(c->'events') with ordinality as list(e, n)) of_commit
+      having count(*) > 0), '{}')
     || case when c->'rows' ? 'turns' then jsonb_build_object('turns', c->'rows'->'turns') else '{}' end
     || case when (c->'rows') - 'turns' <> '{}' then jsonb_build_object('rows', (c->'rows') - 'turns') else '{}' end
 $$;

@@ -10,13 +10,12 @@ declare
 begin
   -- What a row becomes is worked out from the row that is locked, so that nothing is lost that somebody else has just forgotten there.
   update run_log l set
-      payload = case when l.types is null then coalesce(erased->l.seq::text->'payload', l.payload) else (
-        select jsonb_agg(coalesce(erased->(l.seq - cardinality(l.types) + n)::text->'payload', e) order by n)
-          from jsonb_array_elements(l.payload) with ordinality as of_row(e, n)) end,
-      schema_version = case when l.types is null then coalesce((erased->l.seq::text->>'schema_version')::int, l.schema_version) end,
-      schema_versions = case when l.types is not null then (
-        select array_agg(coalesce((erased->(l.seq - cardinality(l.types) + n)::text->>'schema_version')::smallint, e) order by n)
-          from unnest(l.schema_versions) with ordinality as of_row(e, n)) end
+      payload = case when l.events is null then coalesce(erased->l.seq::text->'payload', l.payload) end,
+      schema_version = case when l.events is null then coalesce((erased->l.seq::text->>'schema_version')::int, l.schema_version) end,
+      events = (
+        select string_agg(case when e is null then line else line_with_payload(line, e->'payload', e->>'schema_version') end, e'\n' order by n)
+          from unnest(string_to_array(l.events, e'\n')) with ordinality as of_row(line, n),
+            lateral (select erased->(l.seq - l.event_count + n)::text as e) as x)
     from runs r
     where r.id = run and r.erased_at is not null and r.tenant_id = nullif(current_setting('drover.tenant_id', true), '')::uuid
       and l.run_id = run and l.tenant_id = r.tenant_id and l.seq >= first and l.seq <= coalesce(until, last);

@@ -1,27 +1,39 @@
 /**
  * The events of a commit are one row of the log, where each event was one: a row has ids, a header and an entry of its index
- * whatever it says. What the events of a row have in common is said once. Rows from before stay as they are, as those
- * of commits with a single event; `run_events`, which was the table, shows each event as it did.
+ * whatever it says. They are lines of a text (`db/functions/event-lines.sql`), which is a quarter shorter than jsonb, and is not
+ * taken to pieces when it is written. Rows from before stay as they are; `run_events`, which was the table, shows each event as it did.
  */
 import { readFile } from 'node:fs/promises';
+import type { Knex } from 'knex';
 import { takeInserts } from './0172-inserts-of-waiting-commits.ts';
 import type { Migration } from './migration.ts';
 
 /** The functions that write the log, or read it by its index. */
-const FUNCTIONS = ['commit-run', 'change-runs', 'claim-run', 'events-page', 'erasure', 'forget-memories'];
+export const WRITERS = ['commit-run', 'change-runs', 'claim-run', 'events-page', 'erasure', 'forget-memories'];
+
+/** The events of the log one by one. */
+export const EVENTS_VIEW = `create or replace view run_events with (security_invoker = true) as
+  select l.tenant_id, l.workspace_id, l.run_id, l.seq - coalesce(l.event_count, 1) + e.n as seq,
+    case when split_part(e.line, ' ', 5) not like '{%' then nullif(split_part(e.line, ' ', 5), '-')::uuid else l.turn_id end as turn_id,
+    coalesce(l.step, nullif(split_part(e.line, ' ', 3), '-')::integer) as step, coalesce(l.type, split_part(e.line, ' ', 1)) as type,
+    coalesce(l.schema_version, split_part(e.line, ' ', 2)::integer) as schema_version,
+    coalesce(l.actor, split_part(e.line, ' ', 4)) as actor, coalesce(l.payload, payload_of_line(e.line)) as payload,
+    l.occurred_at, l.seq as commit_seq
+  from run_log l cross join lateral unnest(coalesce(string_to_array(l.events, e'\\n'), array[null]::text[])) with ordinality e (line, n);`;
 
 export const logOfCommits: Migration = {
   name: '0171-log-of-commits',
   up: async (knex) => {
+    await loadFunctions(knex, ['event-lines']);
     await knex.raw(`
       alter table run_events rename to run_log;
       alter index run_events_pkey rename to run_log_pkey;
       alter table run_log
         alter column type drop not null, alter column schema_version drop not null, alter column actor drop not null,
-        add column types text[], add column schema_versions smallint[], add column turn_ids uuid[], add column steps integer[],
-        add column actors text[];
+        alter column payload drop not null, add column event_count integer, add column events text;
       comment on column run_log.seq is 'of the last event of the commit';
-      comment on column run_log.payload is 'with types: an array with the payload of each event';
+      comment on column run_log.events is 'a line for each event of the commit; null in rows of before, which are one event each';
+      comment on column run_log.turn_id is 'of the events whose lines name no other';
       -- A row of several events is still short; compressed, it is read as slowly as it is written.
       do $$ declare part record; begin
         for part in select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'run_log'::regclass loop
@@ -33,13 +45,7 @@ export const logOfCommits: Migration = {
       -- What commit_runs keeps of the row of a run.
       create type committed_row as (last_seq bigint, fence integer, status text, workspace_id uuid, lineage uuid);
 
-      create view run_events with (security_invoker = true) as
-        select l.tenant_id, l.workspace_id, l.run_id, l.seq - coalesce(cardinality(l.types), 1) + e.n as seq,
-          coalesce(l.turn_ids[e.n], l.turn_id) as turn_id, coalesce(l.steps[e.n], l.step) as step, e.type, e.schema_version::integer,
-          coalesce(l.actors[e.n], l.actor) as actor, case when l.types is null then l.payload else l.payload->(e.n - 1)::integer end as payload,
-          l.occurred_at, l.seq as commit_seq
-        from run_log l cross join lateral unnest(coalesce(l.types, array[l.type]),
-          coalesce(l.schema_versions, array[l.schema_version])) with ordinality e (type, schema_version, n);
+      ${EVENTS_VIEW}
       comment on view run_events is 'commit_seq: of the last event of the same commit, by which the log is indexed';
       grant select on run_events to drover_app;
 
@@ -106,9 +112,14 @@ export const logOfCommits: Migration = {
     `);
     await takeInserts(knex);
     // In the transaction that makes a view of the table: no commit begins with a function that writes there.
-    for (const name of FUNCTIONS) {
-      const text = await readFile(new URL(`../functions/${name}.sql`, import.meta.url), 'utf8');
-      await knex.raw(text.replaceAll('?', String.raw`\?`));
-    }
+    await loadFunctions(knex, WRITERS);
   },
 };
+
+/** For a transaction that changes what functions write to or read. */
+export async function loadFunctions(knex: Knex, names: readonly string[]): Promise<void> {
+  for (const name of names) {
+    const text = await readFile(new URL(`../functions/${name}.sql`, import.meta.url), 'utf8');
+    await knex.raw(text.replaceAll('?', String.raw`\?`));
+  }
+}

@@ -1,6 +1,8 @@
 /** The log has a row for each commit, and for each event where an earlier build has written it: both read alike. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
+import { commitRun, NO_ROWS, type LoggedColumns } from '../../db/commit-run.ts';
 import { listSteppedTurns, listTurnAnswers, listTurnMessages } from '../../db/conversations.ts';
 import { lastEventSeq, listEventHeads, readEvents } from '../../db/events.ts';
 import { findCarried, findContextAt, findLastUsage, findTurnAfter, listRecordedAnswers } from '../../db/replay.ts';
@@ -148,8 +150,62 @@ describe('The log of a run', () => {
     const before = await readAll();
     await splitLog(engine, run);
     assert.deepEqual(await readAll(), before);
-    const stored = await rows<{ types: null }>(engine, 'select types from run_log where run_id = $1', run);
+    const stored = await rows<{ type: string }>(engine, 'select type from run_log where run_id = $1', run);
     assert.equal(stored.length, before.all.length);
+  });
+
+  it('has every text as it was said, on a line of its own whatever is in it, and nothing that Postgres cannot hold', async () => {
+    const { tenantId: tenant, context } = engine;
+    const { run: other } = await engine.start(await engine.agent({ name: 'texts' }), 'hello');
+    const logged = (payload: object, turn_id?: string): LoggedColumns => ({
+      type: 'turn.started',
+      schema_version: 1,
+      actor: 'user',
+      step: undefined,
+      turn_id,
+      payload: { ...payload },
+    });
+    const commit = (events: LoggedColumns[]) =>
+      commitRun(context.db, { tenant_id: tenant, run_id: other, open: true, events, ...NO_ROWS });
+    const stored = async () => (await inTenant((tx) => readEvents(tx, { runId: other, after: 0 }))).slice(before);
+    const before = (await engine.log(other)).length;
+    const said: LoggedColumns[] = [];
+    const turn = fc.option(fc.constantFrom(randomUUID(), randomUUID()), { nil: undefined });
+    const part = fc.constantFrom(
+      '\n',
+      '{',
+      '} {"a": ',
+      '\u001b[31m',
+      'C:\\users',
+      '\\',
+      '"',
+      ' ',
+      '\u{1f600}',
+      '\u2028',
+      'word',
+    );
+    const words = fc.array(part, { maxLength: 6 }).map((parts) => parts.join(''));
+    const one = fc.record({ payload: fc.dictionary(words, words, { maxKeys: 3 }), turn });
+    await fc.assert(
+      fc.asyncProperty(fc.array(one, { minLength: 1, maxLength: 5 }), async (list) => {
+        const events = list.map((each) => logged(each.payload, each.turn));
+        assert.equal((await commit(events)).ok, true);
+        said.push(...events);
+      }),
+      { numRuns: 30 },
+    );
+    const read = await stored();
+    assert.deepEqual(
+      read.map(({ payload, turn_id }) => ({ payload, turn_id: turn_id ?? undefined })),
+      said.map(({ payload, turn_id }) => ({ payload, turn_id })),
+    );
+    for (const impossible of ['\u0000', '\ud800']) {
+      await assert.rejects(
+        commit([logged({ fine: 'yes' }), logged({ text: impossible })]),
+        /unsupported Unicode|input syntax for type json/,
+      );
+    }
+    assert.equal((await stored()).length, said.length);
   });
 
   it('takes a change as 0.1.0 sends it, with its events one by one, and leaves what is null in its rows', async () => {

@@ -18,13 +18,11 @@ export async function countSignalCommits(db: Database, run: string): Promise<num
 export function splitLog(owner: Owner, run: string): Promise<void> {
   return tamper(
     owner,
-    `with taken as (delete from run_log where run_id = $1 returning *)
+    `with events as materialized (select * from run_events where run_id = $1),
+       taken as (delete from run_log where run_id = $1 returning 1)
      insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at)
-       select l.tenant_id, l.workspace_id, l.run_id, l.seq - coalesce(cardinality(l.types), 1) + n, coalesce(l.turn_ids[n], l.turn_id),
-         coalesce(l.steps[n], l.step), e.type, e.schema_version, coalesce(l.actors[n], l.actor),
-         case when l.types is null then l.payload else l.payload->(n - 1)::int end, l.occurred_at
-       from taken l cross join lateral unnest(coalesce(l.types, array[l.type]), coalesce(l.schema_versions, array[l.schema_version]))
-         with ordinality as e (type, schema_version, n)`,
+       select tenant_id, workspace_id, run_id, seq, turn_id, step, type, schema_version, actor, payload, occurred_at
+       from (select count(*) from taken) as done, events`,
     run,
   );
 }

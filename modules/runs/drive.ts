@@ -11,6 +11,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
 import { commitRun, NO_ROWS, outputBytesOf } from '../../db/commit-run.ts';
+import { renewRunLease } from '../../db/leases.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
@@ -110,9 +111,9 @@ async function drive(context: Context, job: TurnJob, options: Driving): Promise<
     }
     // A newer build has written what this one cannot read: the run waits for a process that can, and does not fail.
     const isNewer = error instanceof UnknownEventError;
-    const again = options.stop.aborted || isNewer;
-    await giveBack(context, held, again && (isNewer ? { delay_ms: NEWER_BUILD_MS } : {}));
-    if (again) return 'handed_over';
+    if (isNewer) await leaveToNewer(context, held);
+    else await giveBack(context, held, options.stop.aborted && {});
+    if (isNewer || options.stop.aborted) return 'handed_over';
     throw error;
   } finally {
     if (session) leaveDispatched(session);
@@ -127,11 +128,23 @@ function keepInCache(session: DriveSession): void {
   if (cached) session.context.runCache.keep(session.run.id, cached);
 }
 
-/** How long a run that only a newer build can read is left alone by this one. */
+/** How long nobody takes a run that only a newer build can read; then reconciliation sends it to whoever is free. */
 const NEWER_BUILD_MS = 5000;
 
-/** Where the run goes on, and when. */
-type GivenOn = { queue?: string; delay_ms?: number };
+/**
+ * By the database's clock: where a delay in the queue ends, each process says by its own, and the one whose clock is the furthest ahead
+ * would take the run back each time.
+ */
+async function leaveToNewer({ db, log }: Context, { tenantId, runId, fence }: Held): Promise<void> {
+  try {
+    await renewRunLease(db, { tenantId, runId, fence, leaseMs: NEWER_BUILD_MS });
+  } catch (error) {
+    log.warn({ run: runId, fence, err: error }, 'lease not shortened');
+  }
+}
+
+/** Where the run goes on. */
+type GivenOn = { queue?: string };
 
 /** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */
 async function giveBack(context: Context, held: Held, again: false | GivenOn): Promise<void> {

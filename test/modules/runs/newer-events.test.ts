@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { ROUTES } from '../../../api/routes.ts';
 import { serve } from '../../../api/serve.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { TURNS } from '../../../jobs/turns.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { request } from '../../support/api.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { waitUntil } from '../../support/wait-until.ts';
 import { raiseEvents } from '../../support/queries/logs.ts';
-import { holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { countUnsentJobsOf } from '../../support/queries/outbox.ts';
+import { endLease, holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
 
 describe('An event of a newer version', () => {
   let engine: Engine;
@@ -36,22 +37,66 @@ describe('An event of a newer version', () => {
 
   const statusOf = (run: string) => statusOfRun(engine, run);
   const jobsOf = async (run: string) =>
-    (await engine.context.queues.queue(TURNS.name).getJobs(['delayed'])).filter(({ data }) => data.runId === run);
+    (await engine.context.queues.queue(TURNS.name).getJobs(['waiting', 'prioritized', 'delayed'])).filter(
+      ({ data }) => data.runId === run,
+    );
 
-  it('makes a worker put back its run, once for each time, and no other', async () => {
+  it('makes a worker leave its run to others for a moment, by the clock of the database, and no other run', async () => {
     const [newer, known] = [await asking(), await asking()];
     await raiseEvents(engine, newer, 'tool.requested');
     for (const run of [newer, known]) await engine.makeCalls(run);
     await engine.drive(known);
     assert.equal(await statusOf(known), 'completed');
+    for (const job of await jobsOf(newer)) await job.remove();
     for (const times of [1, 2]) {
-      const before = new Set((await jobsOf(newer)).map(({ id }) => id));
       assert.equal(await engine.drive(newer), 'handed_over', String(times));
-      await waitUntil('it is there for later', async () => (await jobsOf(newer)).some(({ id }) => !before.has(id)));
+      const { lease } = await holdOfRun(engine, newer);
+      assert.ok(lease && lease.getTime() <= Date.now() + 6000, String(lease));
+      assert.deepEqual(await jobsOf(newer), [], 'no clock of a process says when it goes on');
+      assert.equal((await reconcile(engine.context, 0)).turns, 0, 'its time is not over');
+      await endLease(engine, newer);
+      assert.equal((await reconcile(engine.context, 0)).turns, 1);
+      const jobs = await jobsOf(newer);
+      assert.deepEqual(
+        jobs.map(({ delay }) => delay),
+        [0],
+      );
+      for (const job of jobs) await job.remove();
     }
     assert.equal(await statusOf(newer), 'awaiting_tool');
-    assert.equal((await holdOfRun(engine, newer)).lease, null);
-    assert.equal((await reconcile(engine.context, 0)).turns, 0, 'its job is alive');
+  });
+
+  it('is left to others also where a process of 0.1.0 puts its run back for a while by its own clock', async () => {
+    const run = await asking();
+    await engine.makeCalls(run);
+    const claimed = await engine.context.claim({ tenant_id: engine.tenantId, run_id: run, seq: 0, leaseMs: 60_000 });
+    assert.ok(claimed.ok);
+    const givesBack = (payload: object) => {
+      const job = {
+        id: newId(),
+        queue: TURNS.name,
+        at_position: true,
+        payload: { tenantId: engine.tenantId, runId: run, ...payload },
+      };
+      const change = {
+        tenant_id: engine.tenantId,
+        run_id: run,
+        fence: claimed.run.fence,
+        events: [],
+        runs: { set: {}, add: {} },
+      };
+      const values = [JSON.stringify({ ...change, release: true, outbox: [{ ...job, delay_ms: 5000 }] })];
+      return engine.context.db.call({ name: 'commit_run', text: 'select commit_run($1::jsonb) as result', values });
+    };
+    const outbox = () => countUnsentJobsOf(engine, run);
+    const before = await outbox();
+    await givesBack({});
+    const { lease } = await holdOfRun(engine, run);
+    assert.ok(lease && lease.getTime() > Date.now() + 6000 && lease.getTime() < Date.now() + 12_000, String(lease));
+    assert.equal(await outbox(), before);
+    await givesBack({ turnId: newId() });
+    assert.equal((await holdOfRun(engine, run)).lease, null, 'it waits for its model');
+    assert.equal(await outbox(), before + 1);
   });
 
   it('is shown by the API, which answers 503 where it would have to know what it means', async () => {

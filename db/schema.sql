@@ -984,8 +984,6 @@ table runs row level security forced
   stop_reason text
   error jsonb
   output_ordinal integer
-  config jsonb not null
-  pinned jsonb not null
   keep_open boolean not null
   lineage uuid not null
   lineage_base jsonb not null
@@ -1021,6 +1019,8 @@ table runs row level security forced
   structured text
   trust trust
   metadata jsonb
+  config jsonb not null
+  pinned jsonb not null
   constraint runs_pkey PRIMARY KEY (id)
   CREATE INDEX runs_by_agent ON public.runs USING btree (agent_id, id DESC)
   CREATE INDEX runs_by_origin ON public.runs USING btree (forked_from_run_id) WHERE (forked_from_run_id IS NOT NULL)

@@ -4,9 +4,11 @@ import { hasScope } from '../../core/scopes.ts';
 import { isLocalRequest } from '../../lib/is-local-request.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { isToken, readToken, type TokenTarget } from '../../modules/tenants/tokens.ts';
+import { findThreadId } from '../../modules/conversations/threads.ts';
 import { threadOfRun } from '../../modules/runs/read-runs.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
+import { externalIdParam } from './external-ids.ts';
 import { holdToRates } from './rate-limit.ts';
 import type { Access, AppParts, Route } from './route.ts';
 import type { ApiContext } from './state.ts';
@@ -76,15 +78,26 @@ async function holderOf(
   const isOfThread = target.kind === 'thread' && threadToken !== undefined;
   const needed = isOfThread ? threadToken.scope : runToken;
   if (!needed) throw forbidden(`A token for a ${target.kind} does not open this; a key may.`);
-  const isIts = isOfThread ? isAboutThread(ctx, threadToken, target) : await isAboutRun(ctx, target, { caller, deps });
+  const of = { caller, deps };
+  const isIts = isOfThread
+    ? await isAboutThread(ctx, threadToken, { ...of, target })
+    : await isAboutRun(ctx, target, of);
   if (!isIts) throw forbidden(`The token is for one ${target.kind}, and this is not about it.`);
   if (scopes.includes(needed)) return known;
   throw forbidden(`The token is not for "${needed}".`);
 }
 
 /** Where no parameter names the thread, whatever finds it in the request looks at `boundThreadId`. */
-function isAboutThread(ctx: ApiContext, { param }: NonNullable<Tokens['threadToken']>, { id }: TokenTarget): boolean {
-  return param === undefined || String(ctx.params[param]).toLowerCase() === id;
+async function isAboutThread(
+  ctx: ApiContext,
+  { param }: NonNullable<Tokens['threadToken']>,
+  { caller, deps, target }: { caller: Caller; deps: AuthenticateDeps; target: TokenTarget },
+): Promise<boolean> {
+  if (param === undefined) return true;
+  const asked = String(ctx.params[param]);
+  const name = externalIdParam.safeParse(asked).data;
+  if (name === undefined) return asked.toLowerCase() === target.id;
+  return target.id === (await deps.db.withTenant(caller.tenantId, (tx) => findThreadId(tx, caller, name)));
 }
 
 /** A token for a thread opens its runs as one for each of them would. */

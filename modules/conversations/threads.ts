@@ -38,9 +38,14 @@ export async function changeThread(
   return requireThread(tx, caller, id);
 }
 
-/** The thread of the caller's workspace that is called so. Throws 404. */
-export async function requireThreadId(tx: Tx, { workspaceId }: Caller, externalId: string): Promise<string> {
-  const id = await findByExternalId(tx, 'threads', { workspaceId, externalId });
+/** The thread of the caller's workspace that is called so. */
+export function findThreadId(tx: Tx, { workspaceId }: Caller, externalId: string): Promise<string | undefined> {
+  return findByExternalId(tx, 'threads', { workspaceId, externalId });
+}
+
+/** The same; throws 404. */
+export async function requireThreadId(tx: Tx, caller: Caller, externalId: string): Promise<string> {
+  const id = await findThreadId(tx, caller, externalId);
   if (id === undefined) throw notFound(`The thread "ext:${externalId}"`);
   return id;
 }

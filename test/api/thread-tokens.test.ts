@@ -92,6 +92,18 @@ describe('a token for a thread', () => {
       });
     assert.equal(await opens(`/agent/stream/${session}`, key), 101);
     assert.equal(await opens(`/agent/stream/${other}`, key), 403);
+    const names = [session, other].map((thread) => [thread, `ext:${randomUUID()}`] as const);
+    for (const [thread, name] of names) {
+      const body = { external_id: name.slice('ext:'.length) };
+      assert.equal((await api.call('PATCH', `/v1/threads/${thread}`, { body })).status, 200);
+    }
+    for (const [thread, name] of [...names, ['', `ext:${randomUUID()}`] as const]) {
+      const isIts = thread === session;
+      for (const path of [`/agent/session/${name}`, `/v1/threads/${name}`]) {
+        assert.equal(await statusOf('GET', path, { key }), isIts ? 200 : 403, path);
+      }
+      assert.equal(await opens(`/agent/stream/${name}`, key), isIts ? 101 : 403);
+    }
     assert.equal(await opens(`/acp/${agent}`, key), 101);
     assert.equal(await opens(`/acp/${agent}`, await token(session, ['read'])), 403);
   });

@@ -299,20 +299,21 @@ async function messagesAtEnd(
   return rows.toReversed();
 }
 
-/** What the open turn was asked, if no model has been told yet; the conversation does not have it. */
-export async function findUnreadInput(
-  tx: Tx,
-  run: { id: string; open_turn_id: string | null },
-): Promise<TurnInput | undefined> {
-  if (run.open_turn_id === null) return undefined;
-  const [row] = await tx.query<{ input: TurnInput }>(
-    `select t.input from turns t where t.run_id = $1 and t.id = $2 and t.steps = 0 and not exists (
-        select from (select turn_id, type, payload from run_events where run_id = $1 order by commit_seq desc, seq desc limit 50) e
-          where e.turn_id = t.id and e.type = 'model.called'
-            and jsonb_typeof(e.payload->'tool_choice') = 'string')`,
-    [run.id, run.open_turn_id],
+/**
+ * What a run that goes on was asked and no model has been told yet, oldest first: in its open turn, and in those before that were interrupted.
+ * The conversation does not have it.
+ */
+export async function listUnreadInputs(tx: Tx, runId: string): Promise<TurnInput[]> {
+  const begins = `(e.type = 'node.entered' or e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string')`;
+  const rows = await tx.query<{ input: TurnInput }>(
+    `select t.input from runs r join turns n on n.run_id = r.id and n.number = r.turn_count and n.steps = 0
+       cross join lateral (select coalesce((
+         select u.number from ${edgeEvent('last', { run: 'r.id', where: begins })} e join turns u on u.id = e.turn_id), 0) as number) last_read
+       join turns t on t.run_id = r.id and t.number > last_read.number and t.status not in ('failed', 'complete')
+     where r.id = $1 and r.status not in ('completed', 'failed', 'cancelled') order by t.number`,
+    [runId],
   );
-  return row?.input;
+  return rows.map(({ input }) => input);
 }
 
 /** Ids of the workspace's agents that take runs, two at most. */

@@ -4,8 +4,8 @@ import { conflict, forbidden, notFound } from '../../core/errors.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import type { Tx } from '../../db/database.ts';
 import {
-  findUnreadInput,
   lastMessages,
+  listUnreadInputs,
   readSessionState,
   type SessionMessage,
   type SessionCallBatch,
@@ -56,8 +56,8 @@ export async function readSession(tx: Tx, caller: SessionCaller, id: string): Pr
   const { run, facts } = state;
   const { sessionMessages: limit, sessionMessageWindow: window } = LIMITS;
   const messages = run ? await lastMessages(tx, run.id, { limit, window }) : [];
-  const unread = run && (await findUnreadInput(tx, run));
-  if (unread) messages.push({ role: 'user', content: unread.message });
+  const unread = run ? await listUnreadInputs(tx, run.id) : [];
+  messages.push(...unread.map(({ message }) => ({ role: 'user' as const, content: message })));
   const queued = run ? (waitingMessage(run)?.input.message ?? null) : null;
   const waiting = run && facts.has_open_turn ? await findRun(tx, run.id) : undefined;
   return { state, status: sessionStatus(facts), messages: messages.slice(-limit), queued, waiting };

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
 import { interruptSession } from '../../../modules/sessions/end-session.ts';
 import { createAuthenticator } from '../../../modules/tenants/authenticate-key.ts';
+import { startTestApi } from '../../support/api.ts';
 import { startServer } from '../../support/echo-server.ts';
 import { door } from '../../support/engine.ts';
+import { startScriptedModel } from '../../support/scripted-model.ts';
 import { startScriptedService, type ScriptedService } from '../../support/service.ts';
+import { startWorkers } from '../../../workers/start-workers.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 describe('Interrupting a session', () => {
@@ -63,5 +66,35 @@ describe('Interrupting a session', () => {
     const { json } = await api.call('GET', '/v1/approvals');
     assert.deepEqual([json.approvals, shop.seen.length], [[], 1]);
     await shop.close();
+  });
+
+  it('leaves what was said in the session, whether or not a model has been told of it, and tells the next one', async () => {
+    const model = await startScriptedModel();
+    const still = await startTestApi(undefined, { env: { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url } });
+    const call = async (method: string, path: string, body?: unknown) =>
+      (await still.call(method, path, { body })).json;
+    const { id: agent_id } = await call('POST', '/v1/agents', { name: 'still' });
+    const say = (message: string, more = {}) =>
+      call('POST', '/agent/chat', { message, user_id: 'ada', agent_id, ...more });
+    const { session_id } = await say('say one');
+    const said = async () =>
+      (await call('GET', `/agent/session/${session_id}`)).messages.map(({ content }: { content: string }) => content);
+    for (const message of ['say two', 'say three']) {
+      await call('POST', '/agent/interrupt', { session_id });
+      assert.equal((await call('GET', `/agent/session/${session_id}`)).status, 'interrupted');
+      await say(message, { session_id });
+    }
+    assert.deepEqual(await said(), ['say one', 'say two', 'say three']);
+    await call('POST', '/agent/interrupt', { session_id });
+    assert.deepEqual(await said(), ['say one', 'say two', 'say three']);
+    const workers = await startWorkers(still.context);
+    await say('say four', { session_id });
+    await waitUntil('the model has answered', async () => (await said()).length === 5);
+    assert.deepEqual((await said()).slice(0, 4), ['say one', 'say two', 'say three', 'say four']);
+    const told = JSON.stringify(model.asked('').at(-1)?.messages);
+    assert.match(told, /say one.*say two.*say three.*say four/);
+    await workers.stop(5000);
+    await still.close();
+    await model.close();
   });
 });

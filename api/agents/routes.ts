@@ -93,12 +93,10 @@ const change = defineRoute({
   async handle({ caller, params, body, context }) {
     const { suspended, external_id: externalId, ...patch } = body;
     checkOutputSchemas(context.tools.validator, patch);
-    if (Object.keys(patch).length > 0) {
-      await context.db.withTenant(caller.tenantId, (tx) => updateAgent(tx, caller, { id: params.id, patch }));
-    }
-    if (externalId !== undefined) {
-      await context.db.withTenant(caller.tenantId, (tx) => renameAgent(tx, caller, { id: params.id, externalId }));
-    }
+    await context.db.withTenant(caller.tenantId, async (tx) => {
+      if (Object.keys(patch).length > 0) await updateAgent(tx, caller, { id: params.id, patch });
+      if (externalId !== undefined) await renameAgent(tx, caller, { id: params.id, externalId });
+    });
     // Its embedding model may be another one now.
     if (patch.memory_config !== undefined) embedSoon(context, { tenantId: caller.tenantId, agentId: params.id });
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'agent', id: params.id, suspended });

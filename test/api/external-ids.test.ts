@@ -116,6 +116,9 @@ describe("a client's own names for agents", () => {
     assert.equal((await api.call('GET', `/v1/agents/ext:${first}`)).status, 404);
     const { id: other } = await create({ external_id: first });
     assert.deepEqual(((answer) => [answer.status, answer.json.agent_id])(await patch(first)), [409, other]);
+    const both = { external_id: first, description: 'changed' };
+    assert.equal((await api.call('PATCH', `/v1/agents/${id}`, { body: both })).status, 409);
+    assert.equal((await api.call('GET', `/v1/agents/${id}`)).json.version, '1.0.0', 'what is refused changes nothing');
     assert.equal((await patch(null)).json.external_id, undefined);
     assert.equal((await api.call('GET', `/v1/agents/ext:${second}`)).status, 404);
   });

@@ -77,8 +77,10 @@ const change = defineRoute({
   },
   async handle({ caller, params: { id }, body: { suspended, ...others }, context, app }) {
     if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to a workspace.');
+    // First what may be refused: only the operator changes more, and nobody refuses the operator a suspension.
+    const changed = await updateTenant(context.db, caller, { id, ...others });
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'tenant', id, suspended });
-    const now = await updateTenant(context.db, caller, { id, ...others });
+    const now = suspended === undefined ? changed : { ...changed, suspended };
     app.authenticator.forgetTenant(id);
     const { rate_limits } = now.settings;
     const shown = { suspended: now.suspended, plan_tier: now.plan_tier, settings: rate_limits ? { rate_limits } : {} };

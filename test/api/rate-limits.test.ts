@@ -135,6 +135,10 @@ for (const mode of MODES) {
       const stranger = await newTenant({});
       const body = { settings: { rate_limits: { requests_per_minute: null } } };
       assert.equal((await call('PATCH', `/v1/tenants/${id}`, { key, body })).status, 403);
+      assert.equal((await call('PATCH', `/v1/tenants/${id}`, { key, body: { ...body, suspended: true } })).status, 403);
+      const now = await call('PATCH', `/v1/tenants/${id}`, { key, body: { suspended: false } });
+      const { json } = await call('GET', '/v1/audit?action=tenant.resumed', { key });
+      assert.deepEqual([now.status, json.audit], [200, []], 'what was refused has not suspended it');
       assert.equal((await call('PATCH', `/v1/tenants/${id}`, { key: stranger.key, body })).status, 404);
       assert.equal((await call('PATCH', `/v1/tenants/${id}`, { key, body: {} })).status, 400);
       assert.deepEqual(itemsOf(await agents(key), 'ratelimit-policy'), { tenant: { q: 600, w: 60 } });

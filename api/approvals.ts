@@ -10,7 +10,7 @@ import {
   type ConflictRow,
 } from '../modules/approvals/read-approvals.ts';
 import { decideConflict } from '../modules/approvals/decide-conflict.ts';
-import { decideApproval } from '../modules/approvals/decide-approval.ts';
+import { decideApproval, decisionOf } from '../modules/approvals/decide-approval.ts';
 import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
@@ -75,6 +75,7 @@ function present({ is_due: _due, ...given }: ApprovalRow | ConflictRow): z.input
     fragment_id: type === 'fragment' ? subject : null,
     memory_id: type === 'memory' ? subject : null,
     approval_id: row.id,
+    decision: decisionOf(row) ?? null,
     expires_at: row.expires_at.toISOString(),
     created_at: row.created_at.toISOString(),
     decided_at: row.decided_at?.toISOString() ?? null,

@@ -108,7 +108,7 @@ export function faultOf(
   }
   const faults = validate(tool.input_schema, call.arguments);
   if (faults.length === 0) return undefined;
-  const message = `Invalid arguments: ${faults.map((fault) => `${fault.path || '/'}: ${fault.message}`).join('; ')}.`;
+  const message = `Invalid arguments: ${faults.map(({ message: fault }) => fault).join('; ')}.`;
   return { code, message };
 }
 

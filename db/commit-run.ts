@@ -249,19 +249,29 @@ function toRequest(change: RunChange): Columns {
   };
 }
 
+/** Payloads of a few events that are longer together, in characters, are read faster as jsonb. */
+const LONG_PAYLOADS = { characters: 3000, mostEvents: 16 };
+
 /**
  * The row of `run_log` for the events of a commit, a line for each: see `db/functions/event-lines.sql`. Of JSON with an escape by number
  * Postgres decides: it refuses some of them (U+0000, half a surrogate pair), and would not look at them in a line.
  */
 function toLogRow(events: RunChange['events']): Columns {
   const turn_id = events.find((event) => event.turn_id !== undefined)?.turn_id;
-  const lines = events.map((event) => lineOf(event, turn_id)).join('\n');
-  return lines.includes(String.raw`\u`) ? { events } : { log: { count: events.length, turn_id, events: lines } };
+  const heads = events.map((event) => headOf(event, turn_id));
+  const payloads = events.map(({ payload }) => JSON.stringify(payload));
+  const characters = payloads.reduce((sum, { length }) => sum + length, 0);
+  const row = { count: events.length, turn_id };
+  if (characters > LONG_PAYLOADS.characters && events.length <= LONG_PAYLOADS.mostEvents) {
+    return { log: { ...row, events: heads.join('\n'), payload: events.map(({ payload }) => payload) } };
+  }
+  const lines = heads.map((head, index) => `${head} ${payloads[index]}`).join('\n');
+  return lines.includes(String.raw`\u`) ? { events } : { log: { ...row, events: lines } };
 }
 
-function lineOf({ type, schema_version, step, actor, turn_id, payload }: LoggedColumns, rowTurn: string | undefined) {
-  const turn = turn_id === rowTurn ? '' : `${turn_id ?? '-'} `;
-  return `${type} ${schema_version} ${step ?? '-'} ${actor} ${turn}${JSON.stringify(payload)}`;
+function headOf({ type, schema_version, step, actor, turn_id }: LoggedColumns, rowTurn: string | undefined): string {
+  const turn = turn_id === rowTurn ? '' : ` ${turn_id ?? '-'}`;
+  return `${type} ${schema_version} ${step ?? '-'} ${actor}${turn}`;
 }
 
 /** Bytes of the outputs that a change stores. */

@@ -7,18 +7,15 @@ export interface OutboxEntry {
   queue: string;
   job_id: string;
   payload: Record<string, unknown>;
-  /** Time until the job may run, in ms; 0 if that time has come. */
-  delay_ms: number;
   parent: ParentJob | null;
 }
 
-/** The oldest entries that have lain there for a while. */
+/** The oldest entries that have lain there for a while and whose time has come, by the database's clock. */
 export async function listOutbox(db: Database, filter: { olderThanMs: number; limit: number }): Promise<OutboxEntry[]> {
   return db.asMaintenance((tx) =>
     tx.query<OutboxEntry>(
-      `select id, queue, job_id, payload, parent,
-         coalesce(greatest(0, ceil(extract(epoch from not_before - clock_timestamp()) * 1000)), 0)::float8 as delay_ms
-       from outbox where created_at < now() - $1 * interval '1 ms' order by id limit $2`,
+      `select id, queue, job_id, payload, parent from outbox
+       where created_at < now() - $1 * interval '1 ms' and (not_before is null or not_before <= clock_timestamp()) order by id limit $2`,
       [filter.olderThanMs, filter.limit],
     ),
   );

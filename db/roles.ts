@@ -4,21 +4,39 @@ import { APP_ROLE, MAINTENANCE_ROLE } from './session.ts';
 
 /**
  * Makes the two roles where they are missing and lets the current user take them.
- * @throws DatabaseRoleError with the SQL for an administrator, where the current user may not do that.
+ * @throws DatabaseRoleError with the SQL for an administrator, where the current user may not do that, or would not have their rights
+ *   by itself: the functions that erase run as this user, and without these rights row level security would hide all rows from them.
  */
 export async function ensureRoles(client: ClientBase): Promise<void> {
-  for (const role of [APP_ROLE, MAINTENANCE_ROLE]) {
-    if (await mayTake(client, role)) continue;
-    try {
-      // Roles belong to the server, not to one database: another database's migration may make them at the same time.
-      await client.query(`do $$ begin
-        create role ${role} nologin nosuperuser nobypassrls;
-      exception when duplicate_object or unique_violation then null; end $$`);
-      await client.query(`grant ${role} to current_user`);
-    } catch (error) {
-      if (!(await mayTake(client, role))) throw await explain(client, role, error);
-    }
+  for (const role of [APP_ROLE, MAINTENANCE_ROLE]) await ensureRole(client, role);
+  for (const role of [APP_ROLE, MAINTENANCE_ROLE]) await requireInheritance(client, role);
+}
+
+async function ensureRole(client: ClientBase, role: string): Promise<void> {
+  if (await mayTake(client, role)) return;
+  try {
+    // Roles belong to the server, not to one database: another database's migration may make them at the same time.
+    await client.query(`do $$ begin
+      create role ${role} nologin nosuperuser nobypassrls;
+    exception when duplicate_object or unique_violation then null; end $$`);
+    await client.query(`grant ${role} to current_user`);
+  } catch (error) {
+    if (!(await mayTake(client, role))) throw await explain(client, role, error);
   }
+}
+
+async function requireInheritance(client: ClientBase, role: string): Promise<void> {
+  const { rows } = await client.query<{ user: string; inherits: boolean; version: number }>(
+    `select quote_ident(current_user) as user, pg_has_role(current_user, $1, 'usage') as inherits,
+       current_setting('server_version_num')::int as version`,
+    [role],
+  );
+  const { user = 'current_user', inherits = false, version = 0 } = rows[0] ?? {};
+  if (inherits) return;
+  const remedy = version >= 160_000 ? `GRANT ${role} TO ${user} WITH INHERIT TRUE` : `ALTER ROLE ${user} INHERIT`;
+  throw new DatabaseRoleError(
+    `The database user ${user} may take the role ${role} but does not inherit its rights. An administrator can run: ${remedy};`,
+  );
 }
 
 async function mayTake(client: ClientBase, role: string): Promise<boolean> {

@@ -1534,10 +1534,10 @@ function erase_messages(run uuid) returns void security definer executable by dr
 function erase_run_events(run uuid, list jsonb) returns void security definer executable by drover_app
 function events_page(p jsonb) returns jsonb executable by public
 function forget_in_events(runs uuid[], ids uuid[]) returns integer security definer executable by drover_app
+function head_of_event(e jsonb, row_turn text) returns text executable by public
 function insert_run_event() returns trigger executable by public
 function json_bytes(stored jsonb) returns bigint executable by public
 function leave_probes(run uuid) returns void executable by public
-function line_of_event(e jsonb, row_turn text) returns text executable by public
 function line_with_payload(line text, payload jsonb, version text) returns text executable by public
 function missing_partitions(days_ahead integer) returns TABLE(parent text, day date) security definer executable by drover_maintenance
 function model_back_off_ms(rate_limiter text) returns integer executable by public

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { impossible } from '../../core/errors.ts';
 import { executeTool } from '../../modules/tool-calls/execute-tool.ts';
 import { idempotently, recallAnswer } from '../../modules/tenants/idempotency.ts';
 import { askServer, findImportedServer, importTools } from '../../modules/tools-registry/import-tools.ts';
@@ -123,12 +124,16 @@ const replace = defineRoute({
   summary: 'Register a tool under its name, or publish what has changed of it; the same content changes nothing',
   // An id is none of the client's names, as in agents' paths.
   params: z.strictObject({ id: toolName.refine((name) => !idParam.safeParse(name).success) }),
-  body: toolContent,
+  body: toolContent.extend({ name: z.string().optional().describe('As in the path.') }),
   responses: { 200: z.union([tool, createdTool]), 201: createdTool },
   async handle({ caller, params: { id: name }, body, context }) {
+    if (body.name !== undefined && body.name !== name) {
+      const message = `must be ${name}, as in the path`;
+      throw impossible(`body.name ${message}.`, [{ path: 'body.name', message }]);
+    }
     const by = { caller, tools: context.tools };
     const { tool: row, isNew } = await changeRules(context.db, caller.tenantId, (tx) =>
-      putTool(tx, by, { name, ...body }),
+      putTool(tx, by, { ...body, name }),
     );
     if (isNew) return { status: 201, body: presentCreated(row), headers: { location: `/v1/tools/${row.id}` } };
     return { status: 200, body: presentToolTo(caller, row) };

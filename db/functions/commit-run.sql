@@ -64,7 +64,7 @@ begin
   if outbox is not null then
     -- The id of a job for the committed position: jobs/define-job.ts makes the same.
     insert into outbox (id, tenant_id, queue, job_id, payload, not_before, parent)
-      select (o->>'id')::uuid, tenant, o->>'queue',
+      select coalesce((o->>'id')::uuid, gen_random_uuid()), tenant, o->>'queue',
         case when o ? 'at_position' then run || '-' || r.last_seq || '-' || r.fence else o->>'job_id' end,
         case when o ? 'at_position' then (o->'payload') || jsonb_build_object('seq', r.last_seq) else o->'payload' end,
         clock_timestamp() + (o->>'delay_ms')::numeric * interval '1 ms',
@@ -236,9 +236,9 @@ begin
   end loop;
 
   if runs_changed = '{}' then return to_jsonb(answers); end if;
-  insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, occurred_at, event_count, events)
+  insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, occurred_at, event_count, events, payload)
     select tenant, (made[l.i]).workspace_id, (l.c->>'run_id')::uuid, (made[l.i]).last_seq, (g->>'turn_id')::uuid, now(),
-      (g->>'count')::int, g->>'events'
+      (g->>'count')::int, g->>'events', g->'payload'
     from jsonb_array_elements(changes) with ordinality as l(c, i), lateral (select l.c->'log' as g offset 0) as log
     where (made[l.i]).last_seq is not null and l.c ? 'log';
   if has_messages then
@@ -340,12 +340,16 @@ end $$;
 
 -- A change as processes of 0.1.0 send it, with its events one by one and turns among the rows, in the form in which commit_runs
 -- takes it. What is null in a row stays: it says that a column becomes null. A run that such a process cannot read it gives back to the
--- queue for 5 s by its own clock, without the turn: the run is nobody's for longer, as where it is ahead it would be the first to see it again.
+-- queue for 5 s by its own clock, without the turn: the run is nobody's for longer, as where it is ahead it would be the first to see it
+-- again, and then the sweep sends another job.
 create or replace function with_log(c jsonb) returns jsonb language sql immutable as $$
   select case when c->'events' = '[]' and c ? 'release' and c->'outbox'->0->'delay_ms' = '5000' and not c->'outbox'->0->'payload' ? 'turnId'
-      then c - '{events,rows,release,outbox}'::text[] || '{"lease_ms": 10000}' else c - '{events,rows}'::text[] end
-    || coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'turn_id', min(row_turn),
-        'events', string_agg(line_of_event(e, row_turn), e'\n' order by n)))
+      then c - '{events,rows,release}'::text[]
+        || jsonb_build_object('lease_ms', 10000, 'outbox', jsonb_build_array((c->'outbox'->0) - 'id' || '{"delay_ms": 10000}')) else c - '{events,rows}'::text[] end
+    || coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'turn_id', min(row_turn)) || case
+        when sum(length(e->>'payload')) > 3000 and count(*) <= 16
+          then jsonb_build_object('events', string_agg(head_of_event(e, row_turn), e'\n' order by n), 'payload', jsonb_agg(e->'payload' order by n))
+          else jsonb_build_object('events', string_agg(head_of_event(e, row_turn) || ' ' || (e->>'payload'), e'\n' order by n)) end)
       from (select e, n, min(e->>'turn_id') over () as row_turn from jsonb_array_elements(c->'events') with ordinality as list(e, n)) of_commit
       having count(*) > 0), '{}')
     || case when c->'rows' ? 'turns' then jsonb_build_object('turns', c->'rows'->'turns') else '{}' end

@@ -10,8 +10,10 @@ declare
 begin
   -- What a row becomes is worked out from the row that is locked, so that nothing is lost that somebody else has just forgotten there.
   update run_log l set
-      payload = case when l.events is null then coalesce(erased->l.seq::text->'payload', l.payload) end,
       schema_version = case when l.events is null then coalesce((erased->l.seq::text->>'schema_version')::int, l.schema_version) end,
+      payload = case when l.payload is null then null when l.events is null then coalesce(erased->l.seq::text->'payload', l.payload) else (
+        select jsonb_agg(coalesce(erased->(l.seq - l.event_count + n)::text->'payload', e) order by n)
+          from jsonb_array_elements(l.payload) with ordinality as of_row(e, n)) end,
       events = (
         select string_agg(case when e is null then line else line_with_payload(line, e->'payload', e->>'schema_version') end, e'\n' order by n)
           from unnest(string_to_array(l.events, e'\n')) with ordinality as of_row(line, n),

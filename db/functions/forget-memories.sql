@@ -17,13 +17,18 @@ begin
   select count(*) into changed from run_events e where e.run_id = any(runs) and e.type = 'memory.retrieved' and e.tenant_id = tenant
     and exists (select from jsonb_array_elements(e.payload->'entries') x where (x->>'id')::uuid = any(ids));
   if changed = 0 then return 0; end if;
-  update run_log l set payload = case when l.events is null then without_texts(l.payload, ids) end, events = (
+  update run_log l set
+    payload = case when l.payload is null then null when l.events is null then without_texts(l.payload, ids) else (
+      select jsonb_agg(case when split_part(line, ' ', 1) = 'memory.retrieved' and e ? 'entries' then without_texts(e, ids) else e end order by n)
+        from rows from (jsonb_array_elements(l.payload), unnest(string_to_array(l.events, e'\n'))) with ordinality as of_row(e, line, n)) end,
+    events = case when l.payload is not null then l.events else (
       select string_agg(case when split_part(line, ' ', 1) = 'memory.retrieved' and payload_of_line(line) ? 'entries'
           then line_with_payload(line, without_texts(payload_of_line(line), ids), null) else line end, e'\n' order by n)
-        from unnest(string_to_array(l.events, e'\n')) with ordinality as of_row(line, n))
+        from unnest(string_to_array(l.events, e'\n')) with ordinality as of_row(line, n)) end
     from (select distinct e.run_id, e.commit_seq from run_events e, jsonb_array_elements(e.payload->'entries') x
       where e.run_id = any(runs) and e.type = 'memory.retrieved' and e.tenant_id = tenant and (x->>'id')::uuid = any(ids)) told
-    where l.run_id = told.run_id and l.seq = told.commit_seq and l.tenant_id = tenant;
+    -- Named once more, so that no partition is touched but those of these runs.
+    where l.run_id = any(runs) and l.run_id = told.run_id and l.seq = told.commit_seq and l.tenant_id = tenant;
   return changed;
 end $$;
 

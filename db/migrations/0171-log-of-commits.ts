@@ -1,7 +1,7 @@
 /**
  * The events of a commit are one row of the log, where each event was one: a row has ids, a header and an entry of its index
  * whatever it says. They are lines of a text (`db/functions/event-lines.sql`), which is a quarter shorter than jsonb, and is not
- * taken to pieces when it is written. Rows from before stay as they are; `run_events`, which was the table, shows each event as it did.
+ * taken to pieces when it is written; long payloads stay jsonb. Rows from before stay as they are; `run_events`, which was the table, shows each event as it did.
  */
 import { readFile } from 'node:fs/promises';
 import type { Knex } from 'knex';
@@ -11,15 +11,17 @@ import type { Migration } from './migration.ts';
 /** The functions that write the log, or read it by its index. */
 export const WRITERS = ['commit-run', 'change-runs', 'claim-run', 'events-page', 'erasure', 'forget-memories'];
 
-/** The events of the log one by one. */
+/** The events of the log one by one. What a query does not ask for of a payload is not read from its line, and what it asks for several times is read once. */
 export const EVENTS_VIEW = `create or replace view run_events with (security_invoker = true) as
   select l.tenant_id, l.workspace_id, l.run_id, l.seq - coalesce(l.event_count, 1) + e.n as seq,
-    case when split_part(e.line, ' ', 5) not like '{%' then nullif(split_part(e.line, ' ', 5), '-')::uuid else l.turn_id end as turn_id,
+    case left(coalesce(split_part(e.line, ' ', 5), ''), 1) when '' then l.turn_id when '{' then l.turn_id when '-' then null
+      else split_part(e.line, ' ', 5)::uuid end as turn_id,
     coalesce(l.step, nullif(split_part(e.line, ' ', 3), '-')::integer) as step, coalesce(l.type, split_part(e.line, ' ', 1)) as type,
     coalesce(l.schema_version, split_part(e.line, ' ', 2)::integer) as schema_version,
-    coalesce(l.actor, split_part(e.line, ' ', 4)) as actor, coalesce(l.payload, payload_of_line(e.line)) as payload,
-    l.occurred_at, l.seq as commit_seq
-  from run_log l cross join lateral unnest(coalesce(string_to_array(l.events, e'\\n'), array[null]::text[])) with ordinality e (line, n);`;
+    coalesce(l.actor, split_part(e.line, ' ', 4)) as actor, p.payload, l.occurred_at, l.seq as commit_seq
+  from run_log l cross join lateral unnest(coalesce(string_to_array(l.events, e'\\n'), array[null]::text[])) with ordinality e (line, n)
+    cross join lateral (select case when l.payload is null then payload_of_line(e.line) when l.events is null then l.payload
+      else l.payload->(e.n - 1)::integer end as payload offset 0) p;`;
 
 export const logOfCommits: Migration = {
   name: '0171-log-of-commits',
@@ -33,6 +35,7 @@ export const logOfCommits: Migration = {
         alter column payload drop not null, add column event_count integer, add column events text;
       comment on column run_log.seq is 'of the last event of the commit';
       comment on column run_log.events is 'a line for each event of the commit; null in rows of before, which are one event each';
+      comment on column run_log.payload is 'of rows of before; with events: those whose payloads are long have them here, as an array';
       comment on column run_log.turn_id is 'of the events whose lines name no other';
       -- A row of several events is still short; compressed, it is read as slowly as it is written.
       do $$ declare part record; begin

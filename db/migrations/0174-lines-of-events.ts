@@ -14,12 +14,12 @@ export const linesOfEvents: Migration = {
       alter table run_log alter column payload drop not null, add column if not exists event_count integer,
         add column if not exists events text;
       alter table run_log no force row level security;
-      update run_log l set event_count = cardinality(l.types), type = null, schema_version = null, actor = null, step = null, payload = null,
-        events = (select string_agg(line_of_event(jsonb_build_object('type', e.type, 'schema_version', e.version,
-            'step', coalesce(e.step, l.step), 'actor', coalesce(e.actor, l.actor), 'turn_id', coalesce(e.turn, l.turn_id),
-            'payload', e.payload), l.turn_id::text), e'\\n' order by e.n)
-          from rows from (unnest(l.types), unnest(l.schema_versions), unnest(l.steps), unnest(l.actors), unnest(l.turn_ids),
-            jsonb_array_elements(l.payload)) with ordinality as e (type, version, step, actor, turn, payload, n))
+      update run_log l set event_count = cardinality(l.types), type = null, schema_version = null, actor = null, step = null,
+        events = (select string_agg(head_of_event(jsonb_build_object('type', e.type, 'schema_version', e.version,
+            'step', coalesce(e.step, l.step), 'actor', coalesce(e.actor, l.actor), 'turn_id', coalesce(e.turn, l.turn_id)), l.turn_id::text),
+            e'\\n' order by e.n)
+          from rows from (unnest(l.types), unnest(l.schema_versions), unnest(l.steps), unnest(l.actors), unnest(l.turn_ids))
+            with ordinality as e (type, version, step, actor, turn, n))
         where l.types is not null;
       alter table run_log force row level security;
       ${EVENTS_VIEW}

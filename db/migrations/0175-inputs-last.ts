@@ -9,10 +9,13 @@ export const inputsLast: Migration = {
   name: '0175-inputs-last',
   up: async (knex) => {
     await knex.raw(`do $$ begin
+      alter table runs no force row level security;
       perform from runs limit 1;
-      if found then return; end if;
-      alter table turns drop column input, add column input jsonb not null;
-      alter table runs drop column config, drop column pinned, add column config jsonb not null, add column pinned jsonb not null;
+      if not found then
+        alter table turns drop column input, add column input jsonb not null;
+        alter table runs drop column config, drop column pinned, add column config jsonb not null, add column pinned jsonb not null;
+      end if;
+      alter table runs force row level security;
     end $$`);
   },
 };

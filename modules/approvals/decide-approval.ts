@@ -287,7 +287,11 @@ function alreadyDecided(approval: ApprovalRow, decided: ApprovalDecision): null 
 }
 
 /** The decision that ended an approval; undefined if it ended without one. */
-function decisionOf({ status, decision, original_arguments }: ApprovalRow): string | undefined {
+export function decisionOf({
+  status,
+  decision,
+  original_arguments,
+}: Pick<ApprovalRow, 'status' | 'decision' | 'original_arguments'>): string | undefined {
   if (status === 'settled') return decision ?? undefined;
   if (status === 'approved') return original_arguments ? 'edit' : 'approve';
   return status === 'denied' ? 'deny' : undefined;

@@ -49,7 +49,7 @@ export async function evaluatePolicies(
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const governance = await context.governance.current(tx, caller.tenantId);
     const [tool] = await resolveTools(tx, [tried.tool]);
-    if (!tool) throw notFound('This tool');
+    if (!tool) throw notFound(`The tool "${tried.tool}"`);
     const subject = { ...(await subjectOf(context, tx, { caller, tried, tool })), governance, context };
     const call = {
       name: tool.name,

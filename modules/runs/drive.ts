@@ -11,7 +11,6 @@ import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
 import { commitRun, NO_ROWS, outputBytesOf } from '../../db/commit-run.ts';
-import { renewRunLease } from '../../db/leases.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
@@ -111,9 +110,9 @@ async function drive(context: Context, job: TurnJob, options: Driving): Promise<
     }
     // A newer build has written what this one cannot read: the run waits for a process that can, and does not fail.
     const isNewer = error instanceof UnknownEventError;
-    if (isNewer) await leaveToNewer(context, held);
-    else await giveBack(context, held, options.stop.aborted && {});
-    if (isNewer || options.stop.aborted) return 'handed_over';
+    const again = options.stop.aborted || isNewer;
+    await giveBack(context, held, again && (isNewer ? { delay_ms: NEWER_BUILD_MS } : {}));
+    if (again) return 'handed_over';
     throw error;
   } finally {
     if (session) leaveDispatched(session);
@@ -128,25 +127,17 @@ function keepInCache(session: DriveSession): void {
   if (cached) session.context.runCache.keep(session.run.id, cached);
 }
 
-/** How long nobody takes a run that only a newer build can read; then reconciliation sends it to whoever is free. */
+/** How long a run that only a newer build can read is left alone. */
 const NEWER_BUILD_MS = 5000;
 
+/** Where the run goes on, and when. */
+type GivenOn = { queue?: string; delay_ms?: number };
+
 /**
- * By the database's clock: where a delay in the queue ends, each process says by its own, and the one whose clock is the furthest ahead
+ * Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. A job that is to
+ * wait is left to the sweep: where a delay in the queue ends, each process says by its own clock, and the one whose is the furthest ahead
  * would take the run back each time.
  */
-async function leaveToNewer({ db, log }: Context, { tenantId, runId, fence }: Held): Promise<void> {
-  try {
-    await renewRunLease(db, { tenantId, runId, fence, leaseMs: NEWER_BUILD_MS });
-  } catch (error) {
-    log.warn({ run: runId, fence, err: error }, 'lease not shortened');
-  }
-}
-
-/** Where the run goes on. */
-type GivenOn = { queue?: string };
-
-/** Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. */
 async function giveBack(context: Context, held: Held, again: false | GivenOn): Promise<void> {
   const { tenantId, runId, fence } = held;
   const job = { queue: TURNS.name, at_position: true as const, payload: { tenantId, runId } };
@@ -161,7 +152,7 @@ async function giveBack(context: Context, held: Held, again: false | GivenOn): P
       release: true,
       outbox,
     });
-    if (result.ok && again) void context.outbox.send(runId, result, outbox);
+    if (result.ok && again && again.delay_ms === undefined) void context.outbox.send(runId, result, outbox);
   } catch (error) {
     context.log.warn({ run: runId, fence, err: error }, 'lease not given back');
   }

@@ -139,6 +139,12 @@ function onPostgres(): void {
       const database = await openDatabase(modest);
       assert.deepEqual(await pendingMigrations(database), []);
       await database.close();
+      // Without the rights of the roles what the functions erase would be hidden from them.
+      await withOwnerClient(own.url, (client) =>
+        client.query(`alter role ${user} noinherit; revoke drover_app, drover_maintenance from ${user};
+          grant drover_app, drover_maintenance to ${user}`),
+      );
+      await assert.rejects(migrate(modest), /does not inherit its rights.* can run: .*INHERIT/);
     } finally {
       await own.drop();
       await withOwnerClient(testDatabase.url, (client) => client.query(`drop role ${user}`));

@@ -131,20 +131,34 @@ describe('The log of a run', () => {
     }
   });
 
-  it('has of an erased event what it is told, and of the others of its commit what they say', async () => {
-    const first = await inTenant((tx) => readEvents(tx, { runId: run, after: 0, limit: 3 }));
-    const taken = new Error('taken back');
-    const changed = inTenant(async (tx) => {
-      await tx.query('update runs set erased_at = now() where id = $1', [run]);
-      const list = JSON.stringify([{ seq: 2, payload: { gone: true }, schema_version: 3 }]);
-      await tx.query('select erase_run_events($1, $2::jsonb)', [run, list]);
-      const [one, two, three] = await readEvents(tx, { runId: run, after: 0, limit: 3 });
-      assert.deepEqual([one, three], [first[0], first[2]]);
-      assert.deepEqual(two, { ...first[1], payload: { gone: true }, schema_version: 3 });
-      throw taken;
+  for (const length of [10, 5000]) {
+    it(`has of an erased event what it is told, and of the others of its commit what they say, of ${length} characters each`, async () => {
+      const { run: other } = await engine.start(await engine.agent({ name: `erased ${length}` }), 'hello');
+      const said = { type: 'turn.started', actor: 'user', schema_version: 1, payload: { text: 'x'.repeat(length) } };
+      const added = {
+        tenant_id: engine.tenantId,
+        run_id: other,
+        open: true as const,
+        events: [said, said, said],
+        ...NO_ROWS,
+      };
+      const result = await commitRun(engine.context.db, added);
+      assert.ok(result.ok);
+      const read = (tx: Tx) => readEvents(tx, { runId: other, after: result.seq - 3, limit: 3 });
+      const before = await inTenant(read);
+      const taken = new Error('taken back');
+      const changed = inTenant(async (tx) => {
+        await tx.query('update runs set erased_at = now() where id = $1', [other]);
+        const list = JSON.stringify([{ seq: result.seq - 1, payload: { gone: true }, schema_version: 3 }]);
+        await tx.query('select erase_run_events($1, $2::jsonb)', [other, list]);
+        const [one, two, three] = await read(tx);
+        assert.deepEqual([one, three], [before[0], before[2]]);
+        assert.deepEqual(two, { ...before[1], payload: { gone: true }, schema_version: 3 });
+        throw taken;
+      });
+      await assert.rejects(changed, taken);
     });
-    await assert.rejects(changed, taken);
-  });
+  }
 
   it('reads the same with a row for each event, as builds before have written it', async () => {
     const before = await readAll();
@@ -183,6 +197,7 @@ describe('The log of a run', () => {
       '\u{1f600}',
       '\u2028',
       'word',
+      'long '.repeat(400),
     );
     const words = fc.array(part, { maxLength: 6 }).map((parts) => parts.join(''));
     const one = fc.record({ payload: fc.dictionary(words, words, { maxKeys: 3 }), turn });

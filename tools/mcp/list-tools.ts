@@ -42,7 +42,7 @@ async function listTools(
   };
   const running = await pool
     .acquire({ tenantId, server: withSecrets(server, secrets), onToolsChanged })
-    .catch(refuse('did not start'));
+    .catch(refuse(server.type === 'mcp_stdio' ? 'did not start' : 'could not be connected to'));
   try {
     const tools = await allPages(running).catch(refuse('did not list its tools'));
     return { name: running.client.getServerVersion()?.name ?? '', tools };

@@ -167,8 +167,11 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
     await client.close().catch(() => undefined);
     const said = lastWords();
     if (failure()) throw failure();
-    if (said === '') throw error;
-    throw new Error(`${messageOf(error)}; it said: ${said}`, { cause: error });
+    // The client's schemas tell of every form that an answer could have had.
+    const isSchemas = error instanceof Error && 'issues' in error;
+    if (said === '' && !isSchemas) throw error;
+    const why = isSchemas ? 'it does not answer as MCP servers do' : messageOf(error);
+    throw new Error(said === '' ? why : `${why}; it said: ${said}`, { cause: error });
   }
   const end = async () => {
     await endSession();

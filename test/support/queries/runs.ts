@@ -116,6 +116,7 @@ export function makeRunQuiet(owner: Owner, run: string): Promise<void> {
 }
 
 /** As if another driver had renewed its lease for an hour. */
+/** As if another driver had renewed its lease for an hour. */
 /** As if the time of whoever holds a run were over, and nothing had been heard of it for a while. */
 export async function endLease(tenant: Tenant, run: string): Promise<void> {
   const sql = `update runs set driver_lease_expires_at = clock_timestamp(), updated_at = clock_timestamp() - interval '1 minute' where id = $1`;

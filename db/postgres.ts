@@ -5,7 +5,7 @@ import type { Database, DatabaseOptions } from './database.ts';
 import { type KnexPool, openKnexPool, type PoolSettings, runStatement } from './knex-client.ts';
 import { PostgresListener } from './postgres-listener.ts';
 import { createQueuePool } from './queue-pool.ts';
-import { checkPooledLogin } from './pooled-login.ts';
+import { checkPooledLogin, explainRefusal } from './pooled-login.ts';
 import { becomeOwner, checkRoles, isOwnerByLogin, type SessionOwner, TYPES } from './session.ts';
 import { queriesOf } from './queries.ts';
 
@@ -65,7 +65,7 @@ export async function openPostgres(
   };
   try {
     await withOwnerClient(server.url, checkRoles);
-    if (poolUrl !== undefined) await database.withTenant(NO_TENANT, checkPooledLogin);
+    if (poolUrl !== undefined) await database.withTenant(NO_TENANT, checkPooledLogin).catch(explainRefusal);
   } catch (error) {
     await database.close();
     throw error;

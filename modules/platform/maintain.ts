@@ -22,6 +22,7 @@ import { titleThreads } from '../conversations/title-threads.ts';
 import { indexErrors } from '../dashboard/index-errors.ts';
 import { rollUpRuns } from '../dashboard/roll-up-usage.ts';
 import { dropPassedParents } from '../run-log/drop-passed-parents.ts';
+import { warnOfUnserved } from './unserved-queues.ts';
 import { reconcile } from '../run-log/reconcile.ts';
 import { dispatchWebhooks } from '../webhooks/dispatch-webhooks.ts';
 import { dropExpired } from '../memory/drop-expired.ts';
@@ -66,7 +67,7 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       const moved = await Promise.all(
         CONTRACTS.map(({ name }) => renewPriorities(context.queues.queue(name), Date.now())),
       );
-      return { moved: moved.reduce((sum, each) => sum + each, 0) };
+      return { moved: moved.reduce((sum, each) => sum + each, 0), unserved: await warnOfUnserved(context) };
     }
     case 'wake-parked':
       return { woken: await wakeParkedRuns(context) };

@@ -106,7 +106,7 @@ async function onlyAgent(tx: Tx, caller: Caller): Promise<string> {
   const message =
     only === undefined
       ? 'The workspace has no active agent.'
-      : 'The workspace has several agents; agent_id says which.';
+      : 'The workspace has several agents; agent_id says which (GET /v1/agents lists them).';
   throw impossible(message, [{ path: 'body.agent_id', message }]);
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { loadConfig } from '../../config.ts';
 import { DatabaseRoleError } from '../../db/database-errors.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -61,6 +62,20 @@ describe('An application pool behind PgBouncer in transaction mode', function ()
     const sessions = await logins();
     assert.ok((sessions[bouncer.login] ?? 0) > 0);
     assert.ok((sessions[bouncer.login] ?? 0) <= CONNECTIONS);
+  });
+
+  it('is not waited for where its login is wrong, and is told apart from the other one', async () => {
+    for (const right of [url, bouncer.url]) {
+      const wrong = new URL(right);
+      wrong.password = 'wrong';
+      const opened = openDatabase(
+        loadConfig({ DATABASE_URL: url, DATABASE_POOL_URL: wrong.href, DROVER_SECRET_KEY: 'none' }),
+      );
+      await assert.rejects(
+        opened,
+        (error) => error instanceof DatabaseRoleError && /^DATABASE_POOL_URL leads to/.test(error.message),
+      );
+    }
   });
 
   it('shows each tenant its rows and nobody else any, whoever had the connection before', async () => {

@@ -3,6 +3,8 @@ import type { Database } from '../../../db/database.ts';
 import { listLostCalls, listLostRuns } from '../../../db/maintenance.ts';
 import { forEachIsolated } from '../../../modules/for-each-isolated.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
+import { warnOfUnserved } from '../../../modules/platform/unserved-queues.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { addApprovalWithoutRun, expireApprovalsOf, statusesOfApprovals } from '../../support/queries/approvals.ts';
 import { explaining } from '../../support/queries/postgres.ts';
@@ -25,6 +27,18 @@ describe('Maintenance', () => {
     await addApprovalWithoutRun(engine, run);
     assert.deepEqual(await maintain(engine.context, 'expire-approvals'), { expired: 1 });
     assert.deepEqual(await statusesOfApprovals(engine), ['pending', 'expired']);
+  });
+
+  it('tells of a queue in which jobs wait and that no process serves', async () => {
+    const queue = engine.context.queues.queue('subtasks');
+    // Nobody here serves `turns`.
+    const others = await warnOfUnserved(engine.context);
+    await queue.add('subtasks', {});
+    assert.equal(await warnOfUnserved(engine.context), others + 1);
+    const worker = engine.context.queues.worker('subtasks', () => Promise.resolve());
+    await waitUntil('it is served', async () => (await queue.getJobCountByTypes('wait', 'prioritized')) === 0);
+    await worker.close();
+    assert.equal(await warnOfUnserved(engine.context), others);
   });
 
   it('begins nothing once its time is over, and leaves that to the next round', async () => {

@@ -1,0 +1,20 @@
+/** Tells of queues in which jobs wait and that no process serves, as where `DROVER_QUEUES` of all workers leaves one out. */
+import { CONTRACTS } from '../../jobs/contracts.ts';
+import type { Context } from '../governance/context.ts';
+
+/** Answers how many there are. Only Redis knows who serves its queues: beside Postgres alone there is nothing to compare. */
+export async function warnOfUnserved({ config, queues, log }: Context): Promise<number> {
+  if (config.mode !== 'full') return 0;
+  const unserved = await Promise.all(
+    CONTRACTS.map(async ({ name }) => {
+      const queue = queues.queue(name);
+      const waiting = await queue.getJobCountByTypes('wait', 'prioritized');
+      return waiting > 0 && (await queue.getWorkersCount()) === 0 ? { name, waiting } : undefined;
+    }),
+  );
+  const found = unserved.filter((each) => each !== undefined);
+  for (const { name, waiting } of found) {
+    log.warn({ queue: name, waiting }, 'jobs wait in a queue that no process serves: see DROVER_QUEUES');
+  }
+  return found.length;
+}

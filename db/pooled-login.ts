@@ -47,7 +47,8 @@ export async function checkPooledLogin(tx: Tx): Promise<void> {
 }
 
 /** What is said of a login that is not right by Postgres, and by PgBouncer, which has one code for that and for much that passes. */
-const REFUSALS = /authentication failed|no such (user|database)|(role|database) ".*" does not exist|does not support SSL/;
+const REFUSALS =
+  /authentication failed|no such (user|database)|(role|database) ".*" does not exist|does not support SSL/;
 
 /** Throws what a connection has failed with: a refused login under the name of the variable that has it. */
 export function explainRefusal(error: unknown): never {

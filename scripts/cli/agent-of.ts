@@ -9,9 +9,10 @@ interface Agent {
   name: string;
 }
 
-/** The id of the agent with this id or name; without one that of the only agent there is. */
+/** The id of the agent with this id, name or external id (`ext:…`); without one that of the only agent there is. */
 export async function agentOf(client: Client, given: string | undefined): Promise<string> {
   if (given !== undefined && isUuid(given)) return given.toLowerCase();
+  if (given?.startsWith('ext:')) return (await client.get<Agent>(`/v1/agents/${encodeURIComponent(given)}`)).id;
   const agents = await activeAgents(client);
   const fitting = given === undefined ? agents : agents.filter(({ name }) => name === given);
   const [found] = fitting;

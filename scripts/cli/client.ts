@@ -92,12 +92,17 @@ export async function answers(url: string): Promise<boolean> {
 
 async function reach(url: string, address: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(address, init);
+    const response = await fetch(address, init);
+    if (response.headers.has('x-request-id')) return response;
   } catch (error) {
     const why =
       error instanceof Error && error.name === 'TimeoutError' ? 'No answer in time from' : 'Nothing answers at';
     throw new CommandError(EXIT.unreachable, `${why} ${url}. Is it running? --url or DROVER_URL says where.`, error);
   }
+  throw new CommandError(
+    EXIT.unreachable,
+    `What answers at ${url} is not Drover. --url or DROVER_URL says where it is.`,
+  );
 }
 
 function toQuery(query: Record<string, string | undefined>): string {

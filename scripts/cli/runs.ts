@@ -1,6 +1,7 @@
 /** `drover runs`: what runs there are, how each stands, and its stream. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { agentOf } from './agent-of.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
@@ -13,7 +14,7 @@ interface Run {
   agent_version: string;
   thread_id: string;
   status: string;
-  waiting_for?: { type: string; name: string | null; until: string };
+  waiting_for?: { type: string; name: string | null; until: string; error?: { message: string } };
   stop_reason: string | null;
   output?: { message: string };
   error?: { code: string; message: string };
@@ -29,7 +30,7 @@ export function addRuns(program: Command): void {
   withPage(runs.command('list'))
     .description('list runs, newest first')
     .option('--status <status,…>', 'those that are created, executing, awaiting_human, completed, failed, …')
-    .option('--agent <id>', 'of one agent', id)
+    .option('--agent <agent>', 'of one agent, by its id, its name or ext:<external id>')
     .option('--thread <id>', 'of one thread', id)
     .action(list);
   withPlace(runs.command('show')).description('show a run').argument('<id>', 'the run', id).action(show);
@@ -49,7 +50,7 @@ export function addRuns(program: Command): void {
     .argument('[id]', 'the run', id)
     .option('--status <status>', 'failed (as a rule) or cancelled')
     .option('--error-code <code>', 'those that failed with it, such as provider_unavailable')
-    .option('--agent <id>', 'of one agent', id)
+    .option('--agent <agent>', 'of one agent, by its id, its name or ext:<external id>')
     .option('--thread <id>', 'of one thread', id)
     .option('--created-after <time>', 'created then or later, as in 2026-11-22T10:00:00Z')
     .option('--created-before <time>', 'created earlier than that')
@@ -65,10 +66,10 @@ export function addRuns(program: Command): void {
 type Listing = Shared & Page & { status?: string; agent?: string; thread?: string };
 
 async function list({ status, agent, thread, limit, cursor, ...options }: Listing): Promise<void> {
-  const query = { status, agent, thread, limit: String(limit), cursor };
-  const answer = await connected(options, (client) =>
-    client.get<{ runs: Run[]; next_cursor?: string }>('/v1/runs', query),
-  );
+  const answer = await connected(options, async (client) => {
+    const query = { status, agent: agent && (await agentOf(client, agent)), thread, limit: String(limit), cursor };
+    return client.get<{ runs: Run[]; next_cursor?: string }>('/v1/runs', query);
+  });
   if (options.json) return printJson(answer);
   if (answer.runs.length === 0) return print('No runs.');
   const heads = ['ID', 'STATUS', 'STEPS', 'CREATED', 'OUTCOME'];
@@ -95,6 +96,7 @@ async function show(runId: string, options: Shared): Promise<void> {
     run: found.id,
     status: statusOf(found),
     until: found.waiting_for?.until,
+    why: found.waiting_for?.error?.message,
     'stop reason': found.stop_reason,
     agent: `${found.agent_id} ${found.agent_version}`,
     thread: found.thread_id,
@@ -148,19 +150,19 @@ async function retry(runId: string | undefined, options: Retrying): Promise<void
   const filter = {
     status,
     error_code: errorCode,
-    agent_id: agent,
     thread_id: thread,
     created_after: createdAfter,
     created_before: createdBefore,
   };
   if (runId !== undefined) {
-    const others = [...Object.values(filter), dryRun].some((value) => value !== undefined);
+    const others = [...Object.values(filter), agent, dryRun].some((value) => value !== undefined);
     if (others) throw new CommandError(EXIT.usage, 'Give either the id of a run or options, not both.');
     return retryOne(runId, options);
   }
-  const answer = await connected(options, (client) =>
-    client.post<Retried>('/v1/runs/retry', { filter, ...(dryRun && { dry_run: true }) }),
-  );
+  const answer = await connected(options, async (client) => {
+    const of = agent === undefined ? filter : { ...filter, agent_id: await agentOf(client, agent) };
+    return client.post<Retried>('/v1/runs/retry', { filter: of, ...(dryRun && { dry_run: true }) });
+  });
   if (options.json) return printJson(answer);
   for (const { run_id, new_run_id } of answer.runs ?? []) print(`${run_id} → ${new_run_id}`);
   for (const run_id of answer.run_ids ?? []) print(run_id);
@@ -247,6 +249,8 @@ function showEvent(event: string, data: Record<string, unknown>): void {
   if (event === 'approval') return print(`approval: ${plain(JSON.stringify(data))}`);
   if (event === 'status' && text('node') !== '')
     return print(`node: ${line(text('node'))} ${text('status')}`.trimEnd());
+  const { error: why } = (data['waiting_for'] ?? {}) as { error?: { message: string } };
+  if (why) return print(`waits for its provider: ${line(why.message, 300)}`);
   if (event === 'status') return print(`status: ${text('to') || text('status')}`);
   print(`${event}: ${event === 'done' ? text('status') : pretty(data)}`);
 }

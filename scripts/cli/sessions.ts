@@ -1,6 +1,7 @@
 /** `drover sessions`: to talk with an agent, decide on its plans, and end what it does. */
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
+import { agentOf } from './agent-of.ts';
 import { connected, id, whole, type Shared, withPlace } from './options.ts';
 import { plain, print, printFields, printJson } from './print.ts';
 
@@ -42,7 +43,7 @@ export function addSessions(program: Command): void {
     .description('send a message, in a new session or in one that there is; prints the session’s id')
     .argument('<message>', 'what to say')
     .option('--session <id>', 'the session; without it a new one begins', id)
-    .option('--agent <id>', 'with whom, where the workspace has several agents', id)
+    .option('--agent <agent>', 'with whom, by id, name or ext:<external id>, where the workspace has several agents')
     .option('--user <id>', 'who talks (your login name)')
     .option('--level <n>', 'autonomy level of a new session', whole(0, 3))
     .option('--mode <mode>', 'while a turn is open: queue, steer or reject', 'queue')
@@ -70,11 +71,12 @@ export function addSessions(program: Command): void {
 type Saying = Shared & { session?: string; agent?: string; user?: string; level?: number; mode: string };
 
 async function say(message: string, options: Saying): Promise<void> {
-  const { session: session_id, agent: agent_id, level: autonomy_level, mode } = options;
+  const { session: session_id, agent, level: autonomy_level, mode } = options;
   const answer = await connected(options, async (client) => {
     // Who goes on talks as whoever began.
     const begun = session_id === undefined ? undefined : await client.get<Session>(`/agent/session/${session_id}`);
     const user_id = options.user ?? begun?.user_id ?? userInfo().username;
+    const agent_id = agent === undefined ? undefined : await agentOf(client, agent);
     const body = { message, session_id, agent_id, user_id, autonomy_level, mode };
     return client.post<{ session_id: string; status: string }>('/agent/chat', body);
   });

@@ -21,6 +21,7 @@ interface Data {
   is_error?: boolean;
   status?: string;
   error?: { message: string };
+  waiting_for?: { error?: { message: string } } | null;
 }
 
 /** Follows a run to the end of its turn, or until the connection breaks: then the answer says where to go on. */
@@ -62,6 +63,8 @@ async function show({ client, screen }: { client: ApiClient; screen: Screen }, s
     const isError = data.is_error === true;
     screen.toolResult({ tool, output: isError ? (data.error?.message ?? data.output) : data.output, isError });
   }
+  // It is asked again for as long as a day; whoever looks on wants to know why nothing happens.
+  if (data.waiting_for?.error) screen.line('waits for', `the model's provider: ${data.waiting_for.error.message}`);
   if (event !== 'thought' && event !== 'message') return;
   if (data.done === false) screen.delta(step, content);
   else screen.text(step, { content, usage: await usageOf(client, shown) });

@@ -179,7 +179,9 @@ describe("a client's own names for agents", () => {
     const body = { description: 'one', transport: { type: 'client' }, risk_level: 'WRITE_HIGH_RISK' };
     const made = await put(body);
     assert.deepEqual([made.status, made.json.name, made.json.version], [201, name, '1.0.0'], made.text);
-    const same = await put(body);
+    const same = await put({ name, ...body });
+    const misnamed = await put({ name: 'other', ...body });
+    assert.deepEqual([misnamed.status, misnamed.json.errors[0].path], [422, 'body.name']);
     assert.deepEqual([same.status, same.json.id, same.json.version], [200, made.json.id, '1.0.0']);
     const changed = await put({ description: 'two', transport: { type: 'client' } });
     const { json } = changed;

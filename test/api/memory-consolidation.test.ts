@@ -164,6 +164,7 @@ describe('consolidation of /v1/agents/{id}/memory', () => {
     assert.deepEqual([await statusOf(oslo), await statusOf(bergen)], ['disputed', 'disputed']);
     const [asked] = await disputes();
     const decided = await api.call('POST', `/v1/approvals/${asked.id}`, { body: { decision: 'approve' } });
+    assert.equal(decided.json.decision, 'approve');
     assert.equal(decided.status, 200, decided.text);
     assert.deepEqual([await statusOf(oslo), await statusOf(bergen)], ['superseded', 'active']);
   });

@@ -347,6 +347,9 @@ describe('a remote agent over A2A', () => {
         .end(request.path.startsWith('/none') ? '[]' : text);
     });
     assert.match(await refused(`${cards.url}/away`), /another origin/);
+    const mcp = { transport: { type: 'http', endpoint: `${cards.url}/mcp` } };
+    const noMcp = await api.call('POST', '/v1/tools/import', { body: mcp });
+    assert.equal(noMcp.json.detail, 'The MCP server could not be connected to: it does not answer as MCP servers do');
     assert.match(await refused(`${cards.url}/old`), /does not speak/);
     assert.match(await refused(`${cards.url}/none`), /no card/);
     await cards.close();

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { lockDataDir } from '../../db/data-dir-lock.ts';
@@ -155,7 +156,7 @@ describe('drover, the command line', function () {
       const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost');
       asked.push(`${pathname} ${searchParams.get('limit')} ${searchParams.get('cursor')}`);
       const rows = { ...Object.fromEntries(LISTS.map(([, plural]) => [plural, [ROW]])), next_cursor: 'the-next' };
-      response.setHeader('content-type', 'application/json').end(JSON.stringify(rows));
+      response.setHeader('x-request-id', '1').setHeader('content-type', 'application/json').end(JSON.stringify(rows));
     });
     await once(more.listen(0, '127.0.0.1'), 'listening');
     const address = more.address();
@@ -330,6 +331,17 @@ describe('drover, the command line', function () {
   it('ends with 3 where nothing answers, 4 where the key does not do, 1 where the service refuses', async () => {
     const nowhere = await drover(['runs', 'list', '--url', 'http://127.0.0.1:9']);
     assert.deepEqual([nowhere.code, /Nothing answers at http:\/\/127\.0\.0\.1:9/.test(nowhere.err)], [3, true]);
+    const other = createServer((_, response) => response.end('{"ok":true,"id":"1"}')).listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const elsewhere = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+    for (const command of [
+      ['runs', 'list'],
+      ['keys', 'create'],
+    ]) {
+      const { code, err } = await drover([...command, '--url', elsewhere]);
+      assert.deepEqual([code, err.includes(`What answers at ${elsewhere} is not Drover.`)], [3, true], err);
+    }
+    other.close();
     assert.equal((await drover(['runs', 'list', '--key', 'wrong'], cliEnv)).code, 4);
     const missing = await there('runs', 'show', '00000000-0000-7000-8000-00000000dead');
     assert.deepEqual([missing.code, missing.err], [1, 'drover: The run does not exist.\n']);

@@ -60,10 +60,11 @@ for (const mode of DOMAIN_MODES) {
       it('asks the input again where there is no checkpoint, and remembers over several retries', async () => {
         const plain = await createAgent(kit, { execution_config: { timeout_seconds: 1 } });
         const charge = `${toolOf(plain, 'charge')} ${JSON.stringify({ label: kit.label })}`;
-        const { run } = await begin(`call ${charge} | hang say ${kit.label}`, plain);
+        const { run } = await begin(`call ${charge} | held ${kit.label} say ${kit.label}`, plain);
         assert.equal((await done(run)).status, 'failed');
         const one = (await post(`/v1/runs/${run}/retry`)).json.new_run_id;
         await post(`/v1/runs/${one}/cancel`);
+        kit.model.release(kit.label);
         const two = await post(`/v1/runs/${one}/retry`);
         assert.equal(two.status, 202, two.text);
         const end = await done(two.json.new_run_id);

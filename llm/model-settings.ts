@@ -7,6 +7,8 @@ import { PROVIDERS, variableOf } from './providers.ts';
 export interface ModelSettings {
   /** Keys and addresses of model providers that have a key, by provider. */
   readonly modelKeys: Readonly<Record<string, Credential>>;
+  /** Variables with the address of a provider that has no key: nothing is asked there. */
+  readonly unusedAddresses: readonly string[];
   readonly defaultModel: string | undefined;
   /** `offline`, `off`, or `openai/…`: what memories are embedded with where an agent does not say. */
   readonly embeddingModel: string;
@@ -25,6 +27,7 @@ export interface ModelLimit {
 export function readModelSettings(env: Environment): ModelSettings {
   return {
     modelKeys: readModelKeys(env),
+    unusedAddresses: readUnusedAddresses(env),
     defaultModel: readModel(env),
     embeddingModel: readEmbeddingModel(env),
     modelLimits: readModelLimits(env),
@@ -39,6 +42,14 @@ function readModelKeys(env: Environment): ModelSettings['modelKeys'] {
     return apiKey === undefined ? [] : [[provider.name, { apiKey, baseUrl }] as const];
   });
   return Object.freeze(Object.fromEntries(keys));
+}
+
+function readUnusedAddresses(env: Environment): string[] {
+  const has = (variable: string) => read(env, variable) !== undefined;
+  return PROVIDERS.flatMap((provider) => {
+    const address = variableOf(provider, 'BASE_URL');
+    return has(address) && !has(variableOf(provider, 'API_KEY')) ? [address] : [];
+  });
 }
 
 function readModel(env: Environment): string | undefined {

@@ -31,6 +31,10 @@ function banner(config: Config, { url, apiKey, model, runId }: Running): string 
   const embedded = config.mode === 'embedded';
   const offline =
     model === 'offline' ? ' (a planner for trials; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real model)' : '';
+  const unused = config.unusedAddresses.map((name) => {
+    const key = name.replace('BASE_URL', 'API_KEY');
+    return `               ${name} is not used without ${key}, which may be anything where no key is asked for`;
+  });
   const lines = [
     '',
     `${pc.bold('Drover')} is up (${embedded ? `embedded, data in ${config.dataDir}` : config.mode})`,
@@ -39,6 +43,7 @@ function banner(config: Config, { url, apiKey, model, runId }: Running): string 
     `  queues       ${url}/admin/queues (sign in with the key)`,
     `  health       ${url}/readyz`,
     `  model        ${model}${offline}`,
+    ...unused,
     // Elsewhere than on somebody's own machine this goes to a log, which keys have no place in.
     `  key          ${embedded ? apiKey : keyHint(apiKey)}`,
     '',

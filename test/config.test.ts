@@ -198,4 +198,14 @@ describe('config', () => {
       }),
     );
   });
+
+  it('knows the address of a provider that is not used, as its key is not there', () => {
+    const address = {
+      OPENAI_BASE_URL: 'http://127.0.0.1:8090/v1',
+      ANTHROPIC_BASE_URL: 'http://127.0.0.1:8091',
+      ANTHROPIC_API_KEY: 'k',
+    };
+    assert.deepEqual(loadConfig(address).unusedAddresses, ['OPENAI_BASE_URL']);
+    assert.deepEqual(loadConfig({ ...address, OPENAI_API_KEY: 'any' }).unusedAddresses, []);
+  });
 });

@@ -240,7 +240,7 @@ function toRequest(change: RunChange): Columns {
   return {
     ...change,
     events: undefined,
-    ...(events.length > 0 ? toLogRow(events) : {}),
+    log: events.length > 0 ? toLogRow(events) : undefined,
     turns: rows['turns'],
     rows: others.length > 0 ? Object.fromEntries(others) : undefined,
     then_claim: then_claim && claimWithin(then_claim),
@@ -252,21 +252,21 @@ function toRequest(change: RunChange): Columns {
 /** Payloads of a few events that are longer together, in characters, are read faster as jsonb. */
 const LONG_PAYLOADS = { characters: 3000, mostEvents: 16 };
 
-/**
- * The row of `run_log` for the events of a commit, a line for each: see `db/functions/event-lines.sql`. Of JSON with an escape by number
- * Postgres decides: it refuses some of them (U+0000, half a surrogate pair), and would not look at them in a line.
- */
+/** What Postgres refuses in jsonb (U+0000, half a surrogate pair), as JSON has it, or what looks like it: in a line it would be found when that is read. */
+const DOUBTFUL = /\\u(0000|d[89a-f])/;
+
+/** The row of `run_log` for the events of a commit, a line for each: see `db/functions/event-lines.sql`. */
 function toLogRow(events: RunChange['events']): Columns {
   const turn_id = events.find((event) => event.turn_id !== undefined)?.turn_id;
   const heads = events.map((event) => headOf(event, turn_id));
   const payloads = events.map(({ payload }) => JSON.stringify(payload));
   const characters = payloads.reduce((sum, { length }) => sum + length, 0);
+  const isLong = characters > LONG_PAYLOADS.characters && events.length <= LONG_PAYLOADS.mostEvents;
   const row = { count: events.length, turn_id };
-  if (characters > LONG_PAYLOADS.characters && events.length <= LONG_PAYLOADS.mostEvents) {
-    return { log: { ...row, events: heads.join('\n'), payload: events.map(({ payload }) => payload) } };
+  if (isLong || payloads.some((payload) => DOUBTFUL.test(payload))) {
+    return { ...row, events: heads.join('\n'), payload: events.map(({ payload }) => payload) };
   }
-  const lines = heads.map((head, index) => `${head} ${payloads[index]}`).join('\n');
-  return lines.includes(String.raw`\u`) ? { events } : { log: { ...row, events: lines } };
+  return { ...row, events: heads.map((head, index) => `${head} ${payloads[index]}`).join('\n') };
 }
 
 function headOf({ type, schema_version, step, actor, turn_id }: LoggedColumns, rowTurn: string | undefined): string {

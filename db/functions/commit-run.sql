@@ -346,10 +346,8 @@ create or replace function with_log(c jsonb) returns jsonb language sql immutabl
   select case when c->'events' = '[]' and c ? 'release' and c->'outbox'->0->'delay_ms' = '5000' and not c->'outbox'->0->'payload' ? 'turnId'
       then c - '{events,rows,release}'::text[]
         || jsonb_build_object('lease_ms', 10000, 'outbox', jsonb_build_array((c->'outbox'->0) - 'id' || '{"delay_ms": 10000}')) else c - '{events,rows}'::text[] end
-    || coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'turn_id', min(row_turn)) || case
-        when sum(length(e->>'payload')) > 3000 and count(*) <= 16
-          then jsonb_build_object('events', string_agg(head_of_event(e, row_turn), e'\n' order by n), 'payload', jsonb_agg(e->'payload' order by n))
-          else jsonb_build_object('events', string_agg(head_of_event(e, row_turn) || ' ' || (e->>'payload'), e'\n' order by n)) end)
+    || coalesce((select jsonb_build_object('log', jsonb_build_object('count', count(*), 'turn_id', min(row_turn),
+        'events', string_agg(head_of_event(e, row_turn), e'\n' order by n), 'payload', jsonb_agg(e->'payload' order by n)))
       from (select e, n, min(e->>'turn_id') over () as row_turn from jsonb_array_elements(c->'events') with ordinality as list(e, n)) of_commit
       having count(*) > 0), '{}')
     || case when c->'rows' ? 'turns' then jsonb_build_object('turns', c->'rows'->'turns') else '{}' end

@@ -2,14 +2,16 @@
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import type { Context } from '../governance/context.ts';
 
-/** Answers how many there are. Only Redis knows who serves its queues: beside Postgres alone there is nothing to compare. */
+/** Answers how many there are. Only Redis knows who serves its queues, where its user may ask: else there is nothing to compare. */
 export async function warnOfUnserved({ config, queues, log }: Context): Promise<number> {
   if (config.mode !== 'full') return 0;
   const unserved = await Promise.all(
     CONTRACTS.map(async ({ name }) => {
       const queue = queues.queue(name);
       const waiting = await queue.getJobCountByTypes('wait', 'prioritized');
-      return waiting > 0 && (await queue.getWorkersCount()) === 0 ? { name, waiting } : undefined;
+      if (waiting === 0) return undefined;
+      const served = await queue.getWorkersCount().catch(() => undefined);
+      return served === 0 ? { name, waiting } : undefined;
     }),
   );
   const found = unserved.filter((each) => each !== undefined);

@@ -93,7 +93,8 @@ export async function answers(url: string): Promise<boolean> {
 async function reach(url: string, address: string, init: RequestInit): Promise<Response> {
   try {
     const response = await fetch(address, init);
-    if (response.headers.has('x-request-id')) return response;
+    // What refuses may be a proxy before it, and says so by its status.
+    if (!response.ok || response.headers.has('x-request-id')) return response;
   } catch (error) {
     const why =
       error instanceof Error && error.name === 'TimeoutError' ? 'No answer in time from' : 'Nothing answers at';

@@ -249,8 +249,9 @@ function showEvent(event: string, data: Record<string, unknown>): void {
   if (event === 'approval') return print(`approval: ${plain(JSON.stringify(data))}`);
   if (event === 'status' && text('node') !== '')
     return print(`node: ${line(text('node'))} ${text('status')}`.trimEnd());
-  const { error: why } = (data['waiting_for'] ?? {}) as { error?: { message: string } };
-  if (why) return print(`waits for its provider: ${line(why.message, 300)}`);
-  if (event === 'status') return print(`status: ${text('to') || text('status')}`);
+  if (event === 'status') {
+    const { error: why } = (data['waiting_for'] ?? {}) as { error?: { message: string } };
+    return print(why ? `waits for its provider: ${line(why.message, 300)}` : `status: ${text('to') || text('status')}`);
+  }
   print(`${event}: ${event === 'done' ? text('status') : pretty(data)}`);
 }

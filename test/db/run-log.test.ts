@@ -158,6 +158,30 @@ describe('The log of a run', () => {
       });
       await assert.rejects(changed, taken);
     });
+
+    it(`has nothing of a memory that is forgotten, and all of the others, of ${length} characters each`, async () => {
+      const { run: other } = await engine.start(await engine.agent({ name: `forgotten ${length}` }), 'hello');
+      const [gone, kept] = [randomUUID(), randomUUID()].map((id) => ({ id, content: 'x'.repeat(length) }));
+      const told = { type: 'memory.retrieved', actor: 'worker', schema_version: 1, payload: { entries: [gone, kept] } };
+      const said = { type: 'turn.started', actor: 'user', schema_version: 1, payload: { entries: [gone] } };
+      const added = {
+        tenant_id: engine.tenantId,
+        run_id: other,
+        open: true as const,
+        events: [told, said],
+        ...NO_ROWS,
+      };
+      const result = await commitRun(engine.context.db, added);
+      assert.ok(result.ok);
+      const forget = (tx: Tx) =>
+        tx.query('select forget_in_events($1::uuid[], $2::uuid[]) as n', [[other], [gone?.id]]);
+      assert.deepEqual(await inTenant(forget), [{ n: 1 }]);
+      const read = await inTenant((tx) => readEvents(tx, { runId: other, after: result.seq - 2, limit: 2 }));
+      assert.deepEqual(
+        read.map(({ payload }) => payload),
+        [{ entries: [{ ...gone, content: '' }, kept] }, said.payload],
+      );
+    });
   }
 
   it('reads the same with a row for each event, as builds before have written it', async () => {

@@ -21,6 +21,7 @@ export const MAINTENANCE_ACTS = [
   'send-webhooks',
   'title-threads',
   'renew-priorities',
+  'look-at-queues',
   'split-outputs',
   'index-errors',
   'consolidate-memory',
@@ -65,6 +66,7 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'expire-idle':
     case 'forget-again':
     case 'renew-priorities':
+    case 'look-at-queues':
     case 'split-outputs':
     case 'index-errors':
     case 'sweep-files':

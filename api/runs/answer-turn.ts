@@ -4,15 +4,21 @@ import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import { readAnswerCalls } from '../../modules/runs/read-runs.ts';
+import { mayRead, readAnswerCalls, readRun } from '../../modules/runs/read-runs.ts';
 import { listenForTurn } from '../../modules/runs/wait-for-turn.ts';
 import type { CarriedTurn } from '../../modules/waits/post-tool-results.ts';
 import type { AppParts } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
 import { presentAnswer, turnAnswer } from './schemas.ts';
+import { presentWaiting, waitingFor } from './waiting.ts';
 
-const accepted = z.object({ turn_id: z.uuid(), run_id: z.uuid(), status: z.literal('running') });
+const accepted = z.object({
+  turn_id: z.uuid(),
+  run_id: z.uuid(),
+  status: z.literal('running'),
+  waiting_for: waitingFor.optional().describe('What kept the turn, where it was waited for in vain.'),
+});
 
 /** The answers that `answerTurn` gives, by status. */
 export const TURN_ANSWERS = { 200: turnAnswer, 202: accepted };
@@ -39,7 +45,7 @@ export async function answerTurn(request: TurnRequest, letGoOn: () => Promise<Tu
     const carried = await letGoOn();
     const { turnId, begunAt: since, replayed } = carried;
     const row = await listener.ended(turnId, { timeoutMs, since, signal: untilGone(ctx, app.closing) });
-    if (!row || row.status === 'running') return inBackground(request, carried);
+    if (!row || row.status === 'running') return inBackground(request, carried, await reasonOf(request));
     const calls = await context.db.withTenantOnce(ref.tenantId, (tx) => readAnswerCalls(tx, row));
     return { status: 200, body: presentAnswer(row, calls), replayed };
   } finally {
@@ -47,10 +53,25 @@ export async function answerTurn(request: TurnRequest, letGoOn: () => Promise<Tu
   }
 }
 
-function inBackground({ params, ctx }: TurnRequest, { turnId, replayed }: TurnOnItsWay) {
+/** What the run waits for, its provider perhaps; undefined where it works, or is not the caller's to read. */
+async function reasonOf({ caller, params, context }: TurnRequest) {
+  const isShown = await context.db.withTenantOnce(caller.tenantId, (tx) => mayRead(tx, caller, params.run));
+  return isShown ? presentWaiting(await readRun(context, caller, { run: params.run })) : undefined;
+}
+
+function inBackground(
+  { params, ctx }: TurnRequest,
+  { turnId, replayed }: TurnOnItsWay,
+  waiting?: z.input<typeof waitingFor>,
+) {
   const location = `/v1/runs/${params.run}/turns/${turnId}`;
   const applied = prefers(ctx, 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
-  const body = { turn_id: turnId, run_id: params.run, status: 'running' as const };
+  const body = {
+    turn_id: turnId,
+    run_id: params.run,
+    status: 'running' as const,
+    ...(waiting && { waiting_for: waiting }),
+  };
   return { status: 202, body, replayed, headers: { location, ...applied } };
 }
 

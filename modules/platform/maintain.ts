@@ -67,8 +67,10 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
       const moved = await Promise.all(
         CONTRACTS.map(({ name }) => renewPriorities(context.queues.queue(name), Date.now())),
       );
-      return { moved: moved.reduce((sum, each) => sum + each, 0), unserved: await warnOfUnserved(context) };
+      return { moved: moved.reduce((sum, each) => sum + each, 0) };
     }
+    case 'look-at-queues':
+      return { unserved: await warnOfUnserved(context) };
     case 'wake-parked':
       return { woken: await wakeParkedRuns(context) };
     case 'expire-idle':

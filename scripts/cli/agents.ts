@@ -1,6 +1,6 @@
 /** `drover agents`: which agents there are, and what each is made of. */
 import type { Command } from 'commander';
-import { agentOf } from './agent-of.ts';
+import { agentOf } from './named.ts';
 import { connected, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, print, printFields, printJson, printNext, printTable } from './print.ts';
 

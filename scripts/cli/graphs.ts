@@ -1,7 +1,7 @@
 /** `drover graphs`: which way an agent's runs go. */
 import type { Command } from 'commander';
 import { toMermaid } from '../../core/graph/mermaid.ts';
-import { agentOf } from './agent-of.ts';
+import { agentOf } from './named.ts';
 import { connected, withPlace, type Shared } from './options.ts';
 import { plain, print, printJson } from './print.ts';
 

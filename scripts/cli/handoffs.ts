@@ -1,5 +1,6 @@
 /** `drover handoffs`: what one agent has passed to another. */
 import type { Command } from 'commander';
+import { agentOf } from './named.ts';
 import { connected, id, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { readJsonFile } from './read-json-file.ts';
 import { line, print, printFields, printJson, printNext, printTable } from './print.ts';
@@ -31,8 +32,8 @@ export function addHandoffs(program: Command): void {
   withPlace(handoffs.command('create'))
     .description('hand a task over, and print the id of the handoff')
     .argument('<task>', 'the task', id)
-    .requiredOption('--from <id>', 'the agent that has it', id)
-    .requiredOption('--to <id>', 'the agent that gets it', id)
+    .requiredOption('--from <agent>', 'the agent that has it, by id or name')
+    .requiredOption('--to <agent>', 'the agent that gets it, by id or name')
     .requiredOption('--reason <text>', 'why')
     .option('--context <path>', 'a file with what is handed over, in JSON')
     .option('--max-tokens <n>', 'what the target is given at most', whole(1, 10_000_000))
@@ -60,15 +61,17 @@ interface Creating extends Shared {
 
 async function create(task: string, options: Creating): Promise<void> {
   const context = options.context === undefined ? {} : await readJsonFile(options.context);
-  const body = {
-    task_id: task,
-    source_agent_id: options.from,
-    target_agent_id: options.to,
-    context,
-    reason: options.reason,
-    target_tokens: options.maxTokens,
-  };
-  const made = await connected(options, (client) => client.post<Handoff>('/v1/handoffs', body));
+  const made = await connected(options, async (client) => {
+    const [source, target] = await Promise.all([agentOf(client, options.from), agentOf(client, options.to)]);
+    return client.post<Listed>('/v1/handoffs', {
+      task_id: task,
+      source_agent_id: source,
+      target_agent_id: target,
+      context,
+      reason: options.reason,
+      target_tokens: options.maxTokens,
+    });
+  });
   if (options.json) printJson(made);
   else print(made.id);
 }

@@ -1,6 +1,6 @@
 /** `drover memory consolidate`, what it has done and taken away, and what undoes it. */
 import type { Command } from 'commander';
-import { agentOf } from './agent-of.ts';
+import { agentOf } from './named.ts';
 import { connected, id, paged, whole, type Page, type Shared } from './options.ts';
 import { line, print, printJson, printNext, printTable } from './print.ts';
 

@@ -1,6 +1,6 @@
 /** `drover memory uses`, `learnt` and `usage`: where memories were used, what turns have taught, and what that costs. */
 import type { Command } from 'commander';
-import { agentOf } from './agent-of.ts';
+import { agentOf } from './named.ts';
 import { connected, id, paged, type Page, type Shared } from './options.ts';
 import { print, printJson, printNext, printTable } from './print.ts';
 

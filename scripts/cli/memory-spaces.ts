@@ -1,6 +1,6 @@
 /** `drover memory spaces`: what agents share, who writes it, and what is decided of it. */
 import type { Command } from 'commander';
-import { agentOf } from './agent-of.ts';
+import { agentOf } from './named.ts';
 import type { Client } from './client.ts';
 import { connected, id, paged, share, whole, type Page, type Shared } from './options.ts';
 import { line, pretty, print, printJson, printNext, printTable } from './print.ts';

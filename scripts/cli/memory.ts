@@ -1,6 +1,6 @@
 /** `drover memory`: what an agent remembers, how it is corrected, and how it is forgotten. */
 import type { Command } from 'commander';
-import { agentOf } from './agent-of.ts';
+import { agentOf } from './named.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { addConsolidations } from './memory-consolidations.ts';
 import { addReports } from './memory-reports.ts';

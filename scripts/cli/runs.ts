@@ -1,7 +1,7 @@
 /** `drover runs`: what runs there are, how each stands, and its stream. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { agentOf } from './agent-of.ts';
+import { agentOf } from './named.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';

@@ -1,7 +1,7 @@
 /** `drover sessions`: to talk with an agent, decide on its plans, and end what it does. */
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
-import { agentOf } from './agent-of.ts';
+import { agentOf } from './named.ts';
 import { connected, id, whole, type Shared, withPlace } from './options.ts';
 import { plain, print, printFields, printJson } from './print.ts';
 

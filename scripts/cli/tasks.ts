@@ -1,5 +1,6 @@
 /** `drover tasks`: one piece of work for whichever agent fits best. */
 import type { Command } from 'commander';
+import { agentsOf } from './named.ts';
 import { connected, id, names, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, print, printFields, printJson, printNext, printTable } from './print.ts';
 import type { Task } from './task-tree.ts';
@@ -13,8 +14,8 @@ export function addTasks(program: Command): void {
     .option('--workflow <id>', 'for a workflow that has not ended; else it stands by itself', id)
     .option('--query <text>', 'what the agent is given to read beside it')
     .option('--capabilities <name,…>', 'what the agent has to be able to do', names)
-    .option('--prefer <id,…>', 'agents that come first', names)
-    .option('--exclude <id,…>', 'agents that do not come into question', names)
+    .option('--prefer <agent,…>', 'agents that come first, by id or name', names)
+    .option('--exclude <agent,…>', 'agents that do not come into question, by id or name', names)
     .option('--max-tokens <n>', 'it fails beyond that', whole(1, 1_000_000_000))
     .option('--deadline <time>', 'it fails after that, as in 2026-11-22T10:00:00Z')
     .action(submit);
@@ -60,19 +61,24 @@ interface Submitting extends Shared {
 }
 
 async function submit(description: string, options: Submitting): Promise<void> {
-  const body = {
-    workflow_id: options.workflow,
-    description,
-    input: options.query === undefined ? undefined : { user_query: options.query },
-    requirements: {
-      required_capabilities: options.capabilities,
-      preferred_agents: options.prefer,
-      excluded_agents: options.exclude,
-      max_cost_tokens: options.maxTokens,
-      deadline: options.deadline,
-    },
-  };
-  const made = await connected(options, (client) => client.post<Task>('/v1/tasks', body));
+  const made = await connected(options, async (client) => {
+    const [preferred, excluded] = await Promise.all([
+      agentsOf(client, options.prefer),
+      agentsOf(client, options.exclude),
+    ]);
+    return client.post<Task>('/v1/tasks', {
+      workflow_id: options.workflow,
+      description,
+      input: options.query === undefined ? undefined : { user_query: options.query },
+      requirements: {
+        required_capabilities: options.capabilities,
+        preferred_agents: preferred,
+        excluded_agents: excluded,
+        max_cost_tokens: options.maxTokens,
+        deadline: options.deadline,
+      },
+    });
+  });
   if (options.json) printJson(made);
   else print(made.id);
 }

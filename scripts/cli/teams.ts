@@ -1,6 +1,7 @@
 /** `drover teams`: which agents work together, and how. */
 import type { Command } from 'commander';
-import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { teamOf } from './named.ts';
+import { connected, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Team {
@@ -18,7 +19,7 @@ export function addTeams(program: Command): void {
   withPage(teams.command('list')).description('list teams, newest first').action(list);
   withPlace(teams.command('show'))
     .description('show a team with its members')
-    .argument('<id>', 'the team', id)
+    .argument('<team>', 'the team, by id or name')
     .action(show);
 }
 
@@ -39,7 +40,7 @@ async function list({ limit, cursor, ...options }: Shared & Page): Promise<void>
 }
 
 async function show(team: string, options: Shared): Promise<void> {
-  const found = await connected(options, (client) => client.get<Team>(`/v1/teams/${team}`));
+  const found = await connected(options, async (client) => client.get<Team>(`/v1/teams/${await teamOf(client, team)}`));
   if (options.json) return printJson(found);
   printFields({
     team: found.id,

@@ -1,6 +1,6 @@
 /** `drover workflows`: work in subtasks, from its start to its end. */
 import type { Command } from 'commander';
-import { agentOf } from './agent-of.ts';
+import { agentOf, teamOf } from './named.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { followWorkflow, printWorkflow, type Workflow } from './follow-workflow.ts';
@@ -27,7 +27,7 @@ export function addWorkflows(program: Command): void {
     .description('start a workflow, and follow it to its end; ends with 1 if it failed or was cancelled')
     .argument('<query>', 'what is to be done')
     .option('--agent <agent>', 'who plans it, by id or name, where the workspace has several agents')
-    .option('--team <id>', 'the team that does it', id)
+    .option('--team <team>', 'the team that does it, by id or name')
     .option('--definition <path>', 'a file with its subtasks, in JSON')
     .option('--name <name>', 'how it is listed (the beginning of the query)')
     .option('--on-failure <what>', 'when a subtask fails for good: fail, or ask a person')
@@ -83,7 +83,9 @@ async function run(query: string, options: Running): Promise<void> {
     }
     const made = await client.post<Workflow>('/v1/workflows', {
       name: options.name ?? line(query, 80),
-      ...(options.team === undefined ? { agent_id: await agentOf(client, options.agent) } : { team_id: options.team }),
+      ...(options.team === undefined
+        ? { agent_id: await agentOf(client, options.agent) }
+        : { team_id: await teamOf(client, options.team) }),
       input: { user_query: query },
       definition,
       on_subtask_failure: options.onFailure,

@@ -1,6 +1,7 @@
 /** A model provider is away for a while, with many more runs under way than workers. None of them fails. */
 import assert from 'node:assert/strict';
 import { request } from '../support/api.ts';
+import { drover } from '../support/drover-command.ts';
 import { text } from '../support/engine.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
@@ -94,6 +95,11 @@ for (const mode of FAULT_MODES) {
       const parked = async () => (await runs(ids)).filter((run) => run.waiting_for?.type === 'provider');
       await waitUntil('all wait', async () => (await parked()).length === RUNS, WAIT_MS);
       for (const run of await parked()) assert.equal(run.waiting_for.error.code, 'unavailable');
+      const [first = ''] = ids;
+      const env = { DROVER_URL: String(platform.url), DROVER_API_KEY: platform.apiKey };
+      const following = drover(['runs', 'follow', first], env);
+      assert.match((await drover(['runs', 'show', first], env)).out, /^why +anthropic: away/m);
+      await answersWithWhy();
       const before = model.requests.length;
       const other = await start(await newAgent('claude-haiku-4-5'));
       await untilCompleted([other]);
@@ -104,10 +110,27 @@ for (const mode of FAULT_MODES) {
       assert.ok(asked(before, 'claude-sonnet-5') <= (outages[0]?.failures ?? 0) + 1, 'more than one asked');
       isAway = () => false;
       await untilCompleted(ids);
+      assert.match((await following).out, /^waits for its provider: anthropic: away/m);
       const log = platform.log.filter(({ msg }) => msg === 'run waits for its provider');
       assert.ok(log.length >= RUNS);
     });
 
+    /** Who waits for a turn that waits is told what for. */
+    const answersWithWhy = async () => {
+      const runsOfAgent = `/v1/agents/${agent}/runs`;
+      const open = await call('POST', runsOfAgent, {});
+      const answer = await request(`${platform.url}${runsOfAgent}/${open.id}/turns`, 'POST', {
+        key: platform.apiKey,
+        body: { input: { message: 'hello' } },
+        headers: { prefer: 'wait=2' },
+      });
+      const { status, waiting_for: reason } = answer.json;
+      assert.deepEqual(
+        [answer.status, status, reason?.type, reason?.error?.code],
+        [202, 'running', 'provider', 'unavailable'],
+      );
+      await call('POST', `/v1/runs/${open.id}/cancel`);
+    };
     const asked = (since: number, name: string) =>
       model.requests.slice(since).filter(({ body }) => body['model'] === name).length;
   });

@@ -229,16 +229,26 @@ describe('drover, the command line', function () {
 
   it('submits a task, lists, shows and cancels it', async () => {
     const { id: agent } = await post('/v1/agents', { name: 'a worker', tools: ['calculator'], autonomy_level: 0 });
-    const made = await there('tasks', 'submit', 'What is 6*7?', '--prefer', agent, '--max-tokens', '5000');
+    const made = await there('tasks', 'submit', 'What is 6*7?', '--prefer', 'a worker', '--max-tokens', '5000');
     assert.equal(made.code, 0, made.err);
     const task = made.out.trim();
     assert.match((await there('tasks', 'list')).out, new RegExp(`^${task} `, 'm'));
     assert.equal((await there('tasks', 'cancel', task)).out, `cancelled: ${task}\n`);
     assert.match((await there('tasks', 'show', task)).out, /^status +cancelled\n[^]*description +What is 6\*7\?$/m);
-    const { id: other } = await post('/v1/agents', { name: 'another worker' });
+    await post('/v1/agents', { name: 'another worker' });
     const asked = (await there('tasks', 'submit', 'What is 6*7?', '--prefer', agent)).out.trim();
     await waitUntil('it is worked on', async () => /^agent +\S/m.test((await there('tasks', 'show', asked)).out));
-    const handed = await there('handoffs', 'create', asked, '--from', agent, '--to', other, '--reason', 'Better at it');
+    const handed = await there(
+      'handoffs',
+      'create',
+      asked,
+      '--from',
+      'a worker',
+      '--to',
+      'another worker',
+      '--reason',
+      'Better at it',
+    );
     assert.equal(handed.code, 0, handed.err);
     assert.match((await there('handoffs', 'list', '--task', asked)).out, new RegExp(`^${handed.out.trim()} `, 'm'));
     assert.match((await there('handoffs', 'show', handed.out.trim())).out, /^reason +Better at it$/m);
@@ -251,7 +261,10 @@ describe('drover, the command line', function () {
     const members = [{ agent_id: agent, role: 'critic', priority: 3 }];
     const { id } = await post('/v1/teams', { name: 'readers', orchestration_pattern: 'sequential', members });
     assert.match((await there('teams', 'list')).out, new RegExp(`${id} +readers +sequential +1`));
-    assert.match((await there('teams', 'show', id)).out, new RegExp(`name +readers\n[^]*${agent} +critic +3`));
+    assert.match((await there('teams', 'show', 'readers')).out, new RegExp(`^team +${id}\n[^]*${agent} +critic +3`));
+    const nobody = await there('workflows', 'run', 'Who?', '--team', 'writers', '--detach');
+    const answer = new RegExp(`No team is named writers\\. There are:\n[^]*${id} +readers`);
+    assert.deepEqual([nobody.code, answer.test(nobody.err)], [2, true], nobody.err);
   });
 
   it('lists agents, and shows what one is made of', async () => {

@@ -8,10 +8,12 @@ import { serve } from './serve.ts';
 await runProcess(loadSharedConfig, async ({ context, closers }) => {
   const { config, log } = context;
   const api = await serve(context, ROUTES, config);
-  closers.add('api', () => {
+  const { shutdownGraceMs: graceMs } = config;
+  const stop = () => {
     log.info('api stopping');
-    return api.close(config.shutdownGraceMs);
-  });
+    return api.close(graceMs);
+  };
+  closers.add('api', stop, { graceMs });
   const settings = keepEmbeddingSettings(context);
   closers.add('embedding settings', () => settings.stop());
   log.info({ url: api.url, mode: config.mode }, 'api listening');

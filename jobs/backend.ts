@@ -49,7 +49,9 @@ export interface QueueBackend {
   flowProducer(): FlowProducer;
   /** Answers within `timeoutMs` or throws: a `RefusesWritesError` where the service takes no writes. */
   ping(timeoutMs: number): Promise<void>;
-  /** Workers take no new job; what they hold has until `graceMs` (default: the configuration's) to end, then it is aborted and left to others. */
+  /** These workers take no new job; what they hold has until `graceMs` to end, then it is aborted and left to others. */
+  stopWorkers(workers: readonly Worker[], graceMs: number): Promise<void>;
+  /** All workers take no new job; what they hold has until `graceMs` (default: the configuration's) to end, then it is aborted and left to others. */
   close(graceMs?: number): Promise<void>;
 }
 
@@ -77,6 +79,10 @@ export async function openQueueBackend(
     const queue = queues.get(name) ?? openQueue(name, producer, { transport, report });
     queues.set(name, queue);
     return queue;
+  };
+
+  const stopWorkers = async (stopped: Iterable<Worker>, graceMs: number): Promise<void> => {
+    await Promise.all([...stopped].map((worker) => closeWorker(worker, workers.get(worker) ?? new Set(), graceMs)));
   };
 
   return {
@@ -111,8 +117,9 @@ export async function openQueueBackend(
       return flows;
     },
     ping: (timeoutMs) => transport.ping(timeoutMs),
+    stopWorkers,
     async close(graceMs = config.shutdownGraceMs) {
-      await Promise.all([...workers].map(([worker, running]) => closeWorker(worker, running, graceMs)));
+      await stopWorkers(workers.keys(), graceMs);
       const producers = flows === undefined ? [...queues.values()] : [...queues.values(), flows];
       await Promise.all(producers.map((each) => within(each.close(), FORCE_CLOSE_MS)));
       await transport.close();

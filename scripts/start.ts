@@ -10,9 +10,10 @@ import { startWorkers } from '../workers/start-workers.ts';
 await runProcess(loadConfig, async ({ context, apiKey, closers }) => {
   const { config } = context;
   const workers = await startWorkers(context);
-  closers.add('workers', () => workers.stop(config.shutdownGraceMs));
+  const { shutdownGraceMs: graceMs } = config;
+  closers.add('workers', () => workers.stop(graceMs), { graceMs });
   const api = await serve(context, ROUTES, config);
-  closers.add('api', () => api.close(config.shutdownGraceMs));
+  closers.add('api', () => api.close(graceMs), { graceMs });
   const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
   const model = context.models.defaultName();
   process.stderr.write(banner(config, { url: api.url, apiKey, model, runId: first?.runId }));

@@ -1,5 +1,6 @@
 /** Drives the run that a job names. One that cannot be driven, however often it is tried, fails. */
 import { UnrecoverableError, type Job } from 'bullmq';
+import { DroverError } from '../core/errors.ts';
 import { isDatabaseAway } from '../db/database.ts';
 import type { TurnJob } from '../jobs/turns.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -32,12 +33,17 @@ async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise
       await failRun(context, payload, { code: error.name, message: error.message });
       throw new UnrecoverableError(error.message);
     }
-    if (isLastAttempt(held.job) && !isDatabaseAway(error)) {
+    if (isLastAttempt(held.job) && !isAway(error)) {
       const message = 'Drover could not drive the run; the log of the worker says why.';
       await failRun(context, payload, { code: 'internal', message });
     }
     throw error;
   }
+}
+
+/** What a run cannot do without is away, as the database or the file store: the run is sent again until it is back. */
+function isAway(error: unknown): boolean {
+  return isDatabaseAway(error) || (error instanceof DroverError && error.code === 'unavailable');
 }
 
 function isLastAttempt(job: Job): boolean {

@@ -6,7 +6,7 @@ import type { TenantSlots } from './tenant-slots.ts';
 import type { ProcessSlots } from './process-slots.ts';
 
 export interface Duty {
-  /** Fires at the deadline of a stop: whatever runs must be given back. */
+  /** Fires at the deadline of a stop, and for a job whose lock is lost: whatever runs must be given back. */
   stop: AbortSignal;
   /** The process is stopping: runs are handed over at their next step. */
   draining: () => boolean;

@@ -9,8 +9,9 @@ await runProcess(loadSharedConfig, async ({ context, closers }) => {
   const health = workerPort === undefined ? undefined : await serveHealth(context, { host, port: workerPort });
   if (health) closers.add('health', () => health.close());
   const workers = await startWorkers(context);
-  closers.add('workers', () => {
+  const stop = () => {
     health?.stopping();
     return workers.stop(shutdownGraceMs);
-  });
+  };
+  closers.add('workers', stop, { graceMs: shutdownGraceMs });
 });

@@ -1,11 +1,12 @@
 /** Serves the queues of this process until it is stopped. */
-import type { Worker } from 'bullmq';
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance.ts';
 import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
 import { SUBTASKS } from '../jobs/subtasks.ts';
 import { TOOL_CALLS } from '../jobs/tool-calls.ts';
 import { TURNS } from '../jobs/turns.ts';
+import { withDeadline } from '../lib/deadline.ts';
+import { linkSignals } from '../lib/link-signals.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handleJob } from './handle-job.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
@@ -52,9 +53,14 @@ export async function startWorkers(context: Context): Promise<Workers> {
       context.outbox.offerSlots({ looks: looks.reserve, children: children.reserve });
     }
     const held = { ...duty, ...(looks && { joining: looks.joining }) };
-    const worker = queues.worker(name, (job, token) => handleJob(context, handler, { ...held, job, token }), {
-      concurrency,
-    });
+    const worker = queues.worker(
+      name,
+      async (job, token, lost) => {
+        const { signal, release } = linkSignals(stop.signal, ...(lost ? [lost] : []));
+        return handleJob(context, handler, { ...held, stop: signal, job, token }).finally(release);
+      },
+      { concurrency },
+    );
     worker.on('failed', (job, error) => log.warn({ queue: name, job: job?.id, err: error }, 'job failed'));
     return worker;
   });
@@ -67,12 +73,18 @@ export async function startWorkers(context: Context): Promise<Workers> {
     stop: async (graceMs) => {
       draining = true;
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), Math.max(0, graceMs - 2000));
-      const closed = workers.map((worker: Worker) => worker.close());
-      await Promise.all([reconciled, maintaining?.stop(), ...locally.map(({ idle }) => idle()), ...closed]);
+      const closed = queues.stopWorkers(workers, graceMs);
+      const ended = Promise.all([reconciled, maintaining?.stop(), ...locally.map(({ idle }) => idle()), closed]);
+      await withDeadline(ended, graceMs + CLOSING_MS, 'work does not end, and is left to others').catch(
+        (err: unknown) => log.warn({ err }, 'workers stopped late'),
+      );
       clearTimeout(deadline);
     },
   };
 }
+
+/** For what has to be done after the grace, as connections to close. */
+const CLOSING_MS = 5000;
 
 /** Another process that looked within this time has seen what was to be seen. */
 const RECENT_MS = 1000;

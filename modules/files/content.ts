@@ -39,3 +39,8 @@ export function storeAway(error: unknown): unknown {
   if (!(error instanceof FileStoreError)) return error;
   return unavailable('The file store is away; the request may be sent again.', error);
 }
+
+/** The same of a content that broke off while it was read. */
+export function contentBroken(error: unknown): unknown {
+  return unavailable('The file store went away while a content was read.', error);
+}

@@ -15,7 +15,7 @@ import { findFiles, type FileRow } from '../../db/files.ts';
 import { noFile } from '../../llm/messages.ts';
 import type { FilesTaken } from '../../llm/provider.ts';
 import type { ProcessContext } from '../context.ts';
-import { openContent } from './content.ts';
+import { contentBroken, openContent } from './content.ts';
 
 type Filling = Pick<ProcessContext, 'db' | 'fileStore' | 'fileCache'>;
 type Filled = TextBlock | ImageBlock | DocumentBlock;
@@ -108,5 +108,7 @@ async function read(context: Filling, row: FileRow): Promise<Buffer | undefined>
     if (error instanceof Error && 'status' in error && error.status === 404) return undefined;
     throw error;
   });
-  return stream && buffer(stream);
+  return stream && buffer(stream).catch((error: unknown) => {
+    throw contentBroken(error);
+  });
 }

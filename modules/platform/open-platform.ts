@@ -89,6 +89,9 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
   }
 }
 
+/** For what an embedded database has to write. */
+const FLUSH_MS = 60_000;
+
 interface Opening {
   log: Logger;
   signal: AbortSignal;
@@ -101,7 +104,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const embedded = config.mode === 'embedded';
   const { db, broken } = await openData(config, log);
   // Elsewhere the server holds what was committed, whatever becomes of the connections.
-  closers.add('database', () => db.close(), { holdsData: embedded });
+  closers.add('database', () => db.close(), { holdsData: embedded, graceMs: embedded ? FLUSH_MS : 0 });
   const apiKey = await prepareDatabase(config, db);
   signal.throwIfAborted();
   // A bus that is away would fail with every batch.
@@ -125,7 +128,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   });
   closers.add('tools', () => tools.close());
   const queues = await openQueueBackend(config, db, (error, source) => log.warn({ err: error, source }, 'queue error'));
-  closers.add('queues', () => queues.close());
+  closers.add('queues', () => queues.close(), { graceMs: config.shutdownGraceMs });
   const order = createFairOrder();
   const outbox = createOutbox({ db, queues, order, log });
   closers.add('outbox', () => outbox.close());

@@ -3,9 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { methods } from '@agentclientprotocol/sdk';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
+import { fillFiles } from '../../modules/files/model-content.ts';
+import { FileStoreError, type FileStore } from '../../lib/file-store.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
@@ -105,6 +108,23 @@ describe('attachments', function () {
     const sent = lastSaid() as { type: string; source?: object }[];
     assert.deepEqual(sent.find(({ type }) => type === 'image')?.source, image.source, 'the model is sent the image');
   }
+
+  it('that cannot be read now make the run wait: the store is away, before or while it gives one', async () => {
+    const id = await upload(Buffer.from('some text'), 'a.txt');
+    const { fileStore, db, fileCache } = api.context;
+    assert.ok(fileStore);
+    const block = { type: 'file' as const, file_id: id, filename: 'a.txt', media_type: 'text/plain', size: 9 };
+    const taken = { imageBytes: 0, pdfBytes: 0 };
+    const reads: FileStore['read'][] = [
+      () => Promise.reject(new FileStoreError('read', Object.assign(new Error('x'), { code: 'ECONNREFUSED' }))),
+      async () => new Readable({ read: (size) => void size, construct: (end) => end(new Error('reset')) }),
+    ];
+    for (const read of reads) {
+      const context = { db, fileCache, fileStore: { ...fileStore, read } };
+      const filling = fillFiles(context, { tenantId: DEFAULT_TENANT_ID, taken }, [{ role: 'user', content: [block] }]);
+      await assert.rejects(filling, { code: 'unavailable' });
+    }
+  });
 
   it('of a message of the AI SDK become files, in the first and in later turns', async () => {
     const agent = await agentWith('anthropic/claude-sonnet-5');

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { ZodError } from 'zod';
 import type { Context } from '../../modules/governance/context.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { FileStoreError } from '../../lib/file-store.ts';
 import { newId } from '../../lib/new-id.ts';
+import { storeAway } from '../../modules/files/content.ts';
 import { MAINTENANCE } from '../../jobs/maintenance.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import { reconcile } from '../../modules/run-log/reconcile.ts';
@@ -101,6 +104,35 @@ describe('A job whose work meets with something that does not fit its schema', (
       for (const job of await queue.getJobs(['delayed', 'prioritized', 'waiting'])) await job.remove();
       if (!isLast) assert.equal(await statusOfRun(engine, run), 'created');
     }
+  });
+});
+
+describe('A job whose run needs what is away', () => {
+  let engine: Engine;
+  before(async () => {
+    engine = await openEngine();
+  });
+  after(() => engine.close());
+
+  it('fails with its last attempt, and its run does not: it is sent again when that is back', async () => {
+    const { context } = engine;
+    const away = new FileStoreError('read', Object.assign(new Error('no'), { code: 'ECONNREFUSED' }));
+    const faulty: Context = { ...context, commit: () => Promise.reject(storeAway(away)) };
+    const duty = { stop: new AbortController().signal, draining: () => false };
+    const queue = context.queues.queue(TURNS.name);
+    const { run } = await engine.start(await engine.agent(), 'hello');
+    const worker = context.queues.worker(TURNS.name, (job, token) => {
+      job.attemptsMade = (job.opts.attempts ?? 1) - 1;
+      return handleJob(faulty, handler, { ...duty, job, token });
+    });
+    await once(worker, 'failed');
+    await worker.close();
+    assert.equal(await statusOfRun(engine, run), 'created');
+    await engine.everyoneDies();
+    await reconcile(context, 0);
+    await waitUntil('it has another job', async () => (await queue.getJobCountByTypes('prioritized', 'waiting')) > 0);
+    await engine.finish(run);
+    assert.equal(await statusOfRun(engine, run), 'completed');
   });
 });
 

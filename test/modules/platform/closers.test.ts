@@ -30,6 +30,16 @@ describe('closers', () => {
     assert.deepEqual([closed, told], [['last', 'first'], ['broken: no']]);
   });
 
+  it('go on after one that does not end in time', async () => {
+    const closed: string[] = [];
+    const told: string[] = [];
+    const closers = createClosers((error, name) => told.push(`${name}: ${(error as Error).message}`), 20);
+    closers.add('first', async () => closed.push('first'));
+    closers.add('silent', () => new Promise(() => undefined), { graceMs: 10 });
+    await closers.close();
+    assert.deepEqual([closed, told], [['first'], ['silent: not closed within 30 ms']]);
+  });
+
   it('fail at the end, all others closed, where something was lost', async () => {
     const { closers, closed, told, add, failing } = recorded();
     add('first');

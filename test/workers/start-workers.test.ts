@@ -1,0 +1,71 @@
+/** What a worker is told of its jobs, and how it stops. */
+import assert from 'node:assert/strict';
+import type { Worker } from 'bullmq';
+import { TURNS } from '../../jobs/turns.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { startWorkers, type Workers } from '../../workers/start-workers.ts';
+import { door, openEngine, text, type Engine } from '../support/engine.ts';
+import { MODES } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { statusOfRun } from '../support/queries/runs.ts';
+
+for (const mode of MODES) {
+  describe(`Workers in ${mode} mode`, () => {
+    let engine: Engine;
+    let workers: Workers | undefined;
+    before(async () => {
+      engine = await openEngine(mode);
+    });
+    afterEach(async () => {
+      await workers?.stop(5000);
+      workers = undefined;
+    });
+    after(() => engine.close());
+
+    it('stop in time, whatever an act does that goes on', async () => {
+      const { context } = engine;
+      const end = door();
+      let hasBegun = false;
+      const outbox: Context['outbox'] = {
+        ...context.outbox,
+        async sweep() {
+          hasBegun = true;
+          await end.pass();
+          return 0;
+        },
+      };
+      const deaf = await startWorkers({ ...context, outbox });
+      await waitUntil('the act has begun', async () => hasBegun);
+      const sinceMs = performance.now();
+      await deaf.stop(100);
+      assert.ok(performance.now() - sinceMs < 15_000);
+      end.open();
+    });
+
+    it('leave the work of a job whose lock they have lost, and whoever has it next goes on', async () => {
+      const { context } = engine;
+      let turns: Worker | undefined;
+      const worker: Context['queues']['worker'] = (name, process, settings) => {
+        const made = context.queues.worker(name, process, settings);
+        if (name === TURNS.name) turns = made as Worker;
+        return made;
+      };
+      const never = door();
+      engine.say(async (_request, n) => {
+        if (n === 0) await never.pass();
+        return text('done');
+      });
+      // Its job is in the queue before anybody could drive it without one.
+      const { run } = await engine.start(await engine.agent(), 'hello');
+      const queue = context.queues.queue(TURNS.name);
+      await waitUntil('its job is there', async () => (await queue.getJobCountByTypes('prioritized', 'waiting')) > 0);
+      workers = await startWorkers({ ...context, queues: { ...context.queues, worker } });
+      await waitUntil('the model is asked', async () => engine.model.requests.length === 1);
+      const ids = (await queue.getActive()).flatMap(({ id }) => id ?? []);
+      turns?.emit('lockRenewalFailed', ids);
+      await waitUntil('the run is done', async () => (await statusOfRun(engine, run)) === 'completed');
+      assert.equal(engine.model.requests.length, 2);
+      never.open();
+    });
+  });
+}

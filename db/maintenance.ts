@@ -151,10 +151,10 @@ export async function listRunsAwaitingJobs(
 export async function listIdleRuns(
   db: Database,
   filter: { idleSeconds: number; limit: number },
-): Promise<{ tenant_id: string; id: string }[]> {
+): Promise<{ tenant_id: string; id: string; last_seq: number }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
-      `select tenant_id, id from runs where idle_since < clock_timestamp() - $1 * interval '1 second'
+      `select tenant_id, id, last_seq from runs where idle_since < clock_timestamp() - $1 * interval '1 second'
          order by idle_since limit $2`,
       [filter.idleSeconds, filter.limit],
     ),

@@ -2,7 +2,6 @@
 import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
-import { digestOf } from '../../core/ids.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { bytesOf } from '../../core/tool-output.ts';
 import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
@@ -25,7 +24,7 @@ import {
   type OpenApproval,
 } from './approval-outcome.ts';
 import { reauthorizeCall } from '../governance/reauthorize-call.ts';
-import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+import { reasonGiven, recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
 export type ApprovalDecision =
   | { decision: 'approve' | 'deny'; reason?: string | undefined }
@@ -225,9 +224,7 @@ async function auditDecision(
   const { run_id, tool, kind, digest: asked } = made.approval;
   const { decision, reason } = made.decided;
   const { digest } = made;
-  // What was said is with the run, where it can be erased; the chain of the audit log keeps that it was.
-  const said = reason && { reason_digest: digestOf(reason) };
-  const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...said };
+  const details = { decision, kind, run_id, tool, ...(digest !== asked && { asked }), ...reasonGiven(reason) };
   const by = ref.by ?? { tenantId: ref.tenantId };
   await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
 }

@@ -3,10 +3,9 @@ import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
-import { digestOf } from '../../core/ids.ts';
 import { findAnyApproval, type ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
-import { recordAudit } from '../audit/record-audit.ts';
+import { reasonGiven, recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { embedSoon } from '../memory/add-memory.ts';
 import type { MemoryContext } from '../memory/context.ts';
@@ -52,8 +51,7 @@ export async function decideConflict(
     if (!(await closeConflict(tx, { tenantId, workspaceId, id }, end)))
       throw conflict('The approval is decided already.');
     if (changed.gone) await endDisputes(tx, { tenantId, workspaceId, keyId: decider.keyId, ids: changed.gone });
-    const said = decided.reason && { reason_digest: digestOf(decided.reason) };
-    const details = { decision, kind: 'conflict', tool: approval.tool, ...said };
+    const details = { decision, kind: 'conflict', tool: approval.tool, ...reasonGiven(decided.reason) };
     await recordAudit(tx, decider, {
       action: 'approval.decided',
       target: ['approval', id],

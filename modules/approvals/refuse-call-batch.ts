@@ -4,7 +4,7 @@ import type { NewEvent } from '../../core/events.ts';
 import { findApproval } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+import { reasonGiven, recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
 export interface RefusedCallBatch {
   run: RunRow;
@@ -22,7 +22,7 @@ export async function refuseCallBatch(
   const approval = await findApproval(tx, approvalId);
   if (approval?.status !== 'pending' || approval.plan_id === null) return null;
   const { kind, tool, digest, plan_id: callBatchId, turn_id: turnId } = approval;
-  const details = { decision: 'deny', kind, run_id: run.id, tool, ...(reason && { reason }) };
+  const details = { decision: 'deny', kind, run_id: run.id, tool, ...reasonGiven(reason) };
   await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', approvalId], digest, details });
   const decidedBy = by.keyId;
   return refuseApproval({ approvalId, turnId, callBatchId, calls: [] }, { kind: 'denied', reason, decidedBy, message });

@@ -1,5 +1,6 @@
 /** One line in a service records who did what: `await recordAudit(tx, caller, { action: …, target: […] })`. */
 import type { AuditAction } from '../../core/audit.ts';
+import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { insertAuditRow } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
@@ -34,6 +35,11 @@ export async function recordAudit(tx: Tx, by: AuditedBy, entry: AuditEntry): Pro
     details,
     ...(by.keyId === undefined ? { actorType: 'system' } : actorOf(by)),
   });
+}
+
+/** That somebody gave a reason, and which, for an entry's details. What was said is with the run, where it can be erased; the chain of the audit log keeps that it was. */
+export function reasonGiven(reason: string | null | undefined): { reason_digest?: string } {
+  return reason ? { reason_digest: digestOf(reason) } : {};
 }
 
 function actorOf(caller: Extract<AuditedBy, { keyId: string }>) {

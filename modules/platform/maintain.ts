@@ -125,8 +125,8 @@ async function expireApprovals(context: Context): Promise<number> {
 
 async function expireIdle(context: Context): Promise<number> {
   const rows = await listIdleRuns(context.db, { idleSeconds: LIMITS.idleSeconds, limit: LIMITS.sweepRows });
-  const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id: runId }) =>
-    expireRun(context, { tenantId, runId }),
+  const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id: runId, last_seq: seq }) =>
+    expireRun(context, { tenantId, runId, seq }),
   );
   return done.filter(Boolean).length;
 }

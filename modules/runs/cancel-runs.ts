@@ -1,13 +1,12 @@
 /** Cancels many runs at once. */
 import { DroverError } from '../../core/errors.ts';
 import { RUN_STATUSES, TERMINAL, type RunStatus } from '../../core/events.ts';
-import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { listRunIds, type RunFilter } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import { cancelRun } from './end-run.ts';
-import { recordAudit } from '../audit/record-audit.ts';
+import { reasonGiven, recordAudit } from '../audit/record-audit.ts';
 
 const AT_A_TIME = 5;
 
@@ -56,7 +55,7 @@ export async function cancelRuns(
   const wanted = { ...filter, status, workspaceId: caller.workspaceId, limit: LIMITS.cancelRuns + 1 };
   const found = await context.db.withTenant(caller.tenantId, async (tx) => {
     // The request is in the audit log before the first run is cancelled by it.
-    const details = { filter: { ...filter, status }, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
+    const details = { filter: { ...filter, status }, ...reasonGiven(reason) };
     if (!isDryRun)
       await recordAudit(tx, caller, { action: 'runs.cancelled', target: ['workspace', caller.workspaceId], details });
     return listRunIds(tx, wanted);

@@ -2,13 +2,12 @@
 import { endAsCompleted, endAsFailed, type OpenRun } from '../../core/decision-events/endings.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type Actor, type NewEvent } from '../../core/events.ts';
-import { digestOf } from '../../core/ids.ts';
 import { mayBecome } from '../../core/transitions.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
-import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
+import { reasonGiven, recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 import { announceCancelled, cancelChildren, cancellation, type CancelledRun } from './cancel-children.ts';
 import { closeApprovals, closeCalls, closeCallBatch } from './end/close-open.ts';
 
@@ -44,7 +43,7 @@ export async function cancelIn(
   run: RunRow,
   { by, reason }: { by: AuditedBy | undefined; reason?: string | undefined },
 ): Promise<{ change: AppendedChange; cancelled: CancelledRun[] }> {
-  const details = { status: run.status, ...(reason !== undefined && { reason_digest: digestOf(reason) }) };
+  const details = { status: run.status, ...reasonGiven(reason) };
   const audited = by ?? { tenantId: run.tenant_id };
   await recordAudit(tx, audited, { action: 'run.cancelled', target: ['run', run.id], details });
   const { events, cancelled } = await cancelChildren(tx, run, reason);
@@ -56,25 +55,33 @@ export async function completeRun(context: Context, ref: RunRef): Promise<boolea
   return (await complete(context, ref, { actor: 'user', stopReason: 'completed' })) !== null;
 }
 
-/** Completes a run that has been idle; one that is not idle any more stays as it is. */
-export async function expireRun(context: Context, ref: RunRef): Promise<boolean> {
-  try {
-    return (await complete(context, ref, { actor: 'system', stopReason: 'idle' })) !== null;
-  } catch {
-    return false;
-  }
+/** Completes a run that was idle at this position of its log; answers false for one that is not any more, which stays as it is. */
+export async function expireRun(context: Context, ref: RunRef & { seq: number }): Promise<boolean> {
+  const appended = await appendToRun(context, ref, (run) => {
+    const isIdle = run.last_seq === ref.seq && !run.open_turn_id && mayBecome(run.status, 'completed');
+    return isIdle ? completion(run, { actor: 'system', stopReason: 'idle' }) : null;
+  });
+  return appended !== null;
 }
 
-function complete(context: Context, ref: RunRef, how: { actor: Actor; stopReason: string }) {
+function complete(context: Context, ref: RunRef, how: Completion) {
   return appendToRun(context, ref, (run) => {
     if (run.status === 'completed') return null;
     mustBeUnfinished(run);
     if (run.open_turn_id)
       throw conflict(`The run is still working on turn ${run.open_turn_id}; wait for it or cancel.`);
-    const { status } = openRun(run);
-    if (!mayBecome(status, 'completed')) throw conflict(`A run that is ${status} cannot become completed.`);
-    return { events: endAsCompleted({ status }, how.actor, how.stopReason) };
+    if (!mayBecome(run.status, 'completed')) throw conflict(`A run that is ${run.status} cannot become completed.`);
+    return completion(run, how);
   });
+}
+
+interface Completion {
+  actor: Actor;
+  stopReason: string;
+}
+
+function completion(run: RunRow, { actor, stopReason }: Completion): AppendedChange {
+  return { events: endAsCompleted({ status: run.status }, actor, stopReason) };
 }
 
 /** Fails a run that could not be driven: what kept it from going on will not go away by itself. */

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { LIMITS } from '../../core/limits.ts';
+import { listIdleRuns } from '../../db/maintenance.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
+import { expireRun } from '../../modules/runs/end-run.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { ageIdleRun } from '../support/queries/runs.ts';
@@ -53,5 +55,24 @@ describe('A session in which nothing is said', () => {
     assert.notEqual((await read(old)).run_id, run);
     const [again] = api.model.asked('say back');
     assert.match(JSON.stringify(again?.messages), new RegExp(name));
+  });
+
+  it('goes on in its run where something is said just before that is completed', async () => {
+    const session = await chat('say one');
+    await is(session, 'completed');
+    const run = (await read(session)).run_id;
+    await passes(run, DAY_SECONDS + 60);
+    const { db } = api.context;
+    const idle = await listIdleRuns(db, { idleSeconds: LIMITS.idleSeconds, limit: LIMITS.sweepRows });
+    const seen = idle.find(({ id }) => id === run);
+    assert.ok(seen);
+    await chat('say two', { session_id: session });
+    await waitUntil('it has the answer', async () => (await read(session)).messages.length === 4);
+    await is(session, 'completed');
+    const found = { tenantId: seen.tenant_id, runId: run, seq: seen.last_seq };
+    assert.equal(await expireRun(api.context, found), false);
+    assert.equal((await api.call('GET', `/v1/runs/${run}`)).json.status, 'awaiting_human');
+    const lost = { ...db, withTenant: () => Promise.reject(new TypeError('a fault of ours')) };
+    await assert.rejects(expireRun({ ...api.context, db: lost }, found), /a fault of ours/);
   });
 });

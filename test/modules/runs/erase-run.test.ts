@@ -192,6 +192,30 @@ for (const mode of DOMAIN_MODES) {
       assert.equal(model.asked('say after')[0]?.messages.length, 1);
     });
 
+    it('leaves nothing of a session: of its plans that were refined and rejected, and of what was given with it', async () => {
+      const canary = `canary-${randomUUID()}`;
+      const said = `call risky {"text":"${canary}"} | call risky {"text":"${canary}"} | say ${canary}`;
+      const of = { user_id: 'ada', agent_id: agent, autonomy_level: 0, context: { note: canary } };
+      const { session_id } = (await call('POST', '/agent/chat', { message: said, ...of })).json;
+      const planned = async (before?: string): Promise<string> => {
+        let plan = '';
+        await waitUntil('a plan waits', async () => {
+          plan = (await call('GET', `/agent/session/${session_id}`)).json['pending_plan']?.plan_id ?? '';
+          return plan !== '' && plan !== before;
+        });
+        return plan;
+      };
+      const first = await planned();
+      const refined = await call('POST', '/agent/refine', { session_id, plan_id: first, feedback: canary });
+      assert.equal(refined.status, 202, refined.text);
+      const rejected = { session_id, plan_id: await planned(first), reason: canary };
+      assert.equal((await call('POST', '/agent/reject', rejected)).status, 200);
+      assert.ok((await tablesWith(platform.context.db, canary)).length > 3);
+      const erased = await call('DELETE', `/v1/threads/${session_id}`);
+      assert.equal(erased.status, 202, erased.text);
+      await assertGone(canary);
+    });
+
     it('is refused while others stand on the messages, which are erased where that is asked for', async () => {
       const canary = `canary-${randomUUID()}`;
       const first = await start(`say ${canary} one`);

@@ -1,6 +1,6 @@
 /** Handoffs: one row each, which says what was handed over and how far it has come. */
 import type { HandoffContext, HandoffLink, HandoffStatus, Urgency } from '../core/handoff.ts';
-import type { Database, Tx } from './database.ts';
+import { resultOf, type Database, type Tx } from './database.ts';
 import { VISIBLE } from './memory-spaces.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { edgeEvent } from './run-log.ts';
@@ -77,6 +77,15 @@ export async function lockHandoff(tx: Tx, id: string): Promise<HandoffRow | unde
 export async function findHandoffOfCall(tx: Tx, toolCallId: string): Promise<HandoffRow | undefined> {
   const [row] = await tx.query<HandoffRow>('select * from handoffs where tool_call_id = $1', [toolCallId]);
   return row;
+}
+
+/** Whether a handoff was made longer ago than that. */
+export async function isHandoffOlder(tx: Tx, id: string, seconds: number): Promise<boolean> {
+  const rows = await tx.query<{ result: boolean }>(
+    `select created_at < clock_timestamp() - $2 * interval '1 second' as result from handoffs where id = $1`,
+    [id, seconds],
+  );
+  return resultOf(rows);
 }
 
 /** The handoff whose target works in this run, where it does; locked. */

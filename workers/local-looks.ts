@@ -4,12 +4,11 @@
  */
 import type { Job } from 'bullmq';
 import type { WaitingJob } from '../db/commit-run.ts';
-import { sendJobs } from '../jobs/send-jobs.ts';
 import type { LookHere } from '../jobs/slot-reservation.ts';
-import { lookJobId, SUBTASKS, type SubtaskJob } from '../jobs/subtasks.ts';
+import { SUBTASKS, type SubtaskJob } from '../jobs/subtasks.ts';
 import { coalesced } from '../lib/coalesce.ts';
 import type { Context } from '../modules/governance/context.ts';
-import { askFor, lookAtParent } from '../modules/workflows/advance-parent.ts';
+import { askFor, lookAtParent, sendLook } from '../modules/workflows/advance-parent.ts';
 import type { Duty } from './handler.ts';
 import { measured, take, track, type LocalDispatch, type LocalDuty } from './local-dispatch.ts';
 
@@ -84,11 +83,4 @@ export function dispatchLooks(context: Context, duty: LocalDuty): LocalLooks {
 
 function waitingAbove({ parent }: Job): WaitingJob | undefined {
   return parent?.id === undefined ? undefined : { queue: SUBTASKS.name, job_id: parent.id, waits: true };
-}
-
-/** Another process, or this one later, asks. */
-async function sendLook({ queues, order }: Context, { tenantId, runId }: SubtaskJob): Promise<void> {
-  const job_id = lookJobId(runId, new Date());
-  const payload = { tenantId, runId };
-  await sendJobs(queues, [{ queue: SUBTASKS.name, job_id, payload, priority: order.next(tenantId) }]);
 }

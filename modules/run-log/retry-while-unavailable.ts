@@ -12,9 +12,9 @@ export async function retryWhileUnavailable<T>(
   work: () => Promise<T>,
   { forMs, signal }: { forMs: number; signal: AbortSignal },
 ): Promise<T> {
-  const endsAtMs = Date.now() + forMs;
+  const endsAtMs = performance.now() + forMs;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-    const isLast = signal.aborted || Date.now() > endsAtMs;
+    const isLast = signal.aborted || performance.now() > endsAtMs;
     try {
       return await work();
     } catch (error) {

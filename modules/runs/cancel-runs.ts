@@ -1,11 +1,10 @@
 /** Cancels many runs at once. */
-import { DroverError } from '../../core/errors.ts';
 import { RUN_STATUSES, TERMINAL, type RunStatus } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { listRunIds, type RunFilter } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
-import { cancelRun } from './end-run.ts';
+import { cancelUnlessEnded } from './end-run.ts';
 import { reasonGiven, recordAudit } from '../audit/record-audit.ts';
 
 const AT_A_TIME = 5;
@@ -71,13 +70,4 @@ export async function cancelRuns(
     await Promise.all(some);
   }
   return { cancelled: run_ids.length, run_ids: run_ids.toSorted(), more: matching.more };
-}
-
-async function cancelUnlessEnded(...request: Parameters<typeof cancelRun>): Promise<boolean> {
-  try {
-    return await cancelRun(...request);
-  } catch (error) {
-    if (error instanceof DroverError && error.status === 409) return false;
-    throw error;
-  }
 }

@@ -280,5 +280,5 @@ function mayYield(session: DriveSession, { kind }: Decision): boolean {
 }
 
 function mustYield(session: DriveSession, options: DriveOptions): boolean {
-  return options.draining() || Date.now() - session.startedAtMs > LIMITS.sliceMs;
+  return options.draining() || performance.now() - session.sinceMs > LIMITS.sliceMs;
 }

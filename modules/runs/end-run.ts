@@ -20,21 +20,44 @@ interface RunRef {
 
 /**
  * Cancels a run at once with all that stands below it, whoever drives it: the claim is taken away, its worker is told over the bus, calls that were
- * not begun never are; a call in flight settles in its own row. Answers false if it was cancelled already.
+ * not begun never are; a call in flight settles in its own row. Answers false if it was cancelled already. Throws 409 where it has ended otherwise.
  */
 export async function cancelRun(context: Context, ref: RunRef, reason?: string): Promise<boolean> {
+  return cancelIf(context, { ...ref, reason }, (run) => {
+    if (run.status !== 'cancelled') mustBeUnfinished(run);
+    return run.status !== 'cancelled';
+  });
+}
+
+/** The same where it does as well that somebody else ends the run first. Answers whether it was cancelled by this. */
+export async function cancelUnlessEnded(context: Context, ref: RunRef, reason?: string): Promise<boolean> {
+  return cancelIf(context, { ...ref, reason }, (run) => !isTerminal(run.status));
+}
+
+async function cancelIf(
+  context: Context,
+  { reason, by, ...ref }: RunRef & { reason: string | undefined },
+  isMeant: (run: RunRow) => boolean,
+): Promise<boolean> {
   let below: CancelledRun[] = [];
   const appended = await appendToRun(context, ref, async (run, tx) => {
-    if (run.status === 'cancelled') return null;
-    mustBeUnfinished(run);
-    const { change, cancelled } = await cancelIn(tx, run, { by: ref.by, reason });
+    if (!isMeant(run)) return null;
+    const { change, cancelled } = await cancelIn(tx, run, { by, reason });
     below = cancelled;
     return change;
   });
   if (!appended) return false;
-  context.bus.publish({ runId: ref.runId, kind: 'abort', reason: 'cancel', below: appended.fence });
-  announceCancelled(context, below);
+  tellCancelled(context, { runId: ref.runId, fence: appended.fence, below });
   return true;
+}
+
+/** Tells whoever drives a run that was cancelled, and its descendants, once that is committed. */
+export function tellCancelled(
+  context: Context,
+  { runId, fence, below }: { runId: string; fence: number; below: readonly CancelledRun[] },
+): void {
+  context.bus.publish({ runId, kind: 'abort', reason: 'cancel', below: fence });
+  announceCancelled(context, below);
 }
 
 /** What cancels an unfinished run whose row is locked, with its descendants, which are to be announced after the commit. */

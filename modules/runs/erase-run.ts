@@ -1,7 +1,6 @@
 /** Erases what was said in runs; what is left is when they were, what they cost, and that they are erased. */
 import { eraseEvent } from '../../core/erasure.ts';
 import { DroverError, notFound } from '../../core/errors.ts';
-import { isTerminal } from '../../core/events.ts';
 import { eraseRows, eraseThreadRow, findDependents, listUnerasedRuns } from '../../db/erasure.ts';
 import { findRunRow, listBelowIds, lockThread } from '../../db/runs.ts';
 import type { Caller } from '../../core/caller.ts';
@@ -9,7 +8,7 @@ import type { Context } from '../governance/context.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { sweepTenant } from '../files/sweep-files.ts';
 import { announceAppended, appendIn } from '../run-log/append-to-run.ts';
-import { cancelRun } from './end-run.ts';
+import { cancelUnlessEnded } from './end-run.ts';
 
 export interface Erasure {
   id: string;
@@ -29,7 +28,7 @@ export async function eraseRun(context: Context, caller: Caller, { id, dependent
   });
   if (found.length > 0 && !dependents) throw hasDependents('run', found);
   // From above: a child that is cancelled by itself would be tried again.
-  await cancelUnlessEnded(context, caller, id);
+  await cancelUnlessEnded(context, { tenantId: caller.tenantId, runId: id, by: caller });
   return eraseAll(context, caller, [...found.toReversed(), ...below.toReversed(), id]);
 }
 
@@ -53,12 +52,12 @@ export async function eraseThread(
     return {
       erasedAt: at,
       runs: [...others.toReversed(), ...below.toReversed(), ...own],
-      own,
       wasMarked: thread.erased_at !== null,
     };
   });
   // From above: a child that is cancelled by itself would be tried again.
-  for (const run of runs.toReversed()) await cancelUnlessEnded(context, caller, run);
+  for (const run of runs.toReversed())
+    await cancelUnlessEnded(context, { tenantId: caller.tenantId, runId: run, by: caller });
   const any = await eraseAll(context, caller, runs);
   await sweepTenant(context, caller.tenantId);
   return { isNew: any || !wasMarked, erasedAt };
@@ -73,11 +72,13 @@ async function eraseAll(context: Context, caller: Caller, ids: readonly string[]
 
 async function eraseOne(context: Context, caller: Caller, runId: string): Promise<boolean> {
   const ref = { tenantId: caller.tenantId, runId };
-  await cancelUnlessEnded(context, caller, runId);
+  await cancelUnlessEnded(context, { ...ref, by: caller });
   const appended = await context.db.withTenant(caller.tenantId, async (tx) => {
+    // The thread before its run, as whoever begins another run on it.
+    const { thread_id: threadId } = (await findRunRow(tx, runId)) ?? {};
+    if (threadId !== undefined) await lockThread(tx, threadId);
     const done = await appendIn(tx, ref, async (run) => {
       if (run.erased_at) return null;
-      await lockThread(tx, run.thread_id);
       const dependents = await findDependents(tx, [runId]);
       if (dependents.length > 0) throw hasDependents('run', dependents);
       await recordAudit(tx, caller, { action: 'run.erased', target: ['run', runId] });
@@ -94,17 +95,6 @@ async function eraseOne(context: Context, caller: Caller, runId: string): Promis
 }
 
 const MOST_NAMED = 10;
-
-/** Somebody else may end the run first: that does as well. */
-async function cancelUnlessEnded(context: Context, caller: Caller, runId: string): Promise<void> {
-  const run = await context.db.withTenant(caller.tenantId, (tx) => findRunRow(tx, runId));
-  if (!run || isTerminal(run.status)) return;
-  try {
-    await cancelRun(context, { tenantId: caller.tenantId, runId, by: caller });
-  } catch (error) {
-    if (!(error instanceof DroverError) || error.status !== 409) throw error;
-  }
-}
 
 function hasDependents(what: 'run' | 'thread', ids: readonly string[]): DroverError {
   const named = ids.slice(0, MOST_NAMED).join(', ') + (ids.length > MOST_NAMED ? ', …' : '');

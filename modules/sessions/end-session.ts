@@ -1,14 +1,16 @@
 /** A person stops what a session does, or the session itself. */
 import type { Caller } from '../../core/caller.ts';
-import { DroverError } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
+import type { Tx } from '../../db/database.ts';
 import { lockThread } from '../../db/runs.ts';
 import { archiveSession, findSessionHead, touchSession } from '../../db/sessions.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
-import { appendToRun } from '../run-log/append-to-run.ts';
-import { cancelRun } from '../runs/end-run.ts';
+import { announceAppended, appendIn, appendToRun } from '../run-log/append-to-run.ts';
+import { reportEvents } from '../run-log/report-events.ts';
+import type { CancelledRun } from '../runs/cancel-children.ts';
+import { cancelIn, tellCancelled } from '../runs/end-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
 import { announceThread } from '../runs/listen-to-thread.ts';
 import { waitingMessage } from '../runs/message-queue.ts';
@@ -51,22 +53,34 @@ export async function interruptSession(context: Context, { caller, sessionId }: 
 /** Ends the session and what it does; its log stays. Deleting it again changes nothing. Throws 404. */
 export async function deleteSession(context: Context, { caller, sessionId }: SessionRef): Promise<void> {
   const { tenantId } = caller;
-  const { run, head } = await context.db.withTenant(tenantId, async (tx) => {
+  const { place, cancelled } = await context.db.withTenant(tenantId, async (tx) => {
     // No message begins another run meanwhile.
     await lockThread(tx, sessionId);
-    const state = await requireSession(tx, caller, sessionId);
+    const { run } = await requireSession(tx, caller, sessionId);
     if (await archiveSession(tx, sessionId)) {
       await recordAudit(tx, caller, { action: 'session.deleted', target: ['session', sessionId] });
     }
-    return { ...state, head: await findSessionHead(tx, sessionId) };
+    const head = await findSessionHead(tx, sessionId);
+    return { place: head?.place ?? 0, cancelled: run && (await cancelOfSession(tx, caller, run.id)) };
   });
   // Who waits for the next run learns that there will be none.
-  announceThread(context.bus, sessionId, (head?.place ?? 0) + 1);
-  if (!run || isTerminal(run.status)) return;
-  try {
-    await cancelRun(context, { tenantId, runId: run.id, by: caller }, 'The session was deleted.');
-  } catch (error) {
-    // It has ended by itself meanwhile.
-    if (!(error instanceof DroverError && error.status === 409)) throw error;
-  }
+  announceThread(context.bus, sessionId, place + 1);
+  if (!cancelled) return;
+  const { below, ...appended } = cancelled;
+  const { run, events, fence } = appended;
+  reportEvents(context, { tenantId, runId: run.id, agentId: run.agent_id }, events);
+  announceAppended(context, { ...appended, runId: run.id });
+  tellCancelled(context, { runId: run.id, fence, below });
+}
+
+/** With the deletion: no session is gone whose run goes on. Null if the run has ended. */
+async function cancelOfSession(tx: Tx, caller: Caller, runId: string) {
+  let below: CancelledRun[] = [];
+  const appended = await appendIn(tx, { tenantId: caller.tenantId, runId }, async (run) => {
+    if (isTerminal(run.status)) return null;
+    const { change, cancelled } = await cancelIn(tx, run, { by: caller, reason: 'The session was deleted.' });
+    below = cancelled;
+    return change;
+  });
+  return appended && { ...appended, below };
 }

@@ -1,4 +1,6 @@
 /** Looks at a run that has children: a workflow, or one that delegates. */
+import { sendJobs } from '../../jobs/send-jobs.ts';
+import { lookJobId, SUBTASKS } from '../../jobs/subtasks.ts';
 import type { Context } from '../governance/context.ts';
 import { advanceDelegations } from './advance-delegations.ts';
 import { lookAtWorkflow, type LookedAt, type WorkflowLook } from './advance-workflow.ts';
@@ -15,11 +17,27 @@ export async function lookAtParent(context: Context, look: WorkflowLook): Promis
 export async function advanceParent(
   context: Context,
   look: WorkflowLook,
-  stop: AbortSignal = new AbortController().signal,
+  stop: AbortSignal,
 ): Promise<LookedAt['outcome']> {
   const { outcome, need } = await lookAtParent(context, look);
   if (need) await askFor(context, { ...look, stop }, need);
   return outcome;
+}
+
+/** The same for whoever looks at many: where a model has to be asked, which takes its time, a job is sent that asks it. */
+export async function lookInPassing(context: Context, look: WorkflowLook): Promise<void> {
+  const { need } = await lookAtParent(context, look);
+  if (need) await sendLook(context, look);
+}
+
+/** Another process, or this one later, looks. */
+export async function sendLook(
+  { queues, order }: Pick<Context, 'queues' | 'order'>,
+  { tenantId, runId }: Pick<WorkflowLook, 'tenantId' | 'runId'>,
+): Promise<void> {
+  const job_id = lookJobId(runId, new Date());
+  const payload = { tenantId, runId };
+  await sendJobs(queues, [{ queue: SUBTASKS.name, job_id, payload, priority: order.next(tenantId) }]);
 }
 
 /** Asks the model of which a look has said that it has to be asked. */

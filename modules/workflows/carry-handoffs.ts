@@ -13,6 +13,7 @@ import type { Tx } from '../../db/database.ts';
 import {
   changeHandoff,
   isHandedUntrusted,
+  isHandoffOlder,
   listHandoffsToCarry,
   lockHandoff,
   noteReturned,
@@ -74,8 +75,7 @@ async function follow(carrying: Carrying): Promise<Announcement[]> {
   }
   if (!isTerminal(source.status) && !isBetweenTurns(source)) return [];
   if (!(await isHead(tx, source))) {
-    const isOver = Date.now() - row.created_at.getTime() > LIMITS.handoffSeconds * 1000;
-    return isOver ? close(carrying, 'cancelled') : [];
+    return (await isHandoffOlder(tx, row.id, LIMITS.handoffSeconds)) ? close(carrying, 'cancelled') : [];
   }
   return begin(carrying, source);
 }

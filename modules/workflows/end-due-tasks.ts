@@ -3,13 +3,13 @@ import { LIMITS } from '../../core/limits.ts';
 import { listDueTasks } from '../../db/task-upkeep.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
-import { advanceParent } from './advance-parent.ts';
+import { lookInPassing } from './advance-parent.ts';
 
 /** Answers how many there were. */
 export async function endDueTasks(context: Context): Promise<number> {
   const rows = await listDueTasks(context.db, LIMITS.sweepRows);
   const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, workflow_id: runId }) =>
-    advanceParent(context, { tenantId, runId }),
+    lookInPassing(context, { tenantId, runId }),
   );
   return done.length;
 }

@@ -11,7 +11,7 @@ import { advancePolicyEpoch } from '../../db/governance.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
-import { advanceParent } from './advance-parent.ts';
+import { lookInPassing } from './advance-parent.ts';
 
 /** Each part is a transaction of its own and is found again where the process dies before it. Answers how many there were. */
 export async function lapseAgents(context: Context): Promise<{ lapsed: number; moved: number; deprecated: number }> {
@@ -27,7 +27,7 @@ export async function lapseAgents(context: Context): Promise<{ lapsed: number; m
   );
   const stranded = await listStrandedWorkflows(db, limit);
   const moved = await forEachIsolated(log, { rows: stranded }, ({ tenant_id: tenantId, workflow_id: runId }) =>
-    advanceParent(context, { tenantId, runId }),
+    lookInPassing(context, { tenantId, runId }),
   );
   return { lapsed: lapsed.filter(Boolean).length, moved: moved.length, deprecated: await deprecateLostAgents(context) };
 }

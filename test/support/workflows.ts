@@ -1,4 +1,7 @@
 /** Workflows without a model that plans them, as tests begin and read them. */
+import { advanceParent } from '../../modules/workflows/advance-parent.ts';
+import type { WorkflowLook } from '../../modules/workflows/advance-workflow.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import { createWorkflow, type WorkflowRequest } from '../../modules/workflows/create-workflow.ts';
 import { requireWorkflow } from '../../modules/workflows/read-workflows.ts';
 import type { Engine } from './engine.ts';
@@ -26,4 +29,9 @@ export async function startWorkflow(
 /** A workflow and its tasks as they are shown. */
 export function readWorkflow(engine: Engine, id: string) {
   return engine.context.db.withTenant(engine.tenantId, (tx) => requireWorkflow(tx, engine.caller, id));
+}
+
+/** Looks at a run that has children, as a job does whose worker does not stop. */
+export function lookNow(context: Context, look: WorkflowLook) {
+  return advanceParent(context, look, new AbortController().signal);
 }

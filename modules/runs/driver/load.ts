@@ -143,7 +143,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     memory: await readMemory(context, run, position.state),
     signal: options.signal,
     stop: options.stop,
-    startedAtMs: Date.now(),
+    sinceMs: performance.now(),
   };
   reportCorrupt(session, position.corrupt);
   return session;

@@ -52,9 +52,9 @@ export async function keepLost(
 async function settleLate({ context, tenantId, run, stop }: DriveSession, made: MadeAttempt): Promise<void> {
   const job = { tenantId, runId: run.id, callId: made.claim.call.id };
   const patience = { forMs: PATIENCE_MS, signal: stop };
-  const endsAtMs = Date.now() + PATIENCE_MS;
+  const endsAtMs = performance.now() + PATIENCE_MS;
   while (!(await retryWhileUnavailable(() => settleLostCall(context, job, made), patience))) {
-    if (stop.aborted || Date.now() > endsAtMs) return;
+    if (stop.aborted || performance.now() > endsAtMs) return;
     await sleep(context.config.leaseMs / 3, undefined, { signal: stop }).catch(() => undefined);
   }
 }

@@ -36,7 +36,8 @@ export interface Drive {
   readonly signal: AbortSignal;
   /** Fires when the process must stop, and for nothing else. */
   readonly stop: AbortSignal;
-  readonly startedAtMs: number;
+  /** When it began, by `performance.now()`. */
+  readonly sinceMs: number;
 }
 
 export interface DriveSession extends Drive {

@@ -8,12 +8,11 @@ import { LIMITS } from '../../../core/limits.ts';
 import { dropPassedParents } from '../../../modules/run-log/drop-passed-parents.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
-import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { FAULT_MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 import { statusOfRun } from '../../support/queries/runs.ts';
 
 for (const mode of FAULT_MODES) {
@@ -157,7 +156,7 @@ for (const mode of FAULT_MODES) {
     after(() => engine.close());
 
     const queue = () => engine.context.queues.queue(SUBTASKS.name);
-    const advance = (id: string) => advanceParent(engine.context, { tenantId: engine.tenantId, runId: id });
+    const advance = (id: string) => lookNow(engine.context, { tenantId: engine.tenantId, runId: id });
     const state = async (look: string) => (await engine.context.queues.states(SUBTASKS.name, [look]))[0];
     /** Its children's jobs fail in the queue, as while the database is away, and their flow is sent once more after that. */
     const loseChildren = async (id: string) => {

@@ -3,11 +3,10 @@ import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
-import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
 import { cancelTask } from '../../../modules/workflows/cancel-task.ts';
 import { submitTask } from '../../../modules/workflows/create-workflow.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
-import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
 describe('A workflow of which a part is gone', () => {
   let engine: Engine;
@@ -20,7 +19,7 @@ describe('A workflow of which a part is gone', () => {
   after(() => engine.close());
   beforeEach(() => engine.say(() => text('done')));
 
-  const advance = (id: string) => advanceParent(engine.context, { tenantId: engine.tenantId, runId: id });
+  const advance = (id: string) => lookNow(engine.context, { tenantId: engine.tenantId, runId: id });
   const read = (id: string) => readWorkflow(engine, id);
   const task = async (id: string, name: string) => {
     const found = (await read(id)).tasks.find((each) => each.name === name);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
-import { advanceParent } from '../../../modules/workflows/advance-parent.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { lookNow } from '../../support/workflows.ts';
 import { delegationsOf, raiseCost } from '../../support/queries/tool-calls.ts';
 
 describe('A delegation that cannot be begun', () => {
@@ -21,7 +21,7 @@ describe('A delegation that cannot be begun', () => {
     assert.equal(await engine.drive(run), 'dormant');
     // As a build took it that had no limit for it.
     await raiseCost(engine, run, { place: 0, tokens: 1e16 });
-    await advanceParent(engine.context, { tenantId: engine.tenantId, runId: run });
+    await lookNow(engine.context, { tenantId: engine.tenantId, runId: run });
     const calls = await delegationsOf(engine, run);
     assert.deepEqual(
       calls.map(({ status, code }) => [status, code]),

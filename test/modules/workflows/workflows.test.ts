@@ -9,7 +9,7 @@ import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
-import { advanceParent, askFor, lookAtParent } from '../../../modules/workflows/advance-parent.ts';
+import { askFor, lookAtParent, lookInPassing } from '../../../modules/workflows/advance-parent.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { cancelTask } from '../../../modules/workflows/cancel-task.ts';
 import { submitTask, type WorkflowRequest } from '../../../modules/workflows/create-workflow.ts';
@@ -20,7 +20,7 @@ import type { Context } from '../../../modules/governance/context.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
 import { DOMAIN_MODE } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 import { tokensBelow } from '../../support/queries/budgets.ts';
 import { forbidFullReads, readRows } from '../../support/queries/postgres.ts';
 import { childrenOfRun, statusOfRun, unerasedRunsBelow } from '../../support/queries/runs.ts';
@@ -80,7 +80,7 @@ describe('The scheduler of a workflow', () => {
 
   const start = (subtasks: ReturnType<typeof subtask>[], more: Partial<WorkflowRequest> = {}) =>
     startWorkflow(engine, subtasks, { agentId: agent, ...more });
-  const advance = (id: string) => advanceParent(engine.context, { tenantId: engine.tenantId, runId: id });
+  const advance = (id: string) => lookNow(engine.context, { tenantId: engine.tenantId, runId: id });
   const read = (id: string) => readWorkflow(engine, id);
   const task = async (id: string, name: string): Promise<TaskRow> => {
     const found = (await read(id)).tasks.find((each) => each.name === name);
@@ -129,10 +129,7 @@ describe('The scheduler of a workflow', () => {
       for (const childId of begun) {
         await engine.finish(childId);
         const { context, read: seen } = counting(engine.context, 'tasks');
-        assert.equal(
-          await advanceParent(context, { tenantId: engine.tenantId, runId: id, childIds: [childId] }),
-          'advanced',
-        );
+        assert.equal(await lookNow(context, { tenantId: engine.tenantId, runId: id, childIds: [childId] }), 'advanced');
         rows += seen();
       }
       await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
@@ -152,10 +149,25 @@ describe('The scheduler of a workflow', () => {
     await engine.finish(first);
     const { context, waits } = waiting(engine.context);
     const look = { tenantId: engine.tenantId, runId: id, childIds: [first] };
-    assert.equal(await advanceParent(context, look), 'advanced');
+    assert.equal(await lookNow(context, look), 'advanced');
     assert.equal((await read(id)).tasks.filter(({ status }) => status === 'in_progress').length, 2);
     assert.equal(waits(), 3);
     await cancelRun(engine.context, { tenantId: engine.tenantId, runId: id });
+  });
+
+  it('is looked at in passing without waiting for a model: a job asks it', async () => {
+    const id = await start([subtask('a'), subtask('b')]);
+    await advance(id);
+    for (const { run_id } of (await read(id)).tasks) await engine.finish(run_id ?? '');
+    const asked = engine.model.requests.length;
+    const queue = engine.context.queues.queue(SUBTASKS.name);
+    const looks = async () =>
+      (await queue.getJobs(['prioritized', 'waiting'])).filter(({ id: job }) => job?.startsWith(`look-${id}-`));
+    await lookInPassing(engine.context, { tenantId: engine.tenantId, runId: id });
+    assert.deepEqual([engine.model.requests.length, (await looks()).length], [asked, 1]);
+    await advance(id);
+    assert.equal((await read(id)).workflow.status, 'completed');
+    for (const job of await looks()) await job.remove();
   });
 
   it('waits for the database a few times to be created, and to see that all is done', async () => {
@@ -306,8 +318,8 @@ describe('The scheduler of a workflow', () => {
     const childId = await childOf(id, 'b');
     const dead = { ...engine.context, claim: () => Promise.reject(new Error('killed')) };
     const last = { tenantId: engine.tenantId, runId: id, childIds: [childId] };
-    await assert.rejects(advanceParent(dead, last), /killed/);
-    assert.equal(await advanceParent(engine.context, last), 'passed', 'the job that comes again finds the end seen');
+    await assert.rejects(lookNow(dead, last), /killed/);
+    assert.equal(await lookNow(engine.context, last), 'passed', 'the job that comes again finds the end seen');
     assert.equal((await reconcile(engine.context, 0, engine.tenantId)).turns, 1);
     assert.equal(await engine.drive(id), 'handed_over');
     await advance(id);

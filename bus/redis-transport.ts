@@ -6,6 +6,8 @@ import { ALL } from './payloads.ts';
 const MAX_PAYLOAD_BYTES = 256 * 1024;
 const FIRST_CONNECTION_MS = 2000;
 const CLOSE_TIMEOUT_MS = 1000;
+/** Between two attempts to subscribe on one connection. */
+const AGAIN_MS = 1000;
 
 const COMMON = {
   connectTimeout: 5000,
@@ -28,16 +30,24 @@ export async function openRedisTransport(
 
   subscriber.on('message', (_channel: string, payload: string) => receiver.onPayload(payload));
   // By hand, so that the gap is told when messages come again and not before.
-  let connections = 0;
+  let attempts = 0;
+  let again: NodeJS.Timeout | undefined;
   const subscribed = new Promise<void>((resolve) => {
-    subscriber.on('ready', () => {
-      connections += 1;
-      const isFirst = connections === 1;
-      subscriber.subscribe(channelOf(ALL), channelOf(receiver.address)).then(() => {
+    const subscribe = async () => {
+      attempts += 1;
+      const isFirst = attempts === 1;
+      try {
+        await subscriber.subscribe(channelOf(ALL), channelOf(receiver.address));
         resolve();
         if (!isFirst) receiver.onGap();
-      }, receiver.onError);
-    });
+      } catch (error) {
+        receiver.onError(error as Error);
+        clearTimeout(again);
+        // A connection that is lost meanwhile subscribes when it is ready again.
+        again = setTimeout(() => void (subscriber.status === 'ready' && subscribe()), AGAIN_MS);
+      }
+    };
+    subscriber.on('ready', () => void subscribe());
   });
   const sending = new Promise((resolve) => {
     sender.once('ready', resolve);
@@ -51,6 +61,7 @@ export async function openRedisTransport(
       await Promise.all(parcels.map(({ to, payload }) => sender.publish(channelOf(to), payload)));
     },
     async close() {
+      clearTimeout(again);
       for (const client of [sender, subscriber]) {
         if (client.status === 'ready') {
           await withDeadline(client.quit(), CLOSE_TIMEOUT_MS, 'Redis did not say goodbye').catch(() => undefined);

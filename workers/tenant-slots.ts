@@ -1,4 +1,5 @@
 /** How many jobs of one tenant a worker process runs at once while others want to run, too. */
+import { LRUCache } from 'lru-cache';
 import { LIMITS } from '../core/limits.ts';
 
 export interface TenantSlots {
@@ -13,13 +14,15 @@ const REMEMBERED_MS = 60_000;
 const FIRST_PAUSE_MS = 500;
 const PAUSE_PER_JOB_MS = 20;
 const LONGEST_PAUSE_MS = 10_000;
+/** Tenants whose refusals are counted; those that were refused last. */
+const MOST_REFUSED = 10_000;
 
 /** Slots of a queue's worker with so many jobs at once. `now` gives ms since the epoch. */
 export function createTenantSlots(concurrency: number, now: () => number = Date.now): TenantSlots {
   const most = Math.max(1, Math.ceil((concurrency * LIMITS.tenantSharePercent) / 100));
   const taken = new Map<string, number>();
   const seen = new Map<string, number>();
-  const refused = new Map<string, { count: number; until: number }>();
+  const refused = new LRUCache<string, { count: number; until: number }>({ max: MOST_REFUSED });
 
   const isAlone = (tenantId: string): boolean => {
     const at = now();

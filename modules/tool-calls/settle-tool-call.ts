@@ -31,6 +31,8 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
   const { events, calls, waits, continuation } = change;
   const slot = continuation && context.outbox.reserveSlot(job.tenantId);
   let claimed: ClaimResult | undefined;
+  // The lease of a claim begins with the commit, at the earliest when that is sent.
+  const sinceMs = performance.now();
   try {
     const then_claim = slot && { lease_ms: context.config.leaseMs, known: context.runCache.position(job.runId) };
     const settling = {
@@ -49,7 +51,11 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
     const sends = result.continued && continuation && !claimed?.ok;
     announceAppended(context, { runId: job.runId, ...result, outbox: sends ? [continuation] : [] });
     if (slot && continuation && claimed?.ok)
-      void context.outbox.drive(slot, { ...continuation.payload, runId: job.runId, seq: result.seq }, { claimed });
+      void context.outbox.drive(
+        slot,
+        { ...continuation.payload, runId: job.runId, seq: result.seq },
+        { claimed, sinceMs },
+      );
     return end;
   } catch (error) {
     if (hasMovedOn(error)) return undefined;

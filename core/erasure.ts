@@ -5,40 +5,65 @@
 import { z } from 'zod';
 import { currentPayload, EVENTS, type EventType, type StoredEvent } from './events.ts';
 
-/** Texts that say nothing of a conversation, by their path in a payload: names of what a tenant has set up, codes, versions. A plan names tools that a model may have made up. */
-const KEPT: ReadonlySet<string> = new Set([
-  'agent_version',
-  'allowed_by',
-  'config.model_override',
-  'config.session.user_id',
-  'cost_usd',
-  'costs.cache_read',
-  'costs.cache_write',
-  'costs.input',
-  'costs.output',
-  'digest',
-  'error.code',
-  'from',
-  'key',
-  'model',
-  'next',
-  'node',
-  'pinned.limits.model',
-  'pinned.tools.name',
-  'pinned.tools.version',
-  'policy.name',
-  'provider',
-  'stage',
-  'stop_reason',
-  'to',
-  'tool',
-  'tool_choice.tool',
-  'tool_use_id',
-  'traceparent',
-]);
+/**
+ * Texts that say nothing of a conversation, by type and by their path in its payload: names of what a tenant has set up, codes,
+ * versions. A plan names tools that a model may have made up.
+ */
+const KEPT_TEXTS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
+  'run.created': [
+    'agent_version',
+    'config.model_override',
+    'config.session.user_id',
+    'pinned.limits.model',
+    'pinned.tools.name',
+    'pinned.tools.version',
+    'traceparent',
+  ],
+  'run.completed': ['stop_reason'],
+  'run.failed': ['error.code'],
+  'turn.completed': ['stop_reason'],
+  'turn.failed': ['error.code'],
+  'model.called': ['provider', 'model', 'tool_choice.tool'],
+  'model.responded': [
+    'provider',
+    'model',
+    'tool',
+    'cost_usd',
+    'costs.input',
+    'costs.output',
+    'costs.cache_read',
+    'costs.cache_write',
+  ],
+  'model.retried': ['provider', 'model', 'cost_usd', 'error.code'],
+  'model.failed': ['provider', 'model', 'tool', 'cost_usd', 'error.code'],
+  'model.deferred': ['model', 'error.code'],
+  'model.resumed': ['model'],
+  'model.fell_back': ['from', 'to', 'error.code'],
+  'file.stored': ['provider'],
+  'file.failed': ['provider', 'error.code'],
+  'budget.warned': ['key'],
+  'budget.exceeded': ['key'],
+  'intent.rejected': ['tool_use_id'],
+  'tool.requested': ['tool_use_id', 'allowed_by'],
+  'tool.failed': ['error.code'],
+  'tool.denied': ['error.code'],
+  'tool.unknown': ['error.code'],
+  'tool.resolved': ['error.code'],
+  'task.failed': ['error.code'],
+  'handoff.rejected': ['error.code'],
+  'policy.decided': ['stage', 'policy.name'],
+  'approval.requested': ['tool', 'digest', 'policy.name'],
+  'approval.granted': ['digest', 'policy.name'],
+  'node.entered': ['node', 'from'],
+  'node.completed': ['node', 'next'],
+};
+
+const KEPT: ReadonlySet<string> = new Set(
+  Object.entries(KEPT_TEXTS).flatMap(([type, paths]) => paths.map((path) => `${type}:${path}`)),
+);
 
 /** Fields that go as wholes. */
-const DROPPED: ReadonlySet<string> = new Set(['input.attachments']);
+const DROPPED: ReadonlySet<string> = new Set(['turn.started:input.attachments', 'message.queued:input.attachments']);
 
 /** The payload of a stored event without content, and the version of its schema. Of a type that is not known here nothing is left. */
 export function eraseEvent(event: Pick<StoredEvent, 'type' | 'schema_version' | 'payload'>): {
@@ -47,10 +72,10 @@ export function eraseEvent(event: Pick<StoredEvent, 'type' | 'schema_version' | 
 } {
   if (!Object.hasOwn(EVENTS, event.type)) return { payload: {}, schema_version: event.schema_version };
   const { payload, version } = EVENTS[event.type as EventType];
-  return { payload: withoutContent(payload, currentPayload(event), ''), schema_version: version };
+  return { payload: withoutContent(payload, currentPayload(event), `${event.type}:`), schema_version: version };
 }
 
-/** Undefined: the field is to be left out. */
+/** `path`: the type, a colon, and the fields to the value. Undefined: the field is to be left out. */
 function withoutContent(schema: unknown, value: unknown, path: string): unknown {
   if (value === undefined || value === null || DROPPED.has(path)) return value === null ? null : undefined;
   if (schema instanceof z.ZodOptional) return isText(schema.unwrap(), path) ? undefined : inner(schema, value, path);
@@ -76,7 +101,7 @@ function inner(schema: { unwrap(): unknown }, value: unknown, path: string): unk
 function ofObject(schema: z.ZodObject, value: object, path: string): Record<string, unknown> {
   const given = new Map(Object.entries(value));
   const left = Object.entries(schema.shape).map(([key, field]): [string, unknown] => {
-    return [key, withoutContent(field, given.get(key), path === '' ? key : `${path}.${key}`)];
+    return [key, withoutContent(field, given.get(key), path.endsWith(':') ? path + key : `${path}.${key}`)];
   });
   return Object.fromEntries(left.filter(([, item]) => item !== undefined));
 }

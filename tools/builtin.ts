@@ -35,8 +35,6 @@ export const BUILTIN_TOOLS: readonly ToolDefinition[] = [...BUILTINS.map(({ tool
       inline: false,
     },
     permissions: [],
-    risk_level: 'READ_ONLY',
-    annotations: { readOnlyHint: true, idempotentHint: true, destructiveHint: false },
     ...tool,
   }),
 );

@@ -1,6 +1,5 @@
 import type { ToolOutcome } from '../../core/tool.ts';
-import { toolError } from './builtin-type.ts';
-import type { Builtin } from './builtin-type.ts';
+import { READS, toolError, type Builtin } from './builtin-type.ts';
 
 export const ASK_USER: Builtin = {
   name: 'ask_user',
@@ -14,6 +13,7 @@ export const ASK_USER: Builtin = {
     additionalProperties: false,
   },
   output_schema: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] },
+  ...READS,
 };
 
 /** Nobody can be asked outside a run; within one, a signal of type `user` answers and this function is not called. */

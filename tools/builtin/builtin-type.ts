@@ -4,11 +4,27 @@ import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../../core/tool.t
 import type { Egress } from '../egress.ts';
 import type { ArgumentValidator } from '../validate-arguments.ts';
 
-/** What differs from one built-in to the next; the rest is as `BUILTIN_TOOLS` has it: read-only, where nothing else is said. */
+/** What differs from one built-in to the next; the rest is as `BUILTIN_TOOLS` has it. Each says whether it `READS` or `WRITES`. */
 export type Builtin = Required<
-  Pick<ToolDefinition, 'name' | 'display_name' | 'description' | 'input_schema' | 'output_schema'>
-> &
-  Partial<Pick<ToolDefinition, 'risk_level' | 'annotations'>>;
+  Pick<
+    ToolDefinition,
+    'name' | 'display_name' | 'description' | 'input_schema' | 'output_schema' | 'risk_level' | 'annotations'
+  >
+>;
+
+type Effect = Pick<Builtin, 'risk_level' | 'annotations'>;
+
+/** Changes nothing. */
+export const READS: Effect = {
+  risk_level: 'READ_ONLY',
+  annotations: { readOnlyHint: true, idempotentHint: true, destructiveHint: false },
+};
+
+/** Changes what Drover itself keeps, once for one call. */
+export const WRITES: Effect = {
+  risk_level: 'WRITE_LOW_RISK',
+  annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
+};
 
 /**
  * One attempt of a built-in tool, with arguments that fit its schema: they have been checked. Typed as a method is, so that

@@ -3,8 +3,7 @@ import type * as mathjs from 'mathjs';
 import type { MathJsInstance, MathNode } from 'mathjs';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { isTimeLimit, runBounded } from '../run-bounded.ts';
-import { toolError } from './builtin-type.ts';
-import type { Builtin } from './builtin-type.ts';
+import { READS, toolError, type Builtin } from './builtin-type.ts';
 
 const MAX_EXPRESSION_LENGTH = 1000;
 const MAX_RESULT_BYTES = 10_000;
@@ -36,6 +35,7 @@ export const CALCULATOR: Builtin = {
     properties: { result: { description: 'A number; text for units and complex numbers; a list for lists.' } },
     required: ['result'],
   },
+  ...READS,
 };
 
 /** `{expression} -> {result}`, by mathjs. Only named functions and plain syntax are let through. */

@@ -1,6 +1,5 @@
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
-import { toolError } from './builtin-type.ts';
-import type { Builtin, BuiltinRuntime } from './builtin-type.ts';
+import { READS, toolError, type Builtin, type BuiltinRuntime } from './builtin-type.ts';
 
 export const CURRENT_TIME: Builtin = {
   name: 'current_time',
@@ -29,6 +28,7 @@ export const CURRENT_TIME: Builtin = {
     },
     required: ['iso', 'timezone', 'local', 'unix_ms'],
   },
+  ...READS,
 };
 
 /** `{timezone?} -> {iso, timezone, local, unix_ms}`. */

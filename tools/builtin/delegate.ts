@@ -1,7 +1,7 @@
 /** The tool by which an agent has others do a part of its work; it waits as a row meanwhile (modules/workflows/advance-delegations.ts). */
 import { LIMITS } from '../../core/limits.ts';
 import { DELEGATE_TOOL } from '../../core/tool.ts';
-import type { Builtin } from './builtin-type.ts';
+import { WRITES, type Builtin } from './builtin-type.ts';
 
 export const DELEGATE: Builtin = {
   name: DELEGATE_TOOL,
@@ -40,6 +40,5 @@ export const DELEGATE: Builtin = {
     },
     required: ['result', 'agent_id', 'run_id'],
   },
-  risk_level: 'WRITE_LOW_RISK',
-  annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
+  ...WRITES,
 };

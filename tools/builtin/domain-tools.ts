@@ -5,7 +5,7 @@
  */
 import { LIMITS } from '../../core/limits.ts';
 import { MEMORY_TYPES } from '../../core/memory/entry.ts';
-import type { Builtin, DomainFunctions } from './builtin-type.ts';
+import { READS, WRITES, type Builtin, type DomainFunctions } from './builtin-type.ts';
 
 const READ_TOOL_OUTPUT: DomainTool = {
   name: 'read_tool_output',
@@ -40,6 +40,7 @@ const READ_TOOL_OUTPUT: DomainTool = {
     },
     required: ['text'],
   },
+  ...READS,
 };
 
 const READ_RESOURCE: DomainTool = {
@@ -57,6 +58,7 @@ const READ_RESOURCE: DomainTool = {
     additionalProperties: false,
   },
   output_schema: { description: 'What the resource holds.' },
+  ...READS,
 };
 
 const REMEMBER: DomainTool = {
@@ -82,8 +84,7 @@ const REMEMBER: DomainTool = {
     },
     required: ['id', 'added'],
   },
-  risk_level: 'WRITE_LOW_RISK',
-  annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
+  ...WRITES,
 };
 
 const RECALL: DomainTool = {
@@ -101,6 +102,7 @@ const RECALL: DomainTool = {
     additionalProperties: false,
   },
   output_schema: { type: 'object', properties: { entries: { type: 'array' } }, required: ['entries'] },
+  ...READS,
 };
 
 const words = { type: 'string', minLength: 1, maxLength: 5000 };
@@ -140,8 +142,7 @@ const HANDOFF: DomainTool = {
     properties: { handoff_id: { type: 'string' }, to_agent: { type: 'string' }, status: { type: 'string' } },
     required: ['handoff_id', 'to_agent', 'status'],
   },
-  risk_level: 'WRITE_LOW_RISK',
-  annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
+  ...WRITES,
 };
 
 const REJECT_HANDOFF: DomainTool = {
@@ -160,8 +161,7 @@ const REJECT_HANDOFF: DomainTool = {
     properties: { handoff_id: { type: 'string' }, status: { type: 'string' } },
     required: ['handoff_id', 'status'],
   },
-  risk_level: 'WRITE_LOW_RISK',
-  annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
+  ...WRITES,
 };
 
 /** One without a function does not compile. */

@@ -2,8 +2,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { decodeText, isTextual, mediaType, NO_SUCH_TEXT } from '../response-body.ts';
-import { toolError } from './builtin-type.ts';
-import type { Builtin, BuiltinRuntime } from './builtin-type.ts';
+import { READS, toolError, type Builtin, type BuiltinRuntime } from './builtin-type.ts';
 
 const DEFAULT_MAX_BYTES = 1024 * 1024;
 /** The body is kept inside a JSON value, in which it may grow. */
@@ -39,6 +38,7 @@ export const HTTP_GET: Builtin = {
     properties: { status: { type: 'integer' }, content_type: { type: 'string' }, body: { type: 'string' } },
     required: ['status', 'content_type', 'body'],
   },
+  ...READS,
 };
 
 type Wanted = { url: string; headers?: Record<string, string>; max_bytes?: number };

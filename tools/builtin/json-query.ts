@@ -1,7 +1,6 @@
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { evaluateJsonata } from '../evaluate-jsonata.ts';
-import { toolError } from './builtin-type.ts';
-import type { Builtin } from './builtin-type.ts';
+import { READS, toolError, type Builtin } from './builtin-type.ts';
 
 const MAX_QUERY_LENGTH = 4000;
 
@@ -24,6 +23,7 @@ export const JSON_QUERY: Builtin = {
     properties: { result: { description: 'What the query selects; null if nothing.' } },
     required: ['result'],
   },
+  ...READS,
 };
 
 /** `{data, query} -> {result}`, by JSONata 2. Stops after a second. */

@@ -1,8 +1,7 @@
 /** Tools whose calls the time or somebody else's system answers, while the run waits as a row (modules/waits/open-waits.ts). */
 import type { ToolOutcome } from '../../core/tool.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { toolError } from './builtin-type.ts';
-import type { Builtin } from './builtin-type.ts';
+import { READS, toolError, type Builtin } from './builtin-type.ts';
 
 const name = {
   type: 'string',
@@ -31,6 +30,7 @@ export const SLEEP: Builtin = {
     type: 'object',
     properties: { until: { type: 'string', description: 'The time that was waited for, unless a signal came first.' } },
   },
+  ...READS,
 };
 
 export const WAIT_FOR_WEBHOOK: Builtin = {
@@ -44,6 +44,7 @@ export const WAIT_FOR_WEBHOOK: Builtin = {
     additionalProperties: false,
   },
   output_schema: { description: 'The JSON that was sent.' },
+  ...READS,
 };
 
 /** Nothing waits outside a run; within one a signal answers and this function is not called. */

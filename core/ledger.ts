@@ -6,11 +6,12 @@ import type { OutputPart } from './tool-output.ts';
 
 export type Settlement =
   | { status: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
-  /** `remote` goes on, and is to be cancelled. `origin`: the tool has said nothing; Drover says so in its place. */
+  /** `output`: what the tool has answered all the same. `remote` goes on, and is to be cancelled. `origin`: the tool has said nothing; Drover says so in its place. */
   | {
       status: 'failed';
       code: string;
       message: string;
+      output?: unknown;
       remote?: RemoteWork | undefined;
       origin?: Extract<MessageOrigin, 'drover'> | undefined;
     }
@@ -52,6 +53,8 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   }
   const { code, message } = outcome;
   if (outcome.kind === 'error') {
+    if (outcome.output !== undefined && outcome.output !== null)
+      return { status: 'failed', code, message, output: outcome.output, ...remoteOf(outcome) };
     const said = outcome.origin && { origin: outcome.origin };
     return { status: 'failed', code, message, ...remoteOf(outcome), ...said };
   }

@@ -22,6 +22,17 @@ export function outputColumns(output: unknown, parts?: readonly OutputPart[]): O
   return { output, model_output: [{ type: 'text', text: cutText(textOfOutput(output)) }], output_bytes };
 }
 
+/** The columns of a call that has failed: what is said of that, with what the tool has answered, where that says more. */
+export function failureColumns(message: string, answer?: unknown): OutputColumns {
+  if (answer === undefined || answer === null) return outputColumns(message);
+  const text = textOfOutput(answer);
+  if (message.includes(text) || message.includes(JSON.stringify(answer))) return outputColumns(message);
+  return outputColumns(answer, [
+    { type: 'text', text: message },
+    { type: 'text', text },
+  ]);
+}
+
 /** Size of an output as it is kept: of text itself, of anything else as JSON. */
 export function bytesOf(output: unknown): number {
   return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));

@@ -64,7 +64,8 @@ export interface Tools {
 const GRACE_MS = 1000;
 /** Between two looks at the tools of a server that keeps saying that they have changed. */
 const PAUSE_MS = 1000;
-const MAX_MESSAGE_CHARS = 4000;
+/** Of a message that is cut, where the whole answer stands beside it. */
+const BEGINNING_CHARS = 500;
 
 const NO_RESOURCES: ToolOutcome = {
   kind: 'error',
@@ -244,8 +245,11 @@ async function within(
 function tidy(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   const fitting = fit(outcome, secrets);
   if (!('message' in fitting)) return fitting;
+  // The whole answer stands beside the message, which only begins with it then.
+  const isBeside = 'output' in fitting && fitting.output !== undefined && fitting.output !== null;
   // Not earlier: a part of a secret at the cut would not be found any more.
-  return { ...fitting, message: cut(cleanText(secrets.redact(fitting.message))) };
+  const message = cleanText(secrets.redact(fitting.message));
+  return { ...fitting, message: cut(message, isBeside ? BEGINNING_CHARS : LIMITS.errorChars) };
 }
 
 function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
@@ -289,6 +293,7 @@ const TOO_DEEP = {
   message: `The tool answered with data nested deeper than ${LIMITS.toolOutputDepth} levels, which cannot be kept.`,
 };
 
-function cut(text: string): string {
-  return text.length > MAX_MESSAGE_CHARS ? `${beginningOf(text, MAX_MESSAGE_CHARS)}…` : text;
+/** A message that is longer than those may be is cut to so many characters. */
+function cut(text: string, most: number): string {
+  return text.length > LIMITS.errorChars ? `${beginningOf(text, most)}…` : text;
 }

@@ -1,7 +1,7 @@
 /** A settled attempt as its ledger row: the same for a driver and for a worker. */
 import type { SettledCall } from '../../core/decision-events/tool-calls.ts';
 import type { Settlement } from '../../core/ledger.ts';
-import { bytesOf, outputColumns } from '../../core/tool-output.ts';
+import { bytesOf, failureColumns, outputColumns } from '../../core/tool-output.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 
 /** The row: only where this attempt is still the one that runs. */
@@ -18,8 +18,8 @@ export function settlementChange(settled: SettledCall): CallChange {
     };
   }
   const { status, code, message } = settlement;
-  const stored = outputColumns(status === 'failed' ? message : null);
   const failed = settlement.status === 'failed' ? settlement : undefined;
+  const stored = failed ? failureColumns(message, failed.output) : outputColumns(null);
   const said = failed?.origin && { origin: failed.origin };
   const remote = failed?.remote ?? null;
   return { ...base, set: { ...ended, status, ...stored, ...said, remote, is_error: true, error: { code, message } } };
@@ -36,9 +36,10 @@ export function withinOutputLimit<S extends Settlement>(
   settlement: S,
   room: OutputRoom,
 ): S | Extract<Settlement, { status: 'failed' }> {
-  if (settlement.status !== 'succeeded') return settlement;
+  if (settlement.status !== 'succeeded' && settlement.status !== 'failed') return settlement;
   const bytes = bytesOf(settlement.output ?? null);
   if (room.storedBytes + bytes <= room.limitBytes) return settlement;
+  if (settlement.status === 'failed') return { ...settlement, output: undefined };
   const message =
     `The call was made, but its output of ${bytes} bytes was not kept: ` +
     `the outputs of a run may come to ${room.limitBytes} bytes in all.`;

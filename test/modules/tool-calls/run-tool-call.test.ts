@@ -5,7 +5,14 @@ import { createGroupCommit, type CommitChange } from '../../../modules/run-log/g
 import { runToolCall } from '../../../modules/tool-calls/run-tool-call.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { pinTools, storedRun } from '../../support/queries/runs.ts';
-import { callOfRun, endFirstAttempt, endOfCall, ledgerOfRun, pauseCall } from '../../support/queries/tool-calls.ts';
+import {
+  callOfRun,
+  endFirstAttempt,
+  endOfCall,
+  ledgerOfRun,
+  outputsOfRun,
+  pauseCall,
+} from '../../support/queries/tool-calls.ts';
 
 describe('the attempt of a tool call', () => {
   let engine: Engine;
@@ -94,6 +101,44 @@ describe('the attempt of a tool call', () => {
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
     assert.equal(engine.tools.seen.length, 1);
   });
+
+  for (const inline of [false, true]) {
+    it(`keeps what a tool answered whose call has failed all the same, ${inline ? 'inline' : 'queued'}`, async () => {
+      const { url } = engine.tools;
+      const execution = { timeout_ms: 5000, retry_config: { max_retries: 0, backoff_ms: 0 }, inline };
+      const transport = {
+        type: 'http' as const,
+        endpoint: `${url}/ticket`,
+        response: { expression: '$error("boom")' },
+      };
+      const tools = [
+        { name: 'ticket', transport, execution },
+        { name: 'check', execution },
+        { name: 'refuse', execution },
+      ];
+      const agent = await engine.agent({}, tools);
+      const faults = 'wrong, '.repeat(2000);
+      engine.toolsAnswer(async ({ path }) => {
+        if (path === '/ticket') return { status: 200, body: { ticket: 'T-123' } };
+        return path === '/check' ? { status: 422, body: { faults } } : { status: 404, body: 'no such thing' };
+      });
+      engine.say((request, n) =>
+        n === 0 ? use(...tools.map(({ name }) => ({ name: offered(request, name) }))) : text('seen'),
+      );
+      const { run } = await engine.start(agent, 'make a ticket');
+      await engine.finish(run);
+      const [ticket, check, refused] = await outputsOfRun(engine, run);
+      assert.deepEqual([ticket?.output, check?.output], [{ ticket: 'T-123' }, { faults }]);
+      assert.equal(refused?.output, 'HTTP 404: no such thing');
+      const results = JSON.stringify(engine.model.requests.at(-1)?.body['messages']);
+      assert.match(results, /its response\.expression fails: boom.*T-123/);
+      assert.ok(results.includes(faults), 'the model reads all of it');
+      assert.equal(results.split('no such thing').length, 2, 'and nothing twice');
+      const failed = (await engine.log(run)).filter(({ type }) => type === 'tool.failed');
+      assert.equal(failed.length, 3);
+      assert.ok(JSON.stringify(failed).length < 4000, 'the log has the beginning');
+    });
+  }
 
   /** A run that waits for one call, and the job of it. */
   async function chargingRun() {

@@ -53,6 +53,11 @@ export async function firstCallOf(tenant: Tenant, run: string): Promise<string> 
   return (await row<{ id: string }>(tenant, 'select id from tool_calls where run_id = $1 limit 1', run)).id;
 }
 
+/** What is kept of each call of a run, in order. */
+export function outputsOfRun(tenant: Tenant, run: string): Promise<{ output: unknown }[]> {
+  return rows(tenant, 'select output from tool_calls where run_id = $1 order by step, place', run);
+}
+
 /** What came of the calls of one name, in order. */
 export function resultsOf(
   tenant: Tenant,

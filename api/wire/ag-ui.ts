@@ -21,7 +21,12 @@ export interface AgUiClient {
 /** The form for a client; `behind`: what it has, where it was told of a turn since. What the turn has by then is in a snapshot of messages; what it shows then is each event's own. */
 export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongForm<AgUiEvent> {
   const { threadId, runId, passed = [] } = client;
-  const hasNews = ({ parts, messages }: TurnView) => behind !== undefined || parts.length > 0 || messages.length > 0;
+  // What is being written comes from its beginning: a client that has some of it already is to have none of it.
+  const hasNews = ({ parts, messages, turnId }: TurnView) =>
+    behind !== undefined ||
+    parts.length > 0 ||
+    messages.length > 0 ||
+    client.messages.some(({ id }) => id.startsWith(`${turnId}.`));
   return {
     begin: (view) => [
       { type: 'RUN_STARTED', threadId, runId },

@@ -77,6 +77,35 @@ describe('AG-UI', () => {
     );
   });
 
+  it('takes back what a client has of a text that is still being written, which comes from its beginning', async () => {
+    const thread = randomUUID();
+    /** A network that breaks once this has come. */
+    const until =
+      (awaited: RegExp): typeof fetch =>
+      async (url, init) => {
+        const answer = await fetch(url, init);
+        let seen = '';
+        const breaking = new TransformStream<Uint8Array, Uint8Array>({
+          transform(chunk, controller) {
+            controller.enqueue(chunk);
+            seen += Buffer.from(chunk).toString();
+            if (awaited.test(seen)) setImmediate(() => controller.error(new TypeError('network error')));
+          },
+        });
+        return new Response(answer.body?.pipeThrough(breaking), answer);
+      };
+    const client = open({ thread, via: until(/TEXT_MESSAGE_CONTENT.*\n\n/) });
+    client.addMessage({ id: randomUUID(), role: 'user', content: 'hang say some words that are long enough' });
+    await client.runAgent({}, { onRunFailed: () => HANDLED });
+    assert.deepEqual(rolesOf(client), ['user', 'assistant']);
+    const again = open({ thread, via: until(/MESSAGES_SNAPSHOT.*\n\n/) });
+    again.setMessages(client.messages);
+    await again.runAgent({}, { onRunFailed: () => HANDLED });
+    assert.deepEqual(rolesOf(again), ['user']);
+    const { json } = await api.call('GET', '/v1/runs?limit=1');
+    await api.call('POST', `/v1/runs/${json.runs[0].run_id}/cancel`, { body: {} });
+  });
+
   it('interrupts for approvals, all of which one resume answers', async () => {
     const client = open({ of: await newAgent(0) });
     await send(client, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done');

@@ -6,7 +6,7 @@ import type { GivenMemory } from '../core/memory/prompt.ts';
 import type { StopReason, TokenUsage } from '../core/model.ts';
 import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { CallStatus } from '../core/state.ts';
-import type { ToolEffect } from '../core/tool.ts';
+import { DELEGATE_TOOL, type ToolEffect } from '../core/tool.ts';
 import { outputColumns, type OutputPart } from '../core/tool-output.ts';
 import type { Calibration } from '../core/calibration.ts';
 import { carriedAfter, CARRYING, type Carried, type Carrying } from '../core/carried.ts';
@@ -14,6 +14,7 @@ import type { Tx } from './database.ts';
 import { IS_WHOLE, readWholeOutput } from './outputs.ts';
 import { asColumns } from './query-builder.ts';
 import { commitUpTo, edgeEvent } from './run-log.ts';
+import { BELOW, HAD_EFFECT } from './task-effects.ts';
 
 /** A call of the record that no later run has used up. */
 export interface RecordedCallRow {
@@ -41,6 +42,11 @@ export interface RecordPoint {
   seq: number;
 }
 
+/** A call `k` by which work was delegated that has failed, or was cancelled, after it had an effect: nobody knows how far it came. */
+const FAILED_WITH_EFFECTS = `(k.name = '${DELEGATE_TOOL}' and k.status = 'failed' and exists (
+  with recursive below (id) as (select c.id from runs c where c.parent_run_id = k.run_id and c.parent_task_id = k.id ${BELOW})
+  select from below b join tool_calls d on d.run_id = b.id where ${HAD_EFFECT.replaceAll('k.', 'd.')}))`;
+
 /** How many forks of forks a record goes back. */
 const MOST_FORKS = 100;
 
@@ -64,7 +70,7 @@ export async function listRecordedCalls(
        select (e.payload->>'tool_call_id')::uuid as call, max(e.seq) as seq,
          max(e.seq) filter (where e.type not in ('tool.requested', 'tool.started')) as settled_seq
        from chain c join run_events e on e.run_id = c.id and e.type like 'tool.%' group by 1)
-     select k.id, k.tool_id, k.name, k.arguments, k.effect, k.status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
+     select k.id, k.tool_id, k.name, k.arguments, k.effect, case when ${FAILED_WITH_EFFECTS} then 'unknown' else k.status end as status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
        k.model_output as content, ${IS_WHOLE} as is_whole, case when k.model_output is null and not ${IS_WHOLE} then k.output end as output,
        coalesce(t.seq, 0) as seq
      from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id

@@ -274,21 +274,23 @@ export interface TakenTask {
   from: string;
   id: string;
   isDone: boolean;
+  /** Why it is not begun unless a person says so. */
+  error?: Problem | undefined;
 }
 
-/** Writes tasks of one workflow into another one. What is done has the child that did it; all else is as if it had never begun, with all its time. */
+/** Writes tasks of one workflow into another one. What is done has the child that did it; all else is as if it had never begun, with all its time, but for what has an error. */
 export async function copyTasks(tx: Tx, workflowId: string, taken: readonly TakenTask[]): Promise<void> {
-  const map = taken.map(({ from, id, isDone }) => ({ old: from, id, is_done: isDone }));
+  const map = taken.map(({ from, id, isDone, error }) => ({ old: from, id, is_done: isDone, error }));
   await tx.query(
-    `with m as (select * from jsonb_to_recordset($2::jsonb) as m (old uuid, id uuid, is_done boolean))
+    `with m as (select * from jsonb_to_recordset($2::jsonb) as m (old uuid, id uuid, is_done boolean, error jsonb))
      insert into tasks (id, tenant_id, workspace_id, workflow_id, parent_task_id, name, place, description, input, requirements, agent_id,
-       dependencies, deadline, status, run_id, assigned_agent_id, assigned_at, assignment_reason, tokens_used, latency_ms, completed_at)
+       dependencies, deadline, status, error, run_id, assigned_agent_id, assigned_at, assignment_reason, tokens_used, latency_ms, completed_at)
      select m.id, t.tenant_id, t.workspace_id, $1,
        coalesce((select p.id from m p where p.old = t.parent_task_id), t.parent_task_id),
        t.name, t.place, t.description, t.input, t.requirements, t.agent_id,
        array(select d.id from unnest(t.dependencies) with ordinality as x (id, n) join m d on d.old = x.id order by x.n),
        case when m.is_done then t.deadline else ${DEADLINE_ANEW} end,
-       case when m.is_done then 'completed' else 'pending' end, case when m.is_done then t.run_id end,
+       case when m.is_done then 'completed' when m.error is not null then 'failed' else 'pending' end, m.error, case when m.is_done then t.run_id end,
        case when m.is_done then t.assigned_agent_id end, case when m.is_done then t.assigned_at end,
        case when m.is_done then t.assignment_reason end, case when m.is_done then t.tokens_used end,
        case when m.is_done then t.latency_ms end, case when m.is_done then t.completed_at end

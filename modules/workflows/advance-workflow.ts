@@ -25,7 +25,7 @@ import { failure } from '../runs/end-run.ts';
 import { concluded, plainConclusion, recordedConclusion, statusAfter } from './advance/conclude.ts';
 import { announceChildren } from './advance/announce-children.ts';
 import { laterLook, type Delay } from './advance/later-look.ts';
-import { settleTasks } from './advance/settle-tasks.ts';
+import { HAD_EFFECTS, settleTasks } from './advance/settle-tasks.ts';
 import { foresee, startTasks } from './advance/start-tasks.ts';
 import { become, newStep, type WorkflowStep } from './advance/workflow-step.ts';
 import { plannerFor } from './planner/ask-planner.ts';
@@ -172,19 +172,23 @@ async function ask(step: WorkflowStep, need: Need, isAsked?: boolean): Promise<A
  * Whether a task that has failed takes its workflow with it: where nobody is to be asked, or nobody wants it tried again. One
  * of a plan that is still being written does not: the whole plan may do without it.
  */
-function isLost({ workflow }: WorkflowStep, { status, approval_status, is_early }: ScheduledTask): boolean {
+function isLost(step: WorkflowStep, task: ScheduledTask): boolean {
+  const { status, approval_status, is_early } = task;
   if (status === 'cancelled') return true;
   if (status !== 'failed' || is_early) return false;
-  return (
-    workflow.settings.on_subtask_failure === 'fail' || approval_status === 'denied' || approval_status === 'expired'
-  );
+  return !isAskedAbout(step, task) || approval_status === 'denied' || approval_status === 'expired';
+}
+
+/** Whether a person is asked about the task if it has failed: where the workflow says so, and about effects always. */
+function isAskedAbout({ workflow }: WorkflowStep, { error }: ScheduledTask): boolean {
+  return workflow.settings.on_subtask_failure === 'ask' || error?.code === HAD_EFFECTS;
 }
 
 /** Asks a person about each task that has failed for good; its siblings go on meanwhile. */
 async function askAboutFailed(step: WorkflowStep): Promise<void> {
-  if (step.workflow.settings.on_subtask_failure === 'fail') return;
   for (const task of step.tasks) {
-    if (task.status !== 'failed' || task.is_early || task.approval_status !== null) continue;
+    if (task.status !== 'failed' || task.is_early || task.approval_status !== null || !isAskedAbout(step, task))
+      continue;
     const error = task.error ?? { code: 'failed', message: 'It has failed.' };
     const approvalId = newId();
     const args = { task_id: task.id, subtask: task.name, error };

@@ -11,8 +11,10 @@ import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import { findAgentIds, findAgentNames } from '../../db/agents.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../db/scheduled-tasks.ts';
-import { copyTasks, listTasksOf, readTaskResults, type TaskRow } from '../../db/tasks.ts';
+import { listEffectsOfTask } from '../../db/task-effects.ts';
+import { copyTasks, listTasksOf, readTaskResults, type Problem, type TakenTask, type TaskRow } from '../../db/tasks.ts';
 import { copyWorkflow, findWorkflow } from '../../db/workflows.ts';
+import { effectsNote, HAD_EFFECTS } from './advance/settle-tasks.ts';
 import { renewPaths } from './workflow-plan.ts';
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
@@ -157,7 +159,12 @@ async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: Take
     workspaceId,
     tasks.filter(({ id: task }) => !kept.has(task)),
   );
-  const taken = tasks.map((task) => ({ from: task.id, id: newId(), isDone: kept.has(task.id) }));
+  const taken: TakenTask[] = [];
+  for (const task of tasks) {
+    const isDone = kept.has(task.id);
+    const error = keeps && !isDone ? await errorOfTaken(tx, { ...task, workflowId: from }) : undefined;
+    taken.push({ from: task.id, id: newId(), isDone, error });
+  }
   await copyTasks(tx, id, taken);
   await renewPaths(tx, id);
   const copies = await listTasksOf(tx, id);
@@ -176,8 +183,25 @@ async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: Take
         };
         return { ...by, type: 'task.completed', payload };
       });
-    return { events: [{ ...by, type: 'workflow.planned', payload: { replan: 0, tasks: planned } }, ...ends] };
+    const failed = taken.flatMap(({ id: task_id, error }): NewEvent[] =>
+      error ? [{ ...by, type: 'task.failed', payload: { task_id, error, final: true } }] : [],
+    );
+    const plan: NewEvent = { ...by, type: 'workflow.planned', payload: { replan: 0, tasks: planned } };
+    return { events: [plan, ...ends, ...failed] };
   });
+}
+
+/** Why a subtask is not begun anew before a person has said so: what has worked on it had effects. Undefined where it may be. */
+async function errorOfTaken(
+  tx: Tx,
+  { id: taskId, workflowId, error }: ScheduledTask & { workflowId: string },
+): Promise<Problem | undefined> {
+  // Nobody has answered yet what was asked of the workflow before.
+  if (error?.code === HAD_EFFECTS) return error;
+  const effects = await listEffectsOfTask(tx, { workflowId, taskId });
+  if (effects.length === 0) return undefined;
+  const [why, note] = [error?.message ?? 'It was cancelled.', effectsNote(effects)];
+  return { code: HAD_EFFECTS, message: why.includes(note) ? why : `${why} ${note}` };
 }
 
 /** As where it is created anew: a subtask that names an agent which was deprecated is not begun with somebody else. */

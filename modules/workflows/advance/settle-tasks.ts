@@ -2,6 +2,7 @@
 import { isTerminal, OUT_OF_BUDGET } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { listEffectsOfTask } from '../../../db/task-effects.ts';
 import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
 import { settleHandoff } from './take-over.ts';
@@ -87,9 +88,16 @@ interface Failure {
   isFinal: boolean;
 }
 
-/** An attempt that has failed: another one follows, with another worker where there is one, or the task has failed. */
+/**
+ * An attempt that has failed: another one follows, with another worker where there is one, or the task has failed. One that had an
+ * effect outside is not followed by another, which would have it once more, unless a person says so.
+ */
 export async function fail(step: WorkflowStep, task: ScheduledTask, failure: Failure): Promise<void> {
-  const { error, tokens, isFinal } = failure;
+  const of = { workflowId: step.run.id, taskId: task.id };
+  const effects = failure.isFinal ? [] : await listEffectsOfTask(step.tx, of);
+  const isFinal = failure.isFinal || effects.length > 0;
+  const error = effects.length > 0 ? withEffects(failure.error, effects) : failure.error;
+  const { tokens } = failure;
   const payload = { task_id: task.id, ...(task.run_id && { run_id: task.run_id }), error, final: isFinal };
   tell(step, { type: 'task.failed', payload });
   if (isFinal) {
@@ -98,6 +106,18 @@ export async function fail(step: WorkflowStep, task: ScheduledTask, failure: Fai
     return;
   }
   await again(step, task, { error, failedAgent: task.assigned_agent_id, asked: false });
+}
+
+function withEffects({ code, message }: Problem, tools: readonly string[]): Problem {
+  return { code, message: `${message} ${effectsNote(tools)}` };
+}
+
+/** The code of a task that is taken over from another workflow, where its attempts had effects: a person is asked about it. */
+export const HAD_EFFECTS = 'had_effects';
+
+/** What is said of a task whose attempts had effects. */
+export function effectsNote(tools: readonly string[]): string {
+  return `It is not tried again by itself: what ${tools.join(', ')} did would be done once more.`;
 }
 
 async function tryAgain(step: WorkflowStep, task: ScheduledTask): Promise<void> {

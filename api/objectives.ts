@@ -78,6 +78,7 @@ const start = defineRoute({
           objective: { ...objective, agentId: agentId ?? '', threadId: body.thread_id ?? undefined },
           config: configOf(body),
           mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+          requestedBy: caller.keyId,
           traceparent,
           idempotency,
         });

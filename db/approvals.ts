@@ -149,14 +149,22 @@ export async function findGrant(tx: Tx, of: { runId: string; callId: string }): 
   return row;
 }
 
-/** The key that asked for a turn; undefined if the log does not say. */
+/**
+ * The key that asked for a turn, or, of a run that works for another one, for the last turn of the nearest run above it whose log says
+ * so; undefined if none does.
+ */
 export async function findRequester(tx: Tx, of: { runId: string; turnId: string }): Promise<string | undefined> {
-  const [row] = await tx.query<{ key: string | null }>(
-    `select payload->>'requested_by' as key
-      from ${edgeEvent('first', { run: '$1', where: "e.turn_id = $2 and e.type = 'turn.started'" })} e`,
+  const [row] = await tx.query<{ key: string }>(
+    `with recursive above (id, parent_run_id, height) as (
+       select id, parent_run_id, 0 from runs where id = $1 union all
+       select r.id, r.parent_run_id, a.height + 1 from above a join runs r on r.id = a.parent_run_id)
+     select asked.key from above a, lateral (
+       select e.payload->>'requested_by' as key
+         from ${edgeEvent('last', { run: 'a.id', where: "e.type = 'turn.started' and (a.height > 0 or e.turn_id = $2)" })} e) asked
+     where asked.key is not null order by a.height limit 1`,
     [of.runId, of.turnId],
   );
-  return row?.key ?? undefined;
+  return row?.key;
 }
 
 /** Inserts a signal; false if one with this id has come before. */

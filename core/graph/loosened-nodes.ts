@@ -37,6 +37,11 @@ export function loosenedNodes(
   return { from, to };
 }
 
+/** Whether a node of the graph asks a person. */
+export function asksPeople(graph: WorkflowGraph | undefined): boolean {
+  return graph?.nodes.some((node) => askingNode(graph, node) !== undefined) ?? false;
+}
+
 /** Undefined where it asks nobody: it waits for a time or a machine. */
 function askingNode({ edges }: WorkflowGraph, { name, type, config }: GraphNode): AskingNode | undefined {
   const parsed = type === 'human' ? NODE_CONFIGS.human.safeParse(config) : undefined;

@@ -8,6 +8,16 @@ export interface Start {
   version: string;
   definition: AgentDefinition;
   tools: PinnedTool[];
+  /** Of a version that is not the current one. */
+  older?: OlderVersion;
+}
+
+/** How a version that is not the current one guards calls beside that. */
+export interface OlderVersion {
+  /** The current one's autonomy level. */
+  level: number;
+  /** What else guards calls less than in the current one. */
+  loosened: string[];
 }
 
 /**

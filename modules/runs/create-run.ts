@@ -1,4 +1,5 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
+import { DEFAULT_AUTONOMY } from '../../core/definition.ts';
 import type { Compaction } from '../../core/compaction.ts';
 import { conflict, erased, notFound, unavailable } from '../../core/errors.ts';
 import {
@@ -48,6 +49,8 @@ export interface CreateRun extends OnThread {
   metadata?: Record<string, string> | undefined;
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
+  /** The autonomy level was taken from an earlier run: it is that of the agent where that is lower now, and the caller may not raise it. */
+  carriesAutonomy?: true;
   /** `agent` where absent. */
   kind?: RunKind;
   /** A child works on a task of its parent; `attempt` counts its attempts from 0. */
@@ -94,7 +97,7 @@ const MOST_ATTEMPTS = 20;
 async function createAtOnce(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const { start, policyEpoch } = await cachedStart(context, request);
-    checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
+    checkAutonomy(request.config.autonomy_level, start, request.mayRaiseAutonomy);
     const limits = limitsOf(context, start.definition, request.config.model_override);
     const made = newRun(request, { ...start, limits }, NEW_THREAD);
     const result = await commitNew(context, made, policyEpoch);
@@ -177,15 +180,26 @@ function prepare(
   place: PlaceOnThread,
 ): ReadyRun {
   const start = withTools(request.start, request.moreTools ?? []);
-  checkAutonomy(request.config.autonomy_level, start.definition, request.mayRaiseAutonomy);
-  const limits = limitsOf(context, start.definition, request.config.model_override);
-  const made = newRun(request, { ...start, limits }, place);
+  const config = request.carriesAutonomy ? withinAgent(request, start) : request.config;
+  checkAutonomy(config.autonomy_level, start, request.mayRaiseAutonomy);
+  const limits = limitsOf(context, start.definition, config.model_override);
+  const made = newRun({ ...request, config }, { ...start, limits }, place);
   const write = async (tx: Tx, held?: HeldSlot): Promise<WrittenRun> => {
     if (held && made.job) return writeHeld(tx, { ...made, job: made.job }, held);
     const change = changeOf(made);
     return announcement(change, await mustCommitRun(tx, change, 'query'));
   };
   return { body: made.body, write };
+}
+
+/** The configuration, with an autonomy level that its agent has, too. */
+function withinAgent(
+  { config, mayRaiseAutonomy }: PrepareRun,
+  { definition: { autonomy_level: most = DEFAULT_AUTONOMY } }: Start,
+): PrepareRun['config'] {
+  const { autonomy_level: level } = config;
+  if (mayRaiseAutonomy || level === undefined) return config;
+  return { ...config, autonomy_level: Math.min(level, most) };
 }
 
 async function writeHeld(

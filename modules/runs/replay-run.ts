@@ -1,11 +1,12 @@
 /** Replays a run from one of its checkpoints, on a thread of its own. */
-import { badRequest, conflict, erased, notFound, type FieldError } from '../../core/errors.ts';
+import { badRequest, conflict, erased, forbidden, notFound, type FieldError } from '../../core/errors.ts';
 import { messageFaults } from '../../core/fork.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { WorkflowGraph } from '../../core/graph/definition.ts';
 import type { RequestedConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
 import { loadAgentVersion } from '../../db/agents.ts';
+import { asksPeople } from '../../core/graph/loosened-nodes.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { Context } from '../governance/context.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';
@@ -61,7 +62,9 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
     const { mode, rerunEffects, config, mayRaiseAutonomy, traceparent } = request;
     const version = config.agent_version ?? original.agent_version;
     const definition = await loadAgentVersion(tx, original.agent_id, version);
-    const modified = checkedState(request.modified, { from, graph: definition?.workflow_graph });
+    const graph = definition?.workflow_graph;
+    const modified = checkedState(request.modified, { from, graph });
+    if (!mayRaiseAutonomy) refuseWayAround(modified, graph);
     const requestedBy = request.by?.keyId;
     const options = { mode, rerunEffects, modified, config, mayRaiseAutonomy, requestedBy, traceparent };
     const forked = await forkRun(tx, { models: context.models, original, from, ...options });
@@ -117,6 +120,13 @@ function checkedState(
   const [first] = faults;
   if (first) throw badRequest(`${first.path} ${first.message}`, faults);
   return { messages, custom, iteration, current_node: goesTo };
+}
+
+/** Whoever may not decide for a person whom a graph asks may not lead a run past that node either: by another node, or by what its edges look at. Throws 403. */
+function refuseWayAround({ current_node, custom }: ModifiedState, graph: WorkflowGraph | undefined): void {
+  const channel = current_node === undefined ? custom && 'custom' : 'current_node';
+  if (channel === undefined || !asksPeople(graph)) return;
+  throw forbidden(`The graph of the agent asks people: modified_state.${channel} needs the scope approvals:write.`);
 }
 
 /** Why a replay cannot go on with a node. */

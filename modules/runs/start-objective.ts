@@ -27,6 +27,8 @@ interface OnceRequest<T extends Objective> {
 
 export interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string; threadId?: string | undefined }> {
   mayRaiseAutonomy: boolean;
+  /** The key that asks. */
+  requestedBy: string;
   traceparent?: string | undefined;
 }
 

@@ -206,7 +206,8 @@ async function startRun(
     threadId: of.threadId,
     input: { message: of.message ?? request.message },
     config: { autonomy_level: of.level, keep_open: true, session: { user_id: of.userId } },
-    mayRaiseAutonomy: of.threadId !== undefined || hasScope(caller.scopes, 'approvals:write'),
+    mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+    ...(of.threadId !== undefined && { carriesAutonomy: true as const }),
     requestedBy: caller.keyId,
     traceparent,
   });

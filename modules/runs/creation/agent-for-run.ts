@@ -1,4 +1,5 @@
 /** What a new run of an agent starts with: which version, and which tools it pins. */
+import { looseningOfAgent } from '../../../core/loosening.ts';
 import { DEFAULT_AUTONOMY, type AgentDefinition } from '../../../core/definition.ts';
 import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
@@ -21,15 +22,12 @@ export interface WantedStart {
  * is deprecated or not active, or has a tool that is gone, 422 for a version that there is not.
  */
 export async function readStart(tx: Tx, wanted: WantedStart): Promise<Start> {
-  const { version, definition } = await agentForRun(tx, wanted);
-  return { version, definition, tools: await pinTools(tx, definition) };
+  const agent = await agentForRun(tx, wanted);
+  return { ...agent, tools: await pinTools(tx, agent.definition) };
 }
 
 /** Throws as `readStart` does, but for the tools. */
-export async function agentForRun(
-  tx: Tx,
-  wanted: WantedStart,
-): Promise<{ version: string; definition: AgentDefinition }> {
+export async function agentForRun(tx: Tx, wanted: WantedStart): Promise<Omit<Start, 'tools'>> {
   const agent = await findAgent(tx, wanted.agentId, wanted.workspaceId);
   if (!agent) throw notFound('The agent');
   if (agent.status === 'deprecated') throw conflict('The agent is deprecated; it takes no new runs.');
@@ -43,7 +41,9 @@ export async function agentForRun(
     const message = `The agent has no version ${version}.`;
     throw impossible(message, [{ path: 'body.config.agent_version', message }]);
   }
-  return { version, definition };
+  const { autonomy_level: _level, ...loosened } = looseningOfAgent(definition, agent.definition);
+  const older = { level: agent.definition.autonomy_level ?? DEFAULT_AUTONOMY, loosened: Object.keys(loosened) };
+  return { version, definition, older };
 }
 
 /**
@@ -83,11 +83,26 @@ function keyOf({ workspaceId, agentId, config }: WantedStart): string {
   return `${workspaceId} ${agentId} ${config.agent_version ?? ''}`;
 }
 
-/** Throws 403 if the run would have a higher autonomy level than its agent, and the caller may not raise it. */
-export function checkAutonomy(level: number | undefined, definition: AgentDefinition, mayRaise: boolean): void {
-  if ((level ?? 0) > (definition.autonomy_level ?? DEFAULT_AUTONOMY) && !mayRaise) {
+/**
+ * Throws 403 where the caller may not raise the autonomy level, and the run would have a higher one than its agent, or is of an older
+ * version by which calls are guarded less than by the current one.
+ */
+export function checkAutonomy(
+  level: number | undefined,
+  { definition, older }: Pick<Start, 'definition' | 'older'>,
+  mayRaise: boolean,
+): void {
+  if (mayRaise) return;
+  const own = definition.autonomy_level ?? DEFAULT_AUTONOMY;
+  if ((level ?? 0) > own)
     throw forbidden("Raising the autonomy level above the agent's needs the scope approvals:write.");
-  }
+  if (!older) return;
+  const loosened = [...((level ?? own) > older.level ? ['autonomy_level'] : []), ...older.loosened];
+  if (loosened.length === 0) return;
+  const what = loosened.join(', ');
+  throw forbidden(
+    `The current version of the agent guards calls more (${what}): this one needs the scope approvals:write.`,
+  );
 }
 
 /** The limits that a new run pins; undefined for a model that no provider knows, which fails the run when it is asked. */

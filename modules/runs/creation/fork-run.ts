@@ -156,7 +156,9 @@ async function createdEvent(
   });
   const config = keptConfig(fork.config, original.config);
   const isRetry = fork.retryAtPlace !== undefined;
-  if (!isRetry) checkAutonomy(config.autonomy_level, agent.definition, fork.mayRaiseAutonomy);
+  // It may go on with the version that the original had, whatever the agent has become.
+  const { older: _older, ...same } = agent;
+  if (!isRetry) checkAutonomy(config.autonomy_level, wanted === undefined ? same : agent, fork.mayRaiseAutonomy);
   return runCreated({
     agent_id: original.agent_id,
     agent_version: agent.version,

@@ -1,0 +1,128 @@
+/** What guards calls is not gone around by keys that may run agents and not approve. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const SUM = 'call calculator {"expression":"6*7"}';
+const CALL = `${SUM} | say done`;
+
+describe('A key with runs:write', () => {
+  let api: ScriptedService;
+  let runner: string;
+  let decider: string;
+  before(async () => {
+    api = await startScriptedService();
+    runner = await keyWith(['runs:write', 'runs:read']);
+    decider = await keyWith(['runs:write', 'runs:read', 'approvals:write']);
+  });
+  after(() => api.close());
+
+  const keyWith = async (scopes: string[]): Promise<string> =>
+    (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes } })).json.key;
+  const newAgent = (fields: object) => api.newAgent(['calculator'], { ...fields });
+  const patch = async (agent: string, body: object) => {
+    const { status, text } = await api.call('PATCH', `/v1/agents/${agent}`, { body });
+    assert.equal(status, 200, text);
+  };
+  const as = (key: string, path: string, body: object) => api.call('POST', path, { key, body });
+  /** The approval for which a run waits, or one below it. */
+  const approvalOf = async (run: string): Promise<string> => {
+    let id = '';
+    await waitUntil('somebody is asked', async () => {
+      const { text: tree } = await api.call('GET', `/v1/runs/${run}/tree`);
+      const { json } = await api.call('GET', '/v1/approvals?status=pending&limit=100');
+      id = json.approvals.find((each: { run_id: string }) => tree.includes(each.run_id))?.id ?? '';
+      return id !== '';
+    });
+    return id;
+  };
+
+  it('runs no older version of an agent that guards calls less than the current one', async () => {
+    const agent = await newAgent({ autonomy_level: 3 });
+    await patch(agent, { autonomy_level: 0 });
+    const old = { agent_version: '1.0.0' };
+    const start = (key: string, config: object) =>
+      as(key, `/v1/agents/${agent}/runs`, { input: { message: 'say hello' }, config });
+    const refused = await start(runner, old);
+    assert.deepEqual([refused.status, /autonomy_level.*approvals:write/.test(refused.json.detail)], [403, true]);
+    assert.equal((await start(runner, { ...old, autonomy_level: 0 })).status, 202);
+    assert.equal((await start(decider, old)).status, 202);
+    await patch(agent, { execution_config: { four_eyes: true } });
+    const loose = await start(runner, { agent_version: '1.1.0' });
+    assert.deepEqual([loose.status, /four_eyes/.test(loose.json.detail)], [403, true]);
+  });
+
+  it('goes on in a session with the autonomy level that its agent has now', async () => {
+    const agent = await newAgent({ autonomy_level: 3 });
+    const chat = async (message: string, more = {}) => {
+      const { json, status, text } = await as(runner, '/agent/chat', { message, user_id: 'ada', ...more });
+      assert.equal(status, 202, text);
+      return json.session_id as string;
+    };
+    const session = await chat('say hello', { agent_id: agent, autonomy_level: 3 });
+    const read = async () => (await api.call('GET', `/agent/session/${session}`)).json;
+    await waitUntil('it is answered', async () => (await read()).status === 'completed');
+    await patch(agent, { autonomy_level: 0 });
+    await api.call('POST', `/v1/runs/${(await read()).run_id}/cancel`, { body: {} });
+    await chat(CALL, { session_id: session });
+    await waitUntil('a person is asked', async () => (await read()).status === 'waiting_approval');
+  });
+
+  it('leads no run past a node that asks a person', async () => {
+    const workflow_graph = {
+      entry_point: 'review',
+      nodes: [
+        { name: 'review', type: 'human', config: { prompt: 'Shall it be sent?', signal: 'approval' } },
+        { name: 'send', type: 'tool', config: { tool: 'calculator', input: { expression: '1' } } },
+      ],
+      edges: [{ from: 'review', to: 'send', condition: 'output.approved' }],
+    };
+    const agent = await newAgent({ autonomy_level: 3, workflow_graph });
+    const { json: run } = await as(runner, `/v1/agents/${agent}/runs`, { input: { message: 'send' } });
+    await approvalOf(run.run_id);
+    const { json: saved, text } = await api.call('POST', `/v1/runs/${run.run_id}/checkpoints`, { body: {} });
+    assert.ok(saved.id, text);
+    const replay = (key: string, modified_state: object) =>
+      as(key, `/v1/runs/${run.run_id}/replay`, { checkpoint_id: saved.id, modified_state });
+    for (const state of [{ current_node: 'send' }, { custom: { approved: true } }]) {
+      const { status, json } = await replay(runner, state);
+      assert.deepEqual([status, /approvals:write/.test(json.detail)], [403, true], JSON.stringify(json));
+    }
+    assert.equal((await replay(decider, { current_node: 'send' })).status, 202);
+  });
+
+  it('approves nothing under four eyes that it has asked for, by whatever way', async () => {
+    const four = { autonomy_level: 0, execution_config: { four_eyes: true } };
+    const agent = await newAgent(four);
+    const boss = await api.newAgent(['delegate'], { autonomy_level: 3 });
+    const delegated = `call delegate ${JSON.stringify({ description: SUM, agent })} | say told`;
+    const begun: Record<string, { path: string; body: object }> = {
+      'a run': { path: `/v1/agents/${agent}/runs`, body: { input: { message: CALL } } },
+      'an objective': {
+        path: '/v1/objectives',
+        body: { schema_version: 'v1', request_id: randomUUID(), agent_id: agent, objective_prompt: CALL },
+      },
+      'a workflow': {
+        path: '/v1/workflows',
+        body: {
+          name: 'w',
+          agent_id: agent,
+          input: { user_query: 'sum' },
+          definition: { subtasks: [{ id: 'a', description: CALL }] },
+        },
+      },
+      'a task': { path: '/v1/tasks', body: { description: CALL, requirements: { preferred_agents: [agent] } } },
+      'what is delegated': { path: `/v1/agents/${boss}/runs`, body: { input: { message: delegated } } },
+    };
+    for (const [what, { path, body }] of Object.entries(begun)) {
+      const { json, status, text } = await as(decider, path, body);
+      assert.ok(status < 300, `${what}: ${text}`);
+      const run = json.workflow_id ?? json.run_id ?? json.id;
+      const id = await approvalOf(run);
+      const own = await as(decider, `/v1/approvals/${id}`, { decision: 'approve' });
+      assert.deepEqual([own.status, /four eyes/.test(own.json.detail)], [403, true], what);
+      assert.equal((await api.call('POST', `/v1/approvals/${id}`, { body: { decision: 'deny' } })).status, 200, what);
+    }
+  });
+});

@@ -15,6 +15,26 @@ import type { Projection } from '../core/projections/projection.ts';
 /** What the comment of a table begins with that has texts, none of which come from a run; the reason follows. */
 export const NO_CONTENT = 'No content of runs: ';
 
+/** Of answers that are kept for a key: whether one is of the run, or of a turn of it. */
+const OF_RUN = `($1 in (response->>'run_id', response->>'new_run_id', response->>'id')
+  or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid))`;
+
+/** What takes the place of the texts of a task, or of a handoff, in such an answer. */
+const BLANK = {
+  subtask_id: '',
+  description: '',
+  input: {},
+  requirements: {},
+  last_error: null,
+  error: null,
+  output: null,
+  reason: '',
+  expected_action: null,
+  context: {},
+  summary: {},
+  rejection: null,
+};
+
 /** By table; `$1` is the run. Run in this order, in the transaction that erases the run. */
 export const ERASERS: Readonly<Record<string, string>> = {
   messages: 'select erase_messages($1)',
@@ -62,12 +82,15 @@ export const ERASERS: Readonly<Record<string, string>> = {
   // With the contents of their files, as far as no other run has them.
   files: 'select erase_files_of_run($1)',
   // They are asked for by key: those of a day are looked through. With its digest, the same request is still no other.
-  idempotency_keys: `update idempotency_keys set response = (
+  idempotency_keys: `update idempotency_keys set response = case when ${OF_RUN} then (
       select jsonb_object_agg(name, value) from jsonb_each(response) as e (name, value)
         where name in ('id', 'run_id', 'new_run_id', 'turn_id', 'thread_id', 'request_id', 'retried_from',
           'forked_from_run_id', 'status', 'effects'))
-    where $1 in (response->>'run_id', response->>'new_run_id', response->>'id')
-      or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid)`,
+      -- A task or a handoff, with nothing in it.
+      else (select jsonb_object_agg(name, coalesce(('${JSON.stringify(BLANK)}'::jsonb)->name, value)) from jsonb_each(response) as e (name, value)) end
+    where ${OF_RUN} or response->>'id' in (
+      select id::text from tasks where $1::uuid in (run_id, workflow_id, parent_run_id) union all
+      select id::text from handoffs where $1::uuid in (source_run_id, target_run_id, returned_run_id, workflow_id))`,
   // The last: the events say what the rows were.
   run_log: 'select erase_run_events($1, $2::jsonb)',
 };

@@ -1,5 +1,5 @@
-/** What the runs that worked on tasks have done outside, which must not be done twice. */
-import type { Tx } from './database.ts';
+/** What the runs that worked on tasks, or stand below another one, have done outside, and what they have used. */
+import { resultOf, type Tx } from './database.ts';
 
 /** Most tools that are named. */
 const MOST_NAMED = 10;
@@ -18,4 +18,27 @@ export async function listEffectsOfTask(tx: Tx, of: { workflowId: string; taskId
     [of.workflowId, of.taskId],
   );
   return rows.map(({ name }) => name);
+}
+
+/** Tokens of all attempts at a task, with what they have delegated, since a person last had it tried again. */
+export async function tokensOfTask(tx: Tx, of: { workflowId: string; taskId: string }): Promise<number> {
+  const rows = await tx.query<{ result: number }>(
+    `with recursive below (id) as (
+       select r.id from tasks t join runs r on r.parent_run_id = $1 and r.parent_task_id = t.id and r.created_at >= coalesce(t.asked_at, r.created_at)
+         where t.id = $2 ${BELOW})
+     select coalesce(sum(r.tokens_in + r.tokens_out), 0)::bigint as result from below b join runs r on r.id = b.id`,
+    [of.workflowId, of.taskId],
+  );
+  return resultOf(rows);
+}
+
+/** What a run and all below it have used; the cost is a decimal, null where none is known. */
+export async function usageBelow(tx: Tx, runId: string): Promise<{ tokens: number; cost_usd: string | null }> {
+  const [row] = await tx.query<{ tokens: number; cost_usd: string | null }>(
+    `with recursive below (id) as (select $1::uuid ${BELOW})
+     select coalesce(sum(r.tokens_in + r.tokens_out), 0)::bigint as tokens, sum(r.cost_usd) as cost_usd
+     from below b join runs r on r.id = b.id`,
+    [runId],
+  );
+  return row ?? { tokens: 0, cost_usd: null };
 }

@@ -20,6 +20,7 @@ import {
   type HandoffRow,
 } from '../../db/handoffs.ts';
 import { findRun, lockThread, type RunView } from '../../db/runs.ts';
+import { usageBelow } from '../../db/task-effects.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
@@ -164,23 +165,26 @@ async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): P
     agentId,
     threadId: source?.thread_id,
     input: { message, ...untrusted },
-    config: source ? configAfter(source, level) : {},
+    config: source ? configAfter(source, { level, used: await usageBelow(tx, source.id) }) : {},
     mayRaiseAutonomy: false,
     requestedBy: row.requested_by ?? undefined,
   });
   return written;
 }
 
-/** What held for the run before holds for the next: its session, its level, what is left of its budget. */
-function configAfter(run: RunView, level: number): RequestedConfig & Pick<RunConfig, 'session'> {
+/** What held for the run before holds for the next: its session, its level, what it and all below it have left of its budget. */
+function configAfter(
+  run: RunView,
+  { level, used }: { level: number; used: Awaited<ReturnType<typeof usageBelow>> },
+): RequestedConfig & Pick<RunConfig, 'session'> {
   const { session, autonomy_level, budget, max_turns } = run.config;
   const left = budget && {
     ...budget,
     ...(budget.max_tokens !== undefined && {
-      max_tokens: Math.max(1, budget.max_tokens - run.tokens_in - run.tokens_out),
+      max_tokens: Math.max(1, budget.max_tokens - used.tokens),
     }),
     ...(budget.max_cost_usd !== undefined && {
-      max_cost_usd: Math.max(LEAST_USD, budget.max_cost_usd - Number(run.cost_usd ?? 0)),
+      max_cost_usd: Math.max(LEAST_USD, budget.max_cost_usd - Number(used.cost_usd ?? 0)),
     }),
     ...(budget.max_steps !== undefined && { max_steps: Math.max(1, budget.max_steps - run.steps) }),
   };

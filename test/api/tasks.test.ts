@@ -105,4 +105,36 @@ describe('tasks', () => {
     for (const each of ids) assert.equal((await ended(each)).status, 'completed');
     assert.deepEqual(begun, ['first', 'soon', 'next', 'late', 'whenever']);
   });
+
+  it('have their tokens for all attempts together', async () => {
+    answer = (_, step) =>
+      step === 0
+        ? { content: [sum], stop_reason: 'tool_use', usage: { input_tokens: 2500, output_tokens: 50 } }
+        : { error: { status: 400, type: 'invalid_request_error' } };
+    const { id, workflow_id } = await make('/v1/tasks', {
+      description: 'Sum it.',
+      requirements: { ...LAW, max_cost_tokens: 3000 },
+    });
+    const task = await ended(id);
+    assert.deepEqual([task.status, task.error.code, task.retry_count], ['failed', 'budget', 1]);
+    const tree = await read(`/v1/runs/${workflow_id}/tree`);
+    const used = JSON.stringify(tree).match(/"tokens_in":2500/g) ?? [];
+    assert.equal(used.length, 2, 'the second has used up what the first had left');
+  });
+
+  it('are not given back for their Idempotency-Key once they are erased', async () => {
+    answer = () => text('done');
+    const post = () =>
+      api.call('POST', '/v1/tasks', {
+        key,
+        body: { description: 'Remember canary-7.', requirements: LAW },
+        headers: { 'idempotency-key': 'erased-task' },
+      });
+    const { json } = await post();
+    await ended(json.id);
+    assert.ok((await post()).text.includes('canary-7'));
+    assert.equal((await api.call('DELETE', `/v1/runs/${json.workflow_id}`, { key })).status, 202);
+    const again = await post();
+    assert.deepEqual([again.json.id, again.text.includes('canary-7')], [json.id, false], again.text);
+  });
 });

@@ -1,11 +1,13 @@
 /** Starts the subtasks whose inputs are there: each is a child of the workflow's run, created with the event that says so. */
 import { textOf } from '../../../core/content.ts';
 import { DroverError } from '../../../core/errors.ts';
+import { OUT_OF_BUDGET } from '../../../core/events.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { ERASED_RESULT, inTurn, levelsOf, nextSubtasks, type SubtaskState } from '../../../core/workflow.ts';
 import { howFar, listReadyTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { isPlanUntrusted, readInputs, readReadyInputs, recountInputs, type InputRow } from '../../../db/task-inputs.ts';
+import { tokensOfTask } from '../../../db/task-effects.ts';
 import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
@@ -174,7 +176,7 @@ async function lacksInput(step: WorkflowStep, task: ScheduledTask, { byTask }: I
 
 async function refused(step: WorkflowStep, { task, worker }: Start, { code, message }: DroverError): Promise<void> {
   if (task.status === 'awaiting_handoff') return refuseHandoff(step, task, { code, message });
-  const isFinal = task.retry_count >= LIMITS.taskRetries;
+  const isFinal = code === OUT_OF_BUDGET || task.retry_count >= LIMITS.taskRetries;
   const failed = { ...task, assigned_agent_id: worker.agentId };
   await fail(step, failed, { error: { code, message }, tokens: null, isFinal });
 }
@@ -184,7 +186,7 @@ type Begun = Start & { child: ReadyRun };
 async function prepare(step: WorkflowStep, { task, worker }: Start, inputs: Inputs): Promise<ReadyRun> {
   const { run, context, workflow } = step;
   const { agentId } = worker;
-  const { max_cost_tokens } = task.requirements;
+  const left = await tokensLeft(step, task);
   const lead = await leadOf(step, agentId);
   const message = [...messageFor(task, inputs), ...(await handedOver(step, task))].join('\n\n');
   const isReplanned = workflow.plans > 1 || task.is_early;
@@ -202,11 +204,20 @@ async function prepare(step: WorkflowStep, { task, worker }: Start, inputs: Inpu
       message: lead ? `${message}\n\n${lead.members}` : message,
       ...(untrusted && { untrusted: true as const }),
     },
-    config: max_cost_tokens === undefined ? {} : { budget: { max_tokens: max_cost_tokens } },
+    config: left === undefined ? {} : { budget: { max_tokens: left } },
     mayRaiseAutonomy: false,
     child: { parent: run, taskId: task.id, attempt: task.retry_count + task.handoff_count },
     traceparent: run.traceparent ?? undefined,
   });
+}
+
+/** What all attempts before have left of the tokens that the task may use; undefined where it has no limit. */
+async function tokensLeft({ tx, run }: WorkflowStep, task: ScheduledTask): Promise<number | undefined> {
+  const { max_cost_tokens: most } = task.requirements;
+  if (most === undefined || task.retry_count + task.handoff_count === 0) return most;
+  const left = most - (await tokensOfTask(tx, { workflowId: run.id, taskId: task.id }));
+  if (left <= 0) throw new DroverError(OUT_OF_BUDGET, 409, 'The tokens of the task are used up.');
+  return left;
 }
 
 /** Writes the children, and what tasks and agents say of them, without waiting for it (`step.writing`), and tells the log. */

@@ -43,7 +43,11 @@ export async function beginDelegation(look: DelegationLook, delegation: Delegati
   const asked = delegation.arguments;
   await mustBeNew(tx, run, asked.description);
   const worker = await chooseDelegate(look, asked);
-  if (task_status === null) await insertTasks(tx, [taskOf(run, id, asked)]);
+  if (task_status === null) {
+    await insertTasks(tx, [taskOf(run, id, asked)]);
+    // Whoever ends what cannot be begun after all ends its task, too.
+    delegation.task_status = 'pending';
+  }
   if (worker === 'busy' || worker === 'contended') return worker;
   const { autonomy_level } = run.config;
   const { max_cost_tokens } = asked;

@@ -251,3 +251,20 @@ export async function readOverdueSeconds(db: Database, acts: readonly string[]):
   );
   return row?.seconds ?? 0;
 }
+
+/** What was sent is deleted within this time: rows that are older wait for their queue. */
+const SENT_SECONDS = 5;
+const MOST_OUTBOX = 100_000;
+
+/** How many jobs are due and not in the queue, counted up to 100,000, and how long the oldest has waited, in seconds. */
+export async function readOutboxState(db: Database): Promise<{ jobs: number; age_seconds: number }> {
+  const [row] = await db.asMaintenance((tx) =>
+    tx.query<{ jobs: number; age_seconds: number }>(
+      `select count(*)::int as jobs, coalesce(extract(epoch from clock_timestamp() - min(due)), 0)::float8 as age_seconds from (
+         select coalesce(not_before, created_at) as due from outbox
+           where coalesce(not_before, created_at) < clock_timestamp() - $1 * interval '1 second' limit $2) waiting`,
+      [SENT_SECONDS, MOST_OUTBOX],
+    ),
+  );
+  return row ?? { jobs: 0, age_seconds: 0 };
+}

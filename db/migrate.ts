@@ -14,6 +14,7 @@ import {
 } from './functions.ts';
 import { listMigrations, loadMigration } from './load-migrations.ts';
 import { withOwnerClient } from './postgres.ts';
+import { lockAllTables } from './lock-tables.ts';
 import { ensureRoles } from './roles.ts';
 import { MAINTENANCE_ROLE, QUEUE_SCHEMA } from './session.ts';
 
@@ -105,7 +106,7 @@ async function runKnex(client: ClientBase): Promise<string[]> {
   try {
     const migrations = {
       tableName: HISTORY_TABLE,
-      migrationSource: MIGRATION_SOURCE,
+      migrationSource: migrationSource(),
       // An older release beside a newer database, as in a rolling deploy, has nothing to do here; it is not a fault.
       disableMigrationsListValidation: true,
     };
@@ -125,16 +126,24 @@ async function runKnex(client: ClientBase): Promise<string[]> {
 /** Knex prints what it also throws. */
 const SILENT: Knex.Logger = { warn: () => undefined, error: () => undefined, deprecate: () => undefined };
 
-const MIGRATION_SOURCE: Knex.MigrationSource<string> = {
-  getMigrations: listMigrations,
-  getMigrationName: (name) => name,
-  getMigration: async (name) => ({
-    up: async (knex) => (await loadMigration(name)).up(knex),
-    down: async () => {
-      throw new Error(`${name} cannot be undone: migrations go forward only.`);
-    },
-  }),
-};
+/** All that are pending are one transaction, which begins with the tables. */
+function migrationSource(): Knex.MigrationSource<string> {
+  let isLocked = false;
+  return {
+    getMigrations: listMigrations,
+    getMigrationName: (name) => name,
+    getMigration: async (name) => ({
+      up: async (knex) => {
+        if (!isLocked) await lockAllTables(knex);
+        isLocked = true;
+        await (await loadMigration(name)).up(knex);
+      },
+      down: async () => {
+        throw new Error(`${name} cannot be undone: migrations go forward only.`);
+      },
+    }),
+  };
+}
 
 /** Knex as a guest on the connection that holds the lock, one user at a time. */
 function poolOfOne(client: ClientBase): Knex.PgPoolLike {

@@ -17,6 +17,9 @@ export interface Metrics {
   /** Seconds for which the job of a queue that is to run next has waited; refreshed when scraped. */
   queueAge: Gauge<'queue'>;
   maintenanceOverdue: Gauge;
+  /** Jobs that are in the database and should be in the queue, and the age of the oldest in seconds; refreshed when scraped. */
+  outboxJobs: Gauge;
+  outboxAge: Gauge;
   /** Seconds a job took, by queue and outcome (`ok`, `failed`). */
   jobSeconds: Histogram<'queue' | 'outcome'>;
   /** Seconds of a model call or of a tool call that ran in the driver. */
@@ -93,7 +96,17 @@ export function createMetrics(): Metrics {
 /** Of what has become of work, and of work that waits. */
 function outcomeMetrics(
   registers: Registry[],
-): Pick<Metrics, 'outcomes' | 'outcomeSeconds' | 'deliveries' | 'waitingRuns' | 'queueAge' | 'maintenanceOverdue'> {
+): Pick<
+  Metrics,
+  | 'outcomes'
+  | 'outcomeSeconds'
+  | 'deliveries'
+  | 'waitingRuns'
+  | 'queueAge'
+  | 'maintenanceOverdue'
+  | 'outboxJobs'
+  | 'outboxAge'
+> {
   const counterOf = (work: Work, help: string) =>
     new Counter({ name: `drover_${work}s_total`, help, labelNames: ['outcome', 'code'], registers });
   const histogramOf = (work: Work, help: string, buckets: number[]) =>
@@ -127,6 +140,16 @@ function outcomeMetrics(
       name: 'drover_queue_age_seconds',
       help: 'Time that the job which is to run next has waited',
       labelNames: ['queue'],
+      registers,
+    }),
+    outboxJobs: new Gauge({
+      name: 'drover_outbox_jobs',
+      help: 'Jobs that are due and not in the queue yet, as while that is away',
+      registers,
+    }),
+    outboxAge: new Gauge({
+      name: 'drover_outbox_age_seconds',
+      help: 'How long the oldest of them has waited',
       registers,
     }),
     maintenanceOverdue: new Gauge({

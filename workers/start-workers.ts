@@ -5,6 +5,7 @@ import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
 import { SUBTASKS } from '../jobs/subtasks.ts';
 import { TOOL_CALLS } from '../jobs/tool-calls.ts';
 import { TURNS } from '../jobs/turns.ts';
+import { messageOf } from '../core/errors.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { linkSignals } from '../lib/link-signals.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
@@ -28,6 +29,7 @@ export interface Workers {
 export async function startWorkers(context: Context): Promise<Workers> {
   const { config, queues, log } = context;
   const handlers = await loadHandlers(config.queues);
+  if (config.queues.some((name) => DRIVING.includes(name))) checkDefaultModel(context);
   const stop = new AbortController();
   let draining = false;
   const locally: LocalDispatch<unknown>[] = [];
@@ -81,6 +83,24 @@ export async function startWorkers(context: Context): Promise<Workers> {
       clearTimeout(deadline);
     },
   };
+}
+
+/** Whoever drives runs asks their models. */
+const DRIVING: readonly string[] = [TURNS.name, SUBTASKS.name];
+
+/** Throws where the model that is asked if nobody names one has no key here: each run of that kind would fail in this process alone. */
+function checkDefaultModel({ config, log, models }: Context): void {
+  try {
+    models.resolve(undefined);
+  } catch (error) {
+    throw new Error(`DROVER_MODEL cannot be asked by this process, which drives runs. ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  for (const variable of config.unusedAddresses)
+    log.warn({ variable }, 'this address of a provider is not used: its API key is not set');
+  if (models.defaultName() === 'offline' && config.mode !== 'embedded')
+    log.warn('no API key of a model provider is set: runs that name no model are answered by a planner for trials');
 }
 
 /** For what has to be done after the grace, as connections to close. */

@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { LIMITS } from '../../core/limits.ts';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
+import { DatabaseRoleError } from '../../db/database-errors.ts';
 import { isDatabaseAway, type Database } from '../../db/database.ts';
 import { beginDataDir } from '../../db/embedded-image.ts';
 import { migrate, pendingMigrations } from '../../db/migrate.ts';
@@ -82,7 +83,8 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
     } catch (error) {
       // What fails there is in the log; why it was not opened matters more.
       await closers.close().catch(() => undefined);
-      if (!isDatabaseAway(error)) throw error;
+      // A login that is wrong stays so, though a pooler has one code for that and for much that passes.
+      if (error instanceof DatabaseRoleError || !isDatabaseAway(error)) throw error;
       log.warn({ err: error, wait_ms: waitMs }, 'the database cannot be reached; waiting for it');
       await sleep(waitMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => signal.throwIfAborted());
     }
@@ -211,7 +213,9 @@ async function prepareDatabase(config: Config, db: Database): Promise<string | u
   if (embedded) await migrate(config, db);
   const pending = await pendingMigrations(db);
   if (pending.length > 0)
-    throw new Error(`The database lacks ${pending.length} migrations. Run \`npm run migrate\` first.`);
+    throw new Error(
+      `The database lacks ${pending.length} migrations. Run \`npm run migrate\` first (where only dist/ is there: \`node dist/scripts/migrate.js\`).`,
+    );
   if (embedded) await voidLeases(db);
   const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
   await ensureDefaultTenant(db, { apiKey });

@@ -1,6 +1,6 @@
 /** What `/metrics` answers: the numbers of this process, and what database and queues say at that moment. */
 import type { Queue } from 'bullmq';
-import { readOverdueSeconds } from '../../db/maintenance.ts';
+import { readOutboxState, readOverdueSeconds } from '../../db/maintenance.ts';
 import { countWaitingRuns } from '../../db/waiting-runs.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import { MAINTENANCE_ACTS } from '../../jobs/maintenance.ts';
@@ -19,6 +19,7 @@ export async function scrapeMetrics(context: ProcessContext): Promise<{ contentT
   await Promise.all([
     askOrWarn(context, 'runs', () => refreshWaiting(context)),
     askOrWarn(context, 'maintenance', () => refreshOverdue(context)),
+    askOrWarn(context, 'outbox', () => refreshOutbox(context)),
     ...queues.map((queue) => askOrWarn(context, queue.name, () => refreshQueue(context, queue))),
   ]);
   return { contentType: registry.contentType, text: await registry.metrics() };
@@ -38,6 +39,12 @@ async function refreshWaiting({ db, metrics }: ProcessContext): Promise<void> {
 
 async function refreshOverdue({ db, metrics }: ProcessContext): Promise<void> {
   metrics.maintenanceOverdue.set(await readOverdueSeconds(db, MAINTENANCE_ACTS));
+}
+
+async function refreshOutbox({ db, metrics }: ProcessContext): Promise<void> {
+  const { jobs, age_seconds } = await readOutboxState(db);
+  metrics.outboxJobs.set(jobs);
+  metrics.outboxAge.set(age_seconds);
 }
 
 async function refreshQueue({ metrics }: ProcessContext, queue: Queue): Promise<void> {

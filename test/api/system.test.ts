@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { ageOutbox } from '../support/queries/outbox.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
@@ -44,6 +45,17 @@ for (const mode of DOMAIN_MODES) {
         assert.match(text, new RegExp(`drover_queue_jobs\\{queue="${queue}",state="wait(ing)?"\\} \\d`));
       }
       assert.match(text, /drover_nodejs_eventloop_lag_seconds/);
+    });
+
+    it('has how many jobs wait for their queue, and since when', async () => {
+      const read = async (name: string) => {
+        const { text } = await api.call('GET', '/metrics', { key: null });
+        return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+      };
+      assert.equal(await read('drover_outbox_jobs'), 0);
+      await ageOutbox(api, 120);
+      assert.equal(await read('drover_outbox_jobs'), 1);
+      assert.ok((await read('drover_outbox_age_seconds')) >= 120);
     });
 
     it("asks for a key what comes from elsewhere: any for the description, the operator's for numbers", async () => {

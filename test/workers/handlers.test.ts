@@ -160,6 +160,17 @@ describe('The handlers of the queues', () => {
   });
 });
 
+describe('A worker that has no key for the model of DROVER_MODEL', () => {
+  it('does not drive runs, and says which is missing', async () => {
+    const keyless = await openTestPlatform(undefined, { env: { DROVER_MODEL: 'openai/gpt-5' } });
+    const { context } = keyless;
+    await assert.rejects(startWorkers(context), /DROVER_MODEL.*OPENAI_API_KEY, which is not set/);
+    const config = { ...context.config, queues: ['webhooks' as const] };
+    await (await startWorkers({ ...context, config })).stop(5000);
+    await keyless.close();
+  });
+});
+
 describe('A job for a run of another installation', () => {
   it('is warned of, with what keeps them apart', async () => {
     const service = await startTestService();

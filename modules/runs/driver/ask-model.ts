@@ -8,6 +8,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { CONTEXT_OVERFLOW, ModelError, type AnswerPiece, type ModelResponse } from '../../../core/model.ts';
 import { filesTakenBy } from '../../../llm/files-taken.ts';
 import { fillFiles } from '../../files/model-content.ts';
+import { OFFLINE } from '../../../llm/model-name.ts';
 import { explainRejection } from '../../../llm/explain-rejection.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
@@ -238,13 +239,24 @@ async function attemptOnce(session: DriveSession, { resolved, call, deadline }: 
 
 /** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
 export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
-  const first = resolve(
-    session,
-    primaryModelOf(session.definition, session.run.config.model_override ?? modelOf(session)),
-  );
+  const name = primaryModelOf(session.definition, session.run.config.model_override ?? modelOf(session));
+  const first = resolve(session, name);
   if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
-  const fallbacks = fallbackModelsOf(session.definition).flatMap((name) => {
-    const found = resolve(session, name);
+  const begunWith = session.run.pinned.limits?.model;
+  // Where the process that began the run had a model to ask, its answer is not made up here.
+  if (
+    first.provider === OFFLINE &&
+    begunWith !== undefined &&
+    !begunWith.startsWith(`${OFFLINE}/`) &&
+    name === undefined
+  ) {
+    throw new TurnFailure(
+      'model_unavailable',
+      `The run was begun for ${begunWith}, and this worker has no API key for it: DROVER_MODEL and keys are those of the API's process.`,
+    );
+  }
+  const fallbacks = fallbackModelsOf(session.definition).flatMap((fallback) => {
+    const found = resolve(session, fallback);
     return found instanceof DroverError ? [] : [found];
   });
   return [first, ...fallbacks];

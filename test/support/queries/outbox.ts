@@ -24,3 +24,13 @@ export async function countUnsentJobsOf(tenant: Tenant, run: string): Promise<nu
 export function makeJobDue(owner: Owner, jobId: string): Promise<void> {
   return tamper(owner, `update outbox set not_before = now() - interval '1 second' where job_id = $1`, jobId);
 }
+
+/** As if a job had waited for so many seconds while its queue was away. */
+export function ageOutbox(owner: Owner, seconds: number): Promise<void> {
+  return tamper(
+    owner,
+    `insert into outbox (id, tenant_id, queue, job_id, payload, created_at)
+       select gen_random_uuid(), id, 'turns', 'stuck', '{}', now() - $1 * interval '1 second' from tenants limit 1`,
+    seconds,
+  );
+}

@@ -81,10 +81,6 @@ export async function openQueueBackend(
     return queue;
   };
 
-  const stopWorkers = async (stopped: Iterable<Worker>, graceMs: number): Promise<void> => {
-    await Promise.all([...stopped].map((worker) => closeWorker(worker, workers.get(worker) ?? new Set(), graceMs)));
-  };
-
   return {
     kind: transport.kind,
     queue: open,
@@ -117,9 +113,9 @@ export async function openQueueBackend(
       return flows;
     },
     ping: (timeoutMs) => transport.ping(timeoutMs),
-    stopWorkers,
+    stopWorkers: (stopped, graceMs) => stopAll(workers, { stopped, graceMs }),
     async close(graceMs = config.shutdownGraceMs) {
-      await stopWorkers(workers.keys(), graceMs);
+      await stopAll(workers, { stopped: workers.keys(), graceMs });
       const producers = flows === undefined ? [...queues.values()] : [...queues.values(), flows];
       await Promise.all(producers.map((each) => within(each.close(), FORCE_CLOSE_MS)));
       await transport.close();
@@ -161,6 +157,14 @@ function remember<D, R>(process: Processor<D, R>, running: Set<Promise<unknown>>
     running.add(remembered);
     return work;
   };
+}
+
+/** `workers`: what each of them runs. */
+async function stopAll(
+  workers: ReadonlyMap<Worker, ReadonlySet<Promise<unknown>>>,
+  { stopped, graceMs }: { stopped: Iterable<Worker>; graceMs: number },
+): Promise<void> {
+  await Promise.all([...stopped].map((worker) => closeWorker(worker, workers.get(worker) ?? new Set(), graceMs)));
 }
 
 /** `close` alone would wait for a job without end, and could not be told any more to do without it. */

@@ -50,6 +50,7 @@ export function createMetrics(): Metrics {
   return {
     registry,
     ...outcomeMetrics(registers),
+    ...outboxMetrics(registers),
     ...contextMetrics(registers),
     jobSeconds: new Histogram({
       name: 'drover_job_duration_seconds',
@@ -96,17 +97,7 @@ export function createMetrics(): Metrics {
 /** Of what has become of work, and of work that waits. */
 function outcomeMetrics(
   registers: Registry[],
-): Pick<
-  Metrics,
-  | 'outcomes'
-  | 'outcomeSeconds'
-  | 'deliveries'
-  | 'waitingRuns'
-  | 'queueAge'
-  | 'maintenanceOverdue'
-  | 'outboxJobs'
-  | 'outboxAge'
-> {
+): Pick<Metrics, 'outcomes' | 'outcomeSeconds' | 'deliveries' | 'waitingRuns' | 'queueAge' | 'maintenanceOverdue'> {
   const counterOf = (work: Work, help: string) =>
     new Counter({ name: `drover_${work}s_total`, help, labelNames: ['outcome', 'code'], registers });
   const histogramOf = (work: Work, help: string, buckets: number[]) =>
@@ -142,6 +133,16 @@ function outcomeMetrics(
       labelNames: ['queue'],
       registers,
     }),
+    maintenanceOverdue: new Gauge({
+      name: 'drover_maintenance_overdue_seconds',
+      help: 'Time for which nobody has seen to an act of maintenance that is due',
+      registers,
+    }),
+  };
+}
+
+function outboxMetrics(registers: Registry[]): Pick<Metrics, 'outboxJobs' | 'outboxAge'> {
+  return {
     outboxJobs: new Gauge({
       name: 'drover_outbox_jobs',
       help: 'Jobs that are due and not in the queue yet, as while that is away',
@@ -150,11 +151,6 @@ function outcomeMetrics(
     outboxAge: new Gauge({
       name: 'drover_outbox_age_seconds',
       help: 'How long the oldest of them has waited',
-      registers,
-    }),
-    maintenanceOverdue: new Gauge({
-      name: 'drover_maintenance_overdue_seconds',
-      help: 'Time for which nobody has seen to an act of maintenance that is due',
       registers,
     }),
   };

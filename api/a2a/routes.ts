@@ -47,7 +47,13 @@ const rpc = defineRoute({
   query: z.strictObject({ [A2A_VERSION_HEADER]: z.string().max(20).optional() }),
   jsonRpc: true,
   body: message,
-  responses: { 200: z.looseObject({ jsonrpc: z.literal('2.0') }) },
+  responses: {
+    200: {
+      contentType: 'text/event-stream',
+      description: 'The answer, or those of an operation that streams',
+      json: z.looseObject({ jsonrpc: z.literal('2.0') }),
+    },
+  },
   async handle({ caller, params: { agent: id }, query, body, context, app, ctx }) {
     // One that was deprecated since begins no tasks; those that it has may be looked at, answered and cancelled.
     const agent = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, id));

@@ -74,7 +74,7 @@ const get = defineRoute({
   },
 });
 
-const bytes = { contentType: 'application/octet-stream', description: 'The content' };
+const bytes = { contentType: '*/*', description: "The content, of the file's own type" };
 
 const content = defineRoute({
   method: 'get',

@@ -80,8 +80,35 @@ function parametersOf(route: Route, components: Components): unknown[] {
     schema,
   }));
   const workspace = route.access === 'open' || route.access.startsWith('loopback') ? [] : [WORKSPACE];
-  return [...inPath, ...inQuery, ...(route.idempotent === true ? [IDEMPOTENCY] : []), ...workspace];
+  const headers = [
+    ...(route.idempotent === true ? [IDEMPOTENCY] : []),
+    ...(route.prefers ? [PREFER] : []),
+    ...(route.method === 'get' && isStream(route) ? [LAST_EVENT_ID] : []),
+  ];
+  return [...inPath, ...inQuery, ...headers, ...workspace];
 }
+
+function isStream({ responses }: Route): boolean {
+  return Object.values(responses).some(
+    (answer) => typeof answer === 'object' && 'contentType' in answer && answer.contentType === 'text/event-stream',
+  );
+}
+
+const PREFER = {
+  name: 'Prefer',
+  in: 'header',
+  required: false,
+  description: 'RFC 7240: `respond-async` answers 202 at once, `wait=N` after N seconds at most.',
+  schema: { type: 'string' },
+};
+
+const LAST_EVENT_ID = {
+  name: 'Last-Event-ID',
+  in: 'header',
+  required: false,
+  description: 'The id of the last event that the client has: what came after it is sent.',
+  schema: { type: 'string' },
+};
 
 const IDEMPOTENCY = {
   name: 'Idempotency-Key',

@@ -86,6 +86,8 @@ interface RouteHead {
   rates?: (caller: Caller, body: unknown) => Rate[];
   /** Takes `Idempotency-Key`. */
   idempotent?: boolean;
+  /** Takes `Prefer` (RFC 7240): `respond-async`, `wait=N`. */
+  prefers?: true;
   /** The body is `multipart/form-data` with one file, which `handle` reads itself, and has as long as an upload may take; these are its other fields. */
   upload?: z.ZodType;
   /** By status. Problems need not be named. */

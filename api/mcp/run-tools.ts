@@ -154,7 +154,7 @@ function inWords(run: ReturnType<typeof presentRun>, turn: ReturnType<typeof pre
   if (turn?.output.status === 'complete') return turn.output.message;
   const waits = run.waits ?? [];
   if (waits.length === 0) return `The run ${run.run_id} is ${run.status}. get_run waits for it and tells more.`;
-  return `The run ${run.run_id} waits: ${JSON.stringify(waits)}`;
+  return `The run ${run.run_id} on the thread ${run.thread_id} waits: ${JSON.stringify(waits)}`;
 }
 
 const TOLD: readonly EventType[] = [

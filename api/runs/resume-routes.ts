@@ -62,6 +62,7 @@ const resume = defineRunRoutes({
   idempotent: true,
   params: runParams,
   body: resumeBody,
+  prefers: true,
   responses: TURN_ANSWERS,
   async handle(request) {
     const { caller, params, body, context, idempotency } = request;

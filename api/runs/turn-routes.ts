@@ -26,6 +26,7 @@ const post = defineRunRoutes({
   idempotent: true,
   params: runParams,
   body: postTurnBody,
+  prefers: true,
   responses: TURN_ANSWERS,
   async handle(request) {
     return answerTurn(request, () => start(request));

@@ -108,7 +108,10 @@ async function read(context: Filling, row: FileRow): Promise<Buffer | undefined>
     if (error instanceof Error && 'status' in error && error.status === 404) return undefined;
     throw error;
   });
-  return stream && buffer(stream).catch((error: unknown) => {
-    throw contentBroken(error);
-  });
+  return (
+    stream &&
+    buffer(stream).catch((error: unknown) => {
+      throw contentBroken(error);
+    })
+  );
 }

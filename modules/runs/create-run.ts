@@ -1,25 +1,19 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
 import { DEFAULT_AUTONOMY } from '../../core/definition.ts';
-import type { Compaction } from '../../core/compaction.ts';
-import { conflict, erased, notFound, unavailable } from '../../core/errors.ts';
+import { unavailable } from '../../core/errors.ts';
 import {
   checkEvent,
-  isTerminal,
   type NewEvent,
   type PinnedLimits,
   type PinnedTool,
   type RunKind,
   type TurnInput,
 } from '../../core/events.ts';
-import { segmentsOf } from '../../core/fork.ts';
 import { newId } from '../../lib/new-id.ts';
 import { keptConfig, type RequestedConfig, type RunConfig } from '../../core/run-config.ts';
 import type { Tx } from '../../db/database.ts';
-import { findCarried, findCompaction } from '../../db/replay.ts';
-import { lastUnerasedRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { mustCommitRun, type CommitResult, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
-import type { Carried } from '../../core/carried.ts';
 import type { Start } from '../agents/start-cache.ts';
 import type { Context } from '../governance/context.ts';
 import type { Governance } from '../governance/governance.ts';
@@ -28,7 +22,7 @@ import type { InitialCommit, SlotReservation } from '../../jobs/slot-reservation
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
 import { writeOnThread, type OnThread } from './creation/named-thread.ts';
-import { lastOfOpenThread } from './creation/open-thread.ts';
+import { NEW_THREAD, placeOn, type PlaceOnThread } from './creation/place-on-thread.ts';
 import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -296,43 +290,6 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
       : { queue: kind === 'workflow' ? SUBTASKS.name : TURNS.name, at_position: true },
     body: input ? { ...ids, turn_id: turnId, status: 'running' } : { ...ids, status: 'created' },
   };
-}
-
-/** What a run's conversation goes on from. */
-type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
-  /** What takes the place of the conversation's beginning. */
-  context?: Compaction | undefined;
-  carried?: Carried;
-};
-
-/** Where on its thread a run begins: its number, and what it goes on from. */
-interface PlaceOnThread {
-  place: number;
-  previous: Previous | undefined;
-  /** The thread begins with it. */
-  isFirst?: boolean;
-}
-
-const NEW_THREAD: PlaceOnThread = { place: 1, previous: undefined, isFirst: true };
-
-async function placeOn(tx: Tx, request: Omit<CreateRun, 'idempotency'>): Promise<PlaceOnThread> {
-  if (!request.threadId) return NEW_THREAD;
-  const thread = await lockThread(tx, request.threadId);
-  if (!thread && request.beginsThread) return NEW_THREAD;
-  if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
-  if (thread.erased_at) throw erased('The thread');
-  const last = await lastOfOpenThread(tx, thread);
-  if (last && !isTerminal(last.status)) {
-    throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
-  }
-  const place = thread.run_count + 1;
-  if (!last) return { place, previous: undefined };
-  const [carried, context] = await Promise.all([findCarried(tx, last.id), findCompaction(tx, last.id)]);
-  if (!last.erased_at) return { place, previous: { ...last, context, carried } };
-  // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
-  const kept = await lastUnerasedRun(tx, request.threadId);
-  const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
-  return { place, previous: beside };
 }
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;

@@ -2,7 +2,8 @@
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { askClientAgain } from '../../core/decision-events/waits.ts';
 import { z } from 'zod';
-import { attachment, textOf, type Attachment, type TextBlock } from '../../core/content.ts';
+import { attachment, beginningOf, textOf, type Attachment, type TextBlock } from '../../core/content.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { outputColumns } from '../../core/tool-output.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
@@ -77,13 +78,17 @@ function notAwaited(toolUseId: string, open: readonly ClientCall[]) {
   return conflict(`No call with the tool_use_id "${toolUseId}" waits for a result. ${rest}`, { waiting });
 }
 
-const FAILED = { code: 'client_error', message: 'The client reported an error.' };
+/** In the client's own words, where it has any. */
+function failure(output: unknown): { code: string; message: string } {
+  const said = typeof output === 'string' ? beginningOf(output.trim(), LIMITS.errorChars) : '';
+  return { code: 'client_error', message: said === '' ? 'The client reported an error.' : said };
+}
 
 /** A failed call of the client keeps what the client has said of it, where the run has room for it. */
 function settled({ id, waited_ms }: ClientCall, result: ToolResult, room: OutputRoom) {
   const said = { status: 'succeeded' as const, output: outputOf(result) };
   const kept = withinOutputLimit(said, room);
-  const settlement = kept === said && result.is_error ? { status: 'failed' as const, ...FAILED } : kept;
+  const settlement = kept === said && result.is_error ? { status: 'failed' as const, ...failure(said.output) } : kept;
   const how = { callId: id, attempt: 1, settlement, latencyMs: waited_ms };
   const change = settlementChange(how);
   const set = { ...change.set, ...(kept === said && outputColumns(said.output, partsOf(said.output))) };

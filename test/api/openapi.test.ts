@@ -104,6 +104,14 @@ describe('/openapi.json', () => {
       $ref: '#/components/schemas/AgentRequest',
     });
     assert.ok(create.parameters.some(({ name }) => name === 'Idempotency-Key'));
+    const headersOf = (operation: string) =>
+      find(operation).parameters.flatMap(({ in: place, name }) => (place === 'header' ? [name] : []));
+    assert.ok(headersOf('post /v1/runs/{run}/turns').includes('Prefer'));
+    assert.ok(headersOf('get /v1/runs/{run}/stream').includes('Last-Event-ID'));
+    assert.deepEqual(Object.keys(find('post /a2a/{agent}').responses['200']?.content ?? {}), [
+      'application/json',
+      'text/event-stream',
+    ]);
     assert.ok(create.responses['201']);
     assert.deepEqual(create.responses['default']?.content?.['application/problem+json']?.schema, {
       $ref: '#/components/schemas/Problem',

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
-import { startFakeAnthropic, type AnthropicRequest } from '../support/fake-anthropic.ts';
+import { startFakeAnthropic } from '../support/fake-anthropic.ts';
 import { startTestService } from '../support/service.ts';
 import type { TestApi } from '../support/api.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -21,7 +21,7 @@ describe('A task whose attempt has had an effect', () => {
   before(async () => {
     const model = await startFakeAnthropic(async (request) => {
       const [brief, last] = [JSON.stringify(request.messages[0]), JSON.stringify(request.messages.at(-1))];
-      const hasTool = (name: string) => (request as AnthropicRequest).tools?.some((tool) => tool.name === name);
+      const hasTool = (name: string) => request.tools?.some((tool) => tool.name === name);
       const use = (name: string, input: object) => ({
         content: [{ type: 'tool_use', id: `toolu_${randomUUID()}`, name, input }],
         stop_reason: 'tool_use',

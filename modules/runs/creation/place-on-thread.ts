@@ -1,0 +1,57 @@
+/** Where on a thread a new run begins. */
+import type { Carried } from '../../../core/carried.ts';
+import type { Compaction } from '../../../core/compaction.ts';
+import { conflict, erased, notFound } from '../../../core/errors.ts';
+import { isTerminal } from '../../../core/events.ts';
+import { segmentsOf } from '../../../core/fork.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import type { Tx } from '../../../db/database.ts';
+import { findCarried, findCompaction } from '../../../db/replay.ts';
+import { lastUnerasedRun, lockThread } from '../../../db/runs.ts';
+import { newId } from '../../../lib/new-id.ts';
+import { lastOfOpenThread } from './open-thread.ts';
+
+/** What a run's conversation goes on from. */
+type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
+  /** What takes the place of the conversation's beginning. */
+  context?: Compaction | undefined;
+  carried?: Carried;
+};
+
+/** Its number there, and what it goes on from. */
+export interface PlaceOnThread {
+  place: number;
+  previous: Previous | undefined;
+  /** The thread begins with it. */
+  isFirst?: boolean;
+}
+
+/** A thread of its own. */
+export const NEW_THREAD: PlaceOnThread = { place: 1, previous: undefined, isFirst: true };
+
+/** Locks the thread of the request, where it names one. Throws 404, and 409 for a thread with an unfinished run or one that is erased. */
+export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
+  if (!request.threadId) return NEW_THREAD;
+  const thread = await lockThread(tx, request.threadId);
+  if (!thread && request.beginsThread) return NEW_THREAD;
+  if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
+  if (thread.erased_at) throw erased('The thread');
+  const last = await lastOfOpenThread(tx, thread);
+  if (last && !isTerminal(last.status)) {
+    throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
+  }
+  const place = thread.run_count + 1;
+  if (!last) return { place, previous: undefined };
+  const [carried, context] = await Promise.all([findCarried(tx, last.id), findCompaction(tx, last.id)]);
+  if (!last.erased_at) return { place, previous: { ...last, context, carried } };
+  // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
+  const kept = await lastUnerasedRun(tx, request.threadId);
+  const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
+  return { place, previous: beside };
+}
+
+interface Placed {
+  workspaceId: string;
+  threadId?: string | undefined;
+  beginsThread?: boolean;
+}

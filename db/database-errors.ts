@@ -75,6 +75,11 @@ export function isDatabaseBusy(error: unknown): boolean {
   return error instanceof DatabaseBusyError || (error instanceof Error && isDatabaseBusy(error.cause));
 }
 
+/** Whether the database has no room for what was written. */
+export function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '53100';
+}
+
 /** Whether Postgres stops with it: what was in its memory may be wrong, and it goes on from what it has written. */
 function isPanic(error: Error): boolean {
   return 'severity' in error && error.severity === 'PANIC';

@@ -1,7 +1,7 @@
 import createKnex from 'knex';
 import type { Knex } from 'knex';
 import type { Client, ClientBase, QueryResult } from 'pg';
-import { DatabaseBusyError, isDatabaseAway, isStalePlan } from './database-errors.ts';
+import { DatabaseBusyError, isDatabaseAway, isDiskFull, isStalePlan } from './database-errors.ts';
 import { becomeOwner, type SessionOwner } from './session.ts';
 import { createStatementNames, type StatementNames } from './statement-names.ts';
 
@@ -48,7 +48,7 @@ interface NativeStatement {
 interface ClientSettings extends Knex.Config {
   owner: SessionOwner;
   settings: PoolSettings;
-  state: { closed: boolean; nameOf: StatementNames; answeredAtMs: number };
+  state: { closed: boolean; nameOf: StatementNames; answeredAtMs: number; fullAtMs: number };
 }
 
 /** Connections that the next user could suffer from: their database went away, or a plan of theirs is stale. */
@@ -60,7 +60,8 @@ const SILENT: Knex.Logger = { warn: () => undefined, error: () => undefined, dep
 /** Opens a pool of Knex's. What is checked out through one of its Knexes acts for that one's owner. */
 export function openKnexPool<O extends SessionOwner>(settings: PoolSettings, owners: readonly O[]): KnexPool<O> {
   const { max, checkoutTimeoutMs, idleTimeoutMs } = settings;
-  const state = { closed: false, nameOf: createStatementNames(), answeredAtMs: Number.NEGATIVE_INFINITY };
+  const never = Number.NEGATIVE_INFINITY;
+  const state = { closed: false, nameOf: createStatementNames(), answeredAtMs: never, fullAtMs: never };
   const pool: Knex.PoolConfig = {
     max,
     min: idleTimeoutMs === undefined ? 1 : 0,
@@ -102,6 +103,14 @@ export async function withConnection<T>(knex: Knex, work: (connection: ClientBas
 /** Whether anybody's statement was answered on a connection of the pool since then, by `performance.now()`. */
 export function hasAnsweredSince(knex: Knex, sinceMs: number): boolean {
   return (knex.client as KnexClient).config.state.answeredAtMs >= sinceMs;
+}
+
+/** How long one that had no room for what was written counts as full: nobody finds out but by writing. */
+const FULL_MS = 15_000;
+
+/** Whether the server had no room left a moment ago for what was written on a connection of the pool. */
+export function wasFull(knex: Knex): boolean {
+  return performance.now() - (knex.client as KnexClient).config.state.fullAtMs < FULL_MS;
 }
 
 /** Holds back what is sent on the connection until the function is called that it gives: all of it goes in one write then. */
@@ -202,6 +211,7 @@ class KnexClient extends PostgresClient {
       state.answeredAtMs = performance.now();
       return statement;
     } catch (error) {
+      if (isDiskFull(error)) this.config.state.fullAtMs = performance.now();
       this.emit('query-error', error, statement);
       throw error;
     }

@@ -2,7 +2,7 @@ import type { Knex } from 'knex';
 import { withDeadline } from '../lib/deadline.ts';
 import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
 import type { Database, NamedStatement } from './database.ts';
-import { hasAnsweredSince, runStatement, sendStatement, withConnection } from './knex-client.ts';
+import { hasAnsweredSince, runStatement, sendStatement, wasFull, withConnection } from './knex-client.ts';
 import { runOne, runTransaction } from './transaction.ts';
 
 const BEGIN_SNAPSHOT = 'begin isolation level repeatable read, read only';
@@ -31,6 +31,7 @@ export function queriesOf({
         const { rows } = await sendStatement<{ read_only: string }>(app, connection, { text: READ_ONLY });
         // Thrown here, so that it is asked on a new connection next time: that may come to another server.
         if (rows[0]?.read_only === 'on') throw new RefusesWritesError('read-only');
+        if (wasFull(app)) throw new RefusesWritesError('disk full');
       });
       try {
         await withDeadline(answer, timeoutMs, `No answer from the database within ${timeoutMs} ms`);

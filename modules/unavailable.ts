@@ -1,4 +1,5 @@
 import { unavailable, type DroverError } from '../core/errors.ts';
+import { isDiskFull } from '../db/database-errors.ts';
 import { isDatabaseAway, isDatabaseBusy } from '../db/database.ts';
 
 /** The 503 for what failed since a backing service is away, or this process is overloaded; undefined for any other failure. */
@@ -6,6 +7,7 @@ export function asUnavailable(thrown: unknown): DroverError | undefined {
   if (isDatabaseBusy(thrown)) {
     return unavailable('Too many requests are being served here at the time; the request may be sent again.', thrown);
   }
+  if (isDiskFull(thrown)) return unavailable('The database has no room left; the request may be sent again.', thrown);
   if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
   if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
   return undefined;

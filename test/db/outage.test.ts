@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { asUnavailable } from '../../modules/unavailable.ts';
 import { newId } from '../../lib/new-id.ts';
 import { loadConfig } from '../../config.ts';
 import { isDatabaseAway, isDatabaseBusy, type Database } from '../../db/database.ts';
@@ -53,6 +54,17 @@ function onPostgres(): void {
     await database.ping(1000);
     assert.ok(reported.length > 0);
     for (const error of reported) assert.ok(!('client' in error), 'with the keys of its connection');
+  });
+
+  it('takes no writes where its disk is full, for as long as nobody has found out otherwise', async () => {
+    await database.ping(1000);
+    const full = `do $$ begin raise exception using errcode = '53100', message = 'could not extend file'; end $$`;
+    const failed = database.withTenant(newId(), (tx) => tx.query(full));
+    await assert.rejects(
+      failed,
+      (error) => isDatabaseAway(error) && /no room left/.test(asUnavailable(error)?.message ?? ''),
+    );
+    await assert.rejects(database.ping(1000), /takes no writes \(disk full\)/);
   });
 
   it('tells listeners of the gap, and they hear again', async () => {

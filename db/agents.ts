@@ -14,6 +14,7 @@ export interface AgentRow {
   status: AgentStatus;
   suspended: boolean;
   current_version: string;
+  version_created_at: Date;
   definition: AgentDefinition;
   content_hash: string;
   /** What the client calls it. */
@@ -43,7 +44,7 @@ export interface NewAgentVersion {
 export const AGENT_STATUS = `case when a.status in ('active', 'idle') and exists (
   select from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) then 'busy' else a.status end`;
 const AGENT_COLUMNS = `
-  a.id, a.workspace_id, a.name, ${AGENT_STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.definition, v.content_hash, a.external_id, a.created_at, a.updated_at`;
+  a.id, a.workspace_id, a.name, ${AGENT_STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.created_at as version_created_at, v.definition, v.content_hash, a.external_id, a.created_at, a.updated_at`;
 export const AGENT_TABLES = 'agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version';
 
 const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
@@ -198,6 +199,19 @@ export async function findAgentVersion(tx: Tx, agentId: string, version: string)
   const [row] = await tx.query<AgentVersionRow>(
     `select ${VERSION_COLUMNS} from agent_versions where agent_id = $1 and version = $2`,
     [agentId, version],
+  );
+  return row;
+}
+
+/** The version of an agent that was the newest when a run began; undefined where there was none yet. */
+export async function findVersionAsOf(
+  tx: Tx,
+  of: { agentId: string; runId: string },
+): Promise<AgentVersionRow | undefined> {
+  const [row] = await tx.query<AgentVersionRow>(
+    `select v.agent_id, v.version, v.ordinal, v.definition, v.created_at from runs r join agent_versions v on v.created_at <= r.created_at
+       where r.id = $2 and v.agent_id = $1 order by v.ordinal desc limit 1`,
+    [of.agentId, of.runId],
   );
   return row;
 }

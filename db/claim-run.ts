@@ -91,6 +91,8 @@ export interface RunRow {
   parent_run_id: string | null;
   parent_task_id: string | null;
   depth: number;
+  /** Absent for one that is about to be created. */
+  created_at?: string;
   updated_at: string;
   forked_at_seq: number | null;
   /** Its place among the runs of its thread, from 1. */

@@ -8,8 +8,10 @@ export interface Start {
   version: string;
   definition: AgentDefinition;
   tools: PinnedTool[];
-  /** Of a version that is not the current one. */
+  /** Of a version that somebody has asked for and that is not the current one. */
   older?: OlderVersion;
+  /** Of the current version: when it was published, in ms since the epoch, by the database's clock. */
+  sinceMs?: number;
 }
 
 /** How a version that is not the current one guards calls beside that. */

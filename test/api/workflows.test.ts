@@ -317,6 +317,23 @@ describe('workflows', () => {
     await make('/v1/tasks', { description: 'Do it.', parent_task_id: whole.run_id ?? whole.workflow_id }, 404);
   });
 
+  it('is done by the versions of agents that there were when it began', async () => {
+    const { id: pinned } = await make('/v1/agents', { name: 'pinned' }, 201);
+    let goOn: () => void = () => undefined;
+    waits = new Promise((resolve) => (goOn = resolve));
+    const { id } = await start([subtask('a'), subtask('b', ['a'])], { agent_id: pinned });
+    await waitUntil('the first is begun', async () => model.requests.length > 0);
+    const patched = await api.call('PATCH', `/v1/agents/${pinned}`, { key, body: { system_prompt: 'Anew.' } });
+    assert.equal(patched.json.current_version ?? patched.json.version, '1.1.0', patched.text);
+    goOn();
+    const workflow = await ended(id);
+    assert.equal(workflow.status, 'completed');
+    for (const { run_id } of workflow.tasks)
+      assert.equal((await read(`/v1/runs/${run_id}`)).agent_version, '1.0.0', JSON.stringify(workflow.tasks));
+    const next = await ended((await start([subtask('a')], { agent_id: pinned })).id);
+    assert.equal((await read(`/v1/runs/${next.tasks[0].run_id}`)).agent_version, '1.1.0');
+  });
+
   it('is tried again from what it has finished, none of which is repeated', async () => {
     const subtasks = [
       subtask('a'),

@@ -3,18 +3,21 @@ import { looseningOfAgent } from '../../../core/loosening.ts';
 import { DEFAULT_AUTONOMY, type AgentDefinition } from '../../../core/definition.ts';
 import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
-import { findAgent, loadAgentVersion } from '../../../db/agents.ts';
+import { findAgent, findVersionAsOf, loadAgentVersion } from '../../../db/agents.ts';
 import type { Tx } from '../../../db/database.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Governance } from '../../governance/governance.ts';
 import type { Start } from '../../agents/start-cache.ts';
 import { effectiveLimits, primaryModelOf } from '../../agents/effective-limits.ts';
+import type { Parent } from './run-created.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
 
 export interface WantedStart {
   agentId: string;
   workspaceId: string;
   config: { agent_version?: string | undefined };
+  /** The run that it is to work for: that pins the versions of agents that there were when it began. */
+  child?: { parent: Pick<Parent, 'id' | 'created_at'> } | undefined;
 }
 
 /**
@@ -34,8 +37,14 @@ export async function agentForRun(tx: Tx, wanted: WantedStart): Promise<Omit<Sta
   if (agent.definition.is_active === false)
     throw conflict('The agent is not active (is_active); it takes no new runs.');
   const version = wanted.config.agent_version;
-  if (version === undefined || version === agent.current_version)
-    return { version: agent.current_version, definition: agent.definition };
+  const sinceMs = agent.version_created_at.getTime();
+  const current = { version: agent.current_version, definition: agent.definition, sinceMs };
+  if (version === undefined && isSince(current, wanted)) {
+    const parent = wanted.child?.parent.id ?? '';
+    const then = await findVersionAsOf(tx, { agentId: agent.id, runId: parent });
+    return then && then.version !== current.version ? { version: then.version, definition: then.definition } : current;
+  }
+  if (version === undefined || version === agent.current_version) return current;
   const definition = await loadAgentVersion(tx, agent.id, version);
   if (!definition) {
     const message = `The agent has no version ${version}.`;
@@ -44,6 +53,11 @@ export async function agentForRun(tx: Tx, wanted: WantedStart): Promise<Omit<Sta
   const { autonomy_level: _level, ...loosened } = looseningOfAgent(definition, agent.definition);
   const older = { level: agent.definition.autonomy_level ?? DEFAULT_AUTONOMY, loosened: Object.keys(loosened) };
   return { version, definition, older };
+}
+
+/** Whether the current version may have come after the run that it is to work for had begun. */
+function isSince({ sinceMs = Number.NaN }: Pick<Start, 'sinceMs'>, { child }: WantedStart): boolean {
+  return child !== undefined && !(sinceMs < Date.parse(child.parent.created_at ?? ''));
 }
 
 /**
@@ -73,9 +87,10 @@ export async function startUnder(
 ): Promise<Start> {
   const key = keyOf(wanted);
   const cached = starts.find(governance, key);
-  if (cached) return cached;
+  if (cached && !isSince(cached, wanted)) return cached;
   const start = await readStart(tx, wanted);
-  starts.keep(governance, key, start);
+  // What a run has pinned is what its children alone start with.
+  if (wanted.child === undefined || start.sinceMs !== undefined) starts.keep(governance, key, start);
   return start;
 }
 

@@ -20,7 +20,7 @@ export function onItsOwn(kind: RunKind = 'agent'): PlaceInTree {
 }
 
 /** The parent as a child needs to know it. */
-export type Parent = Pick<RunRow, 'id' | 'root_run_id' | 'depth' | 'config'>;
+export type Parent = Pick<RunRow, 'id' | 'root_run_id' | 'depth' | 'config' | 'created_at'>;
 
 /** Throws 409 where the tree would become deeper than `LIMITS.runDepth`. */
 export function asChild(parent: Parent, taskId: string): PlaceInTree {

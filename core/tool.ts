@@ -41,6 +41,8 @@ export interface TransportTypes {
   /** Another agent does the work, and says when it is done (A2A). */
   a2a: {
     type: 'a2a';
+    /** Of the agent at its host, as the interface of its card says: each request names it. */
+    tenant?: string | undefined;
     endpoint: string;
     headers?: Record<string, string> | undefined;
     /** How long its task may take. */

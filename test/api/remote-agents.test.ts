@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { reconcile } from '../../modules/run-log/reconcile.ts';
 import { rebuildProjections } from '../../modules/run-log/rebuild-projections.ts';
 import { methodOf, startA2aServer, type A2aServer } from '../support/a2a-server.ts';
+import { newName } from '../support/new-name.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -353,6 +354,30 @@ describe('a remote agent over A2A', () => {
     assert.match(await refused(`${cards.url}/old`), /does not speak/);
     assert.match(await refused(`${cards.url}/none`), /no card/);
     await cards.close();
+  });
+
+  it('is told the tenant that the interface of its card names, in each request', async () => {
+    const asked: { params: { tenant?: string; message: { messageId: string } } }[] = [];
+    const host = await startServer((request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      if (request.method === 'GET') {
+        const one = { url: `${host.url}/a2a`, protocolBinding: 'JSONRPC', protocolVersion: '1.0', tenant: 'acme' };
+        response.end(JSON.stringify({ name: newName(), description: 'Of a tenant.', supportedInterfaces: [one] }));
+        return;
+      }
+      asked.push(JSON.parse(request.body));
+      response.end(JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32000, message: 'no' } }));
+    });
+    const transport = { type: 'a2a', endpoint: host.url };
+    const { json, text } = await api.call('POST', '/v1/tools/import', { body: { transport } });
+    const [tool] = json.tools;
+    assert.equal(tool?.transport?.tenant, 'acme', text);
+    await api.call('POST', `/v1/tools/${tool.id}/execute`, { body: { input: { message: 'hello' } } });
+    assert.deepEqual(
+      asked.map(({ params }) => params.tenant),
+      ['acme'],
+    );
+    await host.close();
   });
 
   it('is refused a secret that may go elsewhere only', async () => {

@@ -12,7 +12,12 @@ const card = z.looseObject({
   name: z.string().min(1).max(1000),
   description: z.string().max(20_000).default(''),
   supportedInterfaces: z.array(
-    z.looseObject({ url: z.string(), protocolBinding: z.string(), protocolVersion: z.string() }),
+    z.looseObject({
+      url: z.string(),
+      protocolBinding: z.string(),
+      protocolVersion: z.string(),
+      tenant: z.string().max(500).optional(),
+    }),
   ),
   skills: z.array(z.looseObject({ name: z.string(), description: z.string().default('') })).default([]),
 });
@@ -38,7 +43,8 @@ export async function listRemoteAgent(
   if (!spoken || !URL.canParse(spoken.url)) throw impossible('The agent does not speak A2A 1.0 in JSON-RPC.');
   const endpoint = new URL(spoken.url);
   if (endpoint.origin !== url.origin) throw impossible(ELSEWHERE);
-  return [toTool(secrets.redact(read), { ...server, endpoint: endpoint.href })];
+  const transport = { ...server, endpoint: endpoint.href, ...(spoken.tenant && { tenant: spoken.tenant }) };
+  return [toTool(secrets.redact(read), transport)];
 }
 
 /** That of the card itself, or of what it is well known below. */

@@ -40,6 +40,7 @@ const answer = z.union([
 export async function ask(remote: Remote, { method, params }: Question, attempt: ToolAttempt): Promise<Answer> {
   const { transport, egress } = remote;
   const own = sentHeaders(remote);
+  const tenant = transport.tenant !== undefined && { tenant: transport.tenant };
   try {
     const { status, body, headers } = await egress.fetch(transport.endpoint, {
       method: 'POST',
@@ -50,7 +51,7 @@ export async function ask(remote: Remote, { method, params }: Question, attempt:
         [A2A_VERSION_HEADER.toLowerCase()]: VERSION,
         ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
       },
-      body: JSON.stringify({ jsonrpc: '2.0', id: attempt.toolCallId, method, params }),
+      body: JSON.stringify({ jsonrpc: '2.0', id: attempt.toolCallId, method, params: { ...tenant, ...params } }),
       confidential: own.confidential,
       maxBytes: LIMITS.toolOutputBytes,
       maxRedirects: 0,

@@ -14,6 +14,12 @@ const schema = z
     type: z.literal('a2a'),
     endpoint: endpoint.describe("The URL of the card's interface in JSON-RPC."),
     headers,
+    tenant: z
+      .string()
+      .min(1)
+      .max(500)
+      .optional()
+      .describe("The `tenant` of the card's interface: each request names it."),
     max_seconds: z
       .int()
       .min(1)
@@ -37,7 +43,7 @@ export const A2A: TransportKind<A2aTransport> = {
         .strictObject({ type: z.literal('a2a'), endpoint, headers })
         .describe('A remote agent, by the URL of its card (A2A 1.0).'),
     ],
-    identityOf: ({ type, endpoint: url }) => ({ type, endpoint: url }),
+    identityOf: ({ type, endpoint: url, tenant }) => ({ type, endpoint: url, ...(tenant !== undefined && { tenant }) }),
     locate: (transport, name) => ({ server: transport, tool: name }),
   },
   open({ egress, now = () => new Date() }) {

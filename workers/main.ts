@@ -9,9 +9,12 @@ await runProcess(loadSharedConfig, async ({ context, closers }) => {
   const health = workerPort === undefined ? undefined : await serveHealth(context, { host, port: workerPort });
   if (health) closers.add('health', () => health.close());
   const workers = await startWorkers(context);
-  const stop = () => {
+  const stop = async () => {
+    const sinceMs = performance.now();
+    context.log.info('worker stopping');
     health?.stopping();
-    return workers.stop(shutdownGraceMs);
+    await workers.stop(shutdownGraceMs);
+    context.log.info({ ms: Math.round(performance.now() - sinceMs) }, 'worker stopped');
   };
   closers.add('workers', stop, { graceMs: shutdownGraceMs });
 });

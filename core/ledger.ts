@@ -28,6 +28,20 @@ export type Settlement =
       quotes?: boolean | undefined;
     };
 
+/**
+ * Codes of calls that have failed although they were made, and had their effect for all that is known: their answer could not be read,
+ * mapped or kept, or what they had begun elsewhere was left to itself.
+ */
+export const MADE_THOUGH_FAILED: readonly string[] = [
+  'response-mapping',
+  'output-invalid',
+  'not-text',
+  'output-too-large',
+  'bad-output',
+  'run_output_limit',
+  'abandoned',
+];
+
 export interface AttemptRules {
   effect: ToolEffect;
   /** The agent accepts that a call of unknown outcome is made again. */

@@ -150,18 +150,23 @@ export async function findGrant(tx: Tx, of: { runId: string; callId: string }): 
 }
 
 /**
- * The key that asked for a turn, or, of a run that works for another one, for the last turn of the nearest run above it whose log says
- * so; undefined if none does.
+ * The key that asked for a turn; of a run that works for another one the key that has handed its task over or submitted it, or that asked
+ * for the last turn of the nearest run above it whose log says so; undefined if none does.
  */
 export async function findRequester(tx: Tx, of: { runId: string; turnId: string }): Promise<string | undefined> {
   const [row] = await tx.query<{ key: string }>(
-    `with recursive above (id, parent_run_id, height) as (
-       select id, parent_run_id, 0 from runs where id = $1 union all
-       select r.id, r.parent_run_id, a.height + 1 from above a join runs r on r.id = a.parent_run_id)
-     select asked.key from above a, lateral (
-       select e.payload->>'requested_by' as key
-         from ${edgeEvent('last', { run: 'a.id', where: "e.type = 'turn.started' and (a.height > 0 or e.turn_id = $2)" })} e) asked
-     where asked.key is not null order by a.height limit 1`,
+    `with recursive above (id, parent_run_id, parent_task_id, height) as (
+       select id, parent_run_id, parent_task_id, 0 from runs where id = $1 union all
+       select r.id, r.parent_run_id, r.parent_task_id, a.height + 1 from above a join runs r on r.id = a.parent_run_id),
+     asked as (
+       select a.height, coalesce(
+         (select e.payload->>'requested_by'
+            from ${edgeEvent('last', { run: 'a.id', where: "e.type = 'turn.started' and (a.height > 0 or e.turn_id = $2)" })} e),
+         (select h.requested_by::text from handoffs h where h.task_id = a.parent_task_id and h.requested_by is not null
+            order by h.created_at desc, h.id desc limit 1),
+         (select t.requested_by::text from tasks t where t.id = a.parent_task_id)) as key
+       from above a)
+     select key from asked where key is not null order by height limit 1`,
     [of.runId, of.turnId],
   );
   return row?.key;

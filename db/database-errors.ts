@@ -64,6 +64,11 @@ export function isLockTimeout(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '55P03';
 }
 
+/** Whether a statement was ended as its `statement_timeout` says. */
+export function isStatementTimeout(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '57014';
+}
+
 /** Whether a statement was prepared before a migration changed what it gives; a new connection prepares it anew. */
 export function isStalePlan(error: unknown): boolean {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;

@@ -1,7 +1,7 @@
 /** All tables for a migration, before it changes the first one. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
-import { isLockTimeout } from './database-errors.ts';
+import { isStatementTimeout } from './database-errors.ts';
 
 /** Less than `deadlock_timeout` (1 s): where two would wait for each other it is the migration that gives up, and no request. */
 const ATTEMPT_MS = 400;
@@ -26,17 +26,20 @@ export async function lockAllTables(trx: Knex): Promise<void> {
   );
   if (rows.length === 0) return;
   const tables = rows.map(({ name }) => `only ${name}`).join(', ');
+  const [own] = (await trx.raw<{ rows: { limit: string }[] }>(`select current_setting('statement_timeout') as limit`))
+    .rows;
   const endsAtMs = performance.now() + PATIENCE_MS;
   for (;;) {
     await trx.raw('savepoint lock_tables');
     try {
-      await trx.raw(`set local lock_timeout = ${ATTEMPT_MS}`);
+      // Of the statement and not of each lock: all of them together.
+      await trx.raw(`set local statement_timeout = ${ATTEMPT_MS}`);
       await trx.raw(`lock table ${tables} in access exclusive mode`);
-      await trx.raw('set local lock_timeout = 0');
+      await trx.raw(`select set_config('statement_timeout', ?, true)`, [own?.limit ?? '0']);
       await trx.raw('release savepoint lock_tables');
       return;
     } catch (error) {
-      if (!isLockTimeout(error)) throw error;
+      if (!isStatementTimeout(error)) throw error;
       await trx.raw('rollback to savepoint lock_tables');
       if (performance.now() > endsAtMs) {
         throw new Error(

@@ -43,7 +43,7 @@ export interface RecordPoint {
 }
 
 /** A call `k` by which work was delegated that has failed, or was cancelled, after it had an effect: nobody knows how far it came. */
-const FAILED_WITH_EFFECTS = `(k.name = '${DELEGATE_TOOL}' and k.status = 'failed' and exists (
+const FAILED_WITH_EFFECTS = `(k.name = '${DELEGATE_TOOL}' and k.status in ('failed', 'denied') and exists (
   with recursive below (id) as (select c.id from runs c where c.parent_run_id = k.run_id and c.parent_task_id = k.id ${BELOW})
   select from below b join tool_calls d on d.run_id = b.id where ${HAD_EFFECT.replaceAll('k.', 'd.')}))`;
 

@@ -1136,6 +1136,7 @@ table tasks row level security forced
   open_inputs integer
   dependents uuid[] not null default '{}'::uuid[]
   path integer not null default 1
+  requested_by uuid
   constraint tasks_parent CHECK (((workflow_id IS NOT NULL) OR (parent_run_id IS NOT NULL)))
   constraint tasks_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'assigned'::text, 'in_progress'::text, 'awaiting_handoff'::text, 'completed'::text, 'failed'::text, 'cancelled'::text])))
   constraint tasks_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants(id)

@@ -1,4 +1,5 @@
 /** What the runs that worked on tasks, or stand below another one, have done outside, and what they have used. */
+import { MADE_THOUGH_FAILED } from '../core/ledger.ts';
 import { resultOf, type Tx } from './database.ts';
 
 /** Most tools that are named. */
@@ -8,14 +9,21 @@ const MOST_NAMED = 10;
 export const BELOW = `union all select r.id from below b join runs r on r.parent_run_id = b.id`;
 
 /** A call `k` that had an effect which another one like it would have again, or that may have had one. */
-export const HAD_EFFECT = `k.effect = 'unknown' and k.status in ('running', 'succeeded', 'unknown') and k.recorded_from is null`;
+export const HAD_EFFECT = `k.effect = 'unknown' and k.recorded_from is null and (k.status in ('running', 'succeeded', 'unknown')
+  or k.status = 'failed' and k.error->>'code' in (${MADE_THOUGH_FAILED.map((code) => `'${code}'`).join(', ')}))`;
 
-/** The tools that all attempts at a task of a workflow, or what these have delegated, have called with such an effect, by name. */
-export async function listEffectsOfTask(tx: Tx, of: { workflowId: string; taskId: string }): Promise<string[]> {
+/** The tools that all attempts at a task of a workflow, or what these have delegated, have called with such an effect, by name; `sinceAsked`: since a person last had it tried again. */
+export async function listEffectsOfTask(
+  tx: Tx,
+  of: { workflowId: string; taskId: string; sinceAsked?: true },
+): Promise<string[]> {
   const rows = await tx.query<{ name: string }>(
-    `with recursive below (id) as (select id from runs where parent_run_id = $1 and parent_task_id = $2 ${BELOW})
+    `with recursive below (id) as (
+       select r.id from tasks t join runs r on r.parent_run_id = $1 and r.parent_task_id = t.id
+           and (not $3 or r.created_at >= coalesce(t.asked_at, r.created_at))
+         where t.id = $2 ${BELOW})
      select distinct k.name from below b join tool_calls k on k.run_id = b.id where ${HAD_EFFECT} order by k.name limit ${MOST_NAMED}`,
-    [of.workflowId, of.taskId],
+    [of.workflowId, of.taskId, of.sinceAsked ?? false],
   );
   return rows.map(({ name }) => name);
 }

@@ -96,6 +96,8 @@ export interface NewTask {
   deadline: string | null;
   /** Its plan is not whole yet. */
   isEarly?: boolean;
+  /** The key that has submitted it. */
+  requestedBy?: string | undefined;
 }
 
 /** Inserts all of them in one statement. */
@@ -116,13 +118,14 @@ export async function insertTasks(tx: Tx, tasks: readonly NewTask[]): Promise<vo
     dependencies: task.dependencies,
     deadline: task.deadline,
     is_early: task.isEarly ?? false,
+    requested_by: task.requestedBy ?? null,
   }));
   // Sent together, as all that is written for a plan: it goes to the database in the order in which it is sent.
   const inserted = tx.query(
     `insert into tasks (id, tenant_id, workspace_id, workflow_id, parent_run_id, parent_task_id, name, place, description, input,
-       requirements, agent_id, dependencies, deadline, is_early, status)
+       requirements, agent_id, dependencies, deadline, is_early, requested_by, status)
      select id, tenant_id, workspace_id, workflow_id, parent_run_id, parent_task_id, name, place, description, input, requirements, agent_id, dependencies,
-       deadline, is_early, 'pending' from jsonb_populate_recordset(null::tasks, $1::jsonb)`,
+       deadline, is_early, requested_by, 'pending' from jsonb_populate_recordset(null::tasks, $1::jsonb)`,
     [JSON.stringify(rows)],
   );
   const counted = rows.filter(({ workflow_id }) => workflow_id !== null).map(({ id }) => id);
@@ -284,12 +287,12 @@ export async function copyTasks(tx: Tx, workflowId: string, taken: readonly Take
   await tx.query(
     `with m as (select * from jsonb_to_recordset($2::jsonb) as m (old uuid, id uuid, is_done boolean, error jsonb))
      insert into tasks (id, tenant_id, workspace_id, workflow_id, parent_task_id, name, place, description, input, requirements, agent_id,
-       dependencies, deadline, status, error, run_id, assigned_agent_id, assigned_at, assignment_reason, tokens_used, latency_ms, completed_at)
+       dependencies, deadline, requested_by, status, error, run_id, assigned_agent_id, assigned_at, assignment_reason, tokens_used, latency_ms, completed_at)
      select m.id, t.tenant_id, t.workspace_id, $1,
        coalesce((select p.id from m p where p.old = t.parent_task_id), t.parent_task_id),
        t.name, t.place, t.description, t.input, t.requirements, t.agent_id,
        array(select d.id from unnest(t.dependencies) with ordinality as x (id, n) join m d on d.old = x.id order by x.n),
-       case when m.is_done then t.deadline else ${DEADLINE_ANEW} end,
+       case when m.is_done then t.deadline else ${DEADLINE_ANEW} end, t.requested_by,
        case when m.is_done then 'completed' when m.error is not null then 'failed' else 'pending' end, m.error, case when m.is_done then t.run_id end,
        case when m.is_done then t.assigned_agent_id end, case when m.is_done then t.assigned_at end,
        case when m.is_done then t.assignment_reason end, case when m.is_done then t.tokens_used end,

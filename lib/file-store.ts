@@ -20,12 +20,24 @@ export interface FileStore {
   close: () => Promise<void>;
 }
 
+const LASTING: readonly string[] = [
+  'AccessDenied',
+  'InvalidAccessKeyId',
+  'SignatureDoesNotMatch',
+  'NoSuchBucket',
+  'EACCES',
+  'EPERM',
+];
+
 /** A store that could not do what it was asked for, in words that hold neither its address nor its credentials. */
 export class FileStoreError extends Error {
+  /** It will not pass by itself: credentials, a bucket or a folder are wrong. */
+  readonly isLasting: boolean;
   constructor(what: string, cause: unknown) {
     const { name, code } = (rootOf(cause) ?? {}) as { name?: unknown; code?: unknown };
     super(`The file store could not ${what}: ${[name, code].filter((part) => typeof part === 'string').join(' ')}`);
     this.name = 'FileStoreError';
+    this.isLasting = LASTING.includes(String(name)) || LASTING.includes(String(code));
   }
 }
 

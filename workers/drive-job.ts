@@ -1,6 +1,7 @@
 /** Drives the run that a job names. One that cannot be driven, however often it is tried, fails. */
 import { UnrecoverableError, type Job } from 'bullmq';
 import { DroverError } from '../core/errors.ts';
+import { FileStoreError } from '../lib/file-store.ts';
 import { isDatabaseAway } from '../db/database.ts';
 import type { TurnJob } from '../jobs/turns.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -43,7 +44,9 @@ async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise
 
 /** What a run cannot do without is away, as the database or the file store: the run is sent again until it is back. */
 function isAway(error: unknown): boolean {
-  return isDatabaseAway(error) || (error instanceof DroverError && error.code === 'unavailable');
+  if (isDatabaseAway(error)) return true;
+  const isLasting = error instanceof DroverError && error.cause instanceof FileStoreError && error.cause.isLasting;
+  return error instanceof DroverError && error.code === 'unavailable' && !isLasting;
 }
 
 function isLastAttempt(job: Job): boolean {

@@ -6,9 +6,9 @@ import type { TenantSlots } from './tenant-slots.ts';
 import type { ProcessSlots } from './process-slots.ts';
 
 export interface Duty {
-  /** Fires at the deadline of a stop, and for a job whose lock is lost: whatever runs must be given back. */
+  /** Fires at the deadline of a stop: whatever runs must be given back. */
   stop: AbortSignal;
-  /** The process is stopping: runs are handed over at their next step. */
+  /** The process is stopping, or the job's lock is lost: runs are handed over at their next step. */
   draining: () => boolean;
   /** The slots of the queue that is served. */
   slots?: TenantSlots;

@@ -7,7 +7,6 @@ import { TOOL_CALLS } from '../jobs/tool-calls.ts';
 import { TURNS } from '../jobs/turns.ts';
 import { messageOf } from '../core/errors.ts';
 import { withDeadline } from '../lib/deadline.ts';
-import { linkSignals } from '../lib/link-signals.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handleJob } from './handle-job.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
@@ -58,8 +57,9 @@ export async function startWorkers(context: Context): Promise<Workers> {
     const worker = queues.worker(
       name,
       async (job, token, lost) => {
-        const { signal, release } = linkSignals(stop.signal, ...(lost ? [lost] : []));
-        return handleJob(context, handler, { ...held, stop: signal, job, token }).finally(release);
+        // Whoever has the job by now waits for the lease in the database, which is what counts: the work is handed over, not broken off.
+        const isLeaving = () => duty.draining() || lost?.aborted === true;
+        return handleJob(context, handler, { ...held, draining: isLeaving, job, token });
       },
       { concurrency },
     );
@@ -104,7 +104,7 @@ function checkDefaultModel({ config, log, models }: Context): void {
 }
 
 /** For what has to be done after the grace, as connections to close. */
-const CLOSING_MS = 5000;
+const CLOSING_MS = 8000;
 
 /** Another process that looked within this time has seen what was to be seen. */
 const RECENT_MS = 1000;

@@ -103,7 +103,8 @@ interface Completion {
   stopReason: string;
 }
 
-function completion(run: RunRow, { actor, stopReason }: Completion): AppendedChange {
+/** What completes a run that waits between turns, whose row is locked. */
+export function completion(run: Pick<RunRow, 'status'>, { actor, stopReason }: Completion): AppendedChange {
   return { events: endAsCompleted({ status: run.status }, actor, stopReason) };
 }
 

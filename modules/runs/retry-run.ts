@@ -2,7 +2,7 @@
 import { conflict, erased, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
-import { lockRun, lockThread } from '../../db/runs.ts';
+import { findRunRow, lockRun, lockThread } from '../../db/runs.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
@@ -94,6 +94,9 @@ async function retryable(tx: Tx, runId: string): Promise<{ original: RunRow; pla
 
 /** The same of a run of whatever kind, which is held with its thread. */
 export async function requireRetryable(tx: Tx, runId: string): Promise<{ original: RunRow; place: number }> {
+  // The thread before its run, as whoever begins another run on it.
+  const { thread_id: threadId } = (await findRunRow(tx, runId)) ?? {};
+  const thread = threadId === undefined ? undefined : await lockThread(tx, threadId);
   const run = await lockRun(tx, runId);
   if (!run) throw notFound('The run');
   if (run.erased_at) throw erased('The run');
@@ -103,7 +106,6 @@ export async function requireRetryable(tx: Tx, runId: string): Promise<{ origina
       status_of_run: run.status,
     });
   }
-  const thread = await lockThread(tx, run.thread_id);
   if (!thread) throw notFound('The thread');
   const last = await lastOfOpenThread(tx, thread);
   if (!last || last.id === run.id || last.erased_at) return { original: run, place: thread.run_count + 1 };

@@ -6,13 +6,15 @@ import { hasScope } from '../../core/scopes.ts';
 import { isAsked, sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
+import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockRun, lockThread } from '../../db/runs.ts';
 import { findShownQuestion } from '../../db/waits.ts';
 import { insertSession, listActiveAgents, touchSession, type SessionState } from '../../db/sessions.ts';
 import type { Context } from '../governance/context.ts';
-import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
+import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
+import { completion } from '../runs/end-run.ts';
 import { announceThread } from '../runs/listen-to-thread.ts';
 import { queueMessageIn, waitingMessage } from '../runs/message-queue.ts';
 import { postTurnIn } from '../runs/post-turn.ts';
@@ -100,6 +102,13 @@ async function begin(at: At, request: Chat, written: Announcement[]): Promise<Ta
   return { id: made.threadId, along };
 }
 
+/** Whether an idle run has a higher autonomy level than its agent has now, and the caller may not raise it: another run goes on then. */
+async function isAbove(tx: Tx, caller: Caller, { agent_id, config }: RunRow): Promise<boolean> {
+  if (config.autonomy_level === undefined || hasScope(caller.scopes, 'approvals:write')) return false;
+  const agent = await findAgent(tx, agent_id, caller.workspaceId);
+  return config.autonomy_level > (agent?.definition.autonomy_level ?? DEFAULT_AUTONOMY);
+}
+
 async function onlyAgent(tx: Tx, caller: Caller): Promise<string> {
   const [only, another] = await listActiveAgents(tx, caller.workspaceId);
   if (only !== undefined && another === undefined) return only;
@@ -118,7 +127,15 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
   const { run, session } = state;
   await touchSession(tx, id, request.context);
   const input: TurnInput = { message: request.message };
-  if (!run || isTerminal(run.status)) {
+  const isLowered =
+    run !== null && run.open_turn_id === null && !isTerminal(run.status) && (await isAbove(tx, caller, run));
+  if (isLowered) {
+    const ended = await appendIn(tx, { tenantId: caller.tenantId, runId: run.id }, (now) =>
+      completion(now, { actor: 'system', stopReason: 'completed' }),
+    );
+    if (ended) written.push({ ...ended, runId: run.id });
+  }
+  if (!run || isLowered || isTerminal(run.status)) {
     const of = { agentId: session.agent_id, userId: session.user_id, level: session.autonomy_level, threadId: id };
     // A message that still waited when its run was ended from outside comes first.
     const left = run ? waitingMessage(run)?.input.message : undefined;

@@ -182,12 +182,12 @@ interface Owner {
 }
 
 function newTask(
-  { description, input, requirements, parentTaskId }: TaskRequest,
+  { caller, description, input, requirements, parentTaskId }: TaskRequest,
   of: Owner & { id: string; place: number },
 ): NewTask {
   const { deadline = null, ...required } = requirements;
   const own = { name: `task-${of.place + 1}`, description, input: input ?? null, requirements: required, parentTaskId };
-  return { ...of, ...own, agentId: null, dependencies: [], deadline };
+  return { ...of, ...own, agentId: null, dependencies: [], deadline, requestedBy: caller.keyId };
 }
 
 interface NewWorkflowRun {

@@ -149,7 +149,9 @@ interface TakeOver {
 
 /** Its tasks, with what became of those that are finished; a plan that was never whole is made anew. */
 async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: TakeOver): Promise<{ seq: number } | null> {
-  const tasks = (await listScheduledTasks(tx, from)).filter(({ is_early }) => !is_early);
+  const all = await listScheduledTasks(tx, from);
+  const tasks = all.filter(({ is_early }) => !is_early);
+  if (keeps) await refuseEarlyEffects(tx, from, all);
   if (tasks.length === 0) return null;
   const kept = keeps ? await finished(tx, tasks) : new Set<string>();
   // What is to be done anew must still be known.
@@ -189,6 +191,16 @@ async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: Take
     const plan: NewEvent = { ...by, type: 'workflow.planned', payload: { replan: 0, tasks: planned } };
     return { events: [plan, ...ends, ...failed] };
   });
+}
+
+/** The plan is made anew, in which nobody could tell which of its subtasks would do once more what was done. Throws 409. */
+async function refuseEarlyEffects(tx: Tx, workflowId: string, tasks: readonly ScheduledTask[]): Promise<void> {
+  for (const { id: taskId, name, is_early } of tasks) {
+    const effects = is_early ? await listEffectsOfTask(tx, { workflowId, taskId }) : [];
+    if (effects.length === 0) continue;
+    const what = `The subtask ${name} was begun before its plan was whole, and ${effects.join(', ')} has had an effect.`;
+    throw conflict(`${what} A replay with rerun_effects: true does all of it again.`, { effects });
+  }
 }
 
 /** Why a subtask is not begun anew before a person has said so: what has worked on it had effects. Undefined where it may be. */

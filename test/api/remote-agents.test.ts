@@ -357,7 +357,7 @@ describe('a remote agent over A2A', () => {
   });
 
   it('is told the tenant that the interface of its card names, in each request', async () => {
-    const asked: { params: { tenant?: string; message: { messageId: string } } }[] = [];
+    const heard: { params: { tenant?: string; message: { messageId: string } } }[] = [];
     const host = await startServer((request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       if (request.method === 'GET') {
@@ -365,7 +365,7 @@ describe('a remote agent over A2A', () => {
         response.end(JSON.stringify({ name: newName(), description: 'Of a tenant.', supportedInterfaces: [one] }));
         return;
       }
-      asked.push(JSON.parse(request.body));
+      heard.push(JSON.parse(request.body));
       response.end(JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32000, message: 'no' } }));
     });
     const transport = { type: 'a2a', endpoint: host.url };
@@ -374,7 +374,7 @@ describe('a remote agent over A2A', () => {
     assert.equal(tool?.transport?.tenant, 'acme', text);
     await api.call('POST', `/v1/tools/${tool.id}/execute`, { body: { input: { message: 'hello' } } });
     assert.deepEqual(
-      asked.map(({ params }) => params.tenant),
+      heard.map(({ params }) => params.tenant),
       ['acme'],
     );
     await host.close();

@@ -13,6 +13,7 @@ describe('A task whose attempt has had an effect', () => {
   let api: TestApi;
   let shop: LocalServer;
   let payer: string;
+  let mapper: string;
   let boss: string;
   let isRefusing = true;
   /** Until then the model does not answer after it has paid. */
@@ -30,13 +31,17 @@ describe('A task whose attempt has had an effect', () => {
         return last.includes('tool_result')
           ? { content: [{ type: 'text', text: 'told' }] }
           : use('delegate', { description: 'Pay.', agent: payer });
-      if (!last.includes('tool_result') && hasTool('pay')) return use('pay', {});
+      const pays = ['pay', 'pay_mapped'].find(hasTool);
+      if (!last.includes('tool_result') && pays !== undefined) return use(pays, {});
       await waits;
       return isRefusing ? REFUSED : { content: [{ type: 'text', text: 'paid' }] };
     });
     shop = await startServer((_seen, response) => void response.writeHead(200).end('{"paid":true}'));
     api = await startTestService({ model, env: { DROVER_EGRESS_ALLOW: '127.0.0.1' } });
     const transport = { type: 'http', endpoint: `${shop.url}/pay` };
+    const mapped = { ...transport, response: { expression: '$error("boom")' } };
+    await call('POST', '/v1/tools', { name: 'pay_mapped', description: 'Pays.', transport: mapped });
+    mapper = (await call('POST', '/v1/agents', { name: 'mapper', tools: ['pay_mapped'], autonomy_level: 3 })).id;
     await call('POST', '/v1/tools', { name: 'pay', description: 'Pays.', transport });
     payer = (await call('POST', '/v1/agents', { name: 'payer', tools: ['pay'], autonomy_level: 3 })).id;
     boss = (await call('POST', '/v1/agents', { name: 'boss', tools: ['delegate'], autonomy_level: 3 })).id;
@@ -87,6 +92,15 @@ describe('A task whose attempt has had an effect', () => {
     const task = await until(`/v1/tasks/${id}`, 'failed');
     assert.deepEqual([shop.seen.length, task.retry_count], [1, 0]);
     assert.match(JSON.stringify(task), /It is not tried again by itself: what pay did would be done once more/);
+  });
+
+  it('fails, too, where the answer to what had the effect could not be read', async () => {
+    const { id } = await call('POST', '/v1/tasks', {
+      description: 'Pay.',
+      requirements: { preferred_agents: [mapper] },
+    });
+    await until(`/v1/tasks/${id}`, 'failed');
+    assert.equal(shop.seen.length, 1);
   });
 
   it('is tried again in its workflow where a person has read that and says so', async () => {

@@ -47,7 +47,13 @@ describe('A key with runs:write', () => {
     const refused = await start(runner, old);
     assert.deepEqual([refused.status, /autonomy_level.*approvals:write/.test(refused.json.detail)], [403, true]);
     assert.equal((await start(runner, { ...old, autonomy_level: 0 })).status, 202);
-    assert.equal((await start(decider, old)).status, 202);
+    const { json: before } = await start(decider, old);
+    await waitUntil(
+      'it is done',
+      async () => (await api.call('GET', `/v1/runs/${before.run_id}`)).json.status === 'completed',
+    );
+    const replay = (key: string) => as(key, `/v1/runs/${before.run_id}/replay`, { checkpoint_id: 'start' });
+    assert.deepEqual([(await replay(runner)).status, (await replay(decider)).status], [403, 202]);
     await patch(agent, { execution_config: { four_eyes: true } });
     const loose = await start(runner, { agent_version: '1.1.0' });
     assert.deepEqual([loose.status, /four_eyes/.test(loose.json.detail)], [403, true]);
@@ -64,9 +70,15 @@ describe('A key with runs:write', () => {
     const read = async () => (await api.call('GET', `/agent/session/${session}`)).json;
     await waitUntil('it is answered', async () => (await read()).status === 'completed');
     await patch(agent, { autonomy_level: 0 });
-    await api.call('POST', `/v1/runs/${(await read()).run_id}/cancel`, { body: {} });
     await chat(CALL, { session_id: session });
     await waitUntil('a person is asked', async () => (await read()).status === 'waiting_approval');
+    const { run_id: run } = await read();
+    await api.call('POST', `/v1/runs/${run}/cancel`, { body: {} });
+    await chat(CALL, { session_id: session });
+    await waitUntil('a person is asked again', async () => {
+      const now = await read();
+      return now.status === 'waiting_approval' && now.run_id !== run;
+    });
   });
 
   it('leads no run past a node that asks a person', async () => {
@@ -124,5 +136,24 @@ describe('A key with runs:write', () => {
       assert.deepEqual([own.status, /four eyes/.test(own.json.detail)], [403, true], what);
       assert.equal((await api.call('POST', `/v1/approvals/${id}`, { body: { decision: 'deny' } })).status, 200, what);
     }
+    // A task that somebody else adds to a workflow is asked for by them.
+    const { json: workflow } = await api.call('POST', '/v1/workflows', {
+      body: {
+        name: 'w',
+        agent_id: agent,
+        input: { user_query: 'x' },
+        definition: { subtasks: [{ id: 'a', description: `held wait ${CALL}` }] },
+      },
+    });
+    await as(decider, '/v1/tasks', {
+      workflow_id: workflow.id,
+      description: CALL,
+      requirements: { preferred_agents: [agent] },
+    });
+    const id = await approvalOf(workflow.id);
+    assert.equal((await as(decider, `/v1/approvals/${id}`, { decision: 'approve' })).status, 403);
+    assert.equal((await api.call('POST', `/v1/approvals/${id}`, { body: { decision: 'approve' } })).status, 200);
+    await api.call('POST', `/v1/runs/${workflow.id}/cancel`, { body: {} });
+    api.model.release('wait');
   });
 });

@@ -4,10 +4,10 @@ import type { Worker } from 'bullmq';
 import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { door, openEngine, text, type Engine } from '../support/engine.ts';
+import { door, openEngine, text, use, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { statusOfRun } from '../support/queries/runs.ts';
+import { statusOfRun, storedRun } from '../support/queries/runs.ts';
 
 for (const mode of MODES) {
   describe(`Workers in ${mode} mode`, () => {
@@ -42,7 +42,7 @@ for (const mode of MODES) {
       end.open();
     });
 
-    it('leave the work of a job whose lock they have lost, and whoever has it next goes on', async () => {
+    it('break off nothing where the lock of a job is lost: its run is handed over at the next step', async () => {
       const { context } = engine;
       let turns: Worker | undefined;
       const worker: Context['queues']['worker'] = (name, process, settings) => {
@@ -50,22 +50,24 @@ for (const mode of MODES) {
         if (name === TURNS.name) turns = made as Worker;
         return made;
       };
-      const never = door();
+      const asked = door();
       engine.say(async (_request, n) => {
-        if (n === 0) await never.pass();
-        return text('done');
+        if (n === 0) await asked.pass();
+        return n === 0 ? use({ name: 'calculator', input: { expression: '1 + 1' } }) : text('done');
       });
       // Its job is in the queue before anybody could drive it without one.
-      const { run } = await engine.start(await engine.agent(), 'hello');
+      const { run } = await engine.start(await engine.agent({ tools: ['calculator'] }), 'hello');
       const queue = context.queues.queue(TURNS.name);
       await waitUntil('its job is there', async () => (await queue.getJobCountByTypes('prioritized', 'waiting')) > 0);
       workers = await startWorkers({ ...context, queues: { ...context.queues, worker } });
       await waitUntil('the model is asked', async () => engine.model.requests.length === 1);
       const ids = (await queue.getActive()).flatMap(({ id }) => id ?? []);
       turns?.emit('lockRenewalFailed', ids);
+      const { fence } = await storedRun(engine, run);
+      asked.open();
       await waitUntil('the run is done', async () => (await statusOfRun(engine, run)) === 'completed');
-      assert.equal(engine.model.requests.length, 2);
-      never.open();
+      assert.equal(engine.model.requests.length, 2, 'nothing is asked twice');
+      assert.ok((await storedRun(engine, run)).fence > fence, 'another drive has claimed it');
     });
   });
 }

@@ -156,9 +156,7 @@ async function createdEvent(
   });
   const config = keptConfig(fork.config, original.config);
   const isRetry = fork.retryAtPlace !== undefined;
-  // It may go on with the version that the original had, whatever the agent has become.
-  const { older: _older, ...same } = agent;
-  if (!isRetry) checkAutonomy(config.autonomy_level, wanted === undefined ? same : agent, fork.mayRaiseAutonomy);
+  if (!isRetry) checkAutonomy(config.autonomy_level, agent, fork.mayRaiseAutonomy);
   return runCreated({
     agent_id: original.agent_id,
     agent_version: agent.version,

@@ -5,6 +5,7 @@
 import type { Compaction } from '../../../core/compaction.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
+import { MADE_THOUGH_FAILED } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts';
 import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';
@@ -265,7 +266,9 @@ function mayAnswer(replay: ReplayState, call: RecordedCallRow): boolean {
 }
 
 /** Whether a call had an effect outside, may have had one, or may still get one from the run that asked for it. */
-export function hadEffect(call: Pick<RecordedCallRow, 'effect' | 'status'>): boolean {
+export function hadEffect(call: Pick<RecordedCallRow, 'effect' | 'status' | 'error'>): boolean {
+  const wasMade = call.status === 'failed' && MADE_THOUGH_FAILED.includes(call.error?.code ?? '');
+  if (call.effect !== 'read_only' && wasMade) return true;
   return call.effect !== 'read_only' && !['failed', 'denied', 'awaiting_approval'].includes(call.status);
 }
 

@@ -93,7 +93,7 @@ interface Failure {
  * effect outside is not followed by another, which would have it once more, unless a person says so.
  */
 export async function fail(step: WorkflowStep, task: ScheduledTask, failure: Failure): Promise<void> {
-  const of = { workflowId: step.run.id, taskId: task.id };
+  const of = { workflowId: step.run.id, taskId: task.id, sinceAsked: true as const };
   const effects = failure.isFinal ? [] : await listEffectsOfTask(step.tx, of);
   const isFinal = failure.isFinal || effects.length > 0;
   const error = effects.length > 0 ? withEffects(failure.error, effects) : failure.error;

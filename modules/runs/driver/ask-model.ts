@@ -247,7 +247,7 @@ export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedMod
   if (
     first.provider === OFFLINE &&
     begunWith !== undefined &&
-    !begunWith.startsWith(`${OFFLINE}/`) &&
+    begunWith.split('/', 1)[0] !== OFFLINE &&
     name === undefined
   ) {
     throw new TurnFailure(

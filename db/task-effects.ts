@@ -12,20 +12,24 @@ export const BELOW = `union all select r.id from below b join runs r on r.parent
 export const HAD_EFFECT = `k.effect = 'unknown' and k.recorded_from is null and (k.status in ('running', 'succeeded', 'unknown')
   or k.status = 'failed' and k.error->>'code' in (${MADE_THOUGH_FAILED.map((code) => `'${code}'`).join(', ')}))`;
 
-/** The tools that all attempts at a task of a workflow, or what these have delegated, have called with such an effect, by name; `sinceAsked`: since a person last had it tried again. */
-export async function listEffectsOfTask(
+/**
+ * By task of a workflow, the tools that all attempts at it, or what these have delegated, have called with such an effect, by name;
+ * `sinceAsked`: since a person last had it tried again.
+ */
+export async function listEffectsOfTasks(
   tx: Tx,
-  of: { workflowId: string; taskId: string; sinceAsked?: true },
-): Promise<string[]> {
-  const rows = await tx.query<{ name: string }>(
-    `with recursive below (id) as (
-       select r.id from tasks t join runs r on r.parent_run_id = $1 and r.parent_task_id = t.id
-           and (not $3 or r.created_at >= coalesce(t.asked_at, r.created_at))
-         where t.id = $2 ${BELOW})
-     select distinct k.name from below b join tool_calls k on k.run_id = b.id where ${HAD_EFFECT} order by k.name limit ${MOST_NAMED}`,
-    [of.workflowId, of.taskId, of.sinceAsked ?? false],
+  of: { workflowId: string; taskIds: readonly string[]; sinceAsked?: true },
+): Promise<Map<string, string[]>> {
+  const rows = await tx.query<{ id: string; names: string[] }>(
+    `select t.id, array(
+       with recursive below (id) as (
+         select r.id from runs r where r.parent_run_id = $1 and r.parent_task_id = t.id
+           and (not $3 or r.created_at >= coalesce(t.asked_at, r.created_at)) ${BELOW})
+       select distinct k.name from below b join tool_calls k on k.run_id = b.id where ${HAD_EFFECT} order by k.name limit ${MOST_NAMED}) as names
+     from tasks t where t.id = any($2::uuid[])`,
+    [of.workflowId, of.taskIds, of.sinceAsked ?? false],
   );
-  return rows.map(({ name }) => name);
+  return new Map(rows.map(({ id, names }) => [id, names]));
 }
 
 /** Tokens of all attempts at a task, with what they have delegated, since a person last had it tried again. */

@@ -11,7 +11,7 @@ import type { Tx } from '../../db/database.ts';
 import { lockRun } from '../../db/runs.ts';
 import { findAgentIds, findAgentNames } from '../../db/agents.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../db/scheduled-tasks.ts';
-import { listEffectsOfTask } from '../../db/task-effects.ts';
+import { listEffectsOfTasks } from '../../db/task-effects.ts';
 import { copyTasks, listTasksOf, readTaskResults, type Problem, type TakenTask, type TaskRow } from '../../db/tasks.ts';
 import { copyWorkflow, findWorkflow } from '../../db/workflows.ts';
 import { effectsNote, HAD_EFFECTS } from './advance/settle-tasks.ts';
@@ -161,12 +161,11 @@ async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: Take
     workspaceId,
     tasks.filter(({ id: task }) => !kept.has(task)),
   );
-  const taken: TakenTask[] = [];
-  for (const task of tasks) {
-    const isDone = kept.has(task.id);
-    const error = keeps && !isDone ? await errorOfTaken(tx, { ...task, workflowId: from }) : undefined;
-    taken.push({ from: task.id, id: newId(), isDone, error });
-  }
+  const open = keeps ? tasks.filter((task) => !kept.has(task.id)) : [];
+  const errors = await errorsOfTaken(tx, from, open);
+  const taken = tasks.map((task): TakenTask => {
+    return { from: task.id, id: newId(), isDone: kept.has(task.id), error: errors.get(task.id) };
+  });
   await copyTasks(tx, id, taken);
   await renewPaths(tx, id);
   const copies = await listTasksOf(tx, id);
@@ -195,25 +194,35 @@ async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: Take
 
 /** The plan is made anew, in which nobody could tell which of its subtasks would do once more what was done. Throws 409. */
 async function refuseEarlyEffects(tx: Tx, workflowId: string, tasks: readonly ScheduledTask[]): Promise<void> {
-  for (const { id: taskId, name, is_early } of tasks) {
-    const effects = is_early ? await listEffectsOfTask(tx, { workflowId, taskId }) : [];
+  const early = tasks.filter(({ is_early }) => is_early);
+  if (early.length === 0) return;
+  const had = await listEffectsOfTasks(tx, { workflowId, taskIds: early.map(({ id }) => id) });
+  for (const { id, name } of early) {
+    const effects = had.get(id) ?? [];
     if (effects.length === 0) continue;
     const what = `The subtask ${name} was begun before its plan was whole, and ${effects.join(', ')} has had an effect.`;
     throw conflict(`${what} A replay with rerun_effects: true does all of it again.`, { effects });
   }
 }
 
-/** Why a subtask is not begun anew before a person has said so: what has worked on it had effects. Undefined where it may be. */
-async function errorOfTaken(
+/** Why subtasks are not begun anew before a person has said so: what has worked on them had effects. The others may be. */
+async function errorsOfTaken(
   tx: Tx,
-  { id: taskId, workflowId, error }: ScheduledTask & { workflowId: string },
-): Promise<Problem | undefined> {
-  // Nobody has answered yet what was asked of the workflow before.
-  if (error?.code === HAD_EFFECTS) return error;
-  const effects = await listEffectsOfTask(tx, { workflowId, taskId });
-  if (effects.length === 0) return undefined;
-  const [why, note] = [error?.message ?? 'It was cancelled.', effectsNote(effects)];
-  return { code: HAD_EFFECTS, message: why.includes(note) ? why : `${why} ${note}` };
+  workflowId: string,
+  tasks: readonly ScheduledTask[],
+): Promise<ReadonlyMap<string, Problem>> {
+  const errors = new Map<string, Problem>();
+  if (tasks.length === 0) return errors;
+  const had = await listEffectsOfTasks(tx, { workflowId, taskIds: tasks.map(({ id }) => id) });
+  for (const { id, error } of tasks) {
+    const effects = had.get(id) ?? [];
+    const [why, note] = [error?.message ?? 'It was cancelled.', effectsNote(effects)];
+    // Nobody has answered yet what was asked of the workflow before.
+    if (error?.code === HAD_EFFECTS) errors.set(id, error);
+    else if (effects.length > 0)
+      errors.set(id, { code: HAD_EFFECTS, message: why.includes(note) ? why : `${why} ${note}` });
+  }
+  return errors;
 }
 
 /** As where it is created anew: a subtask that names an agent which was deprecated is not begun with somebody else. */

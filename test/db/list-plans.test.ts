@@ -26,6 +26,7 @@ import { findFollowedRuns, findSessionHeads, findTurnStart, readSessionState } f
 import { listFirstTurns, setTitles } from '../../db/threads.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
+import { listEffectsOfTasks, tokensOfTask, usageBelow } from '../../db/task-effects.ts';
 import { listLastTurns, listTurns } from '../../db/turns.ts';
 import { readKeptSignalBytes } from '../../db/waits.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -131,7 +132,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
         plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
         // How many events fit on a page is asked first.
         const page = { last: 99, last_commit: 99, has_more: false };
-        return (/events_page/.test(text) ? [{ id: agent, result: page, page }] : []) as R[];
+        return (/events_page|as result/.test(text) ? [{ id: agent, result: page, page }] : []) as R[];
       };
       await list({ query: explain, last: explain });
     });
@@ -194,6 +195,9 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'how many messages of a run fit': (tx) => findPageEnd(tx, agent, { from: 3, length: 400 }),
     'calls of which more was learned': (tx) => listLearnedAfter(tx, agent, { seq: 2, calls: [agent, middle] }),
     'signals that a run has not used': (tx) => readKeptSignalBytes(tx, agent),
+    'effects of subtasks': (tx) => listEffectsOfTasks(tx, { workflowId: agent, taskIds: [agent, middle] }),
+    'tokens of a subtask': (tx) => tokensOfTask(tx, { workflowId: agent, taskId: middle }),
+    'what a run and all below it have used': (tx) => usageBelow(tx, agent),
     'runs by their ids': (tx) => findRuns(tx, [agent, middle]),
     'first turns of threads': (tx) => listFirstTurns(tx, [agent, middle]),
     'threads that get their titles': (tx) => setTitles(tx, [{ thread: agent, title: 't' }]),

@@ -2,7 +2,7 @@
 import { isTerminal, OUT_OF_BUDGET } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
-import { listEffectsOfTask } from '../../../db/task-effects.ts';
+import { listEffectsOfTasks } from '../../../db/task-effects.ts';
 import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
 import { settleHandoff } from './take-over.ts';
@@ -93,8 +93,7 @@ interface Failure {
  * effect outside is not followed by another, which would have it once more, unless a person says so.
  */
 export async function fail(step: WorkflowStep, task: ScheduledTask, failure: Failure): Promise<void> {
-  const of = { workflowId: step.run.id, taskId: task.id, sinceAsked: true as const };
-  const effects = failure.isFinal ? [] : await listEffectsOfTask(step.tx, of);
+  const effects = failure.isFinal ? [] : await effectsSinceAsked(step, task.id);
   const isFinal = failure.isFinal || effects.length > 0;
   const error = effects.length > 0 ? withEffects(failure.error, effects) : failure.error;
   const { tokens } = failure;
@@ -106,6 +105,11 @@ export async function fail(step: WorkflowStep, task: ScheduledTask, failure: Fai
     return;
   }
   await again(step, task, { error, failedAgent: task.assigned_agent_id, asked: false });
+}
+
+async function effectsSinceAsked(step: WorkflowStep, taskId: string): Promise<string[]> {
+  const of = { workflowId: step.run.id, taskIds: [taskId], sinceAsked: true as const };
+  return (await listEffectsOfTasks(step.tx, of)).get(taskId) ?? [];
 }
 
 function withEffects({ code, message }: Problem, tools: readonly string[]): Problem {

@@ -220,6 +220,15 @@ export async function changeTask(tx: Tx, id: string, change: TaskChange): Promis
   }
 }
 
+/** What was begun of the plan that a workflow was without at its end, whatever became of that; none where its plan was whole. */
+export async function listTasksOfOpenPlan(tx: Tx, workflowId: string): Promise<{ id: string; name: string }[]> {
+  return tx.query<{ id: string; name: string }>(
+    `select t.id, t.name from workflows w join tasks t on t.workflow_id = w.id and t.is_early
+     where w.id = $1 and w.is_planning order by t.place, t.id`,
+    [workflowId],
+  );
+}
+
 /** The plan is whole: these of its subtasks were begun before, under these names in it. */
 export async function keepEarlyTasks(tx: Tx, kept: readonly { id: string; name: string }[]): Promise<void> {
   await tx.query(

@@ -12,7 +12,15 @@ import { lockRun } from '../../db/runs.ts';
 import { findAgentIds, findAgentNames } from '../../db/agents.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../db/scheduled-tasks.ts';
 import { listEffectsOfTasks } from '../../db/task-effects.ts';
-import { copyTasks, listTasksOf, readTaskResults, type Problem, type TakenTask, type TaskRow } from '../../db/tasks.ts';
+import {
+  copyTasks,
+  listTasksOf,
+  listTasksOfOpenPlan,
+  readTaskResults,
+  type Problem,
+  type TakenTask,
+  type TaskRow,
+} from '../../db/tasks.ts';
 import { copyWorkflow, findWorkflow } from '../../db/workflows.ts';
 import { effectsNote, HAD_EFFECTS } from './advance/settle-tasks.ts';
 import { renewPaths } from './workflow-plan.ts';
@@ -149,9 +157,8 @@ interface TakeOver {
 
 /** Its tasks, with what became of those that are finished; a plan that was never whole is made anew. */
 async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: TakeOver): Promise<{ seq: number } | null> {
-  const all = await listScheduledTasks(tx, from);
-  const tasks = all.filter(({ is_early }) => !is_early);
-  if (keeps) await refuseEarlyEffects(tx, from, all);
+  const tasks = (await listScheduledTasks(tx, from)).filter(({ is_early }) => !is_early);
+  if (keeps) await refuseEarlyEffects(tx, from);
   if (tasks.length === 0) return null;
   const kept = keeps ? await finished(tx, tasks) : new Set<string>();
   // What is to be done anew must still be known.
@@ -193,8 +200,8 @@ async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: Take
 }
 
 /** The plan is made anew, in which nobody could tell which of its subtasks would do once more what was done. Throws 409. */
-async function refuseEarlyEffects(tx: Tx, workflowId: string, tasks: readonly ScheduledTask[]): Promise<void> {
-  const early = tasks.filter(({ is_early }) => is_early);
+async function refuseEarlyEffects(tx: Tx, workflowId: string): Promise<void> {
+  const early = await listTasksOfOpenPlan(tx, workflowId);
   if (early.length === 0) return;
   const had = await listEffectsOfTasks(tx, { workflowId, taskIds: early.map(({ id }) => id) });
   for (const { id, name } of early) {

@@ -16,8 +16,12 @@ describe('A task whose attempt has had an effect', () => {
   let mapper: string;
   let boss: string;
   let isRefusing = true;
+  /** How often what is planned has paid before the plan is broken off. */
+  let payments = 1;
   /** Until then the model does not answer after it has paid. */
   let waits: Promise<void> | undefined;
+
+  const paid = () => waitUntil('it has paid', async () => shop.seen.length >= payments);
 
   before(async () => {
     const model = await startFakeAnthropic(async (request) => {
@@ -27,6 +31,11 @@ describe('A task whose attempt has had an effect', () => {
         content: [{ type: 'tool_use', id: `toolu_${randomUUID()}`, name, input }],
         stop_reason: 'tool_use',
       });
+      if (hasTool('submit_plan')) {
+        const pieces = ['{"subtasks": [{"id": "pay", "description": "Pay.", "dependencies": []}', paid, ', {"id": "b"'];
+        pieces.push(', "description": "b", "dependencies": ["nobody"]}], "success_criteria": ""}');
+        return { ...use('submit_plan', {}), pieces };
+      }
       if (/Delegate/.test(brief) && hasTool('delegate'))
         return last.includes('tool_result')
           ? { content: [{ type: 'text', text: 'told' }] }
@@ -54,6 +63,7 @@ describe('A task whose attempt has had an effect', () => {
     shop.seen.length = 0;
     isRefusing = true;
     waits = undefined;
+    payments = 1;
   });
 
   const call = async (method: string, path: string, body?: unknown) => {
@@ -134,7 +144,7 @@ describe('A task whose attempt has had an effect', () => {
     let goOn: () => void = () => undefined;
     waits = new Promise((resolve) => (goOn = resolve));
     const { id } = await work();
-    await waitUntil('it has paid', async () => shop.seen.length === 1);
+    await paid();
     await call('POST', `/v1/runs/${id}/cancel`, {});
     goOn();
     isRefusing = false;
@@ -144,11 +154,34 @@ describe('A task whose attempt has had an effect', () => {
     assert.equal(shop.seen.length, 2);
   });
 
+  it('is not begun again where its plan was never whole, unless a person says so', async () => {
+    let goOn: () => void = () => undefined;
+    waits = new Promise((resolve) => (goOn = resolve));
+    const { id } = await work({ definition: undefined });
+    const flow = await until(`/v1/workflows/${id}`, 'failed');
+    goOn();
+    assert.deepEqual([flow.error.code, flow.tasks[0].status, shop.seen.length], ['InvalidPlan', 'cancelled', 1]);
+    for (const [again, body] of [
+      ['retry', {}],
+      ['replay', { checkpoint_id: 'start' }],
+    ] as const) {
+      const { status, json, text } = await api.call('POST', `/v1/runs/${id}/${again}`, { body });
+      assert.deepEqual([status, json.effects], [409, ['pay']], text);
+      assert.match(json.detail, /pay was begun before its plan was whole/);
+    }
+    assert.equal(shop.seen.length, 1);
+    payments = 2;
+    const rerun = { checkpoint_id: 'start', rerun_effects: true };
+    const { new_run_id: replayed } = await call('POST', `/v1/runs/${id}/replay`, rerun);
+    await until(`/v1/workflows/${replayed}`, 'failed');
+    assert.equal(shop.seen.length, 2);
+  });
+
   it('is not delegated again by a run that is retried: a person is asked how far it came', async () => {
     let goOn: () => void = () => undefined;
     waits = new Promise((resolve) => (goOn = resolve));
     const { run_id: run } = await call('POST', `/v1/agents/${boss}/runs`, { input: { message: 'Delegate.' } });
-    await waitUntil('it has paid', async () => shop.seen.length === 1);
+    await paid();
     await call('POST', `/v1/runs/${run}/cancel`, {});
     goOn();
     const { new_run_id: again } = await call('POST', `/v1/runs/${run}/retry`, {});

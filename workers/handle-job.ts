@@ -5,7 +5,10 @@ import type { Context } from '../modules/governance/context.ts';
 import { isDone, type Handler, type HeldJob } from './handler.ts';
 import { leaveToNewerBuild, putBack } from './put-back.ts';
 
-/** Runs a job's handler, with its log line and its metrics. */
+/** How long a job stands back that comes while the process stops, in ms: those who are there to stay take it. */
+const STOPPING_PAUSE_MS = 100;
+
+/** Runs a job's handler, with its log line and its metrics. A queue that stops may still bring one: it is put back as it is. */
 export async function handleJob(context: Context, handler: Handler, held: HeldJob): Promise<unknown> {
   const startedMs = performance.now();
   const { job } = held;
@@ -23,6 +26,7 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
   };
   const end = (outcome: JobOutcome) => ({ ...about, ...endOf(context, { queue, outcome, startedMs }) });
   try {
+    if (held.draining()) return await putBack(held, STOPPING_PAUSE_MS);
     if (isOfNewerBuild(handler, held)) return await leaveToNewerBuild(held);
     const answer = await inSlot(context, { held, tenantId, isRoutine }, () => handler.handle(context, held));
     const { outcome, result } = isDone(answer) ? answer : { outcome: 'ok', result: answer };

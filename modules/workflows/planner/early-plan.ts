@@ -1,8 +1,8 @@
 /**
  * A plan that is still being written: each of its subtasks that is whole, and needs nothing but what is known, is written down
  * and begins. When the plan is whole, what it has in common with these goes on as part of it; what it has not is cancelled.
- * So nothing is done twice where the stream breaks, the plan turns out to be none, or its planner dies: whoever asks for the
- * next plan finds what was begun.
+ * Where the stream breaks, the plan turns out to be none, or its planner dies, whoever asks for the next plan finds what was
+ * begun; that one is waited for, as only a whole plan shows what it does without. So nothing is done twice.
  */
 import { sameWork, wholeElements, type PlannedWork } from '../../../core/plan-stream.ts';
 import { statusChanged } from '../../../core/decision-events/turns.ts';
@@ -13,6 +13,7 @@ import { findAgentIds } from '../../../db/agents.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import { listEffectsOfTasks } from '../../../db/task-effects.ts';
 import { dropEarlyTasks, keepEarlyTasks } from '../../../db/tasks.ts';
 import { rememberPlanning } from '../../../db/workflows.ts';
 import { lookAtChildren } from '../../run-log/join-parent.ts';
@@ -29,14 +30,16 @@ export interface EarlyPlan {
   written: () => Promise<void>;
 }
 
-/** What a plan is for: the subtasks that it may depend on, and the gaps that it is to fill. */
+/** What a plan is for: the subtasks that it may depend on, and the gaps that it is to fill; and what was begun of one before it. */
 interface PlanFor {
   known: readonly string[];
   gaps: readonly string[];
+  begun: readonly string[];
 }
 
 /** Listens to a plan. */
-export function listenToPlan(planning: Planning, { known, gaps }: PlanFor): EarlyPlan {
+export function listenToPlan(planning: Planning, { known, gaps, begun }: PlanFor): EarlyPlan {
+  let isFirst = begun.length === 0;
   let seen = '';
   let writing: Promise<void> = Promise.resolve();
   // What depends on what was there before waits for the whole plan, which may have an id for itself.
@@ -44,11 +47,12 @@ export function listenToPlan(planning: Planning, { known, gaps }: PlanFor): Earl
   const heard = new Set<string>();
   const waiting: PlannedSubtask[] = [];
   const hear = (json: string) => {
-    // A further answer begins anew: what it has in common with what was begun is told apart when it is whole.
     if (!json.startsWith(seen)) {
+      if (names.size > 0) isFirst = false;
       heard.clear();
       waiting.length = 0;
     }
+    if (!isFirst) return;
     const isNews = json.slice(seen.length).includes('}') || !json.startsWith(seen);
     seen = json;
     if (!isNews) return;
@@ -91,11 +95,9 @@ function takeReady(waiting: PlannedSubtask[], names: Set<string>): PlannedSubtas
 function writeEarly(planning: Planning, subtasks: readonly PlannedSubtask[], gaps: readonly string[]): Promise<void> {
   return append(planning, async ({ tx, run, workflow, tasks }) => {
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
-    // What an earlier plan that was never whole has begun is under way.
-    const begun = sameWork(await byAgents(tx, run, subtasks), worksOf(tasks), doneNames(tasks));
-    const fresh = subtasks.filter(({ id }) => !begun.has(id)).slice(0, roomFor(tasks));
+    const fresh = subtasks.slice(0, roomFor(tasks));
     if (fresh.length === 0) return null;
-    const known = [...tasks.map(({ id, name }) => ({ id, name })), ...aliases(begun, tasks)];
+    const known = tasks.map(({ id, name }) => ({ id, name }));
     const rows = (await tasksOf(tx, owner, { subtasks: fresh, known })).map((row) => ({ ...row, isEarly: true }));
     const planned = await writeTasks(tx, rows, workflow.plans);
     await rememberPlanning(tx, run.id, gaps);
@@ -111,14 +113,6 @@ export function backToPlanning({ status, open_turn_id }: WorkflowStep['run']): N
   const way = ['reflecting', 'planning'] as const;
   const turnId = open_turn_id ?? undefined;
   return way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId, actor: 'system' }));
-}
-
-/** Names of this plan for work that was begun under other ones. */
-function aliases(begun: ReadonlyMap<string, string>, tasks: readonly ScheduledTask[]): { id: string; name: string }[] {
-  return [...begun].flatMap(([name, was]) => {
-    const task = tasks.find((each) => each.is_early && each.name === was);
-    return task ? [{ id: task.id, name }] : [];
-  });
 }
 
 /** The subtasks of a plan with the ids of the agents that it names. */
@@ -152,15 +146,18 @@ function doneNames(tasks: readonly ScheduledTask[]): string[] {
   return tasks.filter(({ is_early }) => !is_early).map(({ name }) => name);
 }
 
-/**
- * The plan is whole: keeps of what was begun early what it has, and cancels the rest with its children. Answers the subtasks
- * that are still to be written, and all that these may depend on.
- */
-export async function settleEarly(
-  step: Pick<WorkflowStep, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,
+/** What a whole plan has of what was begun early, under its own names, and what it has not. */
+export interface EarlyMatch {
+  kept: { id: string; name: string }[];
+  dropped: ScheduledTask[];
+  /** Subtasks of the plan that are still to be written. */
+  fresh: PlannedSubtask[];
+}
+
+export async function matchEarly(
+  { tx, run, tasks }: Pick<WorkflowStep, 'tx' | 'run' | 'tasks'>,
   plan: readonly PlannedSubtask[],
-): Promise<{ subtasks: PlannedSubtask[]; known: { id: string; name: string }[] }> {
-  const { tx, run, tasks } = step;
+): Promise<EarlyMatch> {
   const early = tasks.filter(({ is_early }) => is_early);
   const same = sameWork(await byAgents(tx, run, plan), worksOf(tasks), doneNames(tasks));
   const kept = [...same].flatMap(([name, was]) => {
@@ -168,6 +165,31 @@ export async function settleEarly(
     return task ? [{ id: task.id, name }] : [];
   });
   const dropped = early.filter(({ id }) => kept.every((each) => each.id !== id));
+  return { kept, dropped, fresh: plan.filter(({ id }) => !same.has(id)) };
+}
+
+/** Subtasks that a plan has not and that have had an effect outside, with the tools that had it: the plan may do it in other words. */
+export async function spoiledBy(
+  { tx, run }: Pick<WorkflowStep, 'tx' | 'run'>,
+  { dropped }: EarlyMatch,
+): Promise<{ name: string; tools: string[] }[]> {
+  if (dropped.length === 0) return [];
+  const had = await listEffectsOfTasks(tx, { workflowId: run.id, taskIds: dropped.map(({ id }) => id) });
+  return dropped.flatMap(({ id, name }) => {
+    const tools = had.get(id) ?? [];
+    return tools.length > 0 ? [{ name, tools }] : [];
+  });
+}
+
+/**
+ * The plan is whole: keeps of what was begun early what it has, and cancels the rest with its children. Answers all that the
+ * subtasks which are still to be written may depend on.
+ */
+export async function settleEarly(
+  step: Pick<WorkflowStep, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,
+  { kept, dropped }: EarlyMatch,
+): Promise<{ id: string; name: string }[]> {
+  const { tx, run, tasks } = step;
   await keepEarlyTasks(tx, kept);
   await dropEarlyTasks(
     tx,
@@ -182,5 +204,5 @@ export async function settleEarly(
     step.events.push({ type: 'task.cancelled', actor: 'system', turn_id: run.open_turn_id ?? undefined, payload });
   }
   const done = tasks.filter(({ is_early }) => !is_early).map(({ id, name }) => ({ id, name }));
-  return { subtasks: plan.filter(({ id }) => !same.has(id)), known: [...done, ...kept] };
+  return [...done, ...kept];
 }

@@ -10,6 +10,7 @@ import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import { failure } from '../../runs/end-run.ts';
+import { effectsNote } from '../advance/settle-tasks.ts';
 import { concluded, plainConclusion, resultOf, type Conclusion } from '../advance/conclude.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
 import { append, type PlannedStep } from './append.ts';
@@ -21,7 +22,7 @@ import {
   type FinishedTask,
   type Planning,
 } from './ask-planner.ts';
-import { backToPlanning, listenToPlan, settleEarly, worksOf } from './early-plan.ts';
+import { backToPlanning, listenToPlan, matchEarly, settleEarly, spoiledBy, worksOf } from './early-plan.ts';
 import { giveBack, holdWorkflow } from './hold-workflow.ts';
 
 /** What a model is to be asked for next. */
@@ -68,7 +69,7 @@ function isNeeded(need: Need, { is_planning }: WorkflowRow, tasks: readonly Sche
 }
 
 /** What an earlier plan that was never whole has begun, as a planner is told of it. */
-function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed'> {
+function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed' | 'told'> {
   const hopeless = new Set(tasks.filter(({ status }) => status === 'failed').map(({ name }) => name));
   const works = worksOf(tasks);
   const written = (isFailed: boolean) =>
@@ -76,7 +77,7 @@ function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed
       .filter(({ id }) => hopeless.has(id) === isFailed)
       // It is told of no agents.
       .map((work) => canonicalJson({ ...work, agent: undefined }));
-  return { begun: written(false), failed: written(true) };
+  return { begun: written(false), failed: written(true), told: works.map(({ id }) => id) };
 }
 
 /** Skills that a planner is told of. */
@@ -96,18 +97,21 @@ interface Known {
   begun: string[];
   /** Those of them that have failed for good. */
   failed: string[];
+  /** The names of both. */
+  told: string[];
 }
 
 async function plan(planning: Planning, known: Known & { gaps: string[] }): Promise<void> {
   const isEager = planning.workflow.settings.execution === 'eager';
-  const early = listenToPlan(planning, { known: known.done.map(({ name }) => name), gaps: known.gaps });
+  const names = known.done.map(({ name }) => name);
+  const early = listenToPlan(planning, { known: names, gaps: known.gaps, begun: known.told });
   const { context, run } = planning;
   const skills = known.skills ?? (await context.db.withTenant(run.tenant_id, (tx) => skillsOf(tx, run.workspace_id)));
   const asked = await askForPlan(planning, { ...known, skills, onArguments: isEager ? early.hear : undefined });
   await early.written();
   if ('arguments' in asked) {
     const { subtasks, success_criteria } = asked.arguments;
-    return writePlan(planning, { subtasks, criteria: success_criteria, gaps: known.gaps });
+    return writePlan(planning, { subtasks, criteria: success_criteria, gaps: known.gaps, told: known.told });
   }
   const { fault } = asked;
   if (fault.code === 'unavailable') return later(planning);
@@ -166,17 +170,26 @@ const TOO_LONG = {
   message: `With this plan the workflow would have more than ${LIMITS.subtasksPerPlan} tasks.`,
 };
 
+/** `told`: names of what was begun before and the planner was told of; all of it where nothing is given. */
 function writePlan(
   planning: Planning,
-  made: { subtasks: PlannedSubtask[]; criteria: string; gaps: string[] },
+  made: { subtasks: PlannedSubtask[]; criteria: string; gaps: string[]; told?: readonly string[] },
 ): Promise<void> {
   return append(planning, async (step) => {
     const { tx, run, workflow, tasks } = step;
     // Some may have been submitted while the plan was written.
     if (made.subtasks.length > roomFor(tasks.filter(({ is_early }) => !is_early))) return failIn(step, TOO_LONG);
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
-    const { subtasks, known } = await settleEarly(step, made.subtasks);
-    const rows = await tasksOf(tx, owner, { subtasks, known });
+    const match = await matchEarly(step, made.subtasks);
+    const { told } = made;
+    // A planner that knows of what has had an effect may take it over in its words.
+    if (told && (await spoiledBy(step, match)).some(({ name }) => !told.includes(name)))
+      return { events: [], ...jobFor(planning) };
+    const known = await settleEarly(step, match);
+    // Once more: until they were cancelled they could still have one.
+    const spoiled = await spoiledBy(step, match);
+    if (spoiled.length > 0) return failWithEffects(step, spoiled);
+    const rows = await tasksOf(tx, owner, { subtasks: match.fresh, known });
     const planned = await writeTasks(tx, rows, workflow.plans);
     await rememberPlan(tx, run.id, { criteria: made.criteria, gaps: made.gaps });
     const turnId = run.open_turn_id ?? undefined;
@@ -184,6 +197,18 @@ function writePlan(
     const events = [...changes, ...step.events, { ...planned, actor: 'system' as const, turn_id: turnId }];
     return { events, ...jobFor(planning) };
   });
+}
+
+/** Nobody could tell which subtask of the plan would do once more what was done. */
+async function failWithEffects(
+  step: PlannedStep,
+  spoiled: readonly { name: string; tools: string[] }[],
+): Promise<AppendedChange> {
+  const names = spoiled.map(({ name }) => name).join(', ');
+  const note = effectsNote([...new Set(spoiled.flatMap(({ tools }) => tools))]);
+  const message = `The plan is without what was begun before it was whole: ${names}. ${note}`;
+  const failed = await failIn(step, { code: 'InvalidPlan', message });
+  return { ...failed, events: [...step.events, ...failed.events] };
 }
 
 function conclude(

@@ -1,6 +1,7 @@
 /** Approvals, and signals to waiting runs. */
 import { z } from 'zod';
 import { badRequest, conflict, forbidden } from '../core/errors.ts';
+import { digestOf } from '../core/ids.ts';
 import type { Caller } from '../core/caller.ts';
 import { hasScope } from '../core/scopes.ts';
 import {
@@ -11,6 +12,7 @@ import {
 } from '../modules/approvals/read-approvals.ts';
 import { decideConflict } from '../modules/approvals/decide-conflict.ts';
 import { decideApproval, decisionOf } from '../modules/approvals/decide-approval.ts';
+import { checkedKey } from '../modules/tenants/idempotency.ts';
 import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
@@ -143,6 +145,7 @@ const signal = defineRunRoutes({
   path: '/signals',
   access: 'runs:write',
   runToken: 'answer',
+  idempotent: true,
   summary: 'Send a signal to a run: kept until the run asks for it, counted once by its id',
   params: runParams,
   body: signalBody,
@@ -150,10 +153,10 @@ const signal = defineRunRoutes({
     200: z.object({ id: z.string(), status: z.string() }),
     202: z.object({ id: z.string(), status: z.string() }),
   },
-  async handle({ caller, params, body, context, ctx }) {
+  async handle({ caller, params, body, context, idempotency }) {
     const run = await readRun(context, caller, params);
     const { type, name } = body;
-    const id = body.id ?? (ctx.get('idempotency-key') || undefined);
+    const id = body.id ?? checkedKey(idempotency);
     if (type === 'approval') {
       if (!hasScope(caller.scopes, 'approvals:write')) throw forbidden('Approving needs the scope approvals:write.');
       const { approval_id: given, ...decided } = parse(approvalPayload, body.payload);
@@ -165,13 +168,14 @@ const signal = defineRunRoutes({
       const { status } = await decideApproval(context, ref, toDecision(decided, 'body.payload'));
       return { status: 200, body: { id: approval_id, status } };
     }
+    const sent = { tenantId: caller.tenantId, runId: params.run, id, digest: digestOf({ ...body, id: undefined }) };
     if (type === 'tool_results') {
       const results = parse(toolResultsPayload, body.payload);
-      const posted = await postResults(context, { tenantId: caller.tenantId, runId: params.run, id, results });
+      const posted = await postResults(context, { ...sent, results });
       return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
     }
     const payload = type === 'user' ? parse(userPayload, body.payload) : body.payload;
-    const posted = await postSignal(context, { tenantId: caller.tenantId, runId: params.run, id, type, name, payload });
+    const posted = await postSignal(context, { ...sent, type, name, payload });
     return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
   },
 });

@@ -61,6 +61,8 @@ export async function serve(
   const handle = app.callback();
   const limits = {
     maxHeaderSize: MOST_HEADER_BYTES,
+    // Node would refuse both without a word: `checkRequest` does.
+    requireHostHeader: false,
     // Of its body each request is told apart from an upload below.
     requestTimeout: 0,
     headersTimeout: requestTimeoutMs,
@@ -78,6 +80,7 @@ export async function serve(
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
   });
+  server.on('checkExpectation', (...exchange) => server.emit('request', ...exchange));
   server.on('upgrade', (request, connection, head) => {
     const upgrade = { request, connection, head };
     const isTaken = sockets.receive(upgrade, (...exchange) => void handle(...exchange));

@@ -172,14 +172,27 @@ export async function findRequester(tx: Tx, of: { runId: string; turnId: string 
   return row?.key;
 }
 
-/** Inserts a signal; false if one with this id has come before. */
-export async function insertSignal(
-  tx: Tx,
-  signal: { tenantId: string; runId: string; id: string; type: string },
-): Promise<boolean> {
+/** A row of `signals`. `digest`: of what it says, where its sender has given the id. */
+export interface NewSignal {
+  tenantId: string;
+  runId: string;
+  id: string;
+  type: string;
+  digest?: string | undefined;
+}
+
+/** Inserts a signal; false if one with this id has come before, `other` if that one said something else. */
+export async function insertSignal(tx: Tx, signal: NewSignal): Promise<boolean | 'other'> {
+  const { tenantId, runId, id, type, digest = null } = signal;
   const rows = await tx.query(
-    'insert into signals (tenant_id, run_id, id, type) values ($1, $2, $3, $4) on conflict do nothing returning 1 as made',
-    [signal.tenantId, signal.runId, signal.id, signal.type],
+    'insert into signals (tenant_id, run_id, id, type, digest) values ($1, $2, $3, $4, $5) on conflict do nothing returning 1 as made',
+    [tenantId, runId, id, type, digest],
   );
-  return rows.length > 0;
+  if (rows.length > 0) return true;
+  const others = await tx.query('select 1 from signals where run_id = $1 and id = $2 and digest <> $3', [
+    runId,
+    id,
+    digest,
+  ]);
+  return others.length > 0 ? 'other' : false;
 }

@@ -1079,6 +1079,7 @@ table signals row level security forced
   tenant_id uuid not null
   type text not null
   created_at timestamp with time zone not null default now()
+  digest text
   constraint signals_pkey PRIMARY KEY (run_id, id)
   policy maintenance_find_signals for select to drover_maintenance using true
   policy maintenance_forget_signals for delete to drover_maintenance using true

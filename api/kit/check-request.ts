@@ -2,10 +2,14 @@ import { badRequest, DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Middleware } from './state.ts';
 
-/** Refuses what no route could take: 400 for NUL in the URL, 414 and 431 for a URL and headers that are too long. */
+/** Refuses what no route could take: 400 for NUL in the URL and no `Host`, 414 and 431 for a URL and headers that are too long, 417. */
 export function checkRequest(): Middleware {
   return async (ctx, next) => {
-    const { url = '', rawHeaders } = ctx.req;
+    const { url = '', rawHeaders, headers, httpVersion } = ctx.req;
+    // RFC 9110, section 10.1.1, and RFC 9112, section 3.2.
+    if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue')
+      throw new DroverError('expectation-failed', 417, 'Nothing but "100-continue" is expected here.');
+    if (headers.host === undefined && httpVersion === '1.1') throw badRequest('The request has no Host header.');
     if (url.length > LIMITS.urlBytes) {
       throw new DroverError('url-too-long', 414, `The URL is longer than ${LIMITS.urlBytes} bytes.`);
     }

@@ -164,7 +164,7 @@ const search = defineRoute({
   query: z.strictObject({
     space_id: idParam.optional(),
     query: z.string().trim().min(1).max(5000).optional(),
-    limit: integerParam({ min: 1, max: 100 }).default(10),
+    limit: integerParam({ min: 1, max: 200 }).default(10),
     min_relevance: z
       .string()
       .regex(/^(0(\.\d+)?|1(\.0+)?)$/, 'must be a number from 0 to 1')

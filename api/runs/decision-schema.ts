@@ -14,13 +14,12 @@ export const decisionBody = z
   })
   .meta({ id: 'ApprovalDecision' });
 
-/** The decision that a body at `where` stands for. Throws 400 for arguments without `edit`, and for `edit` without them. */
+/** The decision that a body at `where` stands for. Throws 400 for `edit` without arguments, and for what goes with another decision. */
 export function toDecision(body: z.output<typeof decisionBody>, where: string): ApprovalDecision {
   const { decision } = body;
   // Taken in silence, they would look as if they had been approved.
-  if (decision !== 'edit' && body.arguments) {
-    throw badRequest(`${where}.arguments goes with the decision "edit" only.`);
-  }
+  if (decision !== 'edit' && body.arguments) throw notWith(`${where}.arguments`, 'edit');
+  if (decision !== 'happened' && body.result !== undefined) throw notWith(`${where}.result`, 'happened');
   if (decision === 'edit') {
     const path = `${where}.arguments`;
     if (!body.arguments) throw badRequest(`${path} is required with "edit".`, [{ path, message: 'is required' }]);
@@ -28,4 +27,9 @@ export function toDecision(body: z.output<typeof decisionBody>, where: string): 
   }
   if (decision === 'happened') return { decision, result: body.result, reason: body.reason };
   return { decision, reason: body.reason };
+}
+
+function notWith(path: string, decision: string) {
+  const message = `goes with the decision "${decision}" only`;
+  return badRequest(`${path} ${message}.`, [{ path, message }]);
 }

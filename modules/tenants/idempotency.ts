@@ -75,8 +75,13 @@ export async function findAnswer(
 }
 
 function usedKey({ tenantId, route, key }: Omit<IdempotentRequest, 'body'>): IdempotencyKey | undefined {
-  if (key === undefined) return undefined;
-  if (/^[\x21-\x7e]{1,255}$/.test(key)) return { tenantId, route, key };
+  const checked = checkedKey({ key });
+  return checked === undefined ? undefined : { tenantId, route, key: checked };
+}
+
+/** The key of a request. Throws 400 for a malformed one. */
+export function checkedKey({ key }: Pick<IdempotentRequest, 'key'>): string | undefined {
+  if (key === undefined || /^[\x21-\x7e]{1,255}$/.test(key)) return key;
   const message = 'must be 1 to 255 visible ASCII characters';
   throw badRequest(`Idempotency-Key ${message}.`, [{ path: 'header.idempotency-key', message }]);
 }

@@ -8,13 +8,14 @@ import { outputColumns } from '../../core/tool-output.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
-import { insertSignal } from '../../db/approvals.ts';
+import type { NewSignal } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { listClientCalls, type ClientCall } from '../../db/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { outputBytesOf } from '../../db/commit-run.ts';
 import { settlementChange, withinOutputLimit, type OutputRoom } from '../run-log/settlement.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
+import { noteSignal } from './keep-signal.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 
 export interface ToolResult {
@@ -25,25 +26,24 @@ export interface ToolResult {
 
 interface TakenResults {
   results: readonly ToolResult[];
-  signalId?: string | undefined;
+  signal?: Pick<NewSignal, 'id' | 'digest'>;
   /** What the outputs of a run may come to, in bytes. */
   limitBytes: number;
 }
 
 /**
- * What results of the client append to its run; null if a signal with this id has come before. All of them or none:
+ * What results of the client append to its run; null if this signal has come before. All of them or none:
  * one for a call that does not wait for the client, or not any more, is 409.
  */
 export async function takeResults(
   tx: Tx,
   run: RunRow,
-  { results, signalId = newId(), limitBytes }: TakenResults,
+  { results, signal = { id: newId() }, limitBytes }: TakenResults,
 ): Promise<AppendedChange | null> {
   if (isTerminal(run.status)) {
     throw conflict(`The run is ${run.status}; it takes no more results.`, { status_of_run: run.status });
   }
-  const signal = { tenantId: run.tenant_id, runId: run.id, id: signalId, type: 'tool_results' };
-  if (!(await insertSignal(tx, signal))) return null;
+  if (!(await noteSignal(tx, { tenantId: run.tenant_id, runId: run.id, type: 'tool_results', ...signal }))) return null;
   const open = await listClientCalls(tx, run.id);
   let storedBytes = run.output_bytes;
   const answered = results.map((result, index) => {
@@ -59,7 +59,7 @@ export async function takeResults(
   const payload = { tool_call_ids: ids };
   return {
     events: [
-      { ...by, type: 'signal.received', payload: { signal_id: signalId, type: 'tool_results', payload } },
+      { ...by, type: 'signal.received', payload: { signal_id: signal.id, type: 'tool_results', payload } },
       ...answered.map(({ event }): NewEvent => ({ ...by, ...event })),
       ...askClientAgain(
         by.turn_id,

@@ -1,19 +1,27 @@
 /** A signal as it is taken in: once, and only as many as a run that has not used them can be loaded with. */
-import { conflict } from '../../core/errors.ts';
+import { conflict, impossible } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { bytesOf } from '../../core/tool-output.ts';
-import { insertSignal } from '../../db/approvals.ts';
+import { insertSignal, type NewSignal } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { readKeptSignalBytes } from '../../db/waits.ts';
 
-/** Notes a signal of a run whose row is locked; false if one with this id has come before. 409 where the run has no room for it. */
+/** Notes a signal; false if it has come before. Throws 422 where another one has come with its id. */
+export async function noteSignal(tx: Tx, signal: NewSignal): Promise<boolean> {
+  const noted = await insertSignal(tx, signal);
+  if (noted === 'other')
+    throw impossible('Another signal of this run has this id: each signal needs an id of its own.');
+  return noted;
+}
+
+/** Notes a signal of a run whose row is locked; false if it has come before. 409 where the run has no room for it. */
 export async function keepSignal(
   tx: Tx,
   run: RunRow,
-  { id, type, payload }: { id: string; type: string; payload: unknown },
+  { id, type, payload, digest }: Pick<NewSignal, 'id' | 'type' | 'digest'> & { payload: unknown },
 ): Promise<boolean> {
-  const inserting = insertSignal(tx, { tenantId: run.tenant_id, runId: run.id, id, type });
+  const inserting = noteSignal(tx, { tenantId: run.tenant_id, runId: run.id, id, type, digest });
   const [isNew, kept] = await Promise.all([inserting, readKeptSignalBytes(tx, run.id)]);
   if (!isNew) return false;
   const bytes = bytesOf(payload ?? null);

@@ -16,6 +16,8 @@ export interface PostedSignal {
   runId: string;
   /** Makes it count once; one is made where it is absent. */
   id?: string | undefined;
+  /** Of what it says: another one with this id is 422. */
+  digest?: string;
   type: 'timer' | 'webhook' | 'user';
   name?: string | undefined;
   payload: unknown;
@@ -23,7 +25,10 @@ export interface PostedSignal {
   waitId?: string | undefined;
 }
 
-/** Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one. 409 for a finished run, and for one without room. */
+/**
+ * Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one. 409 for a finished run, and for one
+ * without room, 422 for another one with the same id.
+ */
 export async function postSignal(context: Context, signal: PostedSignal): Promise<{ id: string; isNew: boolean }> {
   let id = '';
   const written = await context.db.withTenant(signal.tenantId, async (tx) => {
@@ -44,7 +49,7 @@ export async function postSignalIn(
   const appended = await appendIn(tx, signal, async (run) => {
     if (isTerminal(run.status)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
     const { runId, type, name, payload } = signal;
-    if (!(await keepSignal(tx, run, { id, type, payload }))) return null;
+    if (!(await keepSignal(tx, run, { id, type, payload, digest: signal.digest }))) return null;
     const wait = signal.waitId
       ? await findOpenWait(tx, runId, signal.waitId)
       : await findAnsweredWait(tx, { runId, type, name: name ?? null });
@@ -72,12 +77,13 @@ export function signalEvent(
 /** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */
 export async function postResults(
   context: Context,
-  posted: { tenantId: string; runId: string; id?: string | undefined; results: readonly ToolResult[] },
+  posted: Pick<PostedSignal, 'tenantId' | 'runId' | 'id' | 'digest'> & { results: readonly ToolResult[] },
 ): Promise<{ id: string; isNew: boolean }> {
   const id = posted.id ?? newId();
-  const { results } = posted;
+  const { results, digest } = posted;
+  const signal = { id, digest };
   const appended = await appendToRun(context, posted, (run, tx) =>
-    takeResults(tx, run, { results, signalId: id, limitBytes: context.config.runOutputBytes }),
+    takeResults(tx, run, { results, signal, limitBytes: context.config.runOutputBytes }),
   );
   return { id, isNew: appended !== null };
 }

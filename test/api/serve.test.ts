@@ -127,6 +127,14 @@ describe('the server', () => {
       assert.match(head, /^HTTP\/1\.1 400 /);
       assert.deepEqual([body.status, body.code], [400, 'bad-request']);
     }
+    for (const [status, ...headers] of [
+      ['400', 'connection: close'],
+      ['417', 'connection: close', 'host: x', 'expect: more'],
+    ]) {
+      const { head, body } = await send('GET /stream HTTP/1.1', ...headers, '', '');
+      assert.match(head, new RegExp(`^HTTP/1\\.1 ${status} [\\s\\S]*content-type: application/problem\\+json`, 'i'));
+      assert.equal(body.status, Number(status));
+    }
     const quick = await fetch(`${server.url}/echo`, {
       method: 'POST',
       body: '{}',

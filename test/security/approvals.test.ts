@@ -53,6 +53,8 @@ describe('Approvals that were not given', () => {
     const asked = await ask(5);
     const answer = await decide(asked.approval.id, { decision: 'approve', arguments: { amount: 999 } });
     assert.equal(answer.status, 400, answer.text);
+    const told = await decide(asked.approval.id, { decision: 'approve', result: { paid: true } });
+    assert.equal(told.status, 400, told.text);
     assert.equal(paidBy(asked).length, 0);
   });
 

@@ -247,6 +247,9 @@ describe('approvals and signals', () => {
       const run = await startRun('wait 700 call ask_user {"question":"a?"} | call ask_user {"question":"b?"}');
       assert.equal((await answer(run, 'early', 'one')).status, 202);
       assert.equal((await answer(run, 'early', 'one')).status, 200);
+      assert.equal((await answer(run, 'another', 'one')).status, 422, 'it would be lost');
+      const hook = { type: 'webhook', payload: { message: 'early' }, id: 'one' };
+      assert.equal((await call('POST', `/v1/runs/${run}/signals`, hook)).status, 422);
       await waitUntil('the second question', async () => model.asked('"question":"b?"').length === 2);
       await runIs(run, 'awaiting_human');
       await answer(run, 'second');

@@ -219,6 +219,8 @@ describe('tools that the client executes', () => {
     const signal = { type: 'tool_results', payload: { tool_results }, id: 'only-once' };
     assert.equal((await call(`POST /v1/runs/${run}/signals`, signal)).status, 202);
     assert.equal((await call(`POST /v1/runs/${run}/signals`, signal)).status, 200);
+    const changed = { ...signal, payload: { tool_results: [{ ...tool_results[0], content: 'changed' }] } };
+    assert.equal((await call(`POST /v1/runs/${run}/signals`, changed)).status, 422);
     const turnIs = async () => (await call(`GET /v1/runs/${run}/turns/${body.turn_id}`)).body.output;
     await waitUntil('the turn ends', async () => (await turnIs())?.message === 'done: signalled');
     const other = { type: 'tool_results', payload: tool_results };

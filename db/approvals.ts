@@ -131,7 +131,10 @@ export async function replaceArguments(
   args: Record<string, unknown>,
 ): Promise<void> {
   const json = JSON.stringify(args);
-  await tx.query('update tool_calls set arguments = $2::jsonb where id = $1', [of.callId, json]);
+  await tx.query('update tool_calls set asked = coalesce(asked, arguments), arguments = $2::jsonb where id = $1', [
+    of.callId,
+    json,
+  ]);
   await tx.query('update approvals set original_arguments = arguments, arguments = $2::jsonb where id = $1', [
     of.approvalId,
     json,

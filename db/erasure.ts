@@ -40,7 +40,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
   messages: 'select erase_messages($1)',
   checkpoints: 'select erase_checkpoints($1)',
   // A tool that is not registered is called as the model has called it.
-  tool_calls: `update tool_calls set arguments = '{}', output = null, model_output = null, remote = remote - 'question' - 'answer',
+  tool_calls: `update tool_calls set arguments = '{}', asked = null, output = null, model_output = null, remote = remote - 'question' - 'answer',
     name = case when tool_id is null then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
   runs: `update runs set metadata = case when metadata is not null then '{}'::jsonb end,

@@ -22,6 +22,8 @@ export interface RecordedCallRow {
   tool_id: string | null;
   name: string;
   arguments: Record<string, unknown>;
+  /** What the model asked for, where a person or a policy has put other arguments in their place. */
+  asked: Record<string, unknown> | null;
   effect: ToolEffect;
   status: CallStatus;
   is_error: boolean | null;
@@ -47,6 +49,10 @@ const FAILED_WITH_EFFECTS = `(k.name = '${DELEGATE_TOOL}' and k.status in ('fail
   with recursive below (id) as (select c.id from runs c where c.parent_run_id = k.run_id and c.parent_task_id = k.id ${BELOW})
   select from below b join tool_calls d on d.run_id = b.id where ${HAD_EFFECT.replaceAll('k.', 'd.')}))`;
 
+/** What a call `k` was asked for before a person edited it, in rows that do not say so themselves. */
+const EDITED = `(select a.original_arguments from approvals a
+  where a.run_id = k.run_id and a.tool_call_id = k.id and a.original_arguments is not null limit 1)`;
+
 /** How many forks of forks a record goes back. */
 const MOST_FORKS = 100;
 
@@ -70,7 +76,7 @@ export async function listRecordedCalls(
        select (e.payload->>'tool_call_id')::uuid as call, max(e.seq) as seq,
          max(e.seq) filter (where e.type not in ('tool.requested', 'tool.started')) as settled_seq
        from chain c join run_events e on e.run_id = c.id and e.type like 'tool.%' group by 1)
-     select k.id, k.tool_id, k.name, k.arguments, k.effect, case when ${FAILED_WITH_EFFECTS} then 'unknown' else k.status end as status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
+     select k.id, k.tool_id, k.name, k.arguments, coalesce(k.asked, ${EDITED}) as asked, k.effect, case when ${FAILED_WITH_EFFECTS} then 'unknown' else k.status end as status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
        k.model_output as content, ${IS_WHOLE} as is_whole, case when k.model_output is null and not ${IS_WHOLE} then k.output end as output,
        coalesce(t.seq, 0) as seq
      from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id

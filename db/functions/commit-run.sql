@@ -250,7 +250,7 @@ begin
   if has_calls then
     insert into tool_calls (id, tenant_id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode,
         arguments, effect, idempotency_key, recorded_from, status, attempt, output, model_output, is_error, error, output_bytes,
-        latency_ms, traceparent, trust, origin, tainted_by, created_at, started_at, finished_at, lease_expires_at, claim_id)
+        latency_ms, traceparent, trust, origin, tainted_by, created_at, started_at, finished_at, lease_expires_at, claim_id, asked)
       select (k->>'id')::uuid, tenant, (l.c->>'run_id')::uuid, (k->>'turn_id')::uuid, (k->>'step')::int, (k->>'place')::int, k->>'tool_use_id',
         (k->>'tool_id')::uuid, k->>'tool_version', k->>'name', k->>'mode', k->'arguments', k->>'effect',
         k->>'idempotency_key', (k->>'recorded_from')::uuid, k->>'status', (k->>'attempt')::int, k->'output', nullif(k->'model_output', 'null'),
@@ -258,7 +258,7 @@ begin
         (k->>'latency_ms')::int, k->>'traceparent', k->>'trust', k->>'origin',
         -- `[1, 2]` as `{1, 2}`: a subquery is set up in every statement, whether there is one or not.
         translate(k->>'tainted_by', '[]', '{}')::int[], now(), (k->>'started_at')::timestamptz, (k->>'finished_at')::timestamptz,
-        clock_timestamp() + (k->>'lease_ms')::int * interval '1 ms', (k->>'claim_id')::uuid
+        clock_timestamp() + (k->>'lease_ms')::int * interval '1 ms', (k->>'claim_id')::uuid, k->'asked'
       from jsonb_array_elements(changes) with ordinality as l(c, i), jsonb_array_elements(l.c->'new_calls') k
       where (made[l.i]).last_seq is not null;
   end if;

@@ -40,8 +40,9 @@ export interface ReplaySource {
 }
 
 export interface RecordedCall extends RecordedCallRow {
-  /** Canonical arguments. */
+  /** Canonical arguments, as it was made and as the model had asked for it. */
   key: string;
+  askedKey: string;
   /** It had its result before the point: it is part of where the run starts from. */
   isPast: boolean;
 }
@@ -76,7 +77,12 @@ export async function loadReplaySource(context: Context, run: RunRow, state: Run
     };
   });
   return {
-    calls: calls.map((call) => ({ ...call, key: canonicalJson(call.arguments), isPast: past.includes(call.id) })),
+    calls: calls.map((call) => ({
+      ...call,
+      key: canonicalJson(call.arguments),
+      askedKey: canonicalJson(call.asked ?? call.arguments),
+      isPast: past.includes(call.id),
+    })),
     redo,
     original: original && {
       ...original,
@@ -237,23 +243,27 @@ function partsOf({ provider, request }: AskedModel): Record<RequestPart, unknown
 }
 
 /**
- * The call of the record that answers a call: the first of the same tool and the same arguments. It is used up. In a
- * live replay what only reads is called again, and so is what surely had no effect.
+ * The call of the record that answers a call: the first of the same tool and the same arguments, or else for which the model had asked in
+ * the same words, whatever a person or a policy has made of them then or now. It is used up. In a live replay what only reads is
+ * called again, and so is what surely had no effect.
  */
 export function takeRecordedCall(
   source: { state: RunState; replaySource: ReplaySource | null },
-  wanted: { tool: ToolDefinition; arguments: Record<string, unknown>; step: number },
+  wanted: { tool: ToolDefinition; arguments: Record<string, unknown>; asked: Record<string, unknown>; step: number },
 ): RecordedCall | undefined {
   const { replaySource: record } = source;
   const { replay } = source.state;
   if (!record || !replay || record.calls.length === 0) return undefined;
-  const key = canonicalJson(wanted.arguments);
-  const index = record.calls.findIndex(
-    (call) =>
-      call.tool_id === wanted.tool.id &&
-      call.key === key &&
-      (call.isPast ? wanted.step === replay.iteration + 1 : mayAnswer(replay, call)),
-  );
+  const [key, askedKey] = [canonicalJson(wanted.arguments), canonicalJson(wanted.asked)];
+  const find = (isSame: (call: RecordedCall) => boolean) =>
+    record.calls.findIndex(
+      (call) =>
+        call.tool_id === wanted.tool.id &&
+        isSame(call) &&
+        (call.isPast ? wanted.step === replay.iteration + 1 : mayAnswer(replay, call)),
+    );
+  const exact = find((call) => call.key === key);
+  const index = exact < 0 ? find((call) => call.askedKey === askedKey) : exact;
   return index < 0 ? undefined : record.calls.splice(index, 1)[0];
 }
 

@@ -1,4 +1,5 @@
 /** From a model's tool uses to rows of the ledger: each passes the gate before it may become a call. */
+import { canonicalJson } from '../../../core/canonical-json.ts';
 import type { BudgetStanding } from '../../../core/budget.ts';
 import type { ToolUseBlock } from '../../../core/content.ts';
 import { requestCall as requestCallEvents, type RequestOutcome } from '../../../core/decision-events/tool-calls.ts';
@@ -116,7 +117,9 @@ function requestCall(session: DriveSession, requested: Requested): void {
   const named = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect };
   const call = { ...named, ...origin(decision), ...taint };
   const gated = decision.kind === 'recorded' ? decision.passed : decision;
-  const args = gated.arguments;
+  // Those with which it was made, where the record answers.
+  const args = decision.kind === 'recorded' ? decision.answer.arguments : gated.arguments;
+  const isOther = (decision.kind === 'recorded' || gated.rewritten) && canonicalJson(args) !== canonicalJson(use.input);
   const decided = decisionEvents(gated, { callId: id, turnId, step });
   const outcome = requestOutcome(session, { ...requested, mode });
   appendEvent(session.log, ...requestCallEvents(session.log.state, { call, step, decided, outcome }));
@@ -139,6 +142,7 @@ function requestCall(session: DriveSession, requested: Requested): void {
     mode,
     traceparent: session.traceparent,
     created_at: 'now',
+    ...(isOther && { asked: use.input }),
     trust: taint.untrusted ? 'untrusted' : 'trusted',
     origin: tool && isMade(decision) ? originOfAnswer(tool) : 'drover',
     ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),
@@ -255,7 +259,7 @@ function decideOn(
   const { tool } = decision;
   const answer = takeRecordedCall(
     { state: session.log.state, replaySource: session.replaySource },
-    { tool, arguments: decision.arguments, step },
+    { tool, arguments: decision.arguments, asked: use.input, step },
   );
   return answer ? { kind: 'recorded', tool, answer, passed: decision } : decision;
 }

@@ -359,6 +359,38 @@ for (const mode of DOMAIN_MODES) {
         );
       });
 
+      it('answers a call with what it gave in whatever words a person or a policy had it made, and so does a retry', async () => {
+        const wary = await createAgent(kit, { autonomy_level: 1 });
+        const said = `call ${toolOf(wary, 'charge')} {"label":"${kit.label}","ms":1}`;
+        const { run } = await begin(`${said} | hang say ${kit.label}`, wary);
+        await kit.untilAsked(run);
+        const [asked] = (await get(`/v1/approvals?run_id=${run}`)).approvals;
+        const edit = { decision: 'edit', arguments: { label: kit.label, ms: 2 } };
+        assert.equal((await post(`/v1/approvals/${asked.id}`, edit)).status, 200);
+        await waitUntil('it is made', () => made() === 1);
+        await waitUntil('the model is asked again', () => kit.model.asked(kit.label).length === 2);
+        await post(`/v1/runs/${run}/cancel`);
+        const rule = {
+          name: `fast ${kit.label}`,
+          when: `tool.name == "${toolOf(wary, 'charge')}"`,
+          decision: 'rewrite',
+        };
+        const sent = [];
+        sent.push((await replay(run, { checkpoint_id: 'start', mode: 'recorded' })).run_id);
+        sent.push((await replay(run, { checkpoint_id: 'start' })).run_id);
+        const policy = await post('/v1/policies', { ...rule, rewrite: { arguments: { ms: 3 } } });
+        assert.equal(policy.status, 201, policy.text);
+        sent.push((await post(`/v1/runs/${run}/retry`)).json.run_id);
+        for (const each of sent) {
+          await waitUntil('it has the result', async () => (await callsOf(each))[0]?.status === 'succeeded');
+          const [answered] = await callsOf(each);
+          assert.deepEqual(answered.input, edit.arguments);
+          await post(`/v1/runs/${each}/cancel`);
+        }
+        assert.equal(made(), 1);
+        await call('DELETE', `/v1/policies/${policy.json.id}`);
+      });
+
       it('marks the first request that differs, and is live from there on', async () => {
         const { run } = await begin(`call ${tool('lookup')} | say ${kit.label}`);
         await done(run);

@@ -177,6 +177,15 @@ export async function changeHandoff(tx: Tx, id: string, change: HandoffChange): 
   return rows.length > 0;
 }
 
+/** Ends what a run has handed over and nobody has taken yet; what is being taken at this moment is not waited for. */
+export async function cancelHandoffsFrom(tx: Tx, runId: string): Promise<void> {
+  await tx.query(
+    `update handoffs set status = 'cancelled', completed_at = clock_timestamp() where id in (
+       select id from handoffs where source_run_id = $1 and status = 'initiated' and carried_by = 'thread' for update skip locked)`,
+    [runId],
+  );
+}
+
 /** A rejected one has come back in this run, or to nobody. */
 export async function noteReturned(tx: Tx, id: string, runId: string | null): Promise<void> {
   await tx.query(

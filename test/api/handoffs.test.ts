@@ -297,6 +297,26 @@ describe('handoffs', () => {
     assert.deepEqual([back.agent_id, back.thread_id, back.output.message], [ids['ann'], second.thread_id, 'ann again']);
   });
 
+  it('go to nobody where the turn that has made them is interrupted', async () => {
+    say = (name, _said, request) => {
+      if (name === 'bob') return text('bob here');
+      return hasResult(request) ? undefined : use('handoff', { capabilities: ['bob'], reason: 'Better at it' });
+    };
+    const chat = { message: 'Help me', agent_id: ids['ann'], user_id: 'eve', autonomy_level: 2 };
+    const { session_id } = await make('/agent/chat', chat, 202);
+    await waitUntil('it is handed over', async () => (await read('/v1/handoffs')).handoffs[0]?.status === 'initiated');
+    await make('/agent/interrupt', { session_id }, 200);
+    await carryHandoffs(api.context);
+    assert.equal((await read('/v1/handoffs')).handoffs[0].status, 'cancelled');
+    assert.equal((await read(`/v1/runs?agent_id=${ids['bob']}`)).runs.length, 0);
+    say = (name) => text(`${name} goes on`);
+    await make('/agent/chat', { message: 'Go on', session_id, user_id: 'eve' }, 202);
+    await waitUntil('it goes on with ann', async () => {
+      const { messages } = await read(`/agent/session/${session_id}`);
+      return JSON.stringify(messages).includes('ann goes on');
+    });
+  });
+
   it('are made once, however often the call is made and whoever carries them', async () => {
     const { run_id: runId, thread_id } = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Go' } }, 202);
     const { id: tenantId } = tenant;

@@ -134,12 +134,18 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
   return people.length > 0 ? { kind: 'await_people', calls: people } : undefined;
 }
 
-/** Out of budget: what the model has said in this turn is its result; where it has said nothing, the turn has failed. */
+/**
+ * Out of budget: what the model has said in this turn is its result; where it has said nothing, the turn has failed. Whether the answer of
+ * `ordinal` has words is for whoever has the conversation.
+ */
 function stopTurn({ lastOrdinal, answer }: TurnState): Decision {
   const stopReason = OUT_OF_BUDGET;
   if (lastOrdinal !== null) return { kind: 'complete_turn', ordinal: lastOrdinal, stopReason, as: answer?.as };
-  return { kind: 'fail_turn', error: { code: OUT_OF_BUDGET, message: 'No budget is left for a model call.' } };
+  return { kind: 'fail_turn', error: NO_BUDGET };
 }
+
+/** The error of a turn in which nothing was said before its budget was used up. */
+export const NO_BUDGET = { code: OUT_OF_BUDGET, message: 'No budget is left for a model call.' };
 
 function outcomeUnknown(calls: readonly CallState[]): Decision {
   const names = calls.map((call) => call.name).join(', ');

@@ -1,5 +1,6 @@
 /** How a turn begins in a drive, what it takes of messages that wait, and how it ends: as events that the next commit writes. */
-import type { Decision } from '../../../core/decide.ts';
+import { NO_BUDGET, type Decision } from '../../../core/decide.ts';
+import { OUT_OF_BUDGET } from '../../../core/events.ts';
 import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
 import {
   beginRun,
@@ -13,7 +14,7 @@ import { newId } from '../../../lib/new-id.ts';
 import { denyCalls } from '../../approvals/ask-about.ts';
 import { appendEvent, appendMessage, dropUncounted, lengthOf, mark, rewind } from '../../run-log/run-log.ts';
 import { commit } from './commit.ts';
-import { appendQuestion, userMessage } from './messages.ts';
+import { appendQuestion, findLastSaid, userMessage } from './messages.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
 import type { DriveSession } from './session.ts';
 
@@ -64,9 +65,16 @@ export function takeMessages(session: DriveSession): void {
   appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
 }
 
-/** Completes the turn with the answer that the decision names. */
-export function completeOpenTurn(session: DriveSession, end: Extract<Decision, { kind: 'complete_turn' }>): void {
+/**
+ * Completes the turn with the answer that the decision names. Where its budget is used up in the middle, that is what the model has said
+ * last; where it has said nothing, the turn has failed.
+ */
+export function completeOpenTurn(session: DriveSession, decided: Extract<Decision, { kind: 'complete_turn' }>): void {
   const { log } = session;
+  const isStopped = decided.stopReason === OUT_OF_BUDGET && !log.state.turn?.answer;
+  const ordinal = isStopped ? findLastSaid(session) : decided.ordinal;
+  if (ordinal === undefined) return failOpenTurn(session, NO_BUDGET);
+  const end = { ...decided, ordinal };
   appendEvent(log, ...completeCallBatch(log.state));
   const checkpointId = saveCheckpoint(session, 'turn_complete');
   appendEvent(log, ...completeTurn(log.state, end, checkpointId));

@@ -53,9 +53,9 @@ export function scheduleOf(act: MaintenanceAct, leaseMs: number): number {
     case 'wake-parked':
     case 'send-webhooks':
     case 'title-threads':
+    case 'expire-approvals':
       return 1000;
     case 'sweep-outbox':
-    case 'expire-approvals':
     case 'seal-audit':
     case 'embed-skills':
     case 'settle-budgets':

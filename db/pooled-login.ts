@@ -1,3 +1,7 @@
+import { randomInt } from 'node:crypto';
+import type { ClientBase } from 'pg';
+import { ConfigError } from '../lib/environment.ts';
+import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
 import type { Tx } from './database.ts';
 import { DatabaseRoleError } from './database-errors.ts';
 import { APP_ROLE, MAINTENANCE_ROLE } from './session.ts';
@@ -45,6 +49,43 @@ export async function checkPooledLogin(tx: Tx): Promise<void> {
     );
   }
 }
+
+/** Advisory locks are taken by two numbers; no other lock of Drover's has this first one. */
+const PROOF_LOCK = 7_236_419;
+
+/**
+ * A lock that is held over DATABASE_URL cannot be had over DATABASE_POOL_URL. Names and identifiers prove less: a copy of a server's
+ * files has them, too. Locks belong to one database of one running server, and any login may ask for them.
+ * @throws ConfigError where the two lead to different databases, RefusesWritesError while one of them leads to a replica, as after
+ *   a failover that the other has not followed yet.
+ */
+export async function checkSameDatabase(direct: ClientBase, readPooled: ReadPooled): Promise<void> {
+  const lock = [PROOF_LOCK, randomInt(2 ** 31)];
+  // Until the end of a transaction: DATABASE_URL may lead to a pooler, too.
+  await direct.query('begin');
+  try {
+    await direct.query('select pg_advisory_xact_lock($1, $2)', lock);
+    const [pooled] = await readPooled((tx) => tx.query<Seen>(`select not ${TRY_LOCK} as held, ${IS_REPLICA}`, lock));
+    if (pooled?.held === true) return;
+    const { rows } = await direct.query<Pick<Seen, 'replica'>>(`select ${IS_REPLICA}`);
+    if (pooled?.replica === true || rows[0]?.replica === true) throw new RefusesWritesError('read-only');
+  } finally {
+    await direct.query('rollback');
+  }
+  const problem = 'leads to another database than DATABASE_URL';
+  throw new ConfigError('DATABASE_POOL_URL', problem, 'the same one, behind a pooler');
+}
+
+/** Runs `work` in a transaction over DATABASE_POOL_URL. */
+type ReadPooled = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
+
+interface Seen {
+  held: boolean;
+  replica: boolean;
+}
+
+const TRY_LOCK = 'pg_try_advisory_xact_lock($1, $2)';
+const IS_REPLICA = 'pg_is_in_recovery() as replica';
 
 /** What is said of a login that is not right by Postgres, and by PgBouncer, which has one code for that and for much that passes. */
 const REFUSALS =

@@ -1,11 +1,11 @@
 import pg from 'pg';
 import type { ClientBase, ClientConfig } from 'pg';
 import { withDeadline } from '../lib/deadline.ts';
-import type { Database, DatabaseOptions } from './database.ts';
+import type { Database, DatabaseOptions, Tx } from './database.ts';
 import { type KnexPool, openKnexPool, type PoolSettings, runStatement } from './knex-client.ts';
 import { PostgresListener } from './postgres-listener.ts';
 import { createQueuePool } from './queue-pool.ts';
-import { checkPooledLogin, explainRefusal } from './pooled-login.ts';
+import { checkPooledLogin, checkSameDatabase, explainRefusal } from './pooled-login.ts';
 import { becomeOwner, checkRoles, isOwnerByLogin, type SessionOwner, TYPES } from './session.ts';
 import { queriesOf } from './queries.ts';
 
@@ -64,13 +64,22 @@ export async function openPostgres(
     },
   };
   try {
-    await withOwnerClient(server.url, checkRoles);
-    if (poolUrl !== undefined) await database.withTenant(NO_TENANT, checkPooledLogin).catch(explainRefusal);
+    await withOwnerClient(server.url, async (client) => {
+      await checkRoles(client);
+      if (poolUrl !== undefined) await checkPool(client, database);
+    });
   } catch (error) {
     await database.close();
     throw error;
   }
   return database;
+}
+
+/** First that it is the same database: what a login may do in another one says nothing. */
+async function checkPool(client: ClientBase, database: Database): Promise<void> {
+  const pooled = <T>(work: (tx: Tx) => Promise<T>) => database.withTenant(NO_TENANT, work).catch(explainRefusal);
+  await checkSameDatabase(client, pooled);
+  await pooled(checkPooledLogin);
 }
 
 /** Runs `work` on a connection of its own as the user of the URL, without time limits: for migrations, and what else no role of the service may do. */

@@ -78,6 +78,44 @@ describe('An application pool behind PgBouncer in transaction mode', function ()
     }
   });
 
+  it('is refused where it leads to another database, whoever may log in there', async () => {
+    const other = await createTestServices('postgres');
+    const ends = (pool: string) => {
+      const poolUrl = new URL(pool);
+      poolUrl.pathname = new URL(other.url ?? '').pathname;
+      return openDatabase(
+        loadConfig({ DATABASE_URL: url, DATABASE_POOL_URL: poolUrl.href, DROVER_SECRET_KEY: 'none' }),
+      );
+    };
+    try {
+      for (const pool of [bouncer.url, url]) {
+        await assert.rejects(ends(pool), {
+          name: 'ConfigError',
+          message:
+            'DATABASE_POOL_URL leads to another database than DATABASE_URL: expected the same one, behind a pooler.',
+        });
+      }
+    } finally {
+      await query(url, `select pg_terminate_backend(pid) from pg_stat_activity where usename = '${bouncer.login}'`);
+      await other.drop();
+    }
+  });
+
+  it('is proved to be the same database where DATABASE_URL is of no superuser', async () => {
+    const owner = `owner_${newId().replaceAll('-', '')}`;
+    await query(url, `create role ${owner} login password 'owner' in role drover_app, drover_maintenance`);
+    const direct = new URL(url);
+    [direct.username, direct.password] = [owner, 'owner'];
+    try {
+      const database = await openDatabase(
+        loadConfig({ DATABASE_URL: direct.href, DATABASE_POOL_URL: bouncer.url, DROVER_SECRET_KEY: 'none' }),
+      );
+      await database.close();
+    } finally {
+      await query(url, `drop role ${owner}`);
+    }
+  });
+
   it('shows each tenant its rows and nobody else any, whoever had the connection before', async () => {
     const { db } = engine.context;
     const count = (tenant: string) =>

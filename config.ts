@@ -8,6 +8,7 @@ import {
   read,
   readHttpUrl,
   readInteger,
+  readKey,
   readList,
   readPort,
   unreadVariables,
@@ -97,7 +98,7 @@ export function loadConfig(env: Environment = process.env): Config {
     host: read(env, 'HOST') ?? '127.0.0.1',
     workerPort: read(env, 'DROVER_WORKER_PORT') === undefined ? undefined : readPort(env, 'DROVER_WORKER_PORT', 0),
     corsOrigins: readOrigins(env),
-    apiKey: readApiKey(env),
+    apiKey: readKey(env, 'DROVER_API_KEY'),
     secretKeys,
     ...readModelSettings(env),
     ...readQueues(env, mode),
@@ -150,7 +151,7 @@ export function loadClientConfig(env: Environment = process.env): ClientConfig {
   return {
     url: readHttpUrl(env, 'DROVER_URL')?.replace(/\/+$/, ''),
     defaultUrl: `http://127.0.0.1:${port}`,
-    apiKey: readApiKey(env),
+    apiKey: readKey(env, 'DROVER_API_KEY'),
     dataDir: readDataDir(env),
     embedded: readDatabaseUrl(env, 'DATABASE_URL') === undefined,
   };
@@ -195,19 +196,6 @@ function readFileStore(env: Environment, mode: Config['mode']): Config['fileStor
     throw new ConfigError('DROVER_FILES_URL', 'is no place for files', expected);
   }
   return address.kind === 'file' ? { ...address, path: resolve(address.path) } : address;
-}
-
-function readApiKey(env: Environment): string | undefined {
-  const value = read(env, 'DROVER_API_KEY');
-  // It travels in an Authorization header, which carries no spaces and nothing beyond ASCII.
-  if (value !== undefined && !/^[\x21-\x7e]+$/.test(value)) {
-    throw new ConfigError(
-      'DROVER_API_KEY',
-      'has a space or a character beyond ASCII',
-      'printable ASCII without spaces',
-    );
-  }
-  return value;
 }
 
 function readQueues(env: Environment, mode: Config['mode']): Pick<Config, 'queues' | 'concurrency'> {

@@ -50,6 +50,19 @@ export function readHttpUrl(env: Environment, name: string): string | undefined 
 
 export const isHttpUrl = (text: string): boolean => /^https?:\/\//.test(text) && URL.canParse(text);
 
+/** A key that travels in a header of its own or in `Authorization`, which carries no spaces and nothing beyond ASCII. Never repeated. */
+export function readKey(env: Environment, name: string): string | undefined {
+  const value = read(env, name);
+  if (value !== undefined && !/^[\x21-\x7e]+$/.test(value)) {
+    throw new ConfigError(
+      name,
+      'has a space, a line end or a character beyond ASCII',
+      'printable ASCII without spaces',
+    );
+  }
+  return value;
+}
+
 export function readList(env: Environment, name: string): readonly string[] {
   const entries = (read(env, name) ?? '').split(',').map((entry) => entry.trim());
   return Object.freeze(entries.filter((entry) => entry !== ''));

@@ -1,5 +1,5 @@
 /** What the environment says of models (docs/configuration.md). */
-import { ConfigError, quote, read, readHttpUrl, readList, type Environment } from '../lib/environment.ts';
+import { ConfigError, quote, read, readHttpUrl, readKey, readList, type Environment } from '../lib/environment.ts';
 import { parseModelName } from './model-name.ts';
 import type { Credential } from './provider.ts';
 import { PROVIDERS, variableOf } from './providers.ts';
@@ -38,7 +38,7 @@ export function readModelSettings(env: Environment): ModelSettings {
 function readModelKeys(env: Environment): ModelSettings['modelKeys'] {
   const keys = PROVIDERS.flatMap((provider) => {
     const baseUrl = readHttpUrl(env, variableOf(provider, 'BASE_URL'));
-    const apiKey = read(env, variableOf(provider, 'API_KEY'));
+    const apiKey = readKey(env, variableOf(provider, 'API_KEY'));
     return apiKey === undefined ? [] : [[provider.name, { apiKey, baseUrl }] as const];
   });
   return Object.freeze(Object.fromEntries(keys));

@@ -43,4 +43,19 @@ describe('An embedded database that cannot write what it has to', () => {
     assert.deepEqual(rows, [{ answer: 42 }]);
     await again.close();
   });
+
+  it('goes on where the file of a table could not grow, and has its next writes', async () => {
+    const told: Error[] = [];
+    const database = await open({ onBroken: (error) => told.push(error) });
+    await database.asOwner((client) => client.query('create table grown as select 1 as n'));
+    const full = `do $$ begin raise exception using errcode = '53100', message = 'could not extend file'; end $$`;
+    await assert.rejects(
+      database.asMaintenance((tx) => tx.query(full)),
+      isDatabaseAway,
+    );
+    await assert.rejects(database.ping(1000), /takes no writes \(disk full\)/);
+    await database.asOwner((client) => client.query('insert into grown values (2)'));
+    assert.deepEqual(told, []);
+    await database.close();
+  });
 });

@@ -1,9 +1,10 @@
-import { open, mkdir } from 'node:fs/promises';
+import { mkdir, open, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { Disk } from 'flydrive';
 import { FSDriver } from 'flydrive/drivers/fs';
 import { ContentGoneError, FileStoreError, type ByteRange, type FileStore } from './file-store.ts';
+import { newId } from './new-id.ts';
 
 /** Contents as files in a folder, which all processes share. */
 export function filesystemStore(root: string): FileStore {
@@ -11,7 +12,7 @@ export function filesystemStore(root: string): FileStore {
   return {
     async write(key, content, signal) {
       const path = join(root, key);
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch(failing('make a folder'));
+      await makeFolder(dirname(path)).catch(failing('make a folder'));
       await disk.putStream(key, content, { signal }).catch(failing('write'));
       await sync(path);
       // The name, too.
@@ -21,6 +22,40 @@ export function filesystemStore(root: string): FileStore {
     delete: (key) => disk.delete(key).catch(failing('delete')),
     close: () => Promise.resolve(),
   };
+}
+
+/** Makes the folder where it is not there, and a file in it, which goes again. Throws what the system says. */
+export async function probeFolder(root: string): Promise<void> {
+  await makeFolder(root);
+  const path = join(root, `.probe-${newId()}`);
+  const handle = await open(path, 'wx', 0o600);
+  await handle.close();
+  await unlink(path);
+}
+
+/** Not `recursive`: Node would try for ever in a folder that takes no others and says that something is missing, as `/proc` does. */
+async function makeFolder(path: string): Promise<void> {
+  if (await exists(path)) return;
+  const parent = dirname(path);
+  if (parent !== path) await makeFolder(parent);
+  await mkdir(path, { mode: 0o700 }).catch((error: unknown) => {
+    // Somebody else was faster.
+    if (codeOf(error) !== 'EEXIST') throw error;
+  });
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 async function sync(path: string): Promise<void> {
@@ -35,8 +70,7 @@ async function sync(path: string): Promise<void> {
 async function read(path: string, range: ByteRange | undefined): Promise<Readable> {
   // Opened first: what is deleted from now on is still read to its end.
   const handle = await open(path).catch((error: unknown) => {
-    const isGone = error instanceof Error && 'code' in error && error.code === 'ENOENT';
-    throw isGone ? new ContentGoneError('read', error) : new FileStoreError('read', error);
+    throw codeOf(error) === 'ENOENT' ? new ContentGoneError('read', error) : new FileStoreError('read', error);
   });
   return handle.createReadStream({ ...range, autoClose: true });
 }

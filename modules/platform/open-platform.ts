@@ -1,7 +1,4 @@
 /** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
@@ -31,10 +28,8 @@ import { createEmbeddings } from '../../llm/embeddings.ts';
 import { createModels } from '../../llm/models.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools, type Tools, type UnboundSecret } from '../../tools/execute-tool.ts';
-import type { FileStore } from '../../lib/file-store.ts';
 import { createMemoryUses } from '../memory/count-uses.ts';
 import { createOneByOne } from '../../lib/one-by-one.ts';
-import { openFileStore } from '../../lib/open-file-store.ts';
 import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
 import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
@@ -42,6 +37,7 @@ import { readSecrets } from '../tenants/secrets.ts';
 import { domainFunctions } from './domain-functions.ts';
 import { createClosers, type Closers } from './closers.ts';
 import { createLog, describingErrors } from './create-log.ts';
+import { openStore } from './open-store.ts';
 
 /** Commits in flight at a time; more would only make smaller groups. */
 const COMMIT_LANES = 2;
@@ -136,7 +132,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   closers.add('outbox', () => outbox.close());
   const memoryUses = createMemoryUses({ db, log });
   closers.add('uses of memories', () => memoryUses.close());
-  const fileStore = await openStore(config, closers);
+  const fileStore = await openStore(config, { closers, log });
   const fileCache = new LRUCache<string, string>({
     maxSize: LIMITS.fileCacheChars,
     sizeCalculation: (content) => Math.max(1, content.length),
@@ -177,20 +173,6 @@ async function openData(config: Config, log: Logger): Promise<{ db: Database } &
     onBroken = resolve;
   });
   return { db: await openDatabase(config, { onError, onBroken }), broken };
-}
-
-/** Where nothing is kept, the files are gone with the process as well. */
-async function openStore(config: Config, closers: Closers): Promise<FileStore | undefined> {
-  let address = config.fileStore;
-  if (!address && config.mode === 'embedded') {
-    const path = await mkdtemp(join(tmpdir(), 'drover-files-'));
-    closers.add('files kept in memory', () => rm(path, { recursive: true, force: true }));
-    address = { kind: 'file', path };
-  }
-  if (!address) return undefined;
-  const store = await openFileStore(address);
-  closers.add('files', () => store.close());
-  return store;
 }
 
 /** Once a process for each tool and secret: every call of such a tool uses it. */

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { Redis } from 'ioredis';
 import pino from 'pino';
 import { loadConfig } from '../../../config.ts';
@@ -38,6 +41,36 @@ if (MODES.includes('postgres')) {
       const config = loadConfig({ DATABASE_URL: testDatabase.url, DROVER_SECRET_KEY: 'the tests have no secrets' });
       await assert.rejects(openPlatform(config, { log: pino({ level: 'silent' }) }), /migrat|role/i);
       await testDatabase.drop();
+    });
+
+    it('ends where files can never be written, and names the variable', async () => {
+      const { proxy, config, close } = await migratedBehindProxy();
+      const file = join(await mkdtemp(join(tmpdir(), 'drover-test-')), 'file');
+      await writeFile(file, '');
+      // On Linux alone there is a folder that takes no others, and says that something is missing.
+      const places = [file, join(file, 'below'), ...(process.platform === 'linux' ? ['/proc/nope/files'] : [])];
+      for (const path of places) {
+        await assert.rejects(openPlatform({ ...config, fileStore: { kind: 'file', path } }, { log: silent }), {
+          name: 'ConfigError',
+          message: new RegExp(
+            `^DROVER_FILES_URL leads to "${path}", which cannot be written \\((ENOTDIR|ENOENT)\\): expected .+\\.$`,
+          ),
+        });
+      }
+      await waitUntil('no connection is left', () => proxy.count() === 0);
+      await rm(dirname(file), { recursive: true });
+      await close();
+    });
+
+    it('makes the folder for files where it is missing, and leaves nothing in it', async () => {
+      const { config, close } = await migratedBehindProxy();
+      const folder = await mkdtemp(join(tmpdir(), 'drover-test-'));
+      const path = join(folder, 'some', 'where');
+      const platform = await openPlatform({ ...config, fileStore: { kind: 'file', path } }, { log: silent });
+      await platform.close();
+      assert.deepEqual(await readdir(path), []);
+      await rm(folder, { recursive: true });
+      await close();
     });
 
     it('closes the database and the bus where the queue cannot be opened', async () => {

@@ -3,6 +3,7 @@ import { LIMITS } from './core/limits.ts';
 import { CONTRACTS, type QueueName } from './jobs/contracts.ts';
 import {
   ConfigError,
+  expectOnce,
   parseInteger,
   quote,
   read,
@@ -103,7 +104,7 @@ export function loadConfig(env: Environment = process.env): Config {
     ...readModelSettings(env),
     ...readQueues(env, mode),
     egressAllow: readEgressAllow(env),
-    stdioCommands: readList(env, 'DROVER_STDIO_COMMANDS'),
+    stdioCommands: readStdioCommands(env),
     leaseMs: readInteger(env, 'DROVER_LEASE_MS', { fallback: 30_000, min: 100, max: 3_600_000 }),
     heartbeatTimeoutMs: readInteger(env, 'DROVER_HEARTBEAT_TIMEOUT_MS', {
       fallback: 30_000,
@@ -227,9 +228,9 @@ function readAssignments(
   env: Environment,
   variable: 'DROVER_QUEUES' | 'DROVER_CONCURRENCY',
 ): [QueueName | undefined, number | undefined][] {
-  return readList(env, variable).map((entry) => {
+  const assignments = readList(env, variable).map((entry): [QueueName | undefined, number | undefined] => {
     const [key = '', value, ...rest] = entry.split('=').map((part) => part.trim());
-    const limits = { min: 1, max: 10_000 };
+    const limits = { min: 1, max: 10_000, entry };
     if (variable === 'DROVER_CONCURRENCY' && value === undefined) {
       if (/^\d+$/.test(key)) return [undefined, parseInteger(variable, key, limits)];
       throw new ConfigError(variable, `has ${quote(entry)}`, 'a number, or a list as in turns=50,tool-calls=100');
@@ -240,6 +241,11 @@ function readAssignments(
     }
     return [queue, value === undefined ? undefined : parseInteger(variable, value, limits)];
   });
+  expectOnce(
+    variable,
+    assignments.map(([queue]) => queue ?? 'all queues'),
+  );
+  return assignments;
 }
 
 /** As browsers send them in `Origin`: lower-case, without a path or a default port. */
@@ -261,6 +267,17 @@ function readEgressAllow(env: Environment): readonly string[] {
     throw new ConfigError('DROVER_EGRESS_ALLOW', `has ${quote(wrong)}`, 'hosts or CIDRs separated by commas');
   }
   return entries;
+}
+
+function readStdioCommands(env: Environment): readonly string[] {
+  const commands = readList(env, 'DROVER_STDIO_COMMANDS');
+  // A folder may have a space in its name; what is looked for in PATH has none.
+  const wrong = commands.find((entry) => /^[^\s/\\]+\s/.test(entry));
+  if (wrong !== undefined) {
+    const expected = 'commands without their arguments, separated by commas, as in npx,/opt/my tools/server';
+    throw new ConfigError('DROVER_STDIO_COMMANDS', `has ${quote(wrong)}`, expected);
+  }
+  return commands;
 }
 
 function readQueuePrefix(env: Environment): string {

@@ -32,10 +32,16 @@ export function readInteger(
   return value === undefined ? limits.fallback : parseInteger(name, value, limits);
 }
 
-export function parseInteger(name: string, value: string, limits: { min: number; max: number }): number {
+/** `entry` is what the value is a part of, as it was set. */
+export function parseInteger(
+  name: string,
+  value: string,
+  { min, max, entry }: { min: number; max: number; entry?: string },
+): number {
   const parsed = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
-  if (!(parsed >= limits.min && parsed <= limits.max)) {
-    throw new ConfigError(name, `is ${quote(value)}`, `a whole number from ${limits.min} to ${limits.max}`);
+  if (!(parsed >= min && parsed <= max)) {
+    const problem = entry === undefined ? `is ${quote(value)}` : `has ${quote(entry)}`;
+    throw new ConfigError(name, problem, `a whole number from ${min} to ${max}`);
   }
   return parsed;
 }
@@ -66,6 +72,12 @@ export function readKey(env: Environment, name: string): string | undefined {
 export function readList(env: Environment, name: string): readonly string[] {
   const entries = (read(env, name) ?? '').split(',').map((entry) => entry.trim());
   return Object.freeze(entries.filter((entry) => entry !== ''));
+}
+
+/** Of two values for one name, either may be meant. */
+export function expectOnce(variable: string, names: readonly string[]): void {
+  const twice = names.find((name, n) => names.indexOf(name) !== n);
+  if (twice !== undefined) throw new ConfigError(variable, `has ${quote(twice)} twice`, 'each name once');
 }
 
 /** For a service Kubernetes sets variables that begin with its name. */

@@ -1,5 +1,14 @@
 /** What the environment says of models (docs/configuration.md). */
-import { ConfigError, quote, read, readHttpUrl, readKey, readList, type Environment } from '../lib/environment.ts';
+import {
+  ConfigError,
+  expectOnce,
+  quote,
+  read,
+  readHttpUrl,
+  readKey,
+  readList,
+  type Environment,
+} from '../lib/environment.ts';
 import { parseModelName } from './model-name.ts';
 import type { Credential } from './provider.ts';
 import { PROVIDERS, variableOf } from './providers.ts';
@@ -86,7 +95,7 @@ function readModelLimits(env: Environment): ModelSettings['modelLimits'] {
     }
     return [name, { requestsPerMinute: Number(requests) || null, tokensPerMinute: Number(tokens) || null }];
   });
-  return Object.freeze(Object.fromEntries(limits));
+  return fromAssignments('DROVER_MODEL_LIMITS', limits);
 }
 
 /** `provider/model=tokens`; a provider alone stands for each of its models. */
@@ -99,7 +108,15 @@ function readContextWindows(env: Environment): ModelSettings['contextWindows'] {
     }
     return [name, Number(tokens)];
   });
-  return Object.freeze(Object.fromEntries(windows));
+  return fromAssignments('DROVER_CONTEXT_WINDOWS', windows);
+}
+
+function fromAssignments<T>(variable: string, assignments: readonly [string, T][]): Readonly<Record<string, T>> {
+  expectOnce(
+    variable,
+    assignments.map(([name]) => name),
+  );
+  return Object.freeze(Object.fromEntries(assignments));
 }
 
 function isModelOrProvider(name: string): boolean {

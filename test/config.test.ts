@@ -80,6 +80,13 @@ describe('config', () => {
     assert.deepEqual([together.queues, together.concurrency.turns], [['turns'], 3]);
   });
 
+  it('takes commands with a space in their path, and numbers for one queue and for all others', () => {
+    const commands = { DROVER_STDIO_COMMANDS: 'npx, /opt/my tools/server' };
+    assert.deepEqual(loadConfig(commands).stdioCommands, ['npx', '/opt/my tools/server']);
+    const { concurrency } = loadConfig({ DROVER_CONCURRENCY: '7,turns=5' });
+    assert.deepEqual([concurrency.turns, concurrency.subtasks], [5, 7]);
+  });
+
   it('reads what models take', () => {
     const { contextWindows } = loadConfig({ DROVER_CONTEXT_WINDOWS: 'openai/llama-4=32768, anthropic=200000' });
     assert.deepEqual(contextWindows, { 'openai/llama-4': 32_768, anthropic: 200_000 });
@@ -151,15 +158,24 @@ describe('config', () => {
     [{ DROVER_QUEUES: 'turn' }, 'DROVER_QUEUES', /"turn": expected names among turns, tool-calls/],
     [{ DROVER_QUEUES: 'turns,dreams' }, 'DROVER_QUEUES', /"dreams": expected names among turns/],
     [{ DROVER_QUEUES: '50' }, 'DROVER_QUEUES', /names among/],
+    [{ DROVER_QUEUES: 'turns=0' }, 'DROVER_QUEUES', /has "turns=0": expected a whole number from 1/],
+    [{ DROVER_QUEUES: 'turns=5,turns=6' }, 'DROVER_QUEUES', /has "turns" twice: expected each name once/],
+    [{ DROVER_CONCURRENCY: 'turns=5,7,turns=6' }, 'DROVER_CONCURRENCY', /"turns" twice/],
+    [{ DROVER_CONCURRENCY: '7,8' }, 'DROVER_CONCURRENCY', /twice/],
     [{ DROVER_CONCURRENCY: 'turns' }, 'DROVER_CONCURRENCY', /turns=50/],
     [{ DROVER_CONCURRENCY: 'turns=0' }, 'DROVER_CONCURRENCY', /from 1/],
     [{ DROVER_CONCURRENCY: 'turns=1=2' }, 'DROVER_CONCURRENCY', /names among/],
     [{ DROVER_EGRESS_ALLOW: 'https://x.example/a' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
     [{ DROVER_EGRESS_ALLOW: '10.0.0.0/99' }, 'DROVER_EGRESS_ALLOW', /"10.0.0.0\/99"/],
     [{ DROVER_EGRESS_ALLOW: 'a.example:99999' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
+    [{ DROVER_EGRESS_ALLOW: 'a.example,300.1.1.1' }, 'DROVER_EGRESS_ALLOW', /"300\.1\.1\.1": expected hosts or CIDRs/],
+    [{ DROVER_EGRESS_ALLOW: '10.0.0.256:443' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
+    [{ DROVER_STDIO_COMMANDS: 'uvx,npx @acme/server' }, 'DROVER_STDIO_COMMANDS', /"npx @acme.+without their arguments/],
     [{ DROVER_MODEL: 'best' }, 'DROVER_MODEL', /provider\/model/],
     [{ DROVER_MODEL_LIMITS: 'claude=50' }, 'DROVER_MODEL_LIMITS', /requests and tokens/],
     [{ DROVER_MODEL_LIMITS: 'openai=:' }, 'DROVER_MODEL_LIMITS', /requests and tokens/],
+    [{ DROVER_MODEL_LIMITS: 'openai=5,openai=6' }, 'DROVER_MODEL_LIMITS', /"openai" twice/],
+    [{ DROVER_CONTEXT_WINDOWS: 'openai=8000,openai=9000' }, 'DROVER_CONTEXT_WINDOWS', /"openai" twice/],
     [{ DROVER_CONTEXT_WINDOWS: 'llama=8000' }, 'DROVER_CONTEXT_WINDOWS', /tokens that a model takes/],
     [{ DROVER_CONTEXT_WINDOWS: 'openai/llama=8' }, 'DROVER_CONTEXT_WINDOWS', /tokens that a model takes/],
     [{ DROVER_API_KEY: 'two words' }, 'DROVER_API_KEY', /without spaces/],

@@ -58,7 +58,9 @@ function readRule(entry: string): Rule | undefined {
   const host = parts?.[1] ?? parts?.[2];
   const port = parts?.[3] === undefined ? undefined : Number(parts[3]);
   if (host === undefined || port === 0 || (port !== undefined && port > 65_535)) return undefined;
-  return ipaddr.isValid(host) ? { network: single(host), port } : { host: normalHost(host), port };
+  if (ipaddr.isValid(host)) return { network: single(host), port };
+  // A name that ends in a number is read as an address, and this one is none: no URL has it.
+  return URL.canParse(`http://${host}`) ? { host: normalHost(host), port } : undefined;
 }
 
 function single(address: string): [Address, number] {

@@ -3,7 +3,6 @@ import type { TurnInput } from '../core/events.ts';
 import type { SessionFacts } from '../core/session-status.ts';
 import type { RiskLevel } from '../core/tool.ts';
 import type { RunRow } from './claim-run.ts';
-import { LIMITS } from '../core/limits.ts';
 import type { Tx } from './database.ts';
 import { asColumns } from './query-builder.ts';
 import { commitUpTo, edgeEvent } from './run-log.ts';
@@ -249,54 +248,6 @@ export async function findSessionCallBatch(
     [of.callBatchId, of.sessionId],
   );
   return row?.batch;
-}
-
-export interface SessionMessage {
-  role: 'user' | 'assistant';
-  content: string;
-}
-
-/**
- * What was said last on a run, oldest first: text alone, and no more than fits on a page. It is looked for at the end of the
- * conversation, among its last `window` messages, whatever its length.
- */
-export async function lastMessages(
-  tx: Tx,
-  runId: string,
-  { limit, window }: { limit: number; window: number },
-): Promise<SessionMessage[]> {
-  // Most of them have a text.
-  const near = Math.min(window, 4 * limit);
-  const found = await messagesAtEnd(tx, runId, { limit, window: near });
-  return found.length < limit && near < window ? messagesAtEnd(tx, runId, { limit, window }) : found;
-}
-
-async function messagesAtEnd(
-  tx: Tx,
-  runId: string,
-  { limit, window }: { limit: number; window: number },
-): Promise<SessionMessage[]> {
-  const rows = await tx.query<SessionMessage>(
-    `with run as (select lineage, length, lineage_base from runs where id = $1),
-      segments as (
-        select (segment->>'lineage')::uuid as lineage, (segment->>'length')::int as until,
-          greatest(coalesce(lag((segment->>'length')::int) over (order by place), 0), run.length - $3::int) as since
-        from run, jsonb_array_elements(run.lineage_base || jsonb_build_array(
-          jsonb_build_object('lineage', run.lineage, 'length', run.length))) with ordinality as list (segment, place)),
-      last as (select said.ordinal, said.role, said.content from segments g
-       cross join lateral (
-         select m.ordinal, m.role, t.text as content from messages m
-           cross join lateral (select string_agg(b->>'text', '' order by place) as text
-             from jsonb_array_elements(m.content) with ordinality as blocks (b, place) where b->>'type' = 'text') t
-           where m.lineage = g.lineage and m.ordinal >= g.since and m.ordinal < g.until and t.text <> '' and m.origin is distinct from 'drover'
-           order by m.ordinal desc limit $2) said
-       where g.since < g.until order by said.ordinal desc limit $2)
-     select role, content from (select *, sum(octet_length(content)) over (order by ordinal desc
-         rows between unbounded preceding and 1 preceding) as later from last) sized
-       where coalesce(later, 0) < $4 order by ordinal desc`,
-    [runId, limit, window, LIMITS.eventsPageBytes],
-  );
-  return rows.toReversed();
 }
 
 /**

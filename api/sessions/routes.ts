@@ -179,7 +179,9 @@ const session = z
     status,
     archived: z.boolean(),
     run_id: z.uuid().nullable().describe('The newest run.'),
-    messages: z.array(z.object({ role: z.enum(['user', 'assistant']), content: z.string() })),
+    messages: z
+      .array(z.object({ role: z.enum(['user', 'assistant']), content: z.string() }))
+      .describe('The last 50. Questions of a turn and their answers are among them.'),
     pending_plan: z
       .object({
         plan_id: z.uuid(),

@@ -3,14 +3,8 @@ import type { Caller } from '../../core/caller.ts';
 import { conflict, forbidden, notFound } from '../../core/errors.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import type { Tx } from '../../db/database.ts';
-import {
-  lastMessages,
-  listUnreadInputs,
-  readSessionState,
-  type SessionMessage,
-  type SessionCallBatch,
-  type SessionState,
-} from '../../db/sessions.ts';
+import { lastMessages, type SessionMessage } from '../../db/session-messages.ts';
+import { listUnreadInputs, readSessionState, type SessionCallBatch, type SessionState } from '../../db/sessions.ts';
 import { findRun, type RunView } from '../../db/runs.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { waitingMessage } from '../runs/message-queue.ts';

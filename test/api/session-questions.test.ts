@@ -6,6 +6,11 @@ import { startScriptedService, type ScriptedService } from '../support/service.t
 import { waitUntil } from '../support/wait-until.ts';
 import { inTurn } from '../support/wire/recordings.ts';
 
+interface Said {
+  role: string;
+  content: string;
+}
+
 describe('A question in a session', () => {
   let api: ScriptedService;
   let remote: A2aServer;
@@ -36,6 +41,68 @@ describe('A question in a session', () => {
     return (await read(session)).messages.at(-1).content;
   };
 
+  /** What the view has of what was said: who, and what. */
+  const said = async (session: string): Promise<string[]> =>
+    (await read(session)).messages.map(({ role, content }: Said) => `${role}: ${content}`);
+
+  it('stands among the messages with its answer, each once', async () => {
+    const agent_id = await api.newAgent(['ask_user']);
+    const session_id = await chat('call ask_user {"question":"Which one?"} | say The red one.', {
+      agent_id,
+    });
+    await asked(session_id, 'Which one?');
+    const begun = [(await said(session_id))[0], 'assistant: Which one?'];
+    assert.deepEqual(await said(session_id), begun);
+    await chat('red', { session_id });
+    await answered(session_id);
+    const ended = [...begun, 'user: red', 'assistant: The red one.'];
+    assert.deepEqual(await said(session_id), ended);
+    await chat('say Bye.', { session_id });
+    await waitUntil('it is answered', async () => (await said(session_id)).at(-1) === 'assistant: Bye.');
+    assert.deepEqual(await said(session_id), [...ended, 'user: say Bye.', 'assistant: Bye.']);
+  });
+
+  it('stands there before its answer where several are asked, by whatever way they are answered', async () => {
+    const agent_id = await api.newAgent(['ask_user']);
+    const calls = 'ask_user {"question":"one?"} & ask_user {"question":"two?"}';
+    const session_id = await chat(`call ${calls} | say Well.`, { agent_id, autonomy_level: 2 });
+    await asked(session_id, 'one?');
+    assert.deepEqual((await said(session_id)).slice(1), ['assistant: one?', 'assistant: two?']);
+    const { json: run } = await api.call('GET', `/v1/runs/${(await read(session_id)).run_id}`);
+    const two = run.waits.find(({ question }: { question: string }) => question === 'two?');
+    const second = { wait_id: two.wait_id, answer: 'second' };
+    const resumed = await api.call('POST', `/v1/runs/${run.id}/resume`, {
+      body: second,
+      headers: { prefer: 'respond-async' },
+    });
+    assert.equal(resumed.status, 202, resumed.text);
+    assert.deepEqual((await said(session_id)).slice(1), ['assistant: one?', 'assistant: two?', 'user: second']);
+    const body = { type: 'user', payload: { message: 'first' } };
+    assert.equal((await api.call('POST', `/v1/runs/${run.id}/signals`, { body })).status, 202);
+    assert.equal(await answered(session_id), 'Well.');
+    assert.deepEqual((await said(session_id)).slice(1), [
+      'assistant: one?',
+      'user: first',
+      'assistant: two?',
+      'user: second',
+      'assistant: Well.',
+    ]);
+  });
+
+  it('counts, as its answer does, among the last 50 messages', async () => {
+    const agent_id = await api.newAgent(['ask_user']);
+    const calls = Array.from({ length: 26 }, (_, n) => `ask_user {"question":"${n}?"}`);
+    const session_id = await chat(`call ${calls.join(' & ')} | say Enough.`, { agent_id, autonomy_level: 2 });
+    const { run_id } = await read(session_id);
+    const waits = async (): Promise<{ wait_id: string; question: string }[]> =>
+      (await api.call('GET', `/v1/runs/${run_id}`)).json.waits ?? [];
+    await waitUntil('all are asked', async () => (await waits()).length === 26);
+    const answers = (await waits()).map(({ wait_id, question }) => ({ wait_id, answer: `to ${question}` }));
+    assert.equal((await api.call('POST', `/v1/runs/${run_id}/resume`, { body: { answers } })).status, 200);
+    const all = Array.from({ length: 26 }, (_, n) => [`assistant: ${n}?`, `user: to ${n}?`]).flat();
+    assert.deepEqual(await said(session_id), [...all, 'assistant: Enough.'].slice(-50));
+  });
+
   it('of a node with a name is answered by the next message', async () => {
     const say = { name: 'say', type: 'llm', config: { prompt: 'say they said {{output}}' } };
     for (const config of [{ prompt: 'How much?' }, { prompt: 'How much?', signal: 'user', name: 'sum' }]) {
@@ -44,6 +111,7 @@ describe('A question in a session', () => {
       await asked(session_id, 'How much?');
       await chat('ten', { session_id });
       assert.match(await answered(session_id), /ten/);
+      assert.deepEqual((await said(session_id)).slice(0, 3), ['user: begin', 'assistant: How much?', 'user: ten']);
     }
   });
 
@@ -86,5 +154,6 @@ describe('A question in a session', () => {
     await asked(session_id, 'which one?');
     await chat('say the blue one', { session_id });
     assert.match(await answered(session_id), /the blue one/);
+    assert.deepEqual((await said(session_id)).slice(1, 3), ['assistant: which one?', 'user: say the blue one']);
   });
 });

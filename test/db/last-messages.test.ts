@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
-import { lastMessages } from '../../db/sessions.ts';
+import { lastMessages } from '../../db/session-messages.ts';
 import { newId } from '../../lib/new-id.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';

@@ -74,7 +74,7 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await picture(page, 'session-answers');
       await page.type('#text', 'call ask_user {"question":"How much?"}');
       await click(page, 'Send');
-      await page.until('it asks', `document.querySelector('#messages').innerText.endsWith('asks\\n\\nHow much?')`);
+      await page.until('it asks', `document.querySelector('#messages').innerText.endsWith('assistant\\n\\nHow much?')`);
       await picture(page, 'session-question');
       // After a reload the page knows the session by its address, and asks for the key alone.
       await page.evaluate(`location.reload()`);

@@ -1,5 +1,5 @@
 /** What the log says of a run's budgets. */
-import type { BudgetStanding } from '../budget.ts';
+import { shareSpent, type BudgetStanding } from '../budget.ts';
 import { OUT_OF_BUDGET, type NewEvent } from '../events.ts';
 import type { RunState } from '../state.ts';
 import { askApproval } from './approvals.ts';
@@ -36,11 +36,18 @@ export function warnOfBudget(state: RunState, standing: BudgetStanding, asked: A
     approval_id: asked.approvalId,
     kind: 'approval' as const,
     tool: OUT_OF_BUDGET,
+    message: whyAsked(standing),
     arguments: payload,
     digest: asked.digest,
     expires_in_seconds: asked.seconds,
   };
   return [warned, askApproval(state.turn?.id, { about })];
+}
+
+function whyAsked(standing: BudgetStanding): string {
+  const { budget_id: id, name } = standing;
+  const which = id === null ? 'The budget of the run' : name === null ? 'A budget' : `The budget "${name}"`;
+  return `${which} has passed its soft limit: ${Math.floor(100 * shareSpent(standing))}% of it is spent. May the run go on?`;
 }
 
 /** A budget as events tell of it. */

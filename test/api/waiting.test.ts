@@ -57,6 +57,26 @@ describe('what a run waits for', () => {
     assert.deepEqual(run.waits, [run.waiting_for]);
   });
 
+  it('has why a person is asked about a budget, in a session as well', async () => {
+    const { json: agent } = await post('/v1/agents', { name: newName('spender'), tools: ['calculator'] });
+    const budget = { agent_id: agent.id, name: 'small', period: 'total', max_tokens: 1_000_000, soft_limit: 0.000_001 };
+    assert.equal((await post('/v1/budgets', { ...budget, on_soft_limit: 'ask' })).status, 201);
+    const message = 'call calculator {"expression":"1+1"} | say Two.';
+    const { json } = await post('/agent/chat', { message, user_id: 'ada', agent_id: agent.id });
+    const read = async () => (await api.call('GET', `/agent/session/${json.session_id}`)).json;
+    await waitUntil('it asks', async () => (await read()).status === 'waiting_approval');
+    const { run_id, waiting_for: wait } = await read();
+    assert.deepEqual([wait.type, wait.tool, wait.plan_id], ['approval', 'budget', null]);
+    assert.match(
+      wait.message,
+      /^The budget "small" has passed its soft limit: \d+% of it is spent\. May the run go on\?$/,
+    );
+    const { json: run } = await api.call('GET', `/v1/runs/${run_id}`);
+    assert.deepEqual(run.waiting_for, wait);
+    assert.equal((await post(`/v1/approvals/${wait.approval_id}`, { decision: 'approve' })).status, 200);
+    await waitUntil('it goes on', async () => (await read()).messages.at(-1).content === 'Two.');
+  });
+
   it('shows on its stream all steps of a plan that it asks for', async () => {
     const expressions = ['1+1', '2+2', '3+3'];
     const message = `call ${expressions.map((expression) => `calculator {"expression":"${expression}"}`).join(' & ')}`;

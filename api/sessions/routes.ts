@@ -167,7 +167,7 @@ const step = z.object({
   tool_call_id: z.uuid(),
 });
 /** Without what changes while the log of the run stays as it is: live state is kept by that. */
-const sessionWait = waitingFor.omit({ hook_url: true, next_at: true, error: true, run_id: true });
+const sessionWait = waitingFor.omit({ hook_url: true, next_at: true, error: true });
 const session = z
   .object({
     id: z.uuid(),
@@ -254,7 +254,7 @@ function waitOf(run: NonNullable<SessionView['waiting']>, isQuestion: boolean): 
   const question = isQuestion ? presentWaits(run).find(({ type }) => type === 'user') : undefined;
   const wait = question ?? presentWaiting(run);
   if (!wait) return null;
-  const { hook_url: _hook, next_at: _next, error: _error, run_id: _child, ...shown } = wait;
+  const { hook_url: _hook, next_at: _next, error: _error, ...shown } = wait;
   return shown;
 }
 

@@ -371,6 +371,26 @@ describe('delegation', () => {
     assert.ok(bounded > trees.length, 'children have budgets of their own');
   });
 
+  it('shows its child in the session that waits for it, from the moment in which there is one', async () => {
+    first['lead'] = () => [delegate('asker', 'Ask which.')];
+    await workers.stop(5000);
+    const { config } = api.context;
+    workers = await startWorkers({ ...api.context, config: { ...config, queues: ['turns'] } });
+    const said = { message: 'Do it.', user_id: 'ada', agent_id: agents['lead'], autonomy_level: 2 };
+    const { session_id } = await make('/agent/chat', said, 202);
+    const session = () => read(`/agent/session/${session_id}`);
+    await waitUntil('it has delegated', async () => (await session()).waiting_for?.type === 'child');
+    const { run_id, waiting_for: before } = await session();
+    assert.equal(before.run_id, undefined);
+    assert.equal(await advanceDelegations(api.context, { tenantId: tenant, runId: run_id }), 'advanced');
+    const { children } = await tree(run_id);
+    assert.deepEqual((await session()).waiting_for, { ...before, run_id: children[0]?.run_id });
+    assert.deepEqual((await session()).waiting_for, (await read(`/v1/runs/${run_id}`)).waiting_for);
+    await workers.stop(5000);
+    workers = await startWorkers(api.context);
+    await make('/agent/interrupt', { session_id }, 200);
+  });
+
   it('is begun and joined although every job that tells of it is lost', async () => {
     first['lead'] = () => [delegate('north', 'Do it once.'), delegate('south', 'Look it up.')];
     await workers.stop(5000);

@@ -8,6 +8,7 @@ import type { Tx } from './database.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import type { RunRow } from './claim-run.ts';
+import { SUSPENDED_BY } from './suspension.ts';
 
 /** What a call waits for; with the question that `ask_user` asks, or the call that the client is to execute. */
 export interface OpenWait extends Wait {
@@ -126,9 +127,7 @@ const HEAD = `
       select jsonb_agg(jsonb_build_object('id', a.id, 'kind', a.kind, 'tool', a.tool, 'tool_call_id', a.tool_call_id,
           'plan_id', a.plan_id, 'message', a.message, 'until', a.expires_at, 'name', case when a.tool = 'ask_user' then r.waiting_for->>'name' end) order by a.expires_at, a.id)
       from approvals a where a.run_id = r.id and a.status = 'pending') end as approvals,
-    case when r.status in ('completed', 'failed', 'cancelled') then null
-      when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
-      when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end as suspended_by`;
+    ${SUSPENDED_BY} as suspended_by`;
 const HEAD_TABLES = `runs r cross join lateral (${WORKFLOW_SPEND}) spent`;
 const COLUMNS = `${HEAD}, m.content as output`;
 const TABLES = `${HEAD_TABLES} left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;

@@ -6,6 +6,7 @@ import type { RunRow } from './claim-run.ts';
 import type { Tx } from './database.ts';
 import { asColumns } from './query-builder.ts';
 import { commitUpTo, edgeEvent } from './run-log.ts';
+import { SUSPENDED_BY } from './suspension.ts';
 
 export interface SessionRow {
   id: string;
@@ -39,6 +40,8 @@ export interface SessionState {
   facts: SessionFacts;
   /** The call batch that waits for a decision. */
   pending: SessionCallBatch | null;
+  /** What keeps the newest run, if it is unfinished, from going on. */
+  suspended_by: 'tenant' | 'agent' | null;
   /** Why the newest turn has failed, or the run that has had none. */
   error: { code: string; message: string } | null;
 }
@@ -116,7 +119,7 @@ export async function readSessionState(
           'has_queued', r.queued is not null and r.queued->>'message_id' is distinct from r.dequeued_id::text) as facts,
         (select ${CALL_BATCH} from plans p join approvals a on a.run_id = p.run_id and a.plan_id = p.id and a.status = 'pending'
           where p.run_id = r.id and p.turn_id = r.open_turn_id and p.status = 'proposed' order by p.step desc limit 1) as pending,
-        coalesce(t.error, r.error) as error
+        coalesce(t.error, r.error) as error, ${SUSPENDED_BY} as suspended_by
       from sessions s
       join threads d on d.id = s.id
       left join runs r on r.id = d.head_run_id
@@ -139,7 +142,7 @@ export async function findSessionVersion(
   of: { id: string; workspaceId: string },
 ): Promise<SessionVersion | undefined> {
   const [row] = await tx.query<SessionVersion>(
-    `select r.id as run_id, concat_ws(' ', s.updated_at, s.archived_at, r.id, r.last_seq, r.fence) as version
+    `select r.id as run_id, concat_ws(' ', s.updated_at, s.archived_at, r.id, r.last_seq, r.fence, ${SUSPENDED_BY}) as version
        from sessions s join threads d on d.id = s.id left join runs r on r.id = d.head_run_id
       where s.id = $1 and s.workspace_id = $2`,
     [of.id, of.workspaceId],

@@ -11,6 +11,11 @@ export interface SuspensionChange {
   held: boolean;
 }
 
+/** What keeps an unfinished run `r` from going on, as an expression: `tenant`, `agent` or null. */
+export const SUSPENDED_BY = `case when r.status in ('completed', 'failed', 'cancelled') then null
+  when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
+  when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end`;
+
 /** Undefined if there is no such agent in the workspace. */
 export async function suspendAgent(
   tx: Tx,

@@ -194,6 +194,10 @@ const session = z
     waiting_for: sessionWait
       .nullable()
       .describe('What the open turn waits for: a question (`user`), to which the next message is the answer, …'),
+    suspended_by: z
+      .enum(['tenant', 'agent'])
+      .optional()
+      .describe('What keeps its run from going on, until that is lifted.'),
     queued_message: z.string().nullable(),
     error: z.object({ code: z.string(), message: z.string() }).nullable().describe('Why the last turn has failed.'),
     context: z.record(z.string(), z.unknown()),
@@ -218,7 +222,7 @@ const get = defineRoute({
 });
 
 function present({ state, status: now, messages, queued, waiting }: SessionView): z.input<typeof session> {
-  const { session: row, run, pending, error } = state;
+  const { session: row, run, pending, error, suspended_by } = state;
   const { id, agent_id, user_id, autonomy_level, context } = row;
   const updated = run && run.updated_at > row.updated_at ? run.updated_at : row.updated_at;
   return {
@@ -241,6 +245,7 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
       steps: pending.steps,
     },
     waiting_for: waiting ? waitOf(waiting, isAsked(state.facts)) : null,
+    ...(suspended_by && { suspended_by }),
     queued_message: queued,
     error: now === 'error' ? error : null,
     context,

@@ -18,6 +18,7 @@ interface Session {
   /** Absent from a server of an older build. */
   error?: { message: string } | null;
   waiting_for: { question?: string; message?: string | null } | null;
+  suspended_by?: string;
   queued_message: string | null;
 }
 
@@ -95,6 +96,7 @@ async function show(sessionId: string, options: Shared): Promise<void> {
     level: found.autonomy_level,
     run: found.run_id,
     asks: found.waiting_for?.question ?? found.waiting_for?.message,
+    'suspended by': found.suspended_by,
     queued: found.queued_message,
     error: found.error?.message,
   });

@@ -134,6 +134,25 @@ describe('A session that is read again and again', function () {
     assert.deepEqual(await shown(), [{ at: 'hill' }, 4]);
   });
 
+  it('shows that its agent or its tenant is suspended, and no more once that is lifted', async () => {
+    const { agent_id } = await read();
+    const said = { message: 'hello', user_id: 'ada', agent_id };
+    await call('PATCH', `/v1/agents/${agent_id}`, { suspended: true });
+    const { session_id } = await call('POST', '/agent/chat', said);
+    const look = () => call('GET', `/agent/session/${session_id}`);
+    const { run_id, status, suspended_by } = await look();
+    assert.deepEqual([status, suspended_by], ['planning', 'agent']);
+    assert.equal((await call('GET', `/v1/runs/${run_id}`)).suspended_by, 'agent');
+    await call('PATCH', `/v1/agents/${agent_id}`, { suspended: false });
+    await waitUntil('it is answered', async () => (await look()).status === 'completed');
+    assert.ok(!('suspended_by' in (await look())));
+    for (const suspended of [true, false]) {
+      await call('PATCH', `/v1/tenants/${platform.tenantId}`, { suspended });
+      const expected = suspended ? 'tenant' : undefined;
+      await waitUntil(`it shows ${expected}`, async () => (await look()).suspended_by === expected);
+    }
+  });
+
   it('is nobody else’s, though it lies in the store', async () => {
     await read();
     const settings = { rate_limits: { requests_per_minute: null } };

@@ -1,5 +1,6 @@
 /** Sessions: threads that a user talks on. Their status follows from the thread's newest run. */
 import type { TurnInput } from '../core/events.ts';
+import type { NodeType } from '../core/graph/definition.ts';
 import type { SessionFacts } from '../core/session-status.ts';
 import type { RiskLevel } from '../core/tool.ts';
 import type { RunRow } from './claim-run.ts';
@@ -251,6 +252,22 @@ export async function findSessionCallBatch(
     [of.callBatchId, of.sessionId],
   );
   return row?.batch;
+}
+
+/** Of which type the node of its agent's graph is that a turn has entered last; undefined where it has entered none. */
+export async function findLastNodeType(
+  tx: Tx,
+  { run_id, turn_id }: Pick<SessionCallBatch, 'run_id' | 'turn_id'>,
+): Promise<NodeType | undefined> {
+  const [row] = await tx.query<{ type: NodeType }>(
+    `select e.payload->>'type' as type from ${edgeEvent('last', {
+      run: '$1',
+      where: `e.type = 'node.entered' and e.turn_id = $2
+       and e.commit_seq >= (select coalesce(started_seq, 0) from turns where id = $2)`,
+    })} e`,
+    [run_id, turn_id],
+  );
+  return row?.type;
 }
 
 /**

@@ -5,7 +5,13 @@ import { conflict } from '../../core/errors.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { findSessionCallBatch, touchSession, type SessionCallBatch, type SessionState } from '../../db/sessions.ts';
+import {
+  findLastNodeType,
+  findSessionCallBatch,
+  touchSession,
+  type SessionCallBatch,
+  type SessionState,
+} from '../../db/sessions.ts';
 import { findTurn } from '../../db/turns.ts';
 import { decideApproval } from '../approvals/decide-approval.ts';
 import { refuseCallBatch } from '../approvals/refuse-call-batch.ts';
@@ -82,15 +88,29 @@ export async function rejectCallBatch(
   return readStatus(context, ref);
 }
 
-/** Refuses the call batch and lets the model make another one with what a person has said about it. Throws 409 if it does not wait. */
+/**
+ * Refuses the call batch and lets the model make another one with what a person has said about it. Throws 409 if it does not
+ * wait, and where no model has made it.
+ */
 export async function refineCallBatch(context: Context, ref: CallBatchRef, feedback: string): Promise<SessionStatus> {
   const { caller } = ref;
-  const approvalId = mustWait(await readCallBatch(context, ref));
+  const found = await readCallBatch(context, ref);
+  const approvalId = mustWait(found);
+  await requireModel(context, ref, found);
   const also = (tx: Tx) => touchSession(tx, ref.sessionId);
   const { tenantId, workspaceId } = caller;
   const decided = { decision: 'refine' as const, reason: feedback };
   await decideApproval(context, { tenantId, workspaceId, id: approvalId, by: caller, also }, decided);
   return readStatus(context, ref);
+}
+
+/** A node of a graph that makes a call has no other one to make. Throws 409. */
+async function requireModel(context: Context, { caller }: CallBatchRef, { batch }: FoundCallBatch): Promise<void> {
+  const type = await context.db.withTenant(caller.tenantId, (tx) => findLastNodeType(tx, batch));
+  if (type !== 'tool' && type !== 'human') return;
+  throw conflict(
+    `The plan is what a ${type} node of the agent's graph asks for: no model would make another one. Execute it or reject it.`,
+  );
 }
 
 interface FoundCallBatch {

@@ -135,6 +135,35 @@ describe('A question in a session', () => {
     assert.match(await answered(session_id), /first.*second.*third/);
   });
 
+  it('about a plan is whether to carry it out, and no more, where a node makes its call', async () => {
+    const sum = { expression: '6*7' };
+    const nodes = {
+      tool: { tool: 'calculator', input: sum },
+      human: { prompt: 'Go on?', signal: 'approval' },
+      llm: { tools: ['calculator'] },
+    };
+    for (const [type, config] of Object.entries(nodes)) {
+      const graph = inTurn({ name: 'think', type: 'llm', config: { tools: [] } }, { name: 'act', type, config });
+      const agent_id = await api.newAgent([], { workflow_graph: graph });
+      // What a model says is what the next one is told.
+      const session_id = await chat(`say call calculator ${JSON.stringify(sum)}`, { agent_id, autonomy_level: 0 });
+      await waitUntil('a plan waits', async () => (await read(session_id)).status === 'waiting_approval');
+      const { pending_plan: plan } = await read(session_id);
+      const body = { session_id, plan_id: plan.plan_id };
+      const refined = await api.call('POST', '/agent/refine', { body: { ...body, feedback: 'in words' } });
+      if (type === 'llm') {
+        assert.equal(refined.status, 202, refined.text);
+        await answered(session_id);
+        continue;
+      }
+      assert.equal(refined.status, 409, refined.text);
+      assert.match(refined.json.detail, new RegExp(`a ${type} node .* Execute it or reject it\\.$`));
+      assert.deepEqual((await read(session_id)).pending_plan, plan);
+      assert.equal((await api.call('POST', '/agent/execute', { body })).status, 200);
+      assert.equal(await answered(session_id), type === 'tool' ? '{"result":42}' : '{"approved":true}');
+    }
+  });
+
   it('is no wait for a webhook, which is shown without the address that answers it', async () => {
     const ask = { name: 'ask', type: 'human', config: { prompt: 'Well?', signal: 'webhook', name: 'paid' } };
     const session_id = await chat('begin', { agent_id: await api.newAgent([], { workflow_graph: inTurn(ask) }) });

@@ -23,7 +23,13 @@ import { findDueExtraction } from '../../db/memory-extractions.ts';
 import { listRecordedAnswers, listRecordedCalls } from '../../db/replay.ts';
 import { findRuns, listRuns } from '../../db/runs.ts';
 import { lastMessages } from '../../db/session-messages.ts';
-import { findFollowedRuns, findSessionHeads, findTurnStart, readSessionState } from '../../db/sessions.ts';
+import {
+  findFollowedRuns,
+  findLastNodeType,
+  findSessionHeads,
+  findTurnStart,
+  readSessionState,
+} from '../../db/sessions.ts';
 import { listFirstTurns, setTitles } from '../../db/threads.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
@@ -188,6 +194,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'where sessions stand': (tx) => findSessionHeads(tx, [agent, middle]),
     'calls of a batch': (tx) => findExecutingCallBatch(tx, agent),
     'what was said last in a session': (tx) => lastMessages(tx, agent, { limit, window: limit }),
+    'the node that a turn of a session is in': (tx) => findLastNodeType(tx, { run_id: agent, turn_id: middle }),
     'a session as it stands': (tx) => readSessionState(tx, { id: agent, workspaceId: workspace }),
     'files of conversations': (tx) => listTurnFiles(tx, [agent, middle]),
     'answers in the record of a run': (tx) => listRecordedAnswers(tx, agent, { from: 1 }),

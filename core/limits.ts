@@ -40,7 +40,7 @@ export const LIMITS = {
   mcpWaitSeconds: 1800,
   /** What the built-in tool `read_tool_output` reads of an output at a time, in characters. */
   outputPieceChars: 50_000,
-  /** A tool's answer as it is kept, in bytes; a longer one is the tool's error. */
+  /** A tool's answer as it is kept, in bytes (`bytesOf`); a longer one is the tool's error. */
   toolOutputBytes: 10 * 1024 * 1024,
   /** What the calls of one run may store in all, in bytes, where the service does not say; a call beyond it fails. */
   runOutputBytes: 512 * 1024 * 1024,

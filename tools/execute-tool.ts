@@ -6,6 +6,7 @@ import { LIMITS } from '../core/limits.ts';
 import { SecretUnreadableError } from '../core/secret-box.ts';
 import { ABORTED_UNSENT, TOO_LATE } from '../core/tool.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
+import { bytesOf } from '../core/tool-output.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { DomainFunctions } from './builtin/builtin-type.ts';
 import type { Egress } from './egress.ts';
@@ -279,7 +280,7 @@ function storable(
   try {
     if (isDeeperThan(output, LIMITS.toolOutputDepth)) return { fault: TOO_DEEP };
     const clean: unknown = cleanJson(secrets.redact(output ?? null));
-    if (Buffer.byteLength(JSON.stringify(clean)) <= LIMITS.toolOutputBytes) return { output: clean };
+    if (bytesOf(clean) <= LIMITS.toolOutputBytes) return { output: clean };
     const message = `The tool answered more than ${LIMITS.toolOutputBytes} bytes, which is more than may be kept.`;
     return { fault: { code: 'output-too-large', message } };
   } catch {

@@ -131,10 +131,33 @@ describe('createTools', () => {
   it('takes an output beyond its limit for an error', async () => {
     make();
     const tool = toolOf({ type: 'mcp_stdio', ...ODD_SERVER }, 'large');
-    const most = LIMITS.toolOutputBytes - 2; // and two quotation marks
+    const most = LIMITS.toolOutputBytes;
     assert.equal(briefly(await tools.execute(tool, attemptOf({ bytes: most }))), 'succeeded');
     const outcome = await tools.execute(tool, attemptOf({ bytes: most + 1 }));
     assert.equal(briefly(outcome), 'error output-too-large');
+  });
+
+  it('measures a text by its own bytes, and anything else by its JSON', async () => {
+    let answer = { type: 'text/plain', body: '' };
+    const server = await startServer((_request, response) =>
+      response.writeHead(200, { 'content-type': answer.type }).end(answer.body),
+    );
+    make();
+    const tool = toolOf({ type: 'http', endpoint: server.url });
+    const most = LIMITS.toolOutputBytes;
+    for (const character of ['x', '"', '\n', '\u0001']) {
+      answer = { type: 'text/plain', body: character.repeat(most) };
+      assert.equal(outputOf(await tools.execute(tool, attemptOf({}))), answer.body);
+    }
+    answer.body = 'x'.repeat(most + 1);
+    assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error egress-too-large');
+    answer = { type: 'application/json', body: JSON.stringify(['x'.repeat(most - 4)]) };
+    assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'succeeded');
+    answer.body = `[${Array(most / 20)
+      .fill('1e20')
+      .join(',')}]`;
+    assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error output-too-large');
+    await server.close();
   });
 
   it('gives only what can be stored: no NUL, no lone surrogate, nothing nested without end', async () => {

@@ -41,6 +41,7 @@ const hosts = z
 
 const secret = z
   .strictObject({
+    id: z.string().describe('Its name.'),
     name: z.string(),
     hosts: z
       .array(z.string())
@@ -117,5 +118,5 @@ export const SECRET_ROUTES: readonly Route[] = [list, put, get, remove];
 
 function presentSecret(row: SecretRow): z.input<typeof secret> {
   const [created_at, updated_at] = [row.created_at.toISOString(), row.updated_at.toISOString()];
-  return { name: row.name, ...(row.hosts && { hosts: row.hosts }), created_at, updated_at };
+  return { id: row.name, name: row.name, ...(row.hosts && { hosts: row.hosts }), created_at, updated_at };
 }

@@ -3,6 +3,7 @@ import { AGENT_STATUSES } from '../../core/agent-lifecycle.ts';
 import type { Caller } from '../../core/caller.ts';
 import { workflowGraph } from '../../core/graph/definition.ts';
 import { agentDefinition } from '../../core/definition.ts';
+import { fixedId } from '../../core/ids.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { externalId } from '../../core/user-metadata.ts';
 import type { AgentRow, AgentVersionRow } from '../../modules/agents/read-agents.ts';
@@ -60,7 +61,13 @@ export const agent = z
   .meta({ id: 'Agent' });
 
 export const agentVersion = z
-  .strictObject({ ...agentDefinition.shape, agent_id: z.uuid(), version: z.string(), created_at: time })
+  .strictObject({
+    ...agentDefinition.shape,
+    id: z.uuid().describe('Follows from `agent_id` and `version`, which name it in addresses.'),
+    agent_id: z.uuid(),
+    version: z.string(),
+    created_at: time,
+  })
   .meta({ id: 'AgentVersion' });
 
 /** The graph of a version. */
@@ -102,7 +109,9 @@ export function presentAgentTo({ scopes }: Caller, row: AgentRow): z.input<typeo
 }
 
 export function presentVersion(row: AgentVersionRow): z.input<typeof agentVersion> {
-  return { ...row.definition, agent_id: row.agent_id, version: row.version, created_at: row.created_at.toISOString() };
+  const { definition, agent_id, version: of } = row;
+  const id = fixedId(`version of agent ${agent_id}: ${of}`);
+  return { ...definition, id, agent_id, version: of, created_at: row.created_at.toISOString() };
 }
 
 type Nullable<S extends Record<string, z.ZodType>> = { [K in keyof S]: z.ZodOptional<z.ZodNullable<S[K]>> };

@@ -104,7 +104,12 @@ describe('agents over HTTP', () => {
         ['3.0.0', 'two'],
         ['1.0.0', 'one'],
       ]);
-      assert.equal((await api.call('GET', `/v1/agents/${id}/versions/1.0.0`)).json.description, 'one');
+      const first = (await api.call('GET', `/v1/agents/${id}/versions/1.0.0`)).json;
+      assert.equal(first.description, 'one');
+      const ids: string[] = json.versions.map((each: { id: string }) => each.id);
+      assert.equal(ids[1], first.id);
+      assert.equal(new Set([id, ...ids]).size, 3);
+      assert.match(first.id, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
       assert.equal((await api.call('GET', `/v1/agents/${id}/versions/2.0.0`)).status, 404);
     });
 

@@ -13,7 +13,8 @@ describe('/v1/secrets', () => {
   it('stores, replaces, lists and deletes, and never shows a value', async () => {
     const made = await put('github.token', { value: 'c4nary-one' });
     assert.equal(made.status, 201);
-    assert.deepEqual(Object.keys(made.json).toSorted(), ['created_at', 'name', 'updated_at']);
+    assert.deepEqual(Object.keys(made.json).toSorted(), ['created_at', 'id', 'name', 'updated_at']);
+    assert.equal(made.json.id, 'github.token');
     const replaced = await put('github.token', { value: 'c4nary-two' });
     assert.equal(replaced.status, 200);
     assert.equal(replaced.json.created_at, made.json.created_at);

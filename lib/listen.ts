@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
 
 /** Has a server listen; where it cannot, the error says which variable, `named`, chooses another port. */
 export function listen(server: Server, { host, port }: { host: string; port: number }, named: string): Promise<void> {
@@ -13,6 +13,12 @@ export function listen(server: Server, { host, port }: { host: string; port: num
       resolve();
     });
   });
+}
+
+/** Requests to a server that listens already go to another listener than before. */
+export function handOver(server: Server, { from, to }: { from: RequestListener; to: RequestListener }): void {
+  server.off('request', from);
+  server.on('request', to);
 }
 
 function whyNot({ host, port }: { host: string; port: number }, code: string, named: string): string | undefined {

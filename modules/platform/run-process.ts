@@ -4,13 +4,20 @@ import { openPlatform, type Platform } from './open-platform.ts';
 import { refuseArguments } from './refuse-arguments.ts';
 import { lineOf } from './run-once.ts';
 
+export interface Program<Bound> {
+  load: () => Config;
+  /** Listens where the process will be asked: a mistake in an address shows before anything is opened, begun or written. */
+  bind: (config: Config) => Promise<Bound>;
+  start: (platform: Platform, bound: Bound) => Promise<void>;
+}
+
 /**
- * Opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
+ * Binds, opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
  * everything and ends the process with 0, also while it is still starting; a second one ends it at once. What the start
  * fails of, such as a mistake in the configuration, is one line on stderr and exit code 1, as is what is lost at the end,
  * and an embedded database that cannot go on. Arguments are refused: there are none.
  */
-export async function runProcess(load: () => Config, start: (platform: Platform) => Promise<void>): Promise<void> {
+export async function runProcess<Bound>({ load, bind, start }: Program<Bound>): Promise<void> {
   if (refuseArguments()) return;
   const stop = new AbortController();
   const stopped = new Promise<undefined>((resolve) => {
@@ -26,10 +33,12 @@ export async function runProcess(load: () => Config, start: (platform: Platform)
 
   let platform: Platform | undefined;
   try {
-    platform = await openPlatform(load(), { signal: stop.signal });
+    const config = load();
+    const bound = await bind(config);
+    platform = await openPlatform(config, { signal: stop.signal });
     for (const variable of platform.context.config.unreadVariables)
       platform.context.log.warn({ variable }, 'this variable is named like one of Drover’s, and nothing reads it');
-    await start(platform);
+    await start(platform, bound);
     const broken = await Promise.race([stopped, platform.broken]);
     if (broken) throw broken;
     await platform.close();

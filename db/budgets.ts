@@ -2,6 +2,7 @@
 import type { BudgetStanding, RunBudget } from '../core/budget.ts';
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
+import { edgeEvent } from './run-log.ts';
 
 export interface BudgetRow {
   id: string;
@@ -97,6 +98,20 @@ export async function listBudgets(
 /** The owners of a tenant's budgets: workspaces, agents, or the tenant itself. */
 export async function listBudgetScopes(tx: Tx): Promise<{ workspace_id: string | null; agent_id: string | null }[]> {
   return tx.query('select distinct workspace_id, agent_id from budgets');
+}
+
+/** The budget that has stopped a run, as its log has it; `was_asked`: a person was asked whether it may pass its soft limit. */
+export async function findStoppingBudget(
+  tx: Tx,
+  runId: string,
+): Promise<{ key: string; name: string | null; was_asked: boolean } | undefined> {
+  const where = `(e.type = 'budget.exceeded' or e.type = 'budget.warned' and e.payload ? 'approval_id')`;
+  const [row] = await tx.query<{ key: string; name: string | null; was_asked: boolean }>(
+    `select e.payload->>'key' as key, e.payload->>'name' as name, e.type = 'budget.warned' as was_asked
+     from ${edgeEvent('last', { run: '$1', where })} e`,
+    [runId],
+  );
+  return row;
 }
 
 /** A model call for which a reservation is committed. */

@@ -17,6 +17,7 @@ import { cancelTaskRow, changeTask, type TaskChange } from '../../db/tasks.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
+import { whoseBudget } from '../budgets/whose-budget.ts';
 import { announceAppended, appendToRun, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { settlementChange } from '../run-log/settlement.ts';
 import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
@@ -118,7 +119,7 @@ async function join(look: Look, delegation: Delegation, child: Child): Promise<v
   const { id: run_id, agent_id, tokens } = child;
   const latency_ms = Math.max(0, child.latency_ms ?? 0);
   const task_id = delegation.id;
-  const error = errorOf(child);
+  const error = await errorOf(look, child);
   if (error) {
     await end(look, delegation, { to: 'failed', error, tokens });
     tell(look, delegation, { type: 'task.failed', payload: { task_id, run_id, error, final: true } });
@@ -140,8 +141,14 @@ async function join(look: Look, delegation: Delegation, child: Child): Promise<v
   settle(look, delegation, { status: 'succeeded', output, ...(child.trust === 'untrusted' && { untrusted: true }) });
 }
 
-function errorOf({ status, stop_reason, error }: Child): { code: string; message: string } | undefined {
-  if (stop_reason === OUT_OF_BUDGET) return { code: OUT_OF_BUDGET, message: 'The tokens of the task are used up.' };
+async function errorOf(
+  { tx, run }: Look,
+  { id: runId, status, stop_reason, error }: Child,
+): Promise<{ code: string; message: string } | undefined> {
+  if (stop_reason === OUT_OF_BUDGET) {
+    const message = await whoseBudget(tx, { runId, parentId: run.id, parent: 'the run that has delegated it' });
+    return { code: OUT_OF_BUDGET, message };
+  }
   if (status === 'completed') return undefined;
   if (status === 'cancelled') return { code: 'cancelled', message: 'The run that worked on it was cancelled.' };
   return error ?? { code: 'failed', message: 'The run that worked on it has failed.' };

@@ -326,6 +326,20 @@ describe('delegation', () => {
     assert.ok(spent <= 5000, `${spent}`);
   });
 
+  it('says of a child that has stopped at a budget whose that was', async () => {
+    const { id: poor } = await make('/v1/agents', { name: 'poor' });
+    await make('/v1/budgets', {
+      name: 'of the poor',
+      agent_id: poor,
+      period: 'total',
+      max_tokens: 1,
+    });
+    first['lead'] = () => [delegate('poor', 'Do it once.')];
+    const { output } = await ended(await start('lead', 'Of another.'));
+    assert.match(output.message, /The budget [\\"]+of the poor[\\"]+ is used up\./);
+    assert.equal((await api.call('DELETE', `/v1/agents/${poor}`, { key })).status, 204);
+  });
+
   it('spends no more than any budget above it, on random trees of children that work at the same time', async () => {
     const shape = fc.letrec<{ node: Planned }>((tie) => ({
       node: fc.record({

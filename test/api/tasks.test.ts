@@ -55,6 +55,7 @@ describe('tasks', () => {
     const { id } = await make('/v1/tasks', { description: 'Do it.', requirements: { ...LAW, max_cost_tokens: 6000 } });
     const task = await ended(id);
     assert.deepEqual([task.status, task.error.code, task.last_error.code], ['failed', 'budget', 'budget']);
+    assert.equal(task.error.message, 'The tokens of the task are used up.');
     assert.match(task.output.result, /Part \d+\./);
     assert.ok(task.output.tokens_used > 0);
     assert.equal(task.retry_count, 0);

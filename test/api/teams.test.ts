@@ -183,6 +183,17 @@ describe('teams', () => {
     );
   });
 
+  it('have the budget of their objective, and what it has stopped says so', async () => {
+    const members = [{ agent_id: agents['north'] }];
+    const { id } = await make('/v1/teams', { name: 'poor', orchestration_pattern: 'sequential', members });
+    const asked = { schema_version: 'v1', request_id: 'poor', team_id: id, objective_prompt: 'Why?' };
+    const { run_id } = await make('/v1/objectives', { ...asked, budget: { max_tokens: 1 } }, 202);
+    await waitUntil('it fails', async () => (await read(`/v1/runs/${run_id}`)).status === 'failed');
+    const message = 'The subtask 1-worker has failed (budget): The budget of the workflow is used up.';
+    assert.equal((await read(`/v1/runs/${run_id}`)).error.message, message);
+    assert.equal((await api.call('DELETE', `/v1/teams/${id}`, { key })).status, 204);
+  });
+
   it('do not try a workflow again for which a member is wanted that was deprecated since, and say so at once', async () => {
     const { id: lost } = await make('/v1/agents', { name: 'leaving' });
     const members = [{ agent_id: agents['north'] }, { agent_id: lost }];

@@ -218,7 +218,29 @@ describe('workflows', () => {
     const { id: hopeless } = await start([subtask('a', [], { required_capabilities: ['magic'] })]);
     const failed = await ended(hopeless);
     assert.deepEqual([failed.status, failed.error.code], ['failed', 'SubtaskFailed']);
-    assert.match(failed.error.message, /subtask a .*InsufficientAgents/);
+    assert.match(
+      failed.error.message,
+      /subtask a .*InsufficientAgents\): No active agent has what the task requires\.$/,
+    );
+  });
+
+  it('says of an agent that was deprecated meanwhile that nobody does what was for it', async () => {
+    let goOn = (): void => undefined;
+    waits = new Promise((resolve) => (goOn = resolve));
+    const { id: leaving } = await make('/v1/agents', { name: 'leaving' }, 201);
+    const skilled = { agent: 'leaving', required_capabilities: ['magic'] };
+    const named = await start([subtask('a'), subtask('b', ['a'], { agent: 'leaving' })]);
+    const open = await start([subtask('a'), subtask('b', ['a'], skilled)]);
+    assert.equal((await api.call('DELETE', `/v1/agents/${leaving}`, { key })).status, 204);
+    goOn();
+    for (const [{ id }, more] of [
+      [named, ''],
+      [open, ' No other active agent has what the task requires.'],
+    ] as const) {
+      const { error } = await ended(id);
+      const message = `The subtask b has failed (InsufficientAgents): The agent leaving is deprecated.${more}`;
+      assert.deepEqual(error, { code: 'SubtaskFailed', message });
+    }
   });
 
   it('waits while its agent is suspended, and goes on when that is lifted', async () => {

@@ -1,11 +1,13 @@
 /** Who works on a task: the agent that it names, else the one that fits it best (002, "Algorithm 1"). */
 import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
+import { findAgent } from '../../../db/agents.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { memberIds } from '../../../db/teams.ts';
 import { listWorkers, type WorkerFilter, type WorkerRow } from '../../../db/workers.ts';
 import { namesOf, toCandidate } from '../../agents/find-workers.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
+import { whyNotTaken } from '../../agents/why-not-taken.ts';
 import type { Delay } from './later-look.ts';
 import type { WorkflowStep } from './workflow-step.ts';
 
@@ -24,11 +26,8 @@ export type WorkerChoice = Worker | Delay | 'none';
  * nobody has a skill of that name, one that means much the same will do.
  */
 export async function chooseWorker(step: WorkflowStep, task: ScheduledTask): Promise<WorkerChoice> {
-  const { required_capabilities: skills = [] } = task.requirements;
-  const { agent_id: own, team_id } = step.workflow;
-  const preferred = task.agent_id ?? (skills.length === 0 && team_id === null ? own : null);
-  const isOpen = preferred === null || skills.length > 0 || step.workflow.team_id !== null;
-  const wanted = { task, skills, preferred, isOpen };
+  const wanted = wantedFor(step, task);
+  const { skills, preferred, isOpen } = wanted;
   let fit = await fitting(step, wanted, new Map());
   if (fit.matches.length === 0 && isOpen && skills.length > 0) {
     const { context, tx } = step;
@@ -54,6 +53,21 @@ interface Wanted {
   skills: readonly string[];
   preferred: string | null;
   isOpen: boolean;
+}
+
+function wantedFor({ workflow: { agent_id: own, team_id } }: WorkflowStep, task: ScheduledTask): Wanted {
+  const { required_capabilities: skills = [] } = task.requirements;
+  const preferred = task.agent_id ?? (skills.length === 0 && team_id === null ? own : null);
+  return { task, skills, preferred, isOpen: preferred === null || skills.length > 0 || team_id !== null };
+}
+
+/** Why nobody can do it: what has become of the agent that it is for, where there is one. */
+export async function whyNobody(step: WorkflowStep, task: ScheduledTask): Promise<string> {
+  const { preferred, isOpen } = wantedFor(step, task);
+  const agent = preferred && (await findAgent(step.tx, preferred, step.workflow.workspace_id));
+  const why = agent ? whyNotTaken(agent) : undefined;
+  if (why === undefined) return 'No active agent has what the task requires.';
+  return isOpen ? `${why} No other active agent has what the task requires.` : why;
 }
 
 /** Those that could do it, the one that comes first before all others, and these best first. */

@@ -4,6 +4,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { listEffectsOfTasks } from '../../../db/task-effects.ts';
 import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
+import { whoseBudget } from '../../budgets/whose-budget.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
 import { settleHandoff } from './take-over.ts';
 import { become, tell, type WorkflowStep } from './workflow-step.ts';
@@ -38,7 +39,7 @@ export async function settleTasks(step: WorkflowStep): Promise<boolean> {
 }
 
 async function settle(step: WorkflowStep, task: ScheduledTask, run: Ended): Promise<void> {
-  const error = errorOf(run);
+  const error = await errorOf(step, task, run);
   if (await settleHandoff(step, task, !error)) return;
   if (error) return fail(step, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
   await complete(step, task);
@@ -52,8 +53,15 @@ async function complete(step: WorkflowStep, { id, run_id, run }: ScheduledTask):
 }
 
 /** What a child has failed with. One that has used up its tokens has not done its task, whatever it has said. */
-function errorOf({ status, stop_reason, error }: Ended): Problem | undefined {
-  if (stop_reason === OUT_OF_BUDGET) return { code: OUT_OF_BUDGET, message: 'The tokens of the task are used up.' };
+async function errorOf(
+  { tx, run }: WorkflowStep,
+  { run_id: runId }: ScheduledTask,
+  { status, stop_reason, error }: Ended,
+): Promise<Problem | undefined> {
+  if (stop_reason === OUT_OF_BUDGET) {
+    const child = { runId: runId ?? '', parentId: run.id, parent: 'the workflow' };
+    return { code: OUT_OF_BUDGET, message: await whoseBudget(tx, child) };
+  }
   if (status === 'completed') return undefined;
   if (status === 'cancelled') return { code: 'cancelled', message: 'Its run was cancelled.' };
   return error ?? { code: 'failed', message: 'Its run has failed.' };

@@ -13,7 +13,7 @@ import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { prepareRun, type ReadyRun } from '../../runs/create-run.ts';
 import type { HeldSlot, WrittenRun } from '../../runs/written-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
-import { chooseWorker, countStart, lookUpOwn, type Worker } from './choose-worker.ts';
+import { chooseWorker, countStart, lookUpOwn, whyNobody, type Worker } from './choose-worker.ts';
 import { sooner, type Delay } from './later-look.ts';
 import { fail } from './settle-tasks.ts';
 import { acceptHandoff, handedOver, isHandedByStrangers, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
@@ -66,13 +66,18 @@ async function chooseWorkers(
     const worker = isHanded ? await targetOf(step, task) : await chooseWorker(step, task);
     if (worker === 'busy' || worker === 'contended') delay = sooner(delay, worker);
     else if (worker === 'none' && isHanded) await refuseHandoff(step, task, NOT_TAKEN);
-    else if (worker === 'none') await fail(step, task, { error: NOBODY, tokens: null, isFinal: true });
+    else if (worker === 'none') await failForWorkers(step, task);
     else {
       countStart(step, worker.agentId);
       starts.push({ task, worker });
     }
   }
   return { starts, delay };
+}
+
+async function failForWorkers(step: WorkflowStep, task: ScheduledTask): Promise<void> {
+  const error = { code: 'InsufficientAgents', message: await whyNobody(step, task) };
+  await fail(step, task, { error, tokens: null, isFinal: true });
 }
 
 const tasksOf = (starts: readonly Start[]) => starts.map(({ task }) => task);
@@ -130,7 +135,6 @@ async function readyTasks(
 const NOT_TAKEN = { code: 'unavailable', message: 'The agent takes no tasks now.' };
 /** With the run of an attempt its brief is erased. */
 const ERASED = { code: 'erased', message: 'What was to be done is erased.' };
-const NOBODY = { code: 'InsufficientAgents', message: 'No active agent has what the task requires.' };
 
 /** A level begins with the first of its subtasks. */
 function tellLevel(step: WorkflowStep, next: readonly ScheduledTask[]): void {

@@ -17,6 +17,7 @@ import {
 } from '../../../db/handoffs.ts';
 import { estimateTokens } from '../../../llm/estimate-tokens.ts';
 import { newId } from '../../../lib/new-id.ts';
+import { whyNotTaken } from '../../agents/why-not-taken.ts';
 import { conversationOf } from './summarize-history.ts';
 
 export interface HandoffWish {
@@ -91,10 +92,9 @@ export async function writeHandoff(tx: Tx, wish: HandoffWish): Promise<HandoffRo
 }
 
 /** Throws 409 for an agent that is not to be given work now. */
-export function mustTake({ status, suspended, definition: { name, is_active: isActive } }: AgentRow): void {
-  if (status === 'deprecated' || status === 'offline') throw conflict(`The agent ${name} is ${status}.`);
-  if (isActive === false) throw conflict(`The agent ${name} is not active.`);
-  if (suspended) throw conflict(`The agent ${name} is suspended.`);
+export function mustTake(agent: AgentRow): void {
+  const why = whyNotTaken(agent);
+  if (why !== undefined) throw conflict(why);
 }
 
 async function summaryOf(tx: Tx, wish: HandoffWish, targetTokens: number) {

@@ -1,0 +1,25 @@
+import { findStoppingBudget } from '../../db/budgets.ts';
+import type { Tx } from '../../db/database.ts';
+
+export interface StoppedChild {
+  runId: string;
+  parentId: string;
+  /** What its parent is to it, in words. */
+  parent: string;
+}
+
+/** Says of a run that works for another and has stopped at a budget whose that was: its task's, that of a run above it, or one of those that are kept. */
+export async function whoseBudget(tx: Tx, child: StoppedChild): Promise<string> {
+  const budget = await findStoppingBudget(tx, child.runId);
+  if (budget?.key === 'run') return 'The tokens of the task are used up.';
+  const which = budget ? nameOf(budget, child) : 'budget';
+  return budget?.was_asked
+    ? `Nobody has let it go on beyond the soft limit of the ${which}.`
+    : `The ${which} is used up.`;
+}
+
+function nameOf({ key, name }: { key: string; name: string | null }, { parentId, parent }: StoppedChild): string {
+  const above = /^run:(.*)/.exec(key)?.[1];
+  if (above !== undefined) return `budget of ${above === parentId ? parent : `the run ${above} above it`}`;
+  return name === null ? 'budget' : `budget "${name}"`;
+}

@@ -228,4 +228,19 @@ describe('teams', () => {
     const { tasks } = await read(`/v1/workflows/${id}`);
     assert.deepEqual([tasks[0].status, tasks[1].error?.code], ['completed', 'InsufficientAgents']);
   });
+
+  it('that are gone leave undone also what was for members by name', async () => {
+    thinking = undefined;
+    const members = ['north', 'lead'].map((role, priority) => ({ agent_id: agents[role], role, priority }));
+    const { id: team_id } = await make('/v1/teams', { name: 'row', orchestration_pattern: 'sequential', members });
+    const { id } = await make('/v1/workflows', { name: 'x', team_id, input: { user_query: 'THINK' } }, 202);
+    await waitUntil('somebody thinks', () => Promise.resolve(thinking !== undefined));
+    assert.equal((await api.call('DELETE', `/v1/teams/${team_id}`, { key })).status, 204);
+    (thinking as (() => void) | undefined)?.();
+    const ends = ['completed', 'failed'];
+    await waitUntil('the workflow ends', async () => ends.includes((await read(`/v1/workflows/${id}`)).status));
+    const { tasks } = await read(`/v1/workflows/${id}`);
+    assert.deepEqual([tasks[0].status, tasks[1].error?.code], ['completed', 'InsufficientAgents']);
+    assert.equal(tasks[1].error.message, 'The team is deleted, and has no members.');
+  });
 });

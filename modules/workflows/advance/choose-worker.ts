@@ -3,7 +3,7 @@ import { matchAgents, type Match, type SimilarSkills } from '../../../core/match
 import { findAgent } from '../../../db/agents.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
-import { memberIds } from '../../../db/teams.ts';
+import { findTeam } from '../../../db/teams.ts';
 import { listWorkers, type WorkerFilter, type WorkerRow } from '../../../db/workers.ts';
 import { namesOf, toCandidate } from '../../agents/find-workers.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
@@ -63,8 +63,10 @@ function wantedFor({ workflow: { agent_id: own, team_id } }: WorkflowStep, task:
 
 /** Why nobody can do it: what has become of the agent that it is for, where there is one. */
 export async function whyNobody(step: WorkflowStep, task: ScheduledTask): Promise<string> {
+  const { tx, workflow } = step;
   const { preferred, isOpen } = wantedFor(step, task);
-  const agent = preferred && (await findAgent(step.tx, preferred, step.workflow.workspace_id));
+  if (workflow.team_id && !(await findTeam(tx, workflow.team_id))) return 'The team is deleted, and has no members.';
+  const agent = preferred && (await findAgent(tx, preferred, workflow.workspace_id));
   const why = agent ? whyNotTaken(agent) : undefined;
   if (why === undefined) return 'No active agent has what the task requires.';
   return isOpen ? `${why} No other active agent has what the task requires.` : why;
@@ -101,11 +103,13 @@ async function candidates(
   { similar = new Map(), isAway }: { similar?: SimilarSkills; isAway?: true } = {},
 ): Promise<WorkerRow[]> {
   const { tx, workflow } = step;
+  const team = workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
+  // A team's work is done by its members; one that is gone has none, whoever was named while it was there.
+  if (workflow.team_id && !team) return [];
   const named = preferred
     ? await lookUp(step, { skills: [], ids: [preferred], isAway, ...(!isOpen && { isHealthless: true }) })
     : [];
-  // A team's work is done by its members; one that is gone has none.
-  const ids = isOpen && workflow.team_id ? await memberIds(tx, workflow.team_id) : undefined;
+  const ids = team?.members.map(({ agent_id }) => agent_id);
   const names = namesOf(skills, similar);
   const others = isOpen ? await lookUp(step, { skills: names, ids, isAway }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];

@@ -1,22 +1,25 @@
+import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
-import { handOver } from '../lib/listen.ts';
+import { listen } from '../lib/listen.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { createLiveSessions } from '../modules/sessions/live-state.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
-import { answerBroken } from './kit/answer-broken.ts';
-import { openServer, tellToWait, type ServerOptions } from './kit/open-server.ts';
+import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
 import { createSockets, type SocketLimits, type Sockets, type Upgrade } from './kit/sockets.ts';
 
-export interface ServeOptions extends ServerOptions {
-  /** One that listens already, by `openServer` with the same options. */
-  server?: Server;
+export interface ServeOptions {
+  host: string;
+  /** 0: any free port. */
+  port: number;
+  /** In which a request has come to its end, with its body; `LIMITS.requestSeconds` where it is not given. */
+  requestTimeoutMs?: number;
   /** Other limits of WebSockets than those of `LIMITS`. */
   sockets?: Partial<SocketLimits>;
 }
@@ -30,14 +33,16 @@ export interface RunningApi {
 }
 
 const UPLOAD_MS = LIMITS.uploadSeconds * 1000;
-const REQUEST_MS = LIMITS.requestSeconds * 1000;
 const LINGER_MS = 10_000;
+
+/** How often connections are looked at for requests that have taken too long, in ms. */
+const MOST_CHECKING_MS = 5000;
 
 /** Serves the API. Rejects where the address cannot be listened on. */
 export async function serve(
   context: Context,
   routes: readonly Route[],
-  { host, port, requestTimeoutMs = REQUEST_MS, ...options }: ServeOptions,
+  { host, port, requestTimeoutMs = LIMITS.requestSeconds * 1000, ...options }: ServeOptions,
 ): Promise<RunningApi> {
   const closing = new AbortController();
   const { config, db, log } = context;
@@ -54,26 +59,27 @@ export async function serve(
   const sockets = createSockets(context, closing.signal, options.sockets);
   const app = createApp(context, routes, { closing: closing.signal, counter, liveSessions, sockets });
   const handle = app.callback();
+  const limits = {
+    maxHeaderSize: MOST_HEADER_BYTES,
+    // Node would refuse both without a word: `checkRequest` does.
+    requireHostHeader: false,
+    // Of its body each request is told apart from an upload below.
+    requestTimeout: 0,
+    headersTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
+  };
   const uploads = new Set(
     routes.filter(({ upload }) => upload).map(({ method, path }) => `${method.toUpperCase()} ${path}`),
   );
   const answers = new WeakMap<Duplex, ServerResponse>();
-  const receive = (request: IncomingMessage, response: ServerResponse) => {
+  const server = createServer(limits, (request, response) => {
     answers.set(request.socket, response);
     const isUpload = uploads.has(`${request.method} ${request.url?.replace(/\?.*/, '')}`);
     holdToTime({ request, response }, isUpload ? Math.max(requestTimeoutMs, UPLOAD_MS) : requestTimeoutMs, server);
     // A kept connection would carry requests to a server that is about to go.
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
-  };
-  const closeStores = () => Promise.all([counter.close(), liveStore.close()]);
-  const open = () =>
-    openServer({ host, port, requestTimeoutMs }).catch(async (error: unknown) => {
-      await closeStores();
-      throw error;
-    });
-  const server = options.server ?? (await open());
-  handOver(server, { from: tellToWait, to: receive });
+  });
   server.on('checkExpectation', (...exchange) => server.emit('request', ...exchange));
   server.on('upgrade', (request, connection, head) => {
     const upgrade = { request, connection, head };
@@ -81,6 +87,10 @@ export async function serve(
     if (!isTaken) continueUnchanged(server, upgrade);
   });
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
+  await listen(server, { host, port }, 'PORT').catch(async (error: unknown) => {
+    await Promise.all([counter.close(), liveStore.close()]);
+    throw error;
+  });
   const address = server.address() as AddressInfo;
   return {
     url: `http://${reachable(host)}:${address.port}`,
@@ -88,7 +98,7 @@ export async function serve(
     async close(graceMs) {
       closing.abort();
       await closeServer(server, { graceMs, sockets });
-      await closeStores();
+      await Promise.all([counter.close(), liveStore.close()]);
     },
   };
 }

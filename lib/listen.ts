@@ -1,7 +1,20 @@
-import type { RequestListener, Server } from 'node:http';
+import { createServer, type Server } from 'node:net';
+
+export interface Address {
+  host: string;
+  /** 0: any free one. */
+  port: number;
+}
+
+/** Throws as `listen` does where a server could not listen there. */
+export async function expectFree(address: Address, named: string): Promise<void> {
+  const server = createServer();
+  await listen(server, address, named);
+  await new Promise((resolve) => server.close(resolve));
+}
 
 /** Has a server listen; where it cannot, the error says which variable, `named`, chooses another port. */
-export function listen(server: Server, { host, port }: { host: string; port: number }, named: string): Promise<void> {
+export function listen(server: Server, { host, port }: Address, named: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const refuse = (error: NodeJS.ErrnoException) => {
       const message = whyNot({ host, port }, error.code ?? '', named);
@@ -15,13 +28,7 @@ export function listen(server: Server, { host, port }: { host: string; port: num
   });
 }
 
-/** Requests to a server that listens already go to another listener than before. */
-export function handOver(server: Server, { from, to }: { from: RequestListener; to: RequestListener }): void {
-  server.off('request', from);
-  server.on('request', to);
-}
-
-function whyNot({ host, port }: { host: string; port: number }, code: string, named: string): string | undefined {
+function whyNot({ host, port }: Address, code: string, named: string): string | undefined {
   switch (code) {
     case 'EADDRINUSE':
       return `Port ${port} of ${host} is taken by another process (${code}): stop that, or set ${named} to another port.`;

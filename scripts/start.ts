@@ -1,26 +1,25 @@
 /** Everything in one process: the API and the workers. Without any setting it needs no service (embedded mode). */
-import type { Server } from 'node:http';
 import pc from 'picocolors';
 import { loadConfig, type Config } from '../config.ts';
-import { openServer } from '../api/kit/open-server.ts';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
 import { ensureFirstRun } from '../modules/platform/first-steps.ts';
-import type { Platform } from '../modules/platform/open-platform.ts';
 import { runProcess } from '../modules/platform/run-process.ts';
 import { startWorkers } from '../workers/start-workers.ts';
 
-async function start({ context, apiKey, closers }: Platform, server: Server): Promise<void> {
+const program = { load: loadConfig, listens: ({ port }: Config) => ({ port, named: 'PORT' }) };
+
+await runProcess(program, async ({ context, apiKey, closers }) => {
   const { config } = context;
   const workers = await startWorkers(context);
   const { shutdownGraceMs: graceMs } = config;
   closers.add('workers', () => workers.stop(graceMs), { graceMs });
-  const api = await serve(context, ROUTES, { ...config, server });
+  const api = await serve(context, ROUTES, config);
   closers.add('api', () => api.close(graceMs), { graceMs });
   const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
   const model = context.models.defaultName();
   process.stderr.write(banner(config, { url: api.url, apiKey, model, runId: first?.runId }));
-}
+});
 
 interface Running {
   url: string;
@@ -67,5 +66,3 @@ function tryIt(url: string, key: string): string[] {
   const body = '{"input":{"message":"What is 12 * 34 + 5?"}}';
   return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' ${json} '${body}'`, '', ''];
 }
-
-await runProcess({ load: loadConfig, bind: openServer, start });

@@ -1,8 +1,8 @@
 /** What an operator's machines ask of a worker process: alive, ready, numbers. As the API answers them (docs/operations.md). */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isLocalRequest } from '../lib/is-local-request.ts';
-import { handOver, listen } from '../lib/listen.ts';
+import { listen } from '../lib/listen.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { checkReadiness } from '../modules/platform/check-readiness.ts';
 import { scrapeMetrics } from '../modules/platform/scrape-metrics.ts';
@@ -24,28 +24,14 @@ interface Answer {
   headers?: Record<string, string>;
 }
 
-/**
- * Listens on a port, before anything else begins; 0 is any free one. Until they are served it says that the process is starting.
- * Rejects where it cannot be listened on.
- */
-export async function openHealth(address: { host: string; port: number }): Promise<Server> {
-  const server = createServer(tellToWait);
-  server.requestTimeout = REQUEST_TIMEOUT_MS;
-  server.headersTimeout = REQUEST_TIMEOUT_MS;
-  await listen(server, address, 'DROVER_WORKER_PORT');
-  return server;
-}
-
-function tellToWait(_request: IncomingMessage, response: ServerResponse): void {
-  const starting = problem(503, 'not-ready', 'Not ready: process starting.');
-  send(response, { ...starting, headers: { 'retry-after': '2', connection: 'close' } });
-}
-
-/** Serves them. */
-export function serveHealth(context: Context, server: Server): WorkerHealth {
+/** Serves them on a port; 0 is any free one. Rejects where it cannot be listened on. */
+export async function serveHealth(
+  context: Context,
+  { host, port }: { host: string; port: number },
+): Promise<WorkerHealth> {
   const state = { isStopping: false };
   const authenticator = createAuthenticator(context.db);
-  const receive = (request: IncomingMessage, response: ServerResponse) => {
+  const server = createServer((request, response) => {
     answer(context, { request, authenticator, ...state }).then(
       (given) => send(response, given),
       (error: unknown) => {
@@ -53,12 +39,14 @@ export function serveHealth(context: Context, server: Server): WorkerHealth {
         send(response, problem(500, 'internal', 'Something went wrong.'));
       },
     );
-  };
-  handOver(server, { from: tellToWait, to: receive });
-  const { address: host, port } = server.address() as AddressInfo;
-  context.log.info({ host, port }, 'worker serves /healthz, /readyz and /metrics');
+  });
+  server.requestTimeout = REQUEST_TIMEOUT_MS;
+  server.headersTimeout = REQUEST_TIMEOUT_MS;
+  await listen(server, { host, port }, 'DROVER_WORKER_PORT');
+  const { port: actual } = server.address() as AddressInfo;
+  context.log.info({ host, port: actual }, 'worker serves /healthz, /readyz and /metrics');
   return {
-    port,
+    port: actual,
     stopping: () => {
       state.isStopping = true;
     },

@@ -1,23 +1,27 @@
 /** The life of a process: start, wait for a signal, stop cleanly. */
 import type { Config } from '../../config.ts';
+import { expectFree } from '../../lib/listen.ts';
 import { openPlatform, type Platform } from './open-platform.ts';
 import { refuseArguments } from './refuse-arguments.ts';
 import { lineOf } from './run-once.ts';
 
-export interface Program<Bound> {
+interface Program {
   load: () => Config;
-  /** Listens where the process will be asked: a mistake in an address shows before anything is opened, begun or written. */
-  bind: (config: Config) => Promise<Bound>;
-  start: (platform: Platform, bound: Bound) => Promise<void>;
+  /** The port on which it will listen, and the variable that says so. */
+  listens: (config: Config) => { port: number; named: string } | undefined;
 }
 
 /**
- * Binds, opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
- * everything and ends the process with 0, also while it is still starting; a second one ends it at once. What the start
+ * Opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
+ * everything and ends the process with 0, also while it is still starting; a second one ends it at once. An address that cannot be
+ * listened on is noticed before anything is opened. What the start
  * fails of, such as a mistake in the configuration, is one line on stderr and exit code 1, as is what is lost at the end,
  * and an embedded database that cannot go on. Arguments are refused: there are none.
  */
-export async function runProcess<Bound>({ load, bind, start }: Program<Bound>): Promise<void> {
+export async function runProcess(
+  { load, listens }: Program,
+  start: (platform: Platform) => Promise<void>,
+): Promise<void> {
   if (refuseArguments()) return;
   const stop = new AbortController();
   const stopped = new Promise<undefined>((resolve) => {
@@ -34,11 +38,12 @@ export async function runProcess<Bound>({ load, bind, start }: Program<Bound>): 
   let platform: Platform | undefined;
   try {
     const config = load();
-    const bound = await bind(config);
+    const place = listens(config);
+    if (place) await expectFree({ host: config.host, port: place.port }, place.named);
     platform = await openPlatform(config, { signal: stop.signal });
     for (const variable of platform.context.config.unreadVariables)
       platform.context.log.warn({ variable }, 'this variable is named like one of Drover’s, and nothing reads it');
-    await start(platform, bound);
+    await start(platform);
     const broken = await Promise.race([stopped, platform.broken]);
     if (broken) throw broken;
     await platform.close();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { openHealth, serveHealth, type WorkerHealth } from '../../workers/serve-health.ts';
+import { serveHealth, type WorkerHealth } from '../../workers/serve-health.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
@@ -10,7 +10,7 @@ describe('A worker with a port', () => {
   let health: WorkerHealth;
   before(async () => {
     platform = await openTestPlatform(undefined, { workers: true });
-    health = serveHealth(platform.context, await openHealth({ host: '127.0.0.1', port: 0 }));
+    health = await serveHealth(platform.context, { host: '127.0.0.1', port: 0 });
   });
   after(async () => {
     await health.close();

@@ -2,10 +2,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort } from '../../../scripts/kit/child-process.ts';
 import { createTestServices } from '../../support/database.ts';
 import { startServer } from '../../support/echo-server.ts';
 import { DOMAIN_MODE, TEST_DATABASE_URL } from '../../support/modes.ts';
@@ -40,59 +38,33 @@ describe('the life of a process', () => {
     }
   });
 
-  it('ends with 1 and one line that names the variable, and begins nothing, where it cannot listen', async () => {
+  it('ends with 1 and one line before anything begins where it cannot serve', async () => {
     const taken = await startServer((_request, response) => response.end());
-    const dir = mkdtempSync(join(tmpdir(), 'drover-nowhere-'));
-    const isTaken = (name: string) =>
-      new RegExp(`^Port \\d+ of 127\\.0\\.0\\.1 is taken[^\\n]*EADDRINUSE[^\\n]*${name}[^\\n]*\\n$`);
-    const isNone = /^HOST is [\d.]+, which is no address of this machine[^\n]*\n$/;
-    const port = String(taken.port);
-    const away = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none', DROVER_SECRET_KEY: 'the tests have no secrets' };
-    const cases: [string, Record<string, string>, RegExp][] = [
-      ['scripts/start.ts', { PORT: port }, isTaken('PORT')],
-      // Of TEST-NET-1, which no machine has.
-      ['scripts/start.ts', { HOST: '192.0.2.1' }, isNone],
-      ['api/main.ts', { ...away, PORT: port }, isTaken('PORT')],
-      ['workers/main.ts', { ...away, DROVER_WORKER_PORT: port }, isTaken('DROVER_WORKER_PORT')],
-    ];
+    const services = await createTestServices('embedded');
+    const env = { ...services.env, PORT: String(taken.port) };
+    const { child, output, exited } = await startMain('scripts/start.ts', env);
     try {
-      for (const [file, env, line] of cases) {
-        const dataDir = join(dir, 'data');
-        const { child, output, exited } = await startMain(file, { DROVER_DATA_DIR: dataDir, ...env });
-        await waitUntil('it ends or begins', () => child.exitCode !== null || output.out !== '' || existsSync(dataDir));
-        child.kill('SIGTERM');
-        assert.deepEqual(await exited, [1, null]);
-        assert.match(output.err, line);
-        assert.deepEqual([output.out, existsSync(dataDir)], ['', false]);
-      }
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^Port \d+ of 127\.0\.0\.1 is taken[^\n]*EADDRINUSE[^\n]*PORT[^\n]*\n$/);
+      assert.equal(output.out, '', 'nothing has begun');
     } finally {
+      child.kill('SIGKILL');
       await taken.close();
-      rmSync(dir, { recursive: true, force: true });
+      await services.drop();
     }
   });
 
-  it('tells whoever asks to wait until it serves', async () => {
-    const nobody = {
-      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
-      DROVER_SECRET_KEY: 'the tests have no secrets',
-    };
-    const port = String(await freePort());
-    for (const [file, variable] of [
-      ['api/main.ts', 'PORT'],
-      ['workers/main.ts', 'DROVER_WORKER_PORT'],
-    ] as const) {
-      const { child, output, exited } = await startMain(file, { ...nobody, [variable]: port });
-      try {
-        await waitUntil('it waits', () => /waiting for it/.test(output.out) || child.exitCode !== null);
-        const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
-        const { code, detail } = (await answer.json()) as { code: string; detail: string };
-        assert.deepEqual([answer.status, code, detail], [503, 'not-ready', 'Not ready: process starting.']);
-        assert.equal(answer.headers.get('retry-after'), '2');
-        child.kill('SIGTERM');
-        assert.deepEqual([await exited, output.err], [[0, null], '']);
-      } finally {
-        child.kill('SIGKILL');
-      }
+  it('names the variable where it cannot listen on an address', async () => {
+    const services = await createTestServices('embedded');
+    // Of TEST-NET-1, which no machine has.
+    const { child, output, exited } = await startMain('scripts/start.ts', { ...services.env, HOST: '192.0.2.1' });
+    try {
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^HOST is 192\.0\.2\.1, which is no address of this machine[^\n]*\n$/);
+      assert.equal(output.out, '');
+    } finally {
+      child.kill('SIGKILL');
+      await services.drop();
     }
   });
 

@@ -168,7 +168,8 @@ const signal = defineRunRoutes({
       const { status } = await decideApproval(context, ref, toDecision(decided, 'body.payload'));
       return { status: 200, body: { id: approval_id, status } };
     }
-    const sent = { tenantId: caller.tenantId, runId: params.run, id, digest: digestOf({ ...body, id: undefined }) };
+    const digest = id === undefined ? undefined : digestOf({ ...body, id: undefined });
+    const sent = { tenantId: caller.tenantId, runId: params.run, id, digest };
     if (type === 'tool_results') {
       const results = parse(toolResultsPayload, body.payload);
       const posted = await postResults(context, { ...sent, results });

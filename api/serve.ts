@@ -61,7 +61,7 @@ export async function serve(
   const handle = app.callback();
   const limits = {
     maxHeaderSize: MOST_HEADER_BYTES,
-    // Node would refuse both without a word: `checkRequest` does.
+    // Node would refuse such a request without a word: `checkRequest` does it, as it does with what is expected in vain.
     requireHostHeader: false,
     // Of its body each request is told apart from an upload below.
     requestTimeout: 0,

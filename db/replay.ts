@@ -49,10 +49,6 @@ const FAILED_WITH_EFFECTS = `(k.name = '${DELEGATE_TOOL}' and k.status in ('fail
   with recursive below (id) as (select c.id from runs c where c.parent_run_id = k.run_id and c.parent_task_id = k.id ${BELOW})
   select from below b join tool_calls d on d.run_id = b.id where ${HAD_EFFECT.replaceAll('k.', 'd.')}))`;
 
-/** What a call `k` was asked for before a person edited it, in rows that do not say so themselves. */
-const EDITED = `(select a.original_arguments from approvals a
-  where a.run_id = k.run_id and a.tool_call_id = k.id and a.original_arguments is not null limit 1)`;
-
 /** How many forks of forks a record goes back. */
 const MOST_FORKS = 100;
 
@@ -75,11 +71,15 @@ export async function listRecordedCalls(
      told as (
        select (e.payload->>'tool_call_id')::uuid as call, max(e.seq) as seq,
          max(e.seq) filter (where e.type not in ('tool.requested', 'tool.started')) as settled_seq
-       from chain c join run_events e on e.run_id = c.id and e.type like 'tool.%' group by 1)
-     select k.id, k.tool_id, k.name, k.arguments, coalesce(k.asked, ${EDITED}) as asked, k.effect, case when ${FAILED_WITH_EFFECTS} then 'unknown' else k.status end as status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
+       from chain c join run_events e on e.run_id = c.id and e.type like 'tool.%' group by 1),
+     -- What a call was asked for before a person edited it, where its own row does not say so yet.
+     edited as (
+       select distinct on (a.tool_call_id) a.tool_call_id as call, a.original_arguments as asked
+       from chain c join approvals a on a.run_id = c.id where a.original_arguments is not null)
+     select k.id, k.tool_id, k.name, k.arguments, coalesce(k.asked, d.asked) as asked, k.effect, case when ${FAILED_WITH_EFFECTS} then 'unknown' else k.status end as status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
        k.model_output as content, ${IS_WHOLE} as is_whole, case when k.model_output is null and not ${IS_WHOLE} then k.output end as output,
        coalesce(t.seq, 0) as seq
-     from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id
+     from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id left join edited d on d.call = k.id
      where (t.settled_seq is null or t.settled_seq > c.at_seq or (k.run_id = $4 and k.step = $5))
        and not exists (select 1 from tool_calls u
          where u.recorded_from = k.id and u.run_id = any(array(select id from chain union all select $3::uuid)))

@@ -13,9 +13,8 @@ interface Program {
 
 /**
  * Opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
- * everything and ends the process with 0, also while it is still starting; a second one ends it at once. An address that cannot be
- * listened on is noticed before anything is opened. What the start
- * fails of, such as a mistake in the configuration, is one line on stderr and exit code 1, as is what is lost at the end,
+ * everything and ends the process with 0, also while it is still starting; a second one ends it at once. An address that
+ * cannot be listened on is noticed before anything is opened. What the start fails of, such as a mistake in the configuration, is one line on stderr and exit code 1, as is what is lost at the end,
  * and an embedded database that cannot go on. Arguments are refused: there are none.
  */
 export async function runProcess(

@@ -17,7 +17,7 @@ export interface PostedSignal {
   /** Makes it count once; one is made where it is absent. */
   id?: string | undefined;
   /** Of what it says: another one with this id is 422. */
-  digest?: string;
+  digest?: string | undefined;
   type: 'timer' | 'webhook' | 'user';
   name?: string | undefined;
   payload: unknown;

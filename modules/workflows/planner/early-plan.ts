@@ -30,16 +30,17 @@ export interface EarlyPlan {
   written: () => Promise<void>;
 }
 
-/** What a plan is for: the subtasks that it may depend on, and the gaps that it is to fill; and what was begun of one before it. */
+/** What a plan is for: the subtasks that it may depend on, and the gaps that it is to fill. */
 interface PlanFor {
   known: readonly string[];
   gaps: readonly string[];
-  begun: readonly string[];
+  /** Nothing was begun of a plan before it: else it is waited for. */
+  isFirst: boolean;
 }
 
 /** Listens to a plan. */
-export function listenToPlan(planning: Planning, { known, gaps, begun }: PlanFor): EarlyPlan {
-  let isFirst = begun.length === 0;
+export function listenToPlan(planning: Planning, { known, gaps, ...of }: PlanFor): EarlyPlan {
+  let { isFirst } = of;
   let seen = '';
   let writing: Promise<void> = Promise.resolve();
   // What depends on what was there before waits for the whole plan, which may have an id for itself.

@@ -104,7 +104,7 @@ interface Known {
 async function plan(planning: Planning, known: Known & { gaps: string[] }): Promise<void> {
   const isEager = planning.workflow.settings.execution === 'eager';
   const names = known.done.map(({ name }) => name);
-  const early = listenToPlan(planning, { known: names, gaps: known.gaps, begun: known.told });
+  const early = listenToPlan(planning, { known: names, gaps: known.gaps, isFirst: known.told.length === 0 });
   const { context, run } = planning;
   const skills = known.skills ?? (await context.db.withTenant(run.tenant_id, (tx) => skillsOf(tx, run.workspace_id)));
   const asked = await askForPlan(planning, { ...known, skills, onArguments: isEager ? early.hear : undefined });

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { useReplayKit } from '../../support/replay-kit.ts';
+import { forgetAsked } from '../../support/queries/tool-calls.ts';
 import { createAgent, readLog, toolOf } from '../../support/runs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
@@ -389,6 +390,29 @@ for (const mode of DOMAIN_MODES) {
         }
         assert.equal(made(), 1);
         await call('DELETE', `/v1/policies/${policy.json.id}`);
+        // A process of 0.1.0 has let the person edit.
+        await forgetAsked(kit.platform.context.db, run);
+        const { run_id: last } = await replay(run, { checkpoint_id: 'start' });
+        await waitUntil('it has the result', async () => (await callsOf(last))[0]?.status === 'succeeded');
+        await post(`/v1/runs/${last}/cancel`);
+        assert.equal(made(), 1);
+      });
+
+      it('answers a call that a policy had rewritten which is not there any more, and so does a replay of that', async () => {
+        const rewrite = { arguments: { ms: 3 } };
+        const when = `tool.name == "${toolOf(kit.agent, 'charge')}"`;
+        const policy = await post('/v1/policies', { name: `fast ${kit.label}`, when, decision: 'rewrite', rewrite });
+        assert.equal(policy.status, 201, policy.text);
+        const { run } = await begin(`call ${tool('charge', { ms: 1 })} | say ${kit.label}`);
+        await done(run);
+        await call('DELETE', `/v1/policies/${policy.json.id}`);
+        const first = await replay(run, { checkpoint_id: 'start' });
+        await done(first.run_id);
+        const second = await replay(first.run_id, { checkpoint_id: 'start', mode: 'recorded' });
+        await done(second.run_id);
+        for (const each of [run, first.run_id, second.run_id])
+          assert.equal((await callsOf(each))[0]?.input.ms, 3, each);
+        assert.equal(made(), 1);
       });
 
       it('marks the first request that differs, and is live from there on', async () => {

@@ -1,5 +1,6 @@
 /** The ledger, as tests read and change it. */
-import { row, rows, tamper, type Owner, type Tenant } from './access.ts';
+import type { Database } from '../../../db/database.ts';
+import { row, rows, rowsAsOwner, tamper, type Owner, type Tenant } from './access.ts';
 
 export interface CallRow {
   status: string;
@@ -19,6 +20,11 @@ export function callsOfRun(tenant: Tenant, run: string): Promise<CallRow[]> {
 export function endOfCall(tenant: Tenant, run: string): Promise<CallRow & { code: string | null; output: unknown }> {
   const sql = `select status, attempt, error->>'code' as code, output from tool_calls where run_id = $1`;
   return row(tenant, sql, run);
+}
+
+/** Leaves the ledger of a run without what its calls were asked for, as processes of 0.1.0 do. */
+export async function forgetAsked(db: Database, run: string): Promise<void> {
+  await rowsAsOwner(db, 'update tool_calls set asked = null where run_id = $1', run);
 }
 
 export interface StoredCall {

@@ -65,7 +65,7 @@ function wantedFor({ workflow: { agent_id: own, team_id } }: WorkflowStep, task:
 export async function whyNobody(step: WorkflowStep, task: ScheduledTask): Promise<string> {
   const { tx, workflow } = step;
   const { preferred, isOpen } = wantedFor(step, task);
-  if (workflow.team_id && !(await findTeam(tx, workflow.team_id))) return 'The team is deleted, and has no members.';
+  if ((await teamOf(step)) === 'deleted') return 'The team is deleted, and has no members.';
   const agent = preferred && (await findAgent(tx, preferred, workflow.workspace_id));
   const why = agent ? whyNotTaken(agent) : undefined;
   if (why === undefined) return 'No active agent has what the task requires.';
@@ -102,10 +102,9 @@ async function candidates(
   { skills, preferred, isOpen }: Omit<Wanted, 'task'>,
   { similar = new Map(), isAway }: { similar?: SimilarSkills; isAway?: true } = {},
 ): Promise<WorkerRow[]> {
-  const { tx, workflow } = step;
-  const team = workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
+  const team = await teamOf(step);
   // A team's work is done by its members; one that is gone has none, whoever was named while it was there.
-  if (workflow.team_id && !team) return [];
+  if (team === 'deleted') return [];
   const named = preferred
     ? await lookUp(step, { skills: [], ids: [preferred], isAway, ...(!isOpen && { isHealthless: true }) })
     : [];
@@ -113,6 +112,13 @@ async function candidates(
   const names = namesOf(skills, similar);
   const others = isOpen ? await lookUp(step, { skills: names, ids, isAway }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
+}
+
+/** The team that the workflow is of, as a look finds it; undefined where it is of none. */
+async function teamOf(step: WorkflowStep): Promise<WorkflowStep['team']> {
+  const { tx, workflow } = step;
+  if (workflow.team_id) step.team ??= (await findTeam(tx, workflow.team_id)) ?? 'deleted';
+  return step.team;
 }
 
 /** Looks up the workflow's own agent, which does what nobody else is asked for. */

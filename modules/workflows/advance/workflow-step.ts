@@ -1,5 +1,6 @@
 /** One look at a workflow, under the lock of its run: what the scheduler knows, and what it has written so far. */
 import type { NewEvent } from '../../../core/events.ts';
+import type { TeamRow } from '../../../db/teams.ts';
 import type { WorkerRow } from '../../../db/workers.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -24,6 +25,8 @@ export interface WorkflowStep {
   ready?: { tasks: ScheduledTask[]; inputs: InputRow[] | undefined } | undefined;
   /** Whether the workflow has tasks that are not completed, where nothing that it knows says so and that was read already. */
   progress?: Progress | undefined;
+  /** The team that it is of, once that was read. */
+  team?: TeamRow | 'deleted';
   /** Agents that were looked up, by what they were looked up for; each start counts among its running tasks. */
   workers: Map<string, WorkerRow[]>;
   /** Tasks that agents work on which take so many at a time, the starts of this look included: nobody else gives them any meanwhile. */

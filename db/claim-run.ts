@@ -174,7 +174,7 @@ export type ClaimResult =
  * job speaks of: one beyond the log's end (a database restored from a backup) claims nothing.
  */
 export async function claimRun(db: Database, claim: RunClaim): Promise<ClaimResult> {
-  return load(db, claimRequest(claim));
+  return load(db, claimRequest(claim), { inLine: true });
 }
 
 export interface RunClaim {
@@ -212,11 +212,12 @@ export async function loadRun(db: Database, run: ReadRequest): Promise<ClaimResu
   return loaded.ok ? completeRun(db, loaded) : loaded;
 }
 
-async function load(db: Database, request: Columns): Promise<ClaimResult> {
+async function load(db: Database, request: Columns, how: { inLine?: true } = {}): Promise<ClaimResult> {
   const rows = await db.call<{ result: ClaimResult }>({
     name: 'claim_run',
     text: 'select claim_run($1::jsonb) as result',
     values: [JSON.stringify(request)],
+    ...how,
   });
   return withOutcomes(resultOf(rows));
 }

@@ -228,6 +228,7 @@ export async function commitRun(db: Database, change: RunChange): Promise<Commit
     name: 'commit_run',
     text: 'select commit_run($1::jsonb) as result',
     values: [JSON.stringify(toRequest(change))],
+    inLine: true,
   });
   return withClaim(resultOf(rows));
 }
@@ -311,6 +312,7 @@ async function sendAll(
     name,
     text: `select ${name}($1::jsonb) as result`,
     values: [JSON.stringify(items.map((item) => (item.kind === 'claim' ? claimRequest(item.of) : toRequest(item.of))))],
+    inLine: true,
   });
   const results = resultOf(rows);
   if (results.length !== items.length) throw new Error(`${name} answered another number of results`);

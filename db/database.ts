@@ -15,6 +15,8 @@ export interface NamedStatement {
   name: string;
   text: string;
   values: readonly unknown[];
+  /** Sent behind those like it, on their connection, without waiting for their answers: for what comes often and is soon done. */
+  inLine?: true;
 }
 
 /**

@@ -100,6 +100,11 @@ export async function withConnection<T>(knex: Knex, work: (connection: ClientBas
   }
 }
 
+/** Whether all of a pool share one connection. */
+export function hasOneConnection(knex: Knex): boolean {
+  return (knex.client as KnexClient).config.settings.max === 1;
+}
+
 /** Whether anybody's statement was answered on a connection of the pool since then, by `performance.now()`. */
 export function hasAnsweredSince(knex: Knex, sinceMs: number): boolean {
   return (knex.client as KnexClient).config.state.answeredAtMs >= sinceMs;

@@ -3,6 +3,7 @@ import { withDeadline } from '../lib/deadline.ts';
 import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
 import type { Database, NamedStatement } from './database.ts';
 import { hasAnsweredSince, runStatement, sendStatement, wasFull, withConnection } from './knex-client.ts';
+import { createStatementLine } from './statement-line.ts';
 import { runOne, runTransaction } from './transaction.ts';
 
 const BEGIN_SNAPSHOT = 'begin isolation level repeatable read, read only';
@@ -15,8 +16,9 @@ export function queriesOf({
   Database,
   'withTenant' | 'withTenantSnapshot' | 'withTenantOnce' | 'asMaintenance' | 'call' | 'ping' | 'notify'
 > {
-  const call: Database['call'] = async <R extends object>(statement: NamedStatement) => {
-    const { rows } = await runStatement<R>(app, statement);
+  const sendInLine = createStatementLine(app);
+  const call: Database['call'] = async <R extends object>({ inLine, ...statement }: NamedStatement) => {
+    const { rows } = await (inLine ? sendInLine<R>(statement) : runStatement<R>(app, statement));
     return rows;
   };
   return {

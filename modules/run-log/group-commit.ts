@@ -13,6 +13,7 @@ import {
   type Waiting,
 } from '../../db/commit-run.ts';
 import { isDatabaseAway, type Database } from '../../db/database.ts';
+import { LINE_MS } from '../../db/statement-line.ts';
 
 export type CommitChange = (change: RunChange) => Promise<CommitResult>;
 export type ClaimRun = (claim: RunClaim) => Promise<ClaimResult>;
@@ -29,6 +30,12 @@ const MOST_TOGETHER = 32;
 /** Most bytes of outputs in one transaction of several changes. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
+/** After so long a batch that has no answer gives its lane to others: they go by another connection then. */
+const LATE_MS = 2 * LINE_MS;
+
+/** Most batches at a time that have given their lanes away. */
+const MOST_LATE = 4;
+
 /**
  * Two changes of one driver never meet here, since it waits for the first; what tool workers append to one run may, and
  * expects no position.
@@ -37,6 +44,7 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
   let waiting: Waiting[] = [];
   let free = options.lanes;
   let underWay = 0;
+  let late = 0;
 
   function pump(): void {
     while (free > 0 && waiting.length > 0) {
@@ -51,10 +59,22 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
   function send(batch: readonly Waiting[]): void {
     free--;
     underWay += batch.length;
-    void sendBatch(db, batch).finally(() => {
+    const leave = () => {
       free++;
       underWay -= batch.length;
       pump();
+    };
+    let isLate = false;
+    const timer = setTimeout(() => {
+      if (late === MOST_LATE) return;
+      isLate = true;
+      late++;
+      leave();
+    }, LATE_MS);
+    void sendBatch(db, batch).finally(() => {
+      clearTimeout(timer);
+      if (isLate) late--;
+      else leave();
     });
   }
   const enqueue = (item: Waiting) => {

@@ -12,6 +12,12 @@ import { MODES } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 
+/** What a tool worker appends: it expects no position, so that nothing but its sender keeps it from being made twice. */
+function appending(tenant: string, run: string): RunChange {
+  const events = [{ type: 'run.started', actor: 'worker', schema_version: 1, payload: {} }];
+  return { tenant_id: tenant, run_id: run, open: true, events, runs: { set: {}, add: {} } };
+}
+
 describe('Group commit', () => {
   let engine: Engine;
   let agent: string;
@@ -90,27 +96,21 @@ describe('Group commit', () => {
     );
   });
 
-  /** What a tool worker appends: it expects no position, so that nothing but its sender keeps it from being made twice. */
-  function appending(run: string): RunChange {
-    const events = [{ type: 'run.started', actor: 'worker', schema_version: 1, payload: {} }];
-    return { tenant_id: engine.tenantId, run_id: run, open: true, events, runs: { set: {}, add: {} } };
-  }
-
   it('makes those of a batch that can be made, and answers each of the others why not', async () => {
     const { tenantId: tenant } = engine;
     const runs = await Promise.all([1, 2, 3, 4].map(() => create(engine.context)));
     const [made = '', overtaken = '', outdated = '', claimed = ''] = runs;
     const other = randomUUID();
-    const { open: _, ...driven } = appending(overtaken);
+    const { open: _, ...driven } = appending(tenant, overtaken);
     const answers = await Promise.all([
-      group.commit(appending(made)),
-      group.commit({ ...appending(made), tenant_id: other }),
+      group.commit(appending(tenant, made)),
+      group.commit({ ...appending(tenant, made), tenant_id: other }),
       group.commit({ ...driven, fence: 0, expect: 0, lease_ms: 1000 }),
-      group.commit({ ...appending(outdated), policy_epoch: 1_000_000 }),
-      group.commit(appending(claimed)),
+      group.commit({ ...appending(tenant, outdated), policy_epoch: 1_000_000 }),
+      group.commit(appending(tenant, claimed)),
       group.claim({ tenant_id: tenant, run_id: claimed, seq: 0, leaseMs: 1000 }),
       group.claim({ tenant_id: other, run_id: made, seq: 0, leaseMs: 1000 }),
-      group.commit(appending(made)),
+      group.commit(appending(tenant, made)),
     ]);
     assert.deepEqual(
       answers.map((answer) => (answer.ok ? 'made' : answer.why)),
@@ -142,15 +142,15 @@ describe('Group commit', () => {
       status: 'running' as const,
     };
     const rest = { effect: 'unknown' as const, idempotency_key: call, arguments: {}, attempt: 1 };
-    await group.commit({ ...appending(run), new_calls: [{ ...asked, ...rest }] });
+    await group.commit({ ...appending(engine.tenantId, run), new_calls: [{ ...asked, ...rest }] });
     sizes = [];
     const lane = createGroupCommit(counting(), { lanes: 1 });
     const known = { seq: 1, length: 0, calls: [call] };
     const [, claim] = await Promise.all([
-      lane.commit(appending(run)),
+      lane.commit(appending(engine.tenantId, run)),
       lane.claim({ tenant_id: tenant, run_id: run, seq: 0, leaseMs: 1000, known }),
       lane.commit({
-        ...appending(run),
+        ...appending(engine.tenantId, run),
         calls: [{ id: call, from: ['running'], set: { status: 'succeeded', output: { said: 1 } } }],
       }),
     ]);
@@ -172,7 +172,7 @@ describe('Group commit', () => {
       throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
     };
     const losing = createGroupCommit({ ...db, call }, { lanes: 1 });
-    const ends = await Promise.allSettled(runs.map((run) => losing.commit(appending(run))));
+    const ends = await Promise.allSettled(runs.map((run) => losing.commit(appending(engine.tenantId, run))));
     assert.deepEqual(
       ends.map(({ status }) => status),
       ['rejected', 'rejected'],
@@ -195,6 +195,34 @@ if (MODES.includes('postgres')) {
     });
     after(() => engine.close());
 
+    it('let the others go on while a batch waits for the row of a run, and one behind it does, too', async () => {
+      const { context, tenantId } = engine;
+      const agent = await engine.agent();
+      const runs = await Promise.all([1, 2, 3].map(async () => (await engine.start(agent, 'hello')).run));
+      const [held = '', behind = '', round = ''] = runs;
+      let sent = 0;
+      const call: Context['db']['call'] = (statement) => {
+        sent++;
+        return context.db.call(statement);
+      };
+      const group = createGroupCommit({ ...context.db, call }, { lanes: 2 });
+      const row = door();
+      const holding = context.db.withTenant(tenantId, async (tx) => {
+        await lockRun(tx, held);
+        await row.pass();
+      });
+      await row.reached;
+      const commits = [group.commit(appending(tenantId, held))];
+      await waitUntil('the first is sent', () => sent === 1);
+      commits.push(group.commit(appending(tenantId, behind)));
+      await waitUntil('the second is sent behind it', () => sent === 2);
+      const answers = [await group.commit(appending(tenantId, round))];
+      row.open();
+      await holding;
+      answers.push(...(await Promise.all(commits)));
+      assert.ok(answers.every(({ ok }) => ok));
+    });
+
     it('never wait for each other where they change the same runs in opposite orders', async () => {
       const { context, tenantId } = engine;
       const agent = await engine.agent();
@@ -203,16 +231,13 @@ if (MODES.includes('postgres')) {
       const [first = '', second = '', last = ''] = runs;
       const failures: unknown[] = [];
       const process = () => {
-        const call: Context['db']['call'] = (statement) =>
-          context.db.call(statement).catch((error: unknown) => {
+        // Two processes have no connection in common.
+        const call: Context['db']['call'] = ({ name, text, values }) =>
+          context.db.call({ name, text, values }).catch((error: unknown) => {
             failures.push(error);
             throw error;
           }) as never;
         return createGroupCommit({ ...context.db, call }, { lanes: 1 });
-      };
-      const appending = (run: string): RunChange => {
-        const events = [{ type: 'run.started', actor: 'worker', schema_version: 1, payload: {} }];
-        return { tenant_id: tenantId, run_id: run, open: true, events, runs: { set: {}, add: {} } };
       };
       const held = door();
       const holding = context.db.withTenant(tenantId, async (tx) => {
@@ -227,7 +252,7 @@ if (MODES.includes('postgres')) {
       ];
       const commits = orders.map((order) => {
         const group = process();
-        return Promise.all(order.map((run) => group.commit(appending(run))));
+        return Promise.all(order.map((run) => group.commit(appending(tenantId, run))));
       });
       await waitUntil('both wait for a row', async () => {
         return (await sessionsWaitingIn(context.db, 'change_runs')).length === 2;

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { isDatabaseAway, type Database, type NamedStatement } from '../../db/database.ts';
+import { openTestDatabase, type TestDatabase } from '../support/database.ts';
+import { sessionsWaitingIn, terminateSession } from '../support/queries/postgres.ts';
+import { MODES } from '../support/modes.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const LOCK = 4711;
+const WHO: NamedStatement = { name: 'who', text: 'select pg_backend_pid() as pid', values: [], inLine: true };
+const FAILING: NamedStatement = { name: 'failing', text: 'select 1 / $1::int', values: [0], inLine: true };
+const WAITING: NamedStatement = {
+  name: 'waiting',
+  text: 'select pg_advisory_xact_lock($1), pg_backend_pid() as pid',
+  values: [LOCK],
+  inLine: true,
+};
+
+for (const mode of MODES.filter((each) => each !== 'full')) {
+  describe(`statements in line in ${mode} mode`, () => {
+    let testDatabase: TestDatabase;
+    let database: Database;
+
+    before(async () => {
+      testDatabase = await openTestDatabase(mode, { DROVER_POOL_SIZE: '3' }, { checkoutTimeoutMs: 2000 });
+      database = testDatabase.database;
+    });
+    after(() => testDatabase.close());
+
+    const pidOf = async (statement: NamedStatement) => {
+      const [row] = await database.call<{ pid: number }>(statement);
+      return row?.pid;
+    };
+
+    it('go by one connection without waiting for each other, and one that fails hurts none behind it', async () => {
+      const ends = await Promise.allSettled([pidOf(WHO), pidOf(FAILING), pidOf(WHO), pidOf(WHO)]);
+      assert.deepEqual(
+        ends.map(({ status }) => status),
+        ['fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
+      );
+      const pids = ends.flatMap((end) => (end.status === 'fulfilled' ? [end.value] : []));
+      assert.equal(new Set(pids).size, 1);
+    });
+
+    it('let everybody else have a connection, however many come', async () => {
+      const state = { isOver: false };
+      const driver = async () => {
+        while (!state.isOver) await database.call(WHO);
+      };
+      const drivers = Array.from({ length: 8 }, driver);
+      const others = Array.from({ length: 20 }, () => database.asMaintenance((tx) => tx.query('select 1 as one')));
+      assert.equal((await Promise.all(others)).length, 20);
+      state.isOver = true;
+      await Promise.all(drivers);
+    });
+
+    if (mode === 'postgres') {
+      /** Runs `work` while the lock is held that `WAITING` waits for. */
+      const holdingLock = async (work: () => Promise<void>) =>
+        database.withTenant('00000000-0000-0000-0000-000000000000', async (tx) => {
+          await tx.query('select pg_advisory_xact_lock($1)', [LOCK]);
+          await work();
+        });
+
+      it('go round one that waits for a lock, by another connection', async () => {
+        let waiting: Promise<number | undefined> | undefined;
+        const behind: Promise<unknown>[] = [];
+        let round: number | undefined;
+        await holdingLock(async () => {
+          waiting = pidOf(WAITING);
+          await waitUntil('a statement is answered', () => {
+            behind.push(pidOf(WHO).then((pid) => (round = pid)));
+            return round !== undefined;
+          });
+        });
+        const held = await waiting;
+        assert.equal(typeof held, 'number');
+        assert.notEqual(round, held);
+        await Promise.all(behind);
+      });
+
+      it('fail together where their connection is lost, and those after them go by another', async () => {
+        await holdingLock(async () => {
+          const ends = Promise.allSettled([pidOf(WAITING), pidOf(WHO)]);
+          let waiting: number[] = [];
+          await waitUntil('the first waits', async () => {
+            waiting = await sessionsWaitingIn(database, 'pg_advisory_xact_lock');
+            return waiting.length === 1;
+          });
+          for (const pid of waiting) await terminateSession(database, pid);
+          const errors = (await ends).map((end) => end.status === 'rejected' && isDatabaseAway(end.reason));
+          assert.deepEqual(errors, [true, true]);
+          assert.equal(typeof (await pidOf(WHO)), 'number');
+        });
+      });
+    }
+  });
+}

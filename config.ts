@@ -262,9 +262,10 @@ function readOrigins(env: Environment): readonly string[] {
 
 function readEgressAllow(env: Environment): readonly string[] {
   const entries = readList(env, 'DROVER_EGRESS_ALLOW');
-  const wrong = entries.find((entry) => !/^[\w.*:[\]-]+(\/\d{1,3})?$/.test(entry) || !isAddressRule(entry));
+  const wrong = entries.find((entry) => !/^[\w.:[\]-]+(\/\d{1,3})?$/.test(entry) || !isAddressRule(entry));
   if (wrong !== undefined) {
-    throw new ConfigError('DROVER_EGRESS_ALLOW', `has ${quote(wrong)}`, 'hosts or CIDRs separated by commas');
+    const expected = 'hosts or CIDRs separated by commas, without wildcards, as in db.internal,10.0.0.0/8';
+    throw new ConfigError('DROVER_EGRESS_ALLOW', `has ${quote(wrong)}`, expected);
   }
   return entries;
 }

@@ -169,6 +169,8 @@ describe('config', () => {
     [{ DROVER_EGRESS_ALLOW: '10.0.0.0/99' }, 'DROVER_EGRESS_ALLOW', /"10.0.0.0\/99"/],
     [{ DROVER_EGRESS_ALLOW: 'a.example:99999' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
     [{ DROVER_EGRESS_ALLOW: 'a.example,300.1.1.1' }, 'DROVER_EGRESS_ALLOW', /"300\.1\.1\.1": expected hosts or CIDRs/],
+    [{ DROVER_EGRESS_ALLOW: 'a.example,*' }, 'DROVER_EGRESS_ALLOW', /"\*": expected .+ without wildcards/],
+    [{ DROVER_EGRESS_ALLOW: '*.example' }, 'DROVER_EGRESS_ALLOW', /"\*\.example"/],
     [{ DROVER_EGRESS_ALLOW: '10.0.0.256:443' }, 'DROVER_EGRESS_ALLOW', /hosts or CIDRs/],
     [{ DROVER_STDIO_COMMANDS: 'uvx,npx @acme/server' }, 'DROVER_STDIO_COMMANDS', /"npx @acme.+without their arguments/],
     [{ DROVER_MODEL: 'best' }, 'DROVER_MODEL', /provider\/model/],

@@ -15,6 +15,7 @@ import {
   type RunSums,
 } from '../../modules/dashboard/read-dashboard.ts';
 import { agentIdParam } from '../kit/external-ids.ts';
+import { momentParam } from '../kit/validate.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 
@@ -26,7 +27,7 @@ const FIRST_DAY = new Date('1970-01-01');
 const LAST_DAY = new Date('9999-01-01');
 
 const moment = z
-  .union([z.iso.date(), z.iso.datetime({ offset: true })])
+  .union([z.iso.date(), momentParam])
   .transform((text) => new Date(text))
   .refine((day) => day >= FIRST_DAY && day < LAST_DAY, 'is not a day of the years 1970 to 9998')
   .meta({ type: 'string' });

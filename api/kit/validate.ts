@@ -6,9 +6,14 @@ import type { ApiContext } from './state.ts';
 /** An id in a path. Upper case is taken; ids are stored in lower case. */
 export const idParam = z.uuid().toLowerCase();
 
+/** RFC 3339, in which `t` and `z` may be lower case (section 5.6). */
+export const momentParam = z
+  .string()
+  .toUpperCase()
+  .check(z.iso.datetime({ offset: true }));
+
 /** A moment in whatever zone, in a year from 1 to 9999: beyond that neither Postgres nor an answer can name it. */
-export const timeParam = z.iso
-  .datetime({ offset: true })
+export const timeParam = momentParam
   .transform((text) => new Date(text))
   .refine((at) => /^\d/.test(at.toISOString()) && at.getUTCFullYear() > 0, {
     message: 'must be in a year from 1 to 9999 (UTC)',

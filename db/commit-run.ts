@@ -223,12 +223,12 @@ export type CommitResult =
   | { ok: false; why: 'behind'; seq: number };
 
 /** Commits a change in one round trip and one transaction. */
-export async function commitRun(db: Database, change: RunChange): Promise<CommitResult> {
+export async function commitRun(db: Database, change: RunChange, how: { inLine?: true } = {}): Promise<CommitResult> {
   const rows = await db.call<{ result: CommitResult }>({
     name: 'commit_run',
     text: 'select commit_run($1::jsonb) as result',
     values: [JSON.stringify(toRequest(change))],
-    inLine: true,
+    ...how,
   });
   return withClaim(resultOf(rows));
 }

@@ -13,6 +13,8 @@ export interface PoolSettings {
   checkoutTimeoutMs: number;
   /** How long a connection may lie unused before it is closed; without it one is kept. */
   idleTimeoutMs?: number;
+  /** How long a connection may leave a statement unanswered; without it for ever. */
+  queryTimeoutMs?: number;
   /** The sessions behind the connections change from one transaction to the next: statements are prepared under no name. */
   isPooled?: boolean;
   /** What a caller is told who has waited in vain. */
@@ -33,6 +35,8 @@ export interface Statement {
   text: string;
   values?: readonly unknown[];
   name?: string;
+  /** How many that were sent before it on the connection have no answer yet: it is waited for as long as each of them, too. */
+  behind?: number;
 }
 
 /** A statement as Knex's client takes it. */
@@ -40,6 +44,7 @@ interface NativeStatement {
   sql: string;
   bindings?: readonly unknown[];
   options?: { name?: string };
+  behind?: number;
   /** Its values are numbered already, and a question mark is an operator of jsonb. */
   numbered?: true;
   response?: QueryResult;
@@ -138,10 +143,11 @@ export async function runStatement<R extends object>(knex: Knex, statement: Stat
 export async function sendStatement<R extends object>(
   knex: Knex,
   connection: ClientBase,
-  { text, values = [], name }: Statement,
+  { text, values = [], name, behind }: Statement,
 ): Promise<QueryResult<R>> {
   const native: NativeStatement = { sql: text, bindings: values, numbered: true };
   if (name !== undefined) native.options = { name };
+  if (behind !== undefined) native.behind = behind;
   return (knex.client as KnexClient).query(connection as Client, native).then(answerOf<R>);
 }
 
@@ -208,11 +214,17 @@ class KnexClient extends PostgresClient {
     if (statement.numbered !== true) statement.sql = this.positionBindings(statement.sql) as string;
     this.emit('query', statement);
     try {
-      const { sql: text, bindings = [], options } = statement;
+      const { sql: text, bindings = [], options, behind = 0 } = statement;
       const { settings, state } = this.config;
+      const timeoutMs = behind > 0 && settings.queryTimeoutMs;
       const own = options?.name ?? (bindings.length > 0 ? state.nameOf(text) : undefined);
       const name = settings.isPooled === true ? undefined : own;
-      statement.response = await connection.query({ ...(name && { name }), text, values: bindings as unknown[] });
+      statement.response = await connection.query({
+        ...(name && { name }),
+        text,
+        values: bindings as unknown[],
+        ...(timeoutMs && { query_timeout: timeoutMs * (behind + 1) }),
+      });
       state.answeredAtMs = performance.now();
       return statement;
     } catch (error) {

@@ -103,7 +103,8 @@ function openPool<O extends SessionOwner>(
   const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
   const busy = `The database was busy: all ${max} connections were in use for ${checkoutTimeoutMs} ms.`;
   const away = `No answer from the database within ${checkoutTimeoutMs} ms, and none of ${max} connections is free.`;
-  return openKnexPool({ ...connections, max, checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS, busy, away }, [owner]);
+  const times = { checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS, queryTimeoutMs: QUERY_TIMEOUT_MS };
+  return openKnexPool({ ...connections, ...times, max, busy, away }, [owner]);
 }
 
 async function connectAs(owner: SessionOwner, url: string, options: DatabaseOptions): Promise<pg.Client> {

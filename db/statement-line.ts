@@ -34,9 +34,9 @@ export function createStatementLine(knex: Knex): <R extends object>(statement: S
   return async <R extends object>(statement: Statement) => {
     if (!current || performance.now() - current.openedAtMs >= LINE_MS) current = openLine(knex);
     const line = current;
-    line.underWay++;
+    const behind = line.underWay++;
     try {
-      return await sendStatement<R>(knex, await line.connection, statement);
+      return await sendStatement<R>(knex, await line.connection, { ...statement, behind });
     } catch (error) {
       if (isDatabaseAway(error) || isStalePlan(error)) {
         line.failure ??= error;

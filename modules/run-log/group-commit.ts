@@ -33,16 +33,20 @@ const MOST_BYTES = 16 * 1024 * 1024;
 /** After so long a batch that has no answer gives its lane to others: they go by another connection then. */
 const LATE_MS = 2 * LINE_MS;
 
-/** Most batches at a time that have given their lanes away. */
-const MOST_LATE = 4;
+interface Lanes {
+  /** Most batches in flight. */
+  lanes: number;
+  /** Most late ones beside them, each of which may keep a connection of the pool; 0 where absent. */
+  mostLate?: number;
+}
 
 /**
  * Two changes of one driver never meet here, since it waits for the first; what tool workers append to one run may, and
  * expects no position.
  */
-export function createGroupCommit(db: Database, options: { lanes: number }): GroupCommit {
+export function createGroupCommit(db: Database, { lanes, mostLate = 0 }: Lanes): GroupCommit {
   let waiting: Waiting[] = [];
-  let free = options.lanes;
+  let free = lanes;
   let underWay = 0;
   let late = 0;
 
@@ -50,7 +54,7 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
     while (free > 0 && waiting.length > 0) {
       // No more than its share for any lane: drivers that all wait for one batch would leave this process and the server
       // to work by turns (20 runs at a time: 139 runs/s in one batch, 155 in two).
-      const share = Math.min(MOST_TOGETHER, Math.ceil((waiting.length + underWay) / options.lanes));
+      const share = Math.min(MOST_TOGETHER, Math.ceil((waiting.length + underWay) / lanes));
       const together = withinBytes(waiting.slice(0, share));
       send(together);
       waiting = waiting.slice(together.length);
@@ -66,7 +70,7 @@ export function createGroupCommit(db: Database, options: { lanes: number }): Gro
     };
     let isLate = false;
     const timer = setTimeout(() => {
-      if (late === MOST_LATE) return;
+      if (late >= mostLate) return void timer.refresh();
       isLate = true;
       late++;
       leave();
@@ -129,7 +133,7 @@ function rejectAll(batch: readonly Waiting[], error: unknown): void {
 
 async function sendOne(db: Database, item: Waiting): Promise<void> {
   if (item.kind === 'claim') await claimRun(db, item.of).then(item.resolve, item.reject);
-  else await commitRun(db, item.of).then(item.resolve, item.reject);
+  else await commitRun(db, item.of, { inLine: true }).then(item.resolve, item.reject);
 }
 
 function compare(a: string, b: string): number {

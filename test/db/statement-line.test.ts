@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import pg from 'pg';
 import { isDatabaseAway, type Database, type NamedStatement } from '../../db/database.ts';
+import { openKnexPool } from '../../db/knex-client.ts';
+import { createStatementLine } from '../../db/statement-line.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { sessionsWaitingIn, terminateSession } from '../support/queries/postgres.ts';
 import { MODES } from '../support/modes.ts';
@@ -76,6 +79,24 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         assert.equal(typeof held, 'number');
         assert.notEqual(round, held);
         await Promise.all(behind);
+      });
+
+      it('are waited for as long as those before them may take, too', async () => {
+        const timeoutMs = 1000;
+        const connect = async () => {
+          const connectionString = testDatabase.config.databaseUrl;
+          const client = new pg.Client({ connectionString, query_timeout: timeoutMs, pipeline: true });
+          await client.connect();
+          return client;
+        };
+        const times = { checkoutTimeoutMs: 2000, queryTimeoutMs: timeoutMs };
+        const pool = openKnexPool({ connect, max: 2, busy: 'busy', ...times }, ['app']);
+        const send = createStatementLine(pool.as.app);
+        // Longer than one of them may take, all together.
+        const text = `select pg_sleep(0.4), pg_backend_pid() as pid`;
+        const answers = await Promise.all([1, 2, 3].map(() => send<{ pid: number }>({ text })));
+        assert.equal(new Set(answers.map(({ rows }) => rows[0]?.pid)).size, 1);
+        await pool.close();
       });
 
       it('fail together where their connection is lost, and those after them go by another', async () => {

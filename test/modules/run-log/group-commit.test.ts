@@ -195,32 +195,62 @@ if (MODES.includes('postgres')) {
     });
     after(() => engine.close());
 
-    it('let the others go on while a batch waits for the row of a run, and one behind it does, too', async () => {
+    /** Runs that have begun, and a group that counts what it sends. */
+    async function counted(lanes: { lanes: number; mostLate: number }) {
       const { context, tenantId } = engine;
       const agent = await engine.agent();
       const runs = await Promise.all([1, 2, 3].map(async () => (await engine.start(agent, 'hello')).run));
-      const [held = '', behind = '', round = ''] = runs;
-      let sent = 0;
+      const counts = { sent: 0 };
       const call: Context['db']['call'] = (statement) => {
-        sent++;
+        counts.sent++;
         return context.db.call(statement);
       };
-      const group = createGroupCommit({ ...context.db, call }, { lanes: 2 });
+      const group = createGroupCommit({ ...context.db, call }, lanes);
+      return { runs, counts, commit: (run: string | undefined) => group.commit(appending(tenantId, run ?? '')) };
+    }
+
+    /** Holds the row of a run until the function is called that it gives. */
+    async function holdRow(run: string | undefined) {
       const row = door();
-      const holding = context.db.withTenant(tenantId, async (tx) => {
-        await lockRun(tx, held);
+      const holding = engine.context.db.withTenant(engine.tenantId, async (tx) => {
+        await lockRun(tx, run ?? '');
         await row.pass();
       });
       await row.reached;
-      const commits = [group.commit(appending(tenantId, held))];
-      await waitUntil('the first is sent', () => sent === 1);
-      commits.push(group.commit(appending(tenantId, behind)));
-      await waitUntil('the second is sent behind it', () => sent === 2);
-      const answers = [await group.commit(appending(tenantId, round))];
-      row.open();
-      await holding;
+      return async () => {
+        row.open();
+        await holding;
+      };
+    }
+
+    it('let the others go on while a batch waits for the row of a run, and one behind it does, too', async () => {
+      const { runs, counts, commit } = await counted({ lanes: 2, mostLate: 1 });
+      const [held, behind, round] = runs;
+      const release = await holdRow(held);
+      const commits = [commit(held)];
+      await waitUntil('the first is sent', () => counts.sent === 1);
+      commits.push(commit(behind));
+      await waitUntil('the second is sent behind it', () => counts.sent === 2);
+      const answers = [await commit(round)];
+      await release();
       answers.push(...(await Promise.all(commits)));
       assert.ok(answers.every(({ ok }) => ok));
+    });
+
+    it('go round a late one as soon as another late one has ended', async () => {
+      const { runs, counts, commit } = await counted({ lanes: 1, mostLate: 1 });
+      const [first, second, round] = runs;
+      const releases = [await holdRow(first), await holdRow(second)];
+      const commits = [commit(first)];
+      await waitUntil('the first is sent', () => counts.sent === 1);
+      commits.push(commit(second));
+      await waitUntil('the second goes round it', () => counts.sent === 2);
+      const going = commit(round);
+      await releases[0]?.();
+      const answers = [await commits[0], await going];
+      await releases[1]?.();
+      answers.push(await commits[1]);
+      assert.ok(answers.every((answer) => answer?.ok));
     });
 
     it('never wait for each other where they change the same runs in opposite orders', async () => {

@@ -1,10 +1,9 @@
-import { mkdir, open, stat, unlink } from 'node:fs/promises';
+import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { Disk } from 'flydrive';
 import { FSDriver } from 'flydrive/drivers/fs';
 import { ContentGoneError, FileStoreError, type ByteRange, type FileStore } from './file-store.ts';
-import { newId } from './new-id.ts';
 
 /** Contents as files in a folder, which all processes share. */
 export function filesystemStore(root: string): FileStore {
@@ -24,13 +23,16 @@ export function filesystemStore(root: string): FileStore {
   };
 }
 
-/** Makes the folder where it is not there, and a file in it, which goes again. Throws what the system says. */
+/**
+ * Makes the folder where it is not there, and a file in it, which goes again: by its name also the one that a process left
+ * which was killed here, and whatever another one makes meanwhile. Throws what the system says.
+ */
 export async function probeFolder(root: string): Promise<void> {
   await makeFolder(root);
-  const path = join(root, `.probe-${newId()}`);
-  const handle = await open(path, 'wx', 0o600);
+  const path = join(root, '.probe');
+  const handle = await open(path, 'w', 0o600);
   await handle.close();
-  await unlink(path);
+  await rm(path, { force: true });
 }
 
 /** Not `recursive`: Node would try for ever in a folder that takes no others and says that something is missing, as `/proc` does. */

@@ -66,9 +66,14 @@ if (MODES.includes('postgres')) {
       const { config, close } = await migratedBehindProxy();
       const folder = await mkdtemp(join(tmpdir(), 'drover-test-'));
       const path = join(folder, 'some', 'where');
-      const platform = await openPlatform({ ...config, fileStore: { kind: 'file', path } }, { log: silent });
-      await platform.close();
+      const open = () => openPlatform({ ...config, fileStore: { kind: 'file', path } }, { log: silent });
+      await (await open()).close();
       assert.deepEqual(await readdir(path), []);
+      // As a process leaves it that is killed there.
+      await writeFile(join(path, '.probe'), '');
+      const platforms = await Promise.all([open(), open()]);
+      assert.deepEqual(await readdir(path), []);
+      for (const platform of platforms) await platform.close();
       await rm(folder, { recursive: true });
       await close();
     });

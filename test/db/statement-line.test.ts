@@ -82,7 +82,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
       });
 
       it('are waited for as long as those before them may take, too', async () => {
-        const timeoutMs = 1000;
+        const timeoutMs = 1500;
         const connect = async () => {
           const connectionString = testDatabase.config.databaseUrl;
           const client = new pg.Client({ connectionString, query_timeout: timeoutMs, pipeline: true });
@@ -93,7 +93,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         const pool = openKnexPool({ connect, max: 2, busy: 'busy', ...times }, ['app']);
         const send = createStatementLine(pool.as.app);
         // Longer than one of them may take, all together.
-        const text = `select pg_sleep(0.4), pg_backend_pid() as pid`;
+        const text = `select pg_sleep(0.6), pg_backend_pid() as pid`;
         const answers = await Promise.all([1, 2, 3].map(() => send<{ pid: number }>({ text })));
         assert.equal(new Set(answers.map(({ rows }) => rows[0]?.pid)).size, 1);
         await pool.close();

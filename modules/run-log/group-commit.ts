@@ -1,6 +1,6 @@
 /**
- * Group commit without a timer: what becomes ready while a transaction is in flight goes along in the next one. Each run
- * still waits for its own; a driver that commits alone waits for nobody.
+ * Group commit: what becomes ready while a transaction is in flight goes along in the next one. Nothing is held back for
+ * company, and each run waits for its own transaction alone; a driver that commits alone waits for nobody.
  */
 import { claimRun, type ClaimResult, type RunClaim } from '../../db/claim-run.ts';
 import {

@@ -188,7 +188,7 @@ describe('Group commit', () => {
 });
 
 if (MODES.includes('postgres')) {
-  describe('Group commits of two processes on Postgres', () => {
+  describe('Group commits on Postgres', () => {
     let engine: Engine;
     before(async () => {
       engine = await openEngine('postgres');
@@ -253,7 +253,7 @@ if (MODES.includes('postgres')) {
       assert.ok(answers.every((answer) => answer?.ok));
     });
 
-    it('never wait for each other where they change the same runs in opposite orders', async () => {
+    it('of two processes never wait for each other where they change the same runs in opposite orders', async () => {
       const { context, tenantId } = engine;
       const agent = await engine.agent();
       const started = [1, 2, 3].map(() => engine.start(agent, 'hello'));

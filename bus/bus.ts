@@ -40,8 +40,11 @@ export type BusMessage =
     }
   /** The tenant's policies or suspensions have changed: the driver of the run reads them before its next call. */
   | { runId: string; kind: 'governed' }
-  /** Drivers that hold the run by a lower fence than `below` have lost it; the one after them may hear it, too. */
-  | { runId: string; kind: 'abort'; reason: 'cancel' | 'interrupt'; below?: number };
+  /**
+   * Drivers that hold the run by a lower fence than `below` have lost it, and calls of the turn are not waited for any more: those
+   * of every turn without `turnId`. The driver after them and the calls of the next turn may hear it, too.
+   */
+  | { runId: string; kind: 'abort'; reason: 'cancel' | 'interrupt'; below?: number; turnId?: string };
 
 /** What processes tell each other about who watches. It is about many runs; an earlier release leaves it out. */
 export type LiveSignal =

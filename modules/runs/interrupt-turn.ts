@@ -53,12 +53,13 @@ export async function interruptedTurn(
   };
 }
 
-/** Tells whoever drove the run that its turn is over, and not the driver of the next one, which may have begun. */
+/** Tells whoever drove the run that its turn is over, and who makes its calls; not the driver and the calls of the next one, which may have begun. */
 export function announceInterruption(
   context: Pick<Context, 'bus'>,
   { run, fence }: Pick<Appended, 'run' | 'fence'>,
 ): void {
-  context.bus.publish({ runId: run.id, kind: 'abort', reason: 'interrupt', below: fence });
+  const { id: runId, open_turn_id: turnId } = run;
+  context.bus.publish({ runId, kind: 'abort', reason: 'interrupt', below: fence, ...(turnId !== null && { turnId }) });
 }
 
 /** The turn that a waiting message begins, with its job; none if no message waits. */

@@ -33,7 +33,7 @@ export async function runToolCall(context: Context, job: ToldJob, stop: AbortSig
       askedAtMs = performance.now();
       return claimToolCall(context, job, patience);
     },
-    hold: (claim) => holdCall(context, job, { attempt: claim.attempt, sinceMs: askedAtMs, stop }),
+    hold: (claim) => holdCall(context, job, { claim, sinceMs: askedAtMs, stop }),
     settle: (made) => settle(context, job, { made, stop }),
   };
   return clearUp(context, job, { end: await attempt(context, job, committer), stop });
@@ -56,7 +56,7 @@ export async function runClaimedCall(
 ): Promise<AttemptEnd> {
   const committer: Committer = {
     claim: () => Promise.resolve(claimed),
-    hold: () => holdCall(context, job, { attempt: claimed.attempt, sinceMs, stop }),
+    hold: (claim) => holdCall(context, job, { claim, sinceMs, stop }),
     async settle(made) {
       if (!(await offer?.(made))) return settle(context, job, { made, stop });
       job.tell?.(made.settlement.status);
@@ -88,15 +88,17 @@ function settle(
 const PATIENCE_MS = 600_000;
 
 interface Held {
-  attempt: number;
+  claim: ClaimedCall;
   /** When the lease was asked for, by the process's own clock (`performance.now`). */
   sinceMs: number;
   stop: AbortSignal;
 }
 
-/** Renews the lease by a timer apart from the work, and aborts the attempt when it is lost or the run is cancelled. */
-function holdCall(context: Context, job: ToolCallJob, { attempt: number, sinceMs, stop }: Held): HeldClaim {
+/** Renews the lease by a timer apart from the work, and aborts the attempt when it is lost, or its turn or the run is over. */
+function holdCall(context: Context, job: ToolCallJob, { claim, sinceMs, stop }: Held): HeldClaim {
   const lost = new AbortController();
+  const number = claim.attempt;
+  const { turn_id: turnId } = claim.call;
   const { leaseMs } = context.config;
   const { tenantId, callId } = job;
   let expiresAtMs = sinceMs + leaseMs;
@@ -111,7 +113,8 @@ function holdCall(context: Context, job: ToolCallJob, { attempt: number, sinceMs
   // Where the database is away the attempt goes on, and its result is refused if another has taken over.
   const timer = setInterval(() => void renew().catch(() => undefined), leaseMs / 3);
   const unsubscribe = context.bus.subscribe(job.runId, (message) => {
-    if (message.kind === 'abort') lost.abort(new Error(`the run got a ${message.reason}`));
+    if (message.kind === 'abort' && (message.turnId ?? turnId) === turnId)
+      lost.abort(new Error(`the run got a ${message.reason}`));
   });
   const linked = linkSignals(stop, lost.signal);
   return {

@@ -39,7 +39,7 @@ export interface McpPool {
    */
   acquire(target: McpTarget): Promise<McpConnection>;
   release(connection: McpConnection): void;
-  /** Gives a connection up that the server does not know any more; the next `acquire` makes another. */
+  /** Gives a connection up that the server does not know any more; the next `acquire` makes another. Several users of it may say so. */
   discard(connection: McpConnection): void;
   /** Closes every connection and waits for the processes to be gone: end of input, SIGTERM, SIGKILL, two seconds apart. */
   close(): Promise<void>;
@@ -66,7 +66,10 @@ interface Entry extends McpConnection {
   key: string;
   users: number;
   startedAtMs: number;
+  /** No `acquire` gets it any more; another that has come under its key is left alone. */
+  forget: () => void;
   end: () => Promise<void>;
+  isStopped?: true;
   idleTimer?: NodeJS.Timeout | undefined;
 }
 
@@ -79,25 +82,32 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
 
   const stop = (entry: Entry): void => {
     clearTimeout(entry.idleTimer);
-    entries.delete(entry.key);
+    if (entry.isStopped) return;
+    entry.isStopped = true;
+    entry.forget();
     const stopped = entry.end().catch(() => undefined);
     closing.add(stopped);
     void stopped.finally(() => closing.delete(stopped));
   };
   const startIdling = (entry: Entry): void => {
     clearTimeout(entry.idleTimer);
-    if (!entry.closed()) entry.idleTimer = setTimeout(stop, options.idleMs ?? IDLE_MS, entry).unref();
+    if (!entry.closed() && !entry.isStopped)
+      entry.idleTimer = setTimeout(stop, options.idleMs ?? IDLE_MS, entry).unref();
   };
   const open = (key: string, target: McpTarget): Promise<Entry> => {
+    // A server that was stopped may end long after the next one under its key has started.
+    const isCurrent = () => entries.get(key) === started;
+    const forget = () => {
+      if (isCurrent()) entries.delete(key);
+    };
     const onClose = (entry: Entry | undefined) => {
-      // A server that was stopped may end long after the next one under its key has started.
-      if (entries.get(key) !== started) return;
-      entries.delete(key);
+      if (!isCurrent()) return;
+      forget();
       // A program that starts and dies, again and again. Whoever is only connected to has other reasons to hang up.
       const young = entry && performance.now() - entry.startedAtMs < STEADY_MS;
       if (young && target.server.type === 'mcp_stdio') failed.note(key, entry.lastWords() || 'it ended');
     };
-    const started: Promise<Entry> = connect(target, { ...options, key, onClose });
+    const started: Promise<Entry> = connect(target, { ...options, key, forget, onClose });
     entries.set(key, started);
     const onStarted = (entry: Entry) => {
       if (target.server.type !== 'mcp_stdio') failed.forget(key);
@@ -139,6 +149,7 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
 
 interface ConnectOptions extends McpPoolOptions {
   key: string;
+  forget: () => void;
   onClose: (entry: Entry | undefined) => void;
 }
 
@@ -179,7 +190,8 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
   };
   const hasSession = target.server.type === 'mcp_sse' || transport.sessionId !== undefined;
   const flags = { closed: () => closed, sentTooMuch: () => sentTooMuch, hasSession };
-  entry = { key: options.key, users: 0, startedAtMs: performance.now(), client, end, lastWords, ...flags };
+  const { key, forget } = options;
+  entry = { key, forget, users: 0, startedAtMs: performance.now(), client, end, lastWords, ...flags };
   return entry;
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Database } from '../../../db/database.ts';
 import type { Context } from '../../../modules/governance/context.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { createGroupCommit, type CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { runToolCall } from '../../../modules/tool-calls/run-tool-call.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -90,6 +91,23 @@ describe('the attempt of a tool call', () => {
     assert.deepEqual(numbers, [2]);
   });
 
+  it('is aborted by what ends its turn, and not by what has ended the turn before', async () => {
+    for (const [of, status] of [
+      ['before', 'succeeded'],
+      ['its own', 'unknown'],
+    ] as const) {
+      const { run, job } = await chargingRun();
+      engine.toolsAnswer(async () => {
+        const turnId = of === 'before' ? newId() : job.turnId;
+        engine.context.bus.publish({ runId: run, kind: 'abort', reason: 'interrupt', below: 2, turnId });
+        await heard(run);
+        return { status: 200, body: {} };
+      });
+      await engine.makeCalls(run);
+      assert.equal((await endOfCall(engine, run)).status, status, of);
+    }
+  });
+
   it('goes back where its tool cannot be loaded after the claim', async () => {
     const { run, job } = await chargingRun();
     const { pinned } = await storedRun(engine, run);
@@ -137,6 +155,19 @@ describe('the attempt of a tool call', () => {
       const failed = (await engine.log(run)).filter(({ type }) => type === 'tool.failed');
       assert.equal(failed.length, 3);
       assert.ok(JSON.stringify(failed).length < 4000, 'the log has the beginning');
+    });
+  }
+
+  /** Until what was published about the run has come to this process. */
+  function heard(run: string): Promise<void> {
+    const { bus } = engine.context;
+    return new Promise((resolve) => {
+      const end = bus.subscribe(run, ({ kind }) => {
+        if (kind !== 'governed') return;
+        end();
+        resolve();
+      });
+      bus.publish({ runId: run, kind: 'governed' });
     });
   }
 

@@ -73,6 +73,23 @@ describe('a call over Streamable HTTP', () => {
     });
   }
 
+  it('leaves the next connection alone where several say that the server does not know the one before', async () => {
+    await pool.close();
+    pool = createMcpPool({ egress: createEgress({ allow: [], allowLoopback: true }), idleMs: 1 });
+    const target = { tenantId: 't', server: { type: 'mcp_http' as const, endpoint: `${server.url}/mcp` } };
+    const old = await pool.acquire(target);
+    await pool.acquire(target);
+    pool.discard(old);
+    pool.release(old);
+    const next = await pool.acquire(target);
+    pool.discard(old);
+    pool.release(old);
+    await next.client.callTool({ name: 'ok' });
+    assert.equal(await pool.acquire(target), next);
+    await pool.close();
+    await assert.rejects(next.client.callTool({ name: 'ok' }), /Not connected/);
+  });
+
   it('is lost, and not made again, where the connection breaks after it was sent', async () => {
     assert.equal(briefly(await call('drop')), 'lost lost');
     assert.equal(effects.length, 1);

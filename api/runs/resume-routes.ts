@@ -14,14 +14,18 @@ import { toolResults } from './request-schemas.ts';
 const MAX_ANSWERS = 200;
 
 const fields = z.strictObject({
-  answer: z.string().min(1).optional().describe('Of a wait of type `user`.'),
+  answer: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Of a wait of type `user`; of `turn` the message that begins the next one.'),
   decision: decisionBody.optional().describe('Of `approval`; needs the scope `approvals:write`.'),
   tool_results: toolResults.optional().describe('Of `client_tools`.'),
   payload: z.unknown().optional().describe('Of `webhook` and `timer`: any JSON.'),
 });
 type Fields = z.output<typeof fields>;
 
-const waitId = z.uuid().toLowerCase();
+const waitIdParam = z.uuid().toLowerCase();
 const KINDS = ['answer', 'decision', 'tool_results', 'payload'] as const;
 
 const kindsOf = (given: Fields) => KINDS.filter((kind) => given[kind] !== undefined);
@@ -30,11 +34,11 @@ const oneOf = 'is one of answer, decision, tool_results and payload, and no more
 
 const resumeBody = fields
   .extend({
-    wait_id: waitId.optional().describe('Where the run waits for several things.'),
+    wait_id: waitIdParam.nullish().describe('Where the run waits for several things. Null as absent, as of `turn`.'),
     answers: z
       .array(
         fields
-          .extend({ wait_id: waitId })
+          .extend({ wait_id: waitIdParam })
           .refine((given) => kindsOf(given).length === 1, `what answers the wait ${oneOf}`),
       )
       .min(1)
@@ -57,31 +61,32 @@ const resume = defineRunRoutes({
   access: 'any-key',
   runToken: 'answer',
   summary:
-    'Answer what the run waits for: 200 with the answer of its turn, or 202 as a turn; a decision needs the scope ' +
-    '`approvals:write`, all else `runs:write`',
+    'Answer what the run waits for, or begin its next turn: 200 with the answer of its turn, or 202 as a turn; a ' +
+    'decision needs the scope `approvals:write`, all else `runs:write`',
   idempotent: true,
   params: runParams,
   body: resumeBody,
   prefers: true,
   responses: TURN_ANSWERS,
   async handle(request) {
-    const { caller, params, body, context, idempotency } = request;
+    const { caller, params, body, context, ctx, idempotency } = request;
     const answers = body.answers?.map((given, n) => toAnswer(given, `body.answers.${n}`)) ?? [toAnswer(body, 'body')];
     for (const { kind } of answers) requireScope(caller, kind);
     await readRunRef(context, caller, params);
-    const about = { caller, runId: params.run, answers };
+    const about = { caller, runId: params.run, answers, traceparent: ctx.state.traceparent };
     // The same under both paths.
     const route = `POST /v1/runs/${params.run}/resume`;
     return answerTurn(request, () => answerWaits(context, { ...about, idempotency: { ...idempotency, route } }));
   },
 });
 
-function toAnswer(given: Fields & { wait_id?: string | undefined }, where: string): WaitAnswer {
-  const { wait_id, answer, decision, tool_results, payload } = given;
-  if (answer !== undefined) return { waitId: wait_id, kind: 'answer', message: answer };
-  if (decision) return { waitId: wait_id, kind: 'decision', decided: toDecision(decision, `${where}.decision`) };
-  if (tool_results) return { waitId: wait_id, kind: 'tool_results', results: tool_results };
-  return { waitId: wait_id, kind: 'payload', payload };
+function toAnswer(given: Fields & { wait_id?: string | null | undefined }, where: string): WaitAnswer {
+  const { answer, decision, tool_results, payload } = given;
+  const waitId = given.wait_id ?? undefined;
+  if (answer !== undefined) return { waitId, kind: 'answer', message: answer };
+  if (decision) return { waitId, kind: 'decision', decided: toDecision(decision, `${where}.decision`) };
+  if (tool_results) return { waitId, kind: 'tool_results', results: tool_results };
+  return { waitId, kind: 'payload', payload };
 }
 
 function requireScope({ scopes }: Caller, kind: WaitAnswer['kind']): void {

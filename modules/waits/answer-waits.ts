@@ -23,6 +23,7 @@ import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts'
 import { answeredCall } from './answered-call.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 import { keepSignal } from './keep-signal.ts';
+import { nextTurn } from './next-turn.ts';
 import { signalEvent } from './post-signal.ts';
 
 export type WaitAnswer = { waitId?: string | undefined } & (
@@ -36,11 +37,12 @@ export interface AnsweredRun {
   caller: Caller;
   runId: string;
   answers: readonly WaitAnswer[];
+  traceparent?: string | undefined;
   idempotency: IdempotentRequest;
 }
 
 /**
- * Answers open waits of a run, all of them or none; the turn that goes on. An answer without `waitId` is for the only
+ * Answers open waits of a run, all of them or none; the turn that goes on. Between turns an answer begins the next one. An answer without `waitId` is for the only
  * one that is open; results of the client's tools name their calls themselves. Throws 409 with the ids of what is open
  * where nothing is, where it is not clear which one is meant, or where it was answered already; 422 for an answer of another
  * kind than is waited for; and for decisions what `decideApproval` throws.
@@ -54,8 +56,12 @@ export async function answerWaits(
   let appended: Appended | null | undefined;
   try {
     const answer = await idempotently(context, request.idempotency, async (tx) => {
-      appended = await appendIn(tx, ref, (run) => changeFor(context, tx, { run, request }));
-      const turnId = appended?.run.open_turn_id;
+      let turnId: string | null = null;
+      appended = await appendIn(tx, ref, (run) => {
+        const next = isBetweenTurns(run) ? turnBegunBy(request) : undefined;
+        turnId = next ? next.turnId : run.open_turn_id;
+        return next ? next.begin(run) : changeFor(context, tx, { run, request });
+      });
       if (!turnId) throw nothingOpen('The run waits for nothing that could be answered.', []);
       return { status: 202, body: { turn_id: turnId, run_id: runId } };
     });
@@ -102,6 +108,20 @@ async function recordRefusal(context: Context, { caller, runId }: AnsweredRun, d
 
 function refOf(caller: Caller, id: string) {
   return { tenantId: caller.tenantId, id, workspaceId: caller.workspaceId, by: caller };
+}
+
+function isBetweenTurns({ open_turn_id, status }: RunRow): boolean {
+  return !open_turn_id && !isTerminal(status);
+}
+
+/** A late answer, whose wait is named, is none of these. Throws 409 for what begins no turn. */
+function turnBegunBy({ caller, runId, answers, traceparent }: AnsweredRun) {
+  const [answer, another] = answers;
+  if (another || answer?.kind !== 'answer' || answer.waitId !== undefined) {
+    throw nothingOpen('The run waits for its next turn: only an "answer" without wait_id begins that.', []);
+  }
+  const { tenantId, keyId: requestedBy } = caller;
+  return nextTurn({ tenantId, runId, input: { message: answer.message }, requestedBy, traceparent });
 }
 
 interface Answering {

@@ -123,7 +123,7 @@ describe('resuming a run', () => {
     const again = await resume(run, { wait_id: ids[0], answer: 'yes' });
     assert.deepEqual([again.status, again.json.wait_ids], [409, [ids[1]]]);
     assert.equal((await resume(run, { answer: 'no' })).json.output.status, 'complete');
-    const over = await resume(run, { answer: 'no' });
+    const over = await resume(run, { wait_id: ids[1], answer: 'no' });
     assert.deepEqual([over.status, over.json.wait_ids], [409, []]);
     await post(`/v1/runs/${run}/complete`, {});
     assert.equal((await resume(run, { answer: 'no' })).status, 409);
@@ -155,6 +155,61 @@ describe('resuming a run', () => {
     assert.equal(second.json.turn_id, turn);
     const last = await resume(run, { answer: 'two' });
     assert.equal(last.json.output.message, 'done: {"message":"one"}, {"message":"two"}');
+  });
+
+  describe('between its turns', () => {
+    const idle = async () => {
+      const { run, ...rest } = await waiting('say hello', { count: 0 });
+      const waitsForTurn = async () => (await api.call('GET', `/v1/runs/${run}`)).json.waiting_for?.type === 'turn';
+      await waitUntil('the run waits for its next turn', waitsForTurn);
+      return { run, ...rest };
+    };
+
+    it('begins the next turn with the answer', async () => {
+      const { run, turn } = await idle();
+      const { json: before } = await api.call('GET', `/v1/runs/${run}`);
+      const answer = { wait_id: before.waiting_for.wait_id, answer: 'say again' };
+      const { status, json, text } = await resume(run, answer);
+      assert.equal(status, 200, text);
+      assert.deepEqual([json.output.status, json.output.message], ['complete', 'again']);
+      assert.notEqual(json.turn_id, turn);
+      const { json: begun } = await api.call('GET', `/v1/runs/${run}/turns/${json.turn_id}`);
+      assert.deepEqual([begun.number, begun.input], [2, { message: 'say again' }]);
+      assert.equal((await resume(run, { answer: 'say more' })).json.output.message, 'more');
+    });
+
+    it('begins it in the background, and once by its idempotency key', async () => {
+      const { run } = await idle();
+      const call = { headers: { 'idempotency-key': 'one-turn', prefer: 'respond-async' } };
+      const first = await resume(run, { answer: 'say again' }, call);
+      const second = await resume(run, { answer: 'say again' }, call);
+      assert.deepEqual([first.status, second.status], [202, 202]);
+      assert.deepEqual([second.json.turn_id, second.headers.get('idempotent-replayed')], [first.json.turn_id, 'true']);
+      assert.equal((await api.call('GET', `/v1/runs/${run}/turns`)).json.turns.length, 2);
+    });
+
+    it('begins the first one of a run that was made without input', async () => {
+      const { agent } = await waiting('say hello', { count: 0 });
+      const { json: made } = await post(`/v1/agents/${agent}/runs`, {});
+      assert.equal((await resume(made.run_id, { answer: 'say first' })).json.output.message, 'first');
+    });
+
+    it('takes nothing else: what is for no turn is 409', async () => {
+      const { run } = await idle();
+      const wait_id = '00000000-0000-7000-8000-000000000000';
+      for (const body of [
+        { payload: 1 },
+        { decision: { decision: 'approve' } },
+        { tool_results: [{ tool_use_id: 'a', content: 'b' }] },
+        { wait_id, answer: 'late' },
+        { answers: [{ wait_id, answer: 'late' }] },
+      ]) {
+        const { status, json } = await resume(run, body);
+        assert.deepEqual([status, json.wait_ids], [409, []], JSON.stringify(body));
+        assert.match(json.detail, /waits for its next turn: only an "answer"/);
+      }
+      assert.equal((await api.call('GET', `/v1/runs/${run}/turns`)).json.turns.length, 1);
+    });
   });
 
   it('logs that an approval has lapsed, and answers nothing else beside it', async () => {

@@ -77,6 +77,8 @@ describe('a token for a run', () => {
     const answers = await token(question.run, ['answer']);
     const { status, json } = await post(`/v1/runs/${question.run}/resume`, { answer: 'ten' }, { key: answers });
     assert.deepEqual([status, json.output.message], [200, 'done: {"message":"ten"}']);
+    const next = await post(`/v1/runs/${question.run}/resume`, { answer: 'say hello' }, { key: answers });
+    assert.deepEqual([next.status, next.json.output?.message], [200, 'hello']);
     const { run } = await waiting('call calculator {"expression":"6*7"}', 0);
     const decision = { decision: 'approve' };
     const writer = await makeKey(['runs:read', 'runs:write']);

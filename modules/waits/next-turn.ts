@@ -1,0 +1,51 @@
+/** What begins the next turn of a run that waits for one. */
+import { conflict } from '../../core/errors.ts';
+import { isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
+import type { RunRow } from '../../db/claim-run.ts';
+import type { OutboxRow } from '../../db/commit-run.ts';
+import { TURNS } from '../../jobs/turns.ts';
+import { newId } from '../../lib/new-id.ts';
+import type { AppendedChange } from '../run-log/append-to-run.ts';
+
+export interface NextTurn {
+  tenantId: string;
+  runId: string;
+  input: TurnInput;
+  /** The key that asks. */
+  requestedBy?: string | undefined;
+  traceparent?: string | undefined;
+}
+
+/** The turn and its job. `begin` throws 409 for a run, which is locked, that is finished or at work. */
+export function nextTurn({ tenantId, runId, input, requestedBy, traceparent }: NextTurn) {
+  const turnId = newId();
+  const payload = { tenantId, runId, turnId, ...(traceparent && { traceparent }) };
+  const outbox: OutboxRow[] = [{ id: newId(), queue: TURNS.name, at_position: true, payload }];
+  const begin = (run: RunRow): AppendedChange => {
+    mustWait(run);
+    const started: NewEvent = {
+      type: 'turn.started',
+      actor: 'user',
+      turn_id: turnId,
+      payload: { number: run.turn_count + 1, input, requested_by: requestedBy },
+    };
+    return { events: [started], outbox };
+  };
+  return { turnId, begin };
+}
+
+function mustWait(run: RunRow): void {
+  if (isTerminal(run.status)) {
+    throw conflict(`The run is ${run.status}. Start another run with thread_id ${run.thread_id} to go on.`, {
+      status_of_run: run.status,
+      thread_id: run.thread_id,
+    });
+  }
+  if (run.open_turn_id && run.status === 'awaiting_human') {
+    const message = `Turn ${run.open_turn_id} of the run waits for somebody: \`waits\` of the run says for what; answer that, or cancel.`;
+    throw conflict(message, { turn_id: run.open_turn_id });
+  }
+  if (run.open_turn_id) {
+    throw conflict(`The run is still working on turn ${run.open_turn_id}.`, { turn_id: run.open_turn_id });
+  }
+}

@@ -30,7 +30,8 @@ const post = defineRoute({
       throw forbidden('Pages of this origin may not call the MCP server: DROVER_CORS_ORIGINS does not list it.');
     const session = ctx.get('mcp-session-id') || undefined;
     const gone = untilEnded({ ctx, app, caller, context });
-    const server = createMcpServer({ context, caller, traceparent: ctx.state.traceparent, session, gone });
+    const isAlone = [body].flat().length === 1;
+    const server = createMcpServer({ context, caller, traceparent: ctx.state.traceparent, session, gone, isAlone });
     const transport = new WebStandardStreamableHTTPServerTransport({});
     await server.connect(transport);
     checkParams(transport);

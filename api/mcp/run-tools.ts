@@ -19,7 +19,7 @@ import {
 import { sayToRun } from '../../modules/runs/say-to-run.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
 import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
-import { findAnswer, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
+import { findAnswer, idempotently, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentAnswer, presentRun } from '../runs/schemas.ts';
 import { toolNames } from './names.ts';
@@ -49,7 +49,10 @@ export function runTools(agents: readonly AgentName[]): McpTool[] {
       input,
       async call(call, asked) {
         const { run_id: run, turn_id: turn } = await startRun(call, agent, asked);
-        return awaitRun(call, { run, turn }, asked.wait_seconds);
+        const result = await awaitRun(call, { run, turn }, asked.wait_seconds);
+        // The specification asks for no answer then. Other messages of a batch are answered on the same stream.
+        if (call.isAlone && (await isCancelled(call))) await call.hangUp();
+        return result;
       },
       start: async (call, asked) => (await startRun(call, agent, asked)).run_id,
     }),
@@ -104,8 +107,19 @@ export async function cancelCall(request: McpRequest, id: string | number): Prom
   const start = startOf(request, id);
   const started = await findAnswer(context, start);
   if (!started) return;
+  // Before the run ends, so that whoever waits for it knows why.
+  await idempotently(context, { ...cancelOf(request, id), body: null }, async () => ({ status: 202, body: true }));
   const { run_id: runId } = started as CreatedRun;
   await cancelRun(context, { tenantId: caller.tenantId, runId, by: caller }, 'cancelled by the MCP client');
+}
+
+/** Whether the client has cancelled the call itself, and not its run. */
+async function isCancelled(call: McpCall): Promise<boolean> {
+  return (await findAnswer(call.context, cancelOf(call, call.id))) !== undefined;
+}
+
+function cancelOf(request: McpRequest, id: string | number): Omit<IdempotentRequest, 'body'> {
+  return { ...startOf(request, id), route: 'MCP notifications/cancelled' };
 }
 
 /** A request that is sent again finds the run that it has started; another one under the same id is refused. */
@@ -115,9 +129,11 @@ function startOf({ caller, session }: McpRequest, id: string | number): Omit<Ide
   return { tenantId: caller.tenantId, route: 'MCP tools/call', key, reused };
 }
 
+type WaitingCall = Omit<McpCall, 'id' | 'hangUp'>;
+
 /** Waits for a turn of a run, the one that is given or the last one, and says how it is then. */
 export async function awaitRun(
-  call: McpCall,
+  call: WaitingCall,
   wanted: { run: string; turn?: string | undefined },
   waitSeconds?: number,
 ): Promise<CallToolResult> {
@@ -142,7 +158,7 @@ export async function awaitRun(
   }
 }
 
-async function lastTurn({ context, caller }: McpCall, runId: string): Promise<string | undefined> {
+async function lastTurn({ context, caller }: WaitingCall, runId: string): Promise<string | undefined> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const [last] = await readLastTurns(tx, await requireRun(tx, caller, { run: runId }), 1);
     return last?.id;
@@ -167,7 +183,7 @@ const TOLD: readonly EventType[] = [
 
 /** Each durable event is progress; its number in the log only grows. */
 async function tellProgress(
-  { context, onProgress }: McpCall,
+  { context, onProgress }: WaitingCall,
   ref: { tenantId: string; runId: string; turnId: string },
   signal: AbortSignal,
 ): Promise<void> {

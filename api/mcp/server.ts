@@ -41,7 +41,8 @@ export function createMcpServer(request: McpRequest): Server {
       // Whoever has left is told nothing.
       sendNotification({ method: 'notifications/progress', params: told }).catch(() => undefined);
     };
-    const call = { ...request, id: requestId, onProgress: token === undefined ? undefined : onProgress };
+    const hangUp = () => server.close();
+    const call = { ...request, id: requestId, hangUp, onProgress: token === undefined ? undefined : onProgress };
     return params.task ? startTask(tool, call, params.arguments) : callTool(tool, call, params.arguments);
   });
   serveTasks(server, request);

@@ -32,10 +32,9 @@ const PAGE = 50;
 export function serveTasks(server: Server, request: McpRequest): void {
   server.setRequestHandler(GetTaskRequestSchema, ({ params: { taskId } }) => readTask(request, taskId));
   server.setRequestHandler(ListTasksRequestSchema, ({ params }) => listTasks(request, params?.cursor));
-  server.setRequestHandler(GetTaskPayloadRequestSchema, async ({ params: { taskId } }, { requestId: id }) => {
+  server.setRequestHandler(GetTaskPayloadRequestSchema, async ({ params: { taskId } }) => {
     await readTask(request, taskId);
-    const call = { ...request, id, onProgress: undefined };
-    const result = await awaitRun(call, { run: taskId }, LIMITS.mcpWaitSeconds);
+    const result = await awaitRun({ ...request, onProgress: undefined }, { run: taskId }, LIMITS.mcpWaitSeconds);
     return { ...result, _meta: { [RELATED_TASK_META_KEY]: { taskId } } };
   });
   server.setRequestHandler(CancelTaskRequestSchema, async ({ params: { taskId } }) => {

@@ -14,6 +14,8 @@ export interface McpRequest {
   session: string | undefined;
   /** Fires when the client has left or the process stops: nothing is waited for any more, and the work goes on. */
   gone: AbortSignal;
+  /** Whether the request is of one message alone. */
+  isAlone: boolean;
 }
 
 /** One call of a tool. */
@@ -22,6 +24,8 @@ export interface McpCall extends McpRequest {
   id: string | number;
   /** Tells the client how far the call is; undefined where it has not asked for that. */
   onProgress: ((progress: number, message: string) => void) | undefined;
+  /** Ends the connection without an answer. */
+  hangUp: () => Promise<void>;
 }
 
 export interface McpTool<T extends z.ZodType = z.ZodType> {

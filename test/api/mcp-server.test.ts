@@ -171,6 +171,30 @@ describe("Drover's MCP server", () => {
     });
   });
 
+  it('does not answer a call that its client has cancelled, but one whose run somebody else cancels', async () => {
+    const send = (body: unknown) => {
+      const headers = { accept: 'application/json, text/event-stream', 'mcp-session-id': 'cancelling' };
+      return api.call('POST', '/mcp', { headers, body });
+    };
+    const begin = async (id: number, said: string) => {
+      const params = { name: 'run_Mail___more', arguments: { message: `hang say ${said}` } };
+      const answer = send({ jsonrpc: '2.0', id, method: 'tools/call', params });
+      await waitUntil('the model is asked', () => api.model.asked(`hang say ${said}`).length === 1);
+      return { answer };
+    };
+    const { answer } = await begin(1, 'unheard');
+    const params = { requestId: 1 };
+    assert.equal((await send({ jsonrpc: '2.0', method: 'notifications/cancelled', params })).status, 202);
+    const { status, text } = await answer;
+    assert.equal(status, 200);
+    assert.ok(!text.includes('jsonrpc'), text);
+
+    const other = await begin(2, 'stopped elsewhere');
+    const { json } = await api.call('GET', '/v1/runs?limit=1');
+    await api.call('POST', `/v1/runs/${json.runs[0].run_id}/cancel`, { body: {} });
+    assert.match((await other.answer).text, /"id":2/);
+  });
+
   it('has a call as a task: it is looked at, its result is waited for, and it is cancelled', async () => {
     const { tasks } = client.experimental;
     const seen: string[] = [];

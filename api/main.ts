@@ -1,22 +1,6 @@
-/** The API's process: serves until it is told to stop, then lets open requests end. */
-import { loadSharedConfig, type Config } from '../config.ts';
-import { keepEmbeddingSettings } from '../modules/memory/keep-embedding-settings.ts';
-import { runProcess } from '../modules/platform/run-process.ts';
-import { ROUTES } from './routes.ts';
-import { serve } from './serve.ts';
+/** The API's process. What it consists of is imported once a signal can stop it. */
+import { stopEarly } from '../lib/early-stop.ts';
 
-const program = { load: loadSharedConfig, listens: ({ port }: Config) => ({ port, named: 'PORT' }) };
-
-await runProcess(program, async ({ context, closers }) => {
-  const { config, log } = context;
-  const api = await serve(context, ROUTES, config);
-  const { shutdownGraceMs: graceMs } = config;
-  const stop = () => {
-    log.info('api stopping');
-    return api.close(graceMs);
-  };
-  closers.add('api', stop, { graceMs });
-  const settings = keepEmbeddingSettings(context);
-  closers.add('embedding settings', () => settings.stop());
-  log.info({ url: api.url, mode: config.mode }, 'api listening');
-});
+stopEarly();
+const { runApi } = await import('./run-api.ts');
+await runApi();

@@ -69,7 +69,7 @@ describe('the structure', () => {
       loaded.add(file);
       for (const next of loadedBy(file, /^\./)) visit(posix.join(posix.dirname(file), next));
     };
-    visit('workers/main.ts');
+    visit('workers/run-worker.ts');
     assert.ok(loaded.has('tools/transports/mcp.ts') && loaded.has('db/embedded.ts'), 'the imports are followed');
     const large = /^(@electric-sql|@modelcontextprotocol|@anthropic-ai|openai|@aws-sdk)\b/;
     const found = [...loaded].flatMap((file) => loadedBy(file, large).map((name) => `${file} → ${name}`));

@@ -1,25 +1,6 @@
-/** A worker process: serves the queues that `DROVER_QUEUES` names until SIGTERM, and says how it is where it was given a port for that. */
-import { loadSharedConfig, type Config } from '../config.ts';
-import { runProcess } from '../modules/platform/run-process.ts';
-import { serveHealth } from './serve-health.ts';
-import { startWorkers } from './start-workers.ts';
+/** A worker process. What it consists of is imported once a signal can stop it. */
+import { stopEarly } from '../lib/early-stop.ts';
 
-const program = {
-  load: loadSharedConfig,
-  listens: ({ workerPort: port }: Config) => (port === undefined ? undefined : { port, named: 'DROVER_WORKER_PORT' }),
-};
-
-await runProcess(program, async ({ context, closers }) => {
-  const { host, workerPort, shutdownGraceMs } = context.config;
-  const health = workerPort === undefined ? undefined : await serveHealth(context, { host, port: workerPort });
-  if (health) closers.add('health', () => health.close());
-  const workers = await startWorkers(context);
-  const stop = async () => {
-    const sinceMs = performance.now();
-    context.log.info('worker stopping');
-    health?.stopping();
-    await workers.stop(shutdownGraceMs);
-    context.log.info({ ms: Math.round(performance.now() - sinceMs) }, 'worker stopped');
-  };
-  closers.add('workers', stop, { graceMs: shutdownGraceMs });
-});
+stopEarly();
+const { runWorker } = await import('./run-worker.ts');
+await runWorker();

@@ -107,10 +107,10 @@ interface Opening {
 async function openOnce(config: Config, { log, signal, clock, closers }: Opening): Promise<Platform> {
   signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
-  const { db, broken } = await openData(config, log);
+  const { db, broken } = await openData(config, { log, signal });
   // Elsewhere the server holds what was committed, whatever becomes of the connections.
   closers.add('database', () => db.close(), { holdsData: embedded, graceMs: embedded ? FLUSH_MS : 0 });
-  const apiKey = await prepareDatabase(config, db);
+  const apiKey = await prepareDatabase(config, db, signal);
   signal.throwIfAborted();
   // A bus that is away would fail with every batch.
   const onBusError = limitRate((error, source) => log.warn({ err: error, source }, 'bus error'));
@@ -168,11 +168,15 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
 }
 
 /** Without an image PGlite makes a database of its own, which takes longer and comes to the same. */
-async function openData(config: Config, log: Logger): Promise<{ db: Database } & Pick<Platform, 'broken'>> {
+async function openData(
+  config: Config,
+  { log, signal }: Pick<Opening, 'log' | 'signal'>,
+): Promise<{ db: Database } & Pick<Platform, 'broken'>> {
   if (config.mode === 'embedded') {
     await beginDataDir(config.dataDir).catch((error: unknown) =>
       log.debug({ err: error }, 'a new database begins without an image'),
     );
+    signal.throwIfAborted();
   }
   const onError = (error: Error) => log.warn({ err: error }, 'database connection lost');
   let onBroken: (error: Error) => void = () => undefined;
@@ -197,7 +201,8 @@ function warnOnce(log: Logger): (used: UnboundSecret) => void {
 }
 
 /** Brings the database to where this build can work on it; answers the key of the default tenant's admin, if it has one. */
-async function prepareDatabase(config: Config, db: Database): Promise<string | undefined> {
+async function prepareDatabase(config: Config, db: Database, signal: AbortSignal): Promise<string | undefined> {
+  signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
   if (embedded) await migrate(config, db);
   const pending = await pendingMigrations(db);

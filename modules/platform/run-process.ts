@@ -1,5 +1,6 @@
 /** The life of a process: start, wait for a signal, stop cleanly. */
 import type { Config } from '../../config.ts';
+import { stopBy } from '../../lib/early-stop.ts';
 import { expectFree } from '../../lib/listen.ts';
 import { openPlatform, type Platform } from './open-platform.ts';
 import { refuseArguments } from './refuse-arguments.ts';
@@ -31,8 +32,7 @@ export async function runProcess(
     if (stop.signal.aborted) process.exit(130);
     stop.abort();
   };
-  process.on('SIGTERM', onSignal);
-  process.on('SIGINT', onSignal);
+  stopBy(onSignal);
 
   let platform: Platform | undefined;
   try {

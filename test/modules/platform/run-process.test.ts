@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { createTestServices } from '../../support/database.ts';
 import { startServer } from '../../support/echo-server.ts';
 import { DOMAIN_MODE, TEST_DATABASE_URL } from '../../support/modes.ts';
-import { programOf } from '../../support/processes.ts';
+import { programOf, unbundledOf } from '../../support/processes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 /** A process, with nothing in its environment but this. */
-async function startMain(file: string, env: Record<string, string>) {
-  const child = spawn(process.execPath, await programOf(file), {
+async function startMain(file: string, env: Record<string, string>, program?: readonly string[]) {
+  const child = spawn(process.execPath, program ?? (await programOf(file)), {
     env: { PATH: '/usr/bin:/bin', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -22,7 +22,25 @@ async function startMain(file: string, env: Record<string, string>) {
   return { child, output, exited: once(child, 'close') };
 }
 
+/** For `--import`: the process gets SIGTERM as soon as it begins to load the module that all of them load. */
+function terminatedAtLoading(module: string): string {
+  const hook = `export const load = (url, context, next) => {
+    if (url.endsWith(${JSON.stringify(module)})) process.kill(process.pid, 'SIGTERM');
+    return next(url, context);
+  };`;
+  const toUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
+  return toUrl(`import { register } from 'node:module'; register(${JSON.stringify(toUrl(hook))});`);
+}
+
 describe('the life of a process', () => {
+  for (const file of ['scripts/start.ts', 'api/main.ts', 'workers/main.ts']) {
+    it(`ends with 0 at SIGTERM while it still loads its code: ${file}`, async () => {
+      const program = ['--import', terminatedAtLoading('/config.js'), ...(await unbundledOf(file))];
+      const { output, exited } = await startMain(file, { DROVER_DATA_DIR: '/nowhere' }, program);
+      assert.deepEqual([await exited, output], [[0, null], { out: '', err: '' }]);
+    });
+  }
+
   it('ends with 0 at SIGTERM while it still waits for its database', async () => {
     const nobody = {
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',

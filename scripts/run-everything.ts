@@ -1,0 +1,70 @@
+import pc from 'picocolors';
+import { loadConfig, type Config } from '../config.ts';
+import { ROUTES } from '../api/routes.ts';
+import { serve } from '../api/serve.ts';
+import { ensureFirstRun } from '../modules/platform/first-steps.ts';
+import { runProcess } from '../modules/platform/run-process.ts';
+import { startWorkers } from '../workers/start-workers.ts';
+
+const program = { load: loadConfig, listens: ({ port }: Config) => ({ port, named: 'PORT' }) };
+
+/** The API and the workers. Without any setting they need no service (embedded mode). */
+export async function runEverything(): Promise<void> {
+  await runProcess(program, async ({ context, apiKey, closers }) => {
+    const { config } = context;
+    const workers = await startWorkers(context);
+    const { shutdownGraceMs: graceMs } = config;
+    closers.add('workers', () => workers.stop(graceMs), { graceMs });
+    const api = await serve(context, ROUTES, config);
+    closers.add('api', () => api.close(graceMs), { graceMs });
+    const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
+    const model = context.models.defaultName();
+    process.stderr.write(banner(config, { url: api.url, apiKey, model, runId: first?.runId }));
+  });
+}
+
+interface Running {
+  url: string;
+  apiKey: string | undefined;
+  model: string;
+  /** A run that waits for a message. */
+  runId: string | undefined;
+}
+
+/** Where things are, and one command that works when it is pasted. */
+function banner(config: Config, { url, apiKey, model, runId }: Running): string {
+  const embedded = config.mode === 'embedded';
+  const offline =
+    model === 'offline' ? ' (a planner for trials; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real model)' : '';
+  const unused = config.unusedAddresses.map((name) => {
+    const key = name.replace('BASE_URL', 'API_KEY');
+    return `               ${name} is not used without ${key}, which may be anything where no key is asked for`;
+  });
+  const lines = [
+    '',
+    `${pc.bold('Drover')} is up (${embedded ? `embedded, data in ${config.dataDir}` : config.mode})`,
+    `  API          ${url}`,
+    `  OpenAPI      ${url}/openapi.json`,
+    `  queues       ${url}/admin/queues (sign in with the key)`,
+    `  health       ${url}/readyz`,
+    `  model        ${model}${offline}`,
+    ...unused,
+    // Elsewhere than on somebody's own machine this goes to a log, which keys have no place in.
+    `  key          ${embedded ? apiKey : keyHint(apiKey)}`,
+    '',
+    ...(runId === undefined || apiKey === undefined ? [] : tryIt(`${url}/v1/runs/${runId}/turns`, apiKey)),
+  ];
+  return lines.join('\n');
+}
+
+function keyHint(apiKey: string | undefined): string {
+  if (apiKey !== undefined) return 'the one in DROVER_API_KEY; it makes others with POST /v1/api-keys';
+  return 'one that was made with POST /v1/api-keys, or the first with: drover keys create';
+}
+
+function tryIt(url: string, key: string): string[] {
+  // Not --json, which curl has since 7.82: Ubuntu 22.04 comes with an older one.
+  const json = "-H 'Content-Type: application/json' -d";
+  const body = '{"input":{"message":"What is 12 * 34 + 5?"}}';
+  return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' ${json} '${body}'`, '', ''];
+}

@@ -12,6 +12,7 @@ const receive = defineRoute({
   summary: 'Call a run that waits for a webhook; the address itself is the permission, and the body the payload',
   params: z.strictObject({ token: z.string().regex(/^[\w-]{43}$/) }),
   body: z.unknown(),
+  keepsDigits: true,
   responses: { 200: accepted, 202: accepted },
   async handle({ params, body, context }) {
     const { isNew } = await receiveWebhook(context, params.token, body);

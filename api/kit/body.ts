@@ -2,6 +2,8 @@ import { bodyParser } from '@koa/bodyparser';
 import { cleanJson, holdsInfinity, isDeeperThan } from '../../core/content.ts';
 import { badRequest, DroverError, tooLarge } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { parseKeepingDigits } from '../../lib/json-integers.ts';
+import { refuseRounded } from './refuse-rounded.ts';
 import type { ApiContext } from './state.ts';
 
 const MAX_DEPTH = 256;
@@ -16,10 +18,10 @@ const parseJson = bodyParser({
 });
 
 /**
- * The request's JSON, with text that can be stored; an empty body is `{}`. Throws 400 for what is no JSON, 413 for more
- * than 10 MiB, 415 for another content type.
+ * The request's JSON, with text that can be stored; an empty body is `{}`. Integers that would be rounded are strings of their
+ * digits with `keepsDigits`. Throws 400 for what is no JSON and, without, for such integers, 413 for more than 10 MiB, 415 for another content type.
  */
-export async function readBody(ctx: ApiContext): Promise<unknown> {
+export async function readBody(ctx: ApiContext, { keepsDigits }: { keepsDigits?: true }): Promise<unknown> {
   const type = ctx.request.is('json', '+json');
   // null: no body was sent.
   if (type === null || ctx.get('content-length') === '0') return {};
@@ -34,6 +36,8 @@ export async function readBody(ctx: ApiContext): Promise<unknown> {
   if (isDeeperThan(body, MAX_DEPTH)) throw badRequest(`The body is nested deeper than ${MAX_DEPTH} levels.`);
   if (holdsInfinity(body))
     throw badRequest('The body has a number that is too large: at most 1.797e308, or as a string.');
+  if (keepsDigits) return cleanJson(parseKeepingDigits(ctx.request.rawBody));
+  refuseRounded(ctx.request.rawBody);
   return cleanJson(body);
 }
 

@@ -82,6 +82,8 @@ interface RouteHead {
   tokenInQuery?: true;
   /** The body is a message of JSON-RPC. */
   jsonRpc?: true;
+  /** The body is not written for Drover: integers in it that would be rounded come as strings of their digits, in place of 400. */
+  keepsDigits?: true;
   /** What a request counts towards by its body, be that of a valid form or not; undefined: none could be read. */
   rates?: (caller: Caller, body: unknown) => Rate[];
   /** Takes `Idempotency-Key`. */
@@ -144,9 +146,10 @@ async function readChecked(
 }
 
 /** Counts the request by its body before anything of it is refused; gives what reads that body. Throws 429. */
-async function countByBody({ ctx, app, caller }: Incoming, rates: RouteHead['rates']): Promise<() => Promise<unknown>> {
-  if (!rates || !caller) return () => readBody(ctx);
-  const reading = readBody(ctx);
+async function countByBody({ ctx, app, caller }: Incoming, route: RouteHead): Promise<() => Promise<unknown>> {
+  const { rates } = route;
+  if (!rates || !caller) return () => readBody(ctx, route);
+  const reading = readBody(ctx, route);
   const body = await reading.catch(() => undefined);
   await holdToRates(ctx, app.counter, rates(caller, body));
   return () => reading;
@@ -163,7 +166,7 @@ export function defineRoute<
   const { params, query, body } = spec;
   const run = async (incoming: Incoming): Promise<Reply> => {
     const { ctx, context, app, caller } = incoming;
-    const read = await countByBody(incoming, spec.rates);
+    const read = await countByBody(incoming, spec);
     const checked = await withIds(context, caller, async () => ({
       params: checkParams(params, ctx),
       query: checkPart(query ?? NOTHING, withMetadata(ctx.query), 'query'),

@@ -79,6 +79,28 @@ describe('a bad request', () => {
       assertProblem(again, 400, /number that is too large/);
     });
 
+    it('with an integer that would be rounded is 400 and says where; bounds in schemas may be rounded', async () => {
+      const config = (inside: string) => `{"name":"${newName()}","llm_config":{"api_kwargs":{"deep":[${inside}]}}}`;
+      const path = 'body.llm_config.api_kwargs.deep.1.n';
+      for (const digits of ['9007199254740993', '-12345678901234567890']) {
+        const answer = await create({ raw: config(`0,{"n":${digits}}`) });
+        assertProblem(answer, 400, { path, message: /do not hold exactly; send it as a string/ });
+      }
+      const held = '1e20,1152921504606846976,9007199254740991,0.12345678901234567890,"9007199254740993"';
+      const { status, text } = await create({ raw: config(held) });
+      assert.equal(status, 201, text);
+
+      const tool = (schema: string) => {
+        const input = `{"type":"object","properties":{"n":${schema}}}`;
+        const rest = '"name":"of_large_integers","description":"d","transport":{"type":"client"}';
+        return api.call('POST', '/v1/tools', { raw: `{${rest},"input_schema":${input}}` });
+      };
+      const bounded = await tool('{"type":"integer","maximum":9223372036854775807}');
+      assert.equal(bounded.status, 201, bounded.text);
+      const path2 = 'body.input_schema.properties.n.const';
+      assertProblem(await tool('{"const":9223372036854775807}'), 400, { path: path2, message: /send it as a string/ });
+    });
+
     it('that lets people or clients take longer than a year is 400', async () => {
       for (const field of ['approval_timeout_seconds', 'client_tool_timeout_seconds']) {
         const answer = await create({ body: { name: 'a', execution_config: { [field]: 1e12 } } });

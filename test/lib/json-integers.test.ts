@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { losesDigits, parseKeepingDigits } from '../../lib/json-integers.ts';
+import { findRounded, losesDigits, parseKeepingDigits } from '../../lib/json-integers.ts';
 
 describe('Integers in JSON', () => {
   it('beyond 2^53 are kept as strings of their digits, wherever they stand', () => {
@@ -35,4 +35,30 @@ describe('Integers in JSON', () => {
     assert.equal((parseKeepingDigits(json) as { id: unknown }).id, '9007199254740993');
     assert.throws(() => parseKeepingDigits('{"id": 9007199254740993'), SyntaxError);
   });
+
+  it('that would be rounded are found where they stand; those that a double happens to hold, or writes so, are not', () => {
+    const json =
+      '{"a": [1, {"b c": -9007199254740993}], "1": 12345678901234567891, "power": 1152921504606846976, "as written": 1152921504606847000, "e": 1e20}';
+    assert.deepEqual([...findRounded(json)], [['1'], ['a', 1, 'b c']]);
+    const others =
+      '{"12345678901234567891": "9007199254740993", "n": 12345678901234567.5, "twice": 9007199254740993, "twice": 1}';
+    assert.deepEqual([...findRounded(others)], []);
+  });
+
+  it('are found exactly where neither their value nor their digits are kept', () => {
+    const integer = fc.oneof(fc.bigInt(), fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }), power(), nextToPower());
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 4 }), fc.array(integer), (json, integers) => {
+        const isKept = (each: bigint) => each === BigInt(Number(each)) || String(each) === String(Number(each));
+        const expected = integers.flatMap((each, n) => (isKept(each) ? [] : [['b', n]]));
+        const all = [...findRounded(`{"a":${json},"b":[${integers.join(',')}]}`)];
+        assert.deepEqual(
+          all.filter(([key]) => key === 'b'),
+          expected,
+        );
+      }),
+    );
+  });
+  const power = () => fc.integer({ min: 50, max: 1000 }).map((exponent) => 2n ** BigInt(exponent));
+  const nextToPower = () => power().chain((each) => fc.constantFrom(each + 1n, each - 1n, -each, 1n - each));
 });

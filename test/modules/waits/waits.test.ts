@@ -76,6 +76,14 @@ describe('waits for webhooks and for the time', () => {
     });
   }
 
+  it('keep the digits of integers in a webhook that a double does not hold', async () => {
+    const { run, url } = await waitingRun('call wait_for_webhook {}');
+    const raw = '{"id":9007199254740993,"n":5}';
+    assert.equal((await api.call('POST', new URL(url).pathname, { key: null, raw })).status, 202);
+    await runIs(run, 'completed');
+    assert.equal((await getRun(run)).output.message, 'done: {"id":"9007199254740993","n":5}');
+  });
+
   it('count a webhook once, refuse one for a finished run, and know no other address', async () => {
     const { run, url } = await waitingRun('call wait_for_webhook {} | wait 400 call ask_user {"question":"more?"}');
     assert.equal((await deliver(url, { n: 1 })).status, 202);

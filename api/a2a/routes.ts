@@ -12,6 +12,7 @@ import { z } from 'zod';
 import { DroverError, notFound } from '../../core/errors.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import type { Context } from '../../modules/governance/context.ts';
+import { rpcId } from '../kit/json-rpc-body.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { agentIdParam } from '../kit/external-ids.ts';
@@ -36,7 +37,7 @@ const card = defineRoute({
   },
 });
 
-const message = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string() });
+const message = z.looseObject({ jsonrpc: z.literal('2.0'), id: rpcId.nullish(), method: z.string() });
 
 const rpc = defineRoute({
   method: 'post',

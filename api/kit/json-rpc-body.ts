@@ -1,8 +1,12 @@
 /** Bodies that are messages of JSON-RPC: a fault in one is told in its terms, too. */
+import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
 
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
+
+/** What a request is known by. With another one it cannot be answered under it. */
+export const rpcId = z.union([z.string(), z.int()], { error: 'must be a string or an integer' });
 
 /** Reads a message and checks it. Throws problems that hold the `error` of JSON-RPC beside their own members. */
 export async function readMessage<T>(read: () => Promise<unknown>, check: (body: unknown) => T): Promise<T> {

@@ -5,13 +5,14 @@ import { z } from 'zod';
 import { DroverError, forbidden } from '../../core/errors.ts';
 import { newId } from '../../lib/new-id.ts';
 import { isFromKnownOrigin } from '../kit/cors.ts';
+import { rpcId } from '../kit/json-rpc-body.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { checkParams } from './check-params.ts';
 import { createMcpServer } from './server.ts';
 
-const message = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string().optional() });
+const message = z.looseObject({ jsonrpc: z.literal('2.0'), id: rpcId.optional(), method: z.string().optional() });
 
 const post = defineRoute({
   method: 'post',

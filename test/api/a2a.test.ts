@@ -387,6 +387,12 @@ describe('an agent over A2A', () => {
       assert.deepEqual([status, code], [400, 'bad-request']);
       const other = await api.call('POST', path, { body: { id: 1 } });
       assert.deepEqual([other.status, other.json.error.code], [400, -32600], path);
+      for (const odd of [{}, [], true, 1.5]) {
+        const headers = { accept: 'application/json, text/event-stream' };
+        const body = { jsonrpc: '2.0', id: odd, method: 'ping', params: {} };
+        const { json } = await api.call('POST', path, { headers, body });
+        assert.deepEqual([json.jsonrpc, json.id, json.error?.code], ['2.0', null, -32600], JSON.stringify(odd));
+      }
     }
   });
 

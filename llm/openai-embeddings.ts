@@ -3,11 +3,10 @@ import { z } from 'zod';
 import { LIMITS } from '../core/limits.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { Credential } from './provider.ts';
+import { providerFetch } from './provider-fetch.ts';
 
 /** Texts of one request. */
 const BATCH = 128;
-/** What such an answer may come to: 128 vectors of 4096 numbers in base64 are 3 MB. */
-const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 
 const answer = z.object({
   data: z.array(z.object({ index: z.int().min(0), embedding: z.union([z.string(), z.array(z.number())]) })),
@@ -30,7 +29,7 @@ export async function embedOverHttp(credential: Credential, { model, texts, sign
 async function embedBatch({ apiKey, baseUrl }: Credential, { model, texts, signal }: Asked): Promise<number[][]> {
   const deadline = startDeadline(LIMITS.embeddingTimeoutMs, signal);
   try {
-    const response = await fetch(`${(baseUrl ?? 'https://api.openai.com/v1').replace(/\/+$/, '')}/embeddings`, {
+    const response = await providerFetch(`${(baseUrl ?? 'https://api.openai.com/v1').replace(/\/+$/, '')}/embeddings`, {
       method: 'POST',
       headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model, input: texts, encoding_format: 'base64' }),
@@ -38,7 +37,6 @@ async function embedBatch({ apiKey, baseUrl }: Credential, { model, texts, signa
     });
     const text = await response.text();
     if (!response.ok) throw new Error(`The embedding model "${model}" answered ${response.status}.`);
-    if (text.length > MAX_ANSWER_BYTES) throw new Error(`The embedding model "${model}" answered too much.`);
     const { data } = answer.parse(JSON.parse(text));
     const byIndex = new Map(data.map(({ index, embedding }) => [index, embedding]));
     return texts.map((_, index) => {

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { anthropicModel } from '../../llm/anthropic.ts';
 import { openaiModel } from '../../llm/openai.ts';
+import { embedOverHttp } from '../../llm/openai-embeddings.ts';
 import { withDeadline } from '../../lib/deadline.ts';
 import { providerFetch } from '../../llm/provider-fetch.ts';
 import { ask, modelRequest } from '../support/model-request.ts';
@@ -56,6 +57,17 @@ describe('The connection to a model provider', () => {
       await withDeadline(closed ?? Promise.reject(new Error('nobody has asked')), 5000, 'the connection is still open');
     });
   }
+
+  it('takes texts that are to be embedded nowhere that a redirect names', async () => {
+    let asked = 0;
+    answer = (_request, response) => {
+      asked += 1;
+      response.writeHead(307, { location: `${url()}/elsewhere` }).end();
+    };
+    const texts = { model: 'm', texts: ['private'], signal: new AbortController().signal };
+    await assert.rejects(embedOverHttp({ apiKey: 'key', baseUrl: url() }, texts), /answered 307/);
+    assert.equal(asked, 1);
+  });
 
   it('is used again for the next call, also where its answer ends a little after the last piece', async () => {
     let finished: Promise<unknown> | undefined;

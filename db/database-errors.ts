@@ -71,8 +71,13 @@ export function isStatementTimeout(error: unknown): boolean {
 
 /** Whether a statement was prepared before a migration changed what it gives; a new connection prepares it anew. */
 export function isStalePlan(error: unknown): boolean {
-  const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
-  return code === '26000' || (code === '0A000' && /cached plan/.test((error as Error).message));
+  if (isUnprepared(error)) return true;
+  return error instanceof Error && 'code' in error && error.code === '0A000' && /cached plan/.test(error.message);
+}
+
+/** Whether a statement was not run since its connection had none of its name. */
+export function isUnprepared(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '26000';
 }
 
 /** Whether the database answers, but had no connection to spare. */

@@ -5,7 +5,7 @@
  */
 import type { Knex } from 'knex';
 import type { ClientBase, QueryResult } from 'pg';
-import { isDatabaseAway, isStalePlan } from './database-errors.ts';
+import { isDatabaseAway, isStalePlan, isUnprepared } from './database-errors.ts';
 import { hasOneConnection, runStatement, sendStatement, withConnection, type Statement } from './knex-client.ts';
 
 /**
@@ -23,12 +23,28 @@ interface Line {
   failure: unknown;
 }
 
+type Send = <R extends object>(statement: Statement) => Promise<QueryResult<R>>;
+
 /**
  * Each statement is a transaction of its own, and one that fails does not hurt those behind it. Where all share one
  * connection they take it in turn with everybody else.
  */
-export function createStatementLine(knex: Knex): <R extends object>(statement: Statement) => Promise<QueryResult<R>> {
-  if (hasOneConnection(knex)) return (statement) => runStatement(knex, statement);
+export function createStatementLine(knex: Knex): Send {
+  const sendAlone: Send = (statement) => runStatement(knex, statement);
+  if (hasOneConnection(knex)) return sendAlone;
+  const sendInLine = createLines(knex);
+  return async <R extends object>(statement: Statement) => {
+    try {
+      return await sendInLine<R>(statement);
+    } catch (error) {
+      // One of its name before it was to be prepared, and was not, as where that waited for a lock for too long.
+      if (!isUnprepared(error)) throw error;
+      return sendAlone<R>(statement);
+    }
+  };
+}
+
+function createLines(knex: Knex): Send {
   let current: Line | undefined;
 
   return async <R extends object>(statement: Statement) => {

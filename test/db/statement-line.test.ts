@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import pg from 'pg';
 import { isDatabaseAway, type Database, type NamedStatement } from '../../db/database.ts';
+import { isStatementTimeout } from '../../db/database-errors.ts';
 import { openKnexPool } from '../../db/knex-client.ts';
 import { createStatementLine } from '../../db/statement-line.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
-import { sessionsWaitingIn, terminateSession } from '../support/queries/postgres.ts';
+import { cancelStatement, sessionsWaitingIn, terminateSession } from '../support/queries/postgres.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const LOCK = 4711;
+const NOBODY = '00000000-0000-0000-0000-000000000000';
 const WHO: NamedStatement = { name: 'who', text: 'select pg_backend_pid() as pid', values: [], inLine: true };
 const FAILING: NamedStatement = { name: 'failing', text: 'select 1 / $1::int', values: [0], inLine: true };
 const WAITING: NamedStatement = {
@@ -59,7 +61,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
     if (mode === 'postgres') {
       /** Runs `work` while the lock is held that `WAITING` waits for. */
       const holdingLock = async (work: () => Promise<void>) =>
-        database.withTenant('00000000-0000-0000-0000-000000000000', async (tx) => {
+        database.withTenant(NOBODY, async (tx) => {
           await tx.query('select pg_advisory_xact_lock($1)', [LOCK]);
           await work();
         });
@@ -79,6 +81,39 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         assert.equal(typeof held, 'number');
         assert.notEqual(round, held);
         await Promise.all(behind);
+      });
+
+      it('are sent again by themselves where the first of their name could not be prepared', async () => {
+        const reading = (name: string, table: string): NamedStatement => {
+          return { name, text: `select count(*) as rows from ${table} where id = $1`, values: [NOBODY], inLine: true };
+        };
+        const read = (statement: NamedStatement) => database.call<{ rows: number }>(statement);
+        let ends: Promise<PromiseSettledResult<{ rows: number }[]>[]> | undefined;
+        await database.asOwner(async (client) => {
+          await client.query('begin; lock table agents in access exclusive mode');
+          const statement = reading('count agents', 'agents');
+          ends = Promise.allSettled([1, 2, 3].map(() => read(statement)));
+          let waiting: number[] = [];
+          await waitUntil('the first waits to be prepared', async () => {
+            waiting = await sessionsWaitingIn(database, 'from agents where id');
+            return waiting.length === 1;
+          });
+          for (const pid of waiting) await cancelStatement(database, pid);
+          await client.query('rollback');
+        });
+        const [first, ...others] = (await ends) ?? [];
+        assert.ok(first?.status === 'rejected' && isStatementTimeout(first.reason));
+        assert.deepEqual(
+          others.map((end) => (end.status === 'fulfilled' ? end.value : end.reason)),
+          [[{ rows: 0 }], [{ rows: 0 }]],
+        );
+        const missing = await Promise.allSettled(
+          [1, 2].map(() => read(reading('count nothing', 'nothing_of_the_kind'))),
+        );
+        assert.deepEqual(
+          missing.map((end) => end.status === 'rejected' && (end.reason as { code?: string }).code),
+          ['42P01', '42P01'],
+        );
       });
 
       it('are waited for as long as those before them may take, too', async () => {

@@ -31,6 +31,11 @@ export async function terminateSession(db: Pick<Database, 'asOwner'>, pid: numbe
   await rowsAsOwner(db, 'select pg_terminate_backend($1)', pid);
 }
 
+/** Ends what a session does, as its time limit would. */
+export async function cancelStatement(db: Pick<Database, 'asOwner'>, pid: number): Promise<void> {
+  await rowsAsOwner(db, 'select pg_cancel_backend($1)', pid);
+}
+
 /** For a superuser: ends the sessions that listen to what is announced in the database at this address. */
 export function terminatingListeners(databaseUrl: string | undefined): string {
   return `select pg_terminate_backend(pid) from pg_stat_activity

@@ -105,6 +105,11 @@ export async function withConnection<T>(knex: Knex, work: (connection: ClientBas
   }
 }
 
+/** Throws once the pool is closed: what is under way goes on, and nothing else begins. */
+export function refuseClosed(knex: Knex): void {
+  (knex.client as KnexClient).refuseClosed();
+}
+
 /** Whether all of a pool share one connection. */
 export function hasOneConnection(knex: Knex): boolean {
   return (knex.client as KnexClient).config.settings.max === 1;
@@ -178,13 +183,13 @@ class KnexClient extends PostgresClient {
 
   override async acquireConnection(): Promise<Client> {
     const { owner, settings, state } = this.config;
-    if (state.closed) throw new Error('The database is closed.');
+    this.refuseClosed();
     const sinceMs = performance.now();
     let connection: Client;
     try {
       connection = (await super.acquireConnection()) as Client;
     } catch (error) {
-      if (state.closed) throw new Error('The database is closed.', { cause: error });
+      this.refuseClosed(error);
       // Knex's own words speak of a call that nobody here makes.
       if (!(error instanceof createKnex.KnexTimeoutError)) throw error;
       if (settings.away === undefined || state.answeredAtMs >= sinceMs) throw new DatabaseBusyError(settings.busy);
@@ -198,6 +203,10 @@ class KnexClient extends PostgresClient {
       throw error;
     }
     return connection;
+  }
+
+  refuseClosed(cause?: unknown): void {
+    if (this.config.state.closed) throw new Error('The database is closed.', { cause });
   }
 
   /** A spent connection, or one with an open transaction, is closed at once: it may hold locks. */

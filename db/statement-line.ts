@@ -6,7 +6,14 @@
 import type { Knex } from 'knex';
 import type { ClientBase, QueryResult } from 'pg';
 import { isDatabaseAway, isStalePlan, isUnprepared } from './database-errors.ts';
-import { hasOneConnection, runStatement, sendStatement, withConnection, type Statement } from './knex-client.ts';
+import {
+  hasOneConnection,
+  refuseClosed,
+  runStatement,
+  sendStatement,
+  withConnection,
+  type Statement,
+} from './knex-client.ts';
 
 /**
  * How long a line takes statements before another connection begins the next one: whoever comes after does not stand
@@ -48,6 +55,8 @@ function createLines(knex: Knex): Send {
   let current: Line | undefined;
 
   return async <R extends object>(statement: Statement) => {
+    // A line that is open already would take it.
+    refuseClosed(knex);
     if (!current || performance.now() - current.openedAtMs >= LINE_MS) current = openLine(knex);
     const line = current;
     const behind = line.underWay++;

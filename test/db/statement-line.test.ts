@@ -116,22 +116,44 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         );
       });
 
-      it('are waited for as long as those before them may take, too', async () => {
-        const timeoutMs = 1500;
+      /** A line on a pool of its own, and the end of that. */
+      const openLine = (queryTimeoutMs: number) => {
         const connect = async () => {
           const connectionString = testDatabase.config.databaseUrl;
-          const client = new pg.Client({ connectionString, query_timeout: timeoutMs, pipeline: true });
+          const client = new pg.Client({ connectionString, query_timeout: queryTimeoutMs, pipeline: true });
           await client.connect();
           return client;
         };
-        const times = { checkoutTimeoutMs: 2000, queryTimeoutMs: timeoutMs };
+        const times = { checkoutTimeoutMs: 2000, queryTimeoutMs };
         const pool = openKnexPool({ connect, max: 2, busy: 'busy', ...times }, ['app']);
-        const send = createStatementLine(pool.as.app);
+        return { send: createStatementLine(pool.as.app), close: () => pool.close() };
+      };
+
+      it('are answered where the pool is closed meanwhile, and refused if they come after that', async () => {
+        const { send, close } = openLine(5000);
+        await send(WHO);
+        let ends: Promise<unknown> | undefined;
+        let waiting: Promise<{ rows: object[] }> | undefined;
+        await holdingLock(async () => {
+          const before = send(WHO);
+          waiting = send(WAITING);
+          // The line has its connection.
+          await before;
+          ends = close();
+          await assert.rejects(send(WHO), { message: 'The database is closed.' });
+        });
+        assert.equal((await waiting)?.rows.length, 1);
+        await ends;
+        await assert.rejects(send(WHO), { message: 'The database is closed.' });
+      });
+
+      it('are waited for as long as those before them may take, too', async () => {
+        const { send, close } = openLine(1500);
         // Longer than one of them may take, all together.
         const text = `select pg_sleep(0.6), pg_backend_pid() as pid`;
         const answers = await Promise.all([1, 2, 3].map(() => send<{ pid: number }>({ text })));
         assert.equal(new Set(answers.map(({ rows }) => rows[0]?.pid)).size, 1);
-        await pool.close();
+        await close();
       });
 
       it('fail together where their connection is lost, and those after them go by another', async () => {

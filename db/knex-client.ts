@@ -1,6 +1,6 @@
 import createKnex from 'knex';
 import type { Knex } from 'knex';
-import type { Client, ClientBase, QueryResult } from 'pg';
+import type { Client, ClientBase, ClientConfig, QueryResult } from 'pg';
 import { DatabaseBusyError, isDatabaseAway, isDiskFull, isStalePlan } from './database-errors.ts';
 import { becomeOwner, type SessionOwner } from './session.ts';
 import { createStatementNames, type StatementNames } from './statement-names.ts';
@@ -13,8 +13,6 @@ export interface PoolSettings {
   checkoutTimeoutMs: number;
   /** How long a connection may lie unused before it is closed; without it one is kept. */
   idleTimeoutMs?: number;
-  /** How long a connection may leave a statement unanswered; without it for ever. */
-  queryTimeoutMs?: number;
   /** The sessions behind the connections change from one transaction to the next: statements are prepared under no name. */
   isPooled?: boolean;
   /** What a caller is told who has waited in vain. */
@@ -225,7 +223,7 @@ class KnexClient extends PostgresClient {
     try {
       const { sql: text, bindings = [], options, behind = 0 } = statement;
       const { settings, state } = this.config;
-      const timeoutMs = behind > 0 && settings.queryTimeoutMs;
+      const timeoutMs = behind > 0 && queryTimeoutMsOf(connection);
       const own = options?.name ?? (bindings.length > 0 ? state.nameOf(text) : undefined);
       const name = settings.isPooled === true ? undefined : own;
       statement.response = await connection.query({
@@ -242,4 +240,10 @@ class KnexClient extends PostgresClient {
       throw error;
     }
   }
+}
+
+/** How long a connection may leave a statement unanswered; undefined: for ever. */
+function queryTimeoutMsOf(connection: Client): number | undefined {
+  const { connectionParameters } = connection as unknown as { connectionParameters: ClientConfig };
+  return connectionParameters.query_timeout;
 }

@@ -103,7 +103,7 @@ function openPool<O extends SessionOwner>(
   const checkoutTimeoutMs = options.checkoutTimeoutMs ?? CHECKOUT_TIMEOUT_MS;
   const busy = `The database was busy: all ${max} connections were in use for ${checkoutTimeoutMs} ms.`;
   const away = `No answer from the database within ${checkoutTimeoutMs} ms, and none of ${max} connections is free.`;
-  const times = { checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS, queryTimeoutMs: QUERY_TIMEOUT_MS };
+  const times = { checkoutTimeoutMs, idleTimeoutMs: IDLE_TIMEOUT_MS };
   return openKnexPool({ ...connections, ...times, max, busy, away }, [owner]);
 }
 

@@ -124,8 +124,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
           await client.connect();
           return client;
         };
-        const times = { checkoutTimeoutMs: 2000, queryTimeoutMs };
-        const pool = openKnexPool({ connect, max: 2, busy: 'busy', ...times }, ['app']);
+        const pool = openKnexPool({ connect, max: 2, busy: 'busy', checkoutTimeoutMs: 2000 }, ['app']);
         return { send: createStatementLine(pool.as.app), close: () => pool.close() };
       };
 

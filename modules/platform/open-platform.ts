@@ -35,19 +35,10 @@ import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
 import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
 import { readSecrets } from '../tenants/secrets.ts';
 import { domainFunctions } from './domain-functions.ts';
+import { commitLanes } from './commit-lanes.ts';
 import { createClosers, type Closers } from './closers.ts';
 import { createLog, describingErrors } from './create-log.ts';
 import { openStore } from './open-store.ts';
-
-/** Commits in flight at a time; more would only make smaller groups. */
-const COMMIT_LANES = 2;
-
-/** Most late commits that others go round by further connections; two of the pool are left to everybody else. */
-const LATE_COMMITS = 4;
-const OTHERS = 2;
-
-const lateCommits = (db: Database, { poolSize }: Config) =>
-  db.kind === 'pglite' ? 0 : Math.max(0, Math.min(LATE_COMMITS, poolSize - COMMIT_LANES - OTHERS));
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 10_000;
@@ -150,7 +141,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const embeddings = createEmbeddings(config);
   closers.add('embeddings', () => embeddings.close());
   const engine = {
-    ...createGroupCommit(db, { lanes: COMMIT_LANES, mostLate: lateCommits(db, config) }),
+    ...createGroupCommit(db, commitLanes(db.kind, config.poolSize)),
     runCache: createRunCache(),
     governance,
     budgets: createBudgetCache(db),

@@ -33,7 +33,8 @@ const MOST_BYTES = 16 * 1024 * 1024;
 /** After so long a batch that has no answer gives its lane to others: they go by another connection then. */
 const LATE_MS = 2 * LINE_MS;
 
-interface Lanes {
+/** How many batches go at a time. */
+export interface Lanes {
   /** Most batches in flight. */
   lanes: number;
   /** Most late ones beside them, each of which may keep a connection of the pool; 0 where absent. */

@@ -19,6 +19,11 @@ export const NO_CONTENT = 'No content of runs: ';
 const OF_RUN = `($1 in (response->>'run_id', response->>'new_run_id', response->>'id')
   or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid))`;
 
+/** The same, or of a task or handoff of the run. */
+const TELLS_OF_RUN = `${OF_RUN} or response->>'id' in (
+  select id::text from tasks where $1::uuid in (run_id, workflow_id, parent_run_id) union all
+  select id::text from handoffs where $1::uuid in (source_run_id, target_run_id, returned_run_id, workflow_id))`;
+
 /** What takes the place of the texts of a task, or of a handoff, in such an answer. */
 const BLANK = {
   subtask_id: '',
@@ -88,9 +93,7 @@ export const ERASERS: Readonly<Record<string, string>> = {
           'forked_from_run_id', 'status', 'effects'))
       -- A task or a handoff, with nothing in it.
       else (select jsonb_object_agg(name, coalesce(('${JSON.stringify(BLANK)}'::jsonb)->name, value)) from jsonb_each(response) as e (name, value)) end
-    where ${OF_RUN} or response->>'id' in (
-      select id::text from tasks where $1::uuid in (run_id, workflow_id, parent_run_id) union all
-      select id::text from handoffs where $1::uuid in (source_run_id, target_run_id, returned_run_id, workflow_id))`,
+    where ${TELLS_OF_RUN}`,
   // The last: the events say what the rows were.
   run_log: 'select erase_run_events($1, $2::jsonb)',
 };
@@ -152,6 +155,14 @@ function erasersOfProjections(): Record<string, string> {
 function literal(value: string | object | null): string {
   if (value === null) return 'null';
   return `'${typeof value === 'string' ? value : JSON.stringify(value)}'`;
+}
+
+/**
+ * Holds the answers that tell of a run until the transaction ends. Before its thread and its row: whoever uses a key again whose
+ * time is over has that first, too.
+ */
+export async function holdAnswers(tx: Tx, runId: string): Promise<void> {
+  await tx.query(`select from idempotency_keys where ${TELLS_OF_RUN} order by route, key for update`, [runId]);
 }
 
 const PAGE = 500;

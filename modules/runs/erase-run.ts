@@ -1,7 +1,7 @@
 /** Erases what was said in runs; what is left is when they were, what they cost, and that they are erased. */
 import { eraseEvent } from '../../core/erasure.ts';
 import { DroverError, notFound } from '../../core/errors.ts';
-import { eraseRows, eraseThreadRow, findDependents, listUnerasedRuns } from '../../db/erasure.ts';
+import { eraseRows, eraseThreadRow, findDependents, holdAnswers, listUnerasedRuns } from '../../db/erasure.ts';
 import { findRunRow, listBelowIds, lockThread } from '../../db/runs.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
@@ -74,6 +74,7 @@ async function eraseOne(context: Context, caller: Caller, runId: string): Promis
   const ref = { tenantId: caller.tenantId, runId };
   await cancelUnlessEnded(context, { ...ref, by: caller });
   const appended = await context.db.withTenant(caller.tenantId, async (tx) => {
+    await holdAnswers(tx, runId);
     // The thread before its run, as whoever begins another run on it.
     const { thread_id: threadId } = (await findRunRow(tx, runId)) ?? {};
     if (threadId !== undefined) await lockThread(tx, threadId);

@@ -1,10 +1,10 @@
-import { loadSharedConfig, type Config } from '../config.ts';
+import { loadSharedConfig } from '../config.ts';
 import { keepEmbeddingSettings } from '../modules/memory/keep-embedding-settings.ts';
 import { runProcess } from '../modules/platform/run-process.ts';
 import { ROUTES } from './routes.ts';
-import { serve } from './serve.ts';
+import { portOfApi, serve } from './serve.ts';
 
-const program = { load: loadSharedConfig, listens: ({ port }: Config) => ({ port, named: 'PORT' }) };
+const program = { load: loadSharedConfig, listens: portOfApi };
 
 /** The API: serves until it is told to stop, then lets open requests end. */
 export async function runApi(): Promise<void> {

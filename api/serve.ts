@@ -38,6 +38,9 @@ const LINGER_MS = 10_000;
 /** How often connections are looked at for requests that have taken too long, in ms. */
 const MOST_CHECKING_MS = 5000;
 
+/** The port of the API, and the variable that says so. */
+export const portOfApi = ({ port }: Pick<ServeOptions, 'port'>) => ({ port, named: 'PORT' });
+
 /** Serves the API. Rejects where the address cannot be listened on. */
 export async function serve(
   context: Context,
@@ -87,7 +90,7 @@ export async function serve(
     if (!isTaken) continueUnchanged(server, upgrade);
   });
   server.on('clientError', (error, socket) => answerBroken(error, socket, answers.get(socket)));
-  await listen(server, { host, port }, 'PORT').catch(async (error: unknown) => {
+  await listen(server, { host, port }, portOfApi({ port }).named).catch(async (error: unknown) => {
     await Promise.all([counter.close(), liveStore.close()]);
     throw error;
   });

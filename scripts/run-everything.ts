@@ -1,12 +1,12 @@
 import pc from 'picocolors';
 import { loadConfig, type Config } from '../config.ts';
 import { ROUTES } from '../api/routes.ts';
-import { serve } from '../api/serve.ts';
+import { portOfApi, serve } from '../api/serve.ts';
 import { ensureFirstRun } from '../modules/platform/first-steps.ts';
 import { runProcess } from '../modules/platform/run-process.ts';
 import { startWorkers } from '../workers/start-workers.ts';
 
-const program = { load: loadConfig, listens: ({ port }: Config) => ({ port, named: 'PORT' }) };
+const program = { load: loadConfig, listens: portOfApi };
 
 /** The API and the workers. Without any setting they need no service (embedded mode). */
 export async function runEverything(): Promise<void> {

@@ -32,6 +32,12 @@ function terminatedAtLoading(module: string): string {
   return toUrl(`import { register } from 'node:module'; register(${JSON.stringify(toUrl(hook))});`);
 }
 
+/** Of a database that is away. */
+const NO_DATABASE = {
+  DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+  DROVER_SECRET_KEY: 'the tests have no secrets',
+};
+
 describe('the life of a process', () => {
   for (const file of ['scripts/start.ts', 'api/main.ts', 'workers/main.ts']) {
     it(`ends with 0 at SIGTERM while it still loads its code: ${file}`, async () => {
@@ -42,11 +48,7 @@ describe('the life of a process', () => {
   }
 
   it('ends with 0 at SIGTERM while it still waits for its database', async () => {
-    const nobody = {
-      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
-      DROVER_SECRET_KEY: 'the tests have no secrets',
-    };
-    const { child, output, exited } = await startMain('workers/main.ts', nobody);
+    const { child, output, exited } = await startMain('workers/main.ts', NO_DATABASE);
     try {
       await waitUntil('it waits', () => /waiting for it/.test(output.out) || child.exitCode !== null);
       child.kill('SIGTERM');
@@ -59,17 +61,22 @@ describe('the life of a process', () => {
   it('ends with 1 and one line before anything begins where it cannot serve', async () => {
     const taken = await startServer((_request, response) => response.end());
     const services = await createTestServices('embedded');
-    const env = { ...services.env, PORT: String(taken.port) };
-    const { child, output, exited } = await startMain('scripts/start.ts', env);
-    try {
-      assert.deepEqual(await exited, [1, null]);
-      assert.match(output.err, /^Port \d+ of 127\.0\.0\.1 is taken[^\n]*EADDRINUSE[^\n]*PORT[^\n]*\n$/);
-      assert.equal(output.out, '', 'nothing has begun');
-    } finally {
-      child.kill('SIGKILL');
-      await taken.close();
-      await services.drop();
+    const programs: [string, Record<string, string>][] = [
+      ['scripts/start.ts', services.env],
+      ['api/main.ts', NO_DATABASE],
+    ];
+    for (const [file, settings] of programs) {
+      const { child, output, exited } = await startMain(file, { ...settings, PORT: String(taken.port) });
+      try {
+        assert.deepEqual(await exited, [1, null]);
+        assert.match(output.err, /^Port \d+ of 127\.0\.0\.1 is taken[^\n]*EADDRINUSE[^\n]*PORT[^\n]*\n$/);
+        assert.equal(output.out, '', 'nothing has begun');
+      } finally {
+        child.kill('SIGKILL');
+      }
     }
+    await taken.close();
+    await services.drop();
   });
 
   it('names the variable where it cannot listen on an address', async () => {

@@ -11,6 +11,7 @@ interface Login {
   isApp: boolean;
   seesAll: boolean;
   hasDefaults: boolean;
+  writes: boolean;
 }
 
 /**
@@ -24,7 +25,10 @@ export async function checkPooledLogin(tx: Tx): Promise<void> {
          or exists (select from pg_class where oid = 'runs'::regclass and pg_has_role(current_user, relowner, 'member'))
          as "seesAll",
        current_setting('timezone') = 'UTC' and current_setting('statement_timeout') <> '0'
-         and current_setting('idle_in_transaction_session_timeout') <> '0' as "hasDefaults"
+         and current_setting('idle_in_transaction_session_timeout') <> '0' as "hasDefaults",
+       current_setting('transaction_read_only') = 'off'
+         or not exists (select from pg_db_role_setting s, unnest(s.setconfig) as setting
+           where s.setrole = current_user::regrole and setting like 'default\\_transaction\\_read\\_only=%') as writes
      from pg_roles where rolname = current_user`,
     [APP_ROLE, MAINTENANCE_ROLE],
   );
@@ -48,6 +52,12 @@ export async function checkPooledLogin(tx: Tx): Promise<void> {
         `ALTER ROLE ${name} SET idle_in_transaction_session_timeout = '15s'; and let the pooler connect again.`,
     );
   }
+  if (!login.writes) {
+    throw new DatabaseRoleError(
+      `Sessions of the user ${name} of DATABASE_POOL_URL take no writes. An administrator can run: ` +
+        `ALTER ROLE ${name} RESET default_transaction_read_only; and let the pooler connect again.`,
+    );
+  }
 }
 
 /** Advisory locks are taken by two numbers; no other lock of Drover's has this first one. */
@@ -68,13 +78,16 @@ export async function checkSameDatabase(direct: ClientBase, readPooled: ReadPool
     const [pooled] = await readPooled((tx) => tx.query<Seen>(`select not ${TRY_LOCK} as held, ${IS_REPLICA}`, lock));
     if (pooled?.held === true) return;
     const { rows } = await direct.query<Pick<Seen, 'replica'>>(`select ${IS_REPLICA}`);
-    if (pooled?.replica === true || rows[0]?.replica === true) throw new RefusesWritesError('read-only');
+    if (pooled?.replica === true) throw ofReplica('DATABASE_POOL_URL');
+    if (rows[0]?.replica === true) throw ofReplica('DATABASE_URL');
   } finally {
     await direct.query('rollback');
   }
   const problem = 'leads to another database than DATABASE_URL';
   throw new ConfigError('DATABASE_POOL_URL', problem, 'the same one, behind a pooler');
 }
+
+const ofReplica = (variable: string) => new RefusesWritesError(`read-only: ${variable} leads to a replica`);
 
 /** Runs `work` in a transaction over DATABASE_POOL_URL. */
 type ReadPooled = <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;

@@ -166,7 +166,7 @@ describe('An application pool behind PgBouncer in transaction mode', function ()
     await stop();
   });
 
-  it('is refused with a login that may do more, or is nobody, or lacks what sessions need', async () => {
+  it('is refused with a login that may do more, or is nobody, or lacks what sessions need, or takes no writes', async () => {
     const open = (databasePoolUrl: string) =>
       openDatabase({ databaseUrl: url, databasePoolUrl, dataDir: '', poolSize: 2 });
     const refused = (pool: string, expected: RegExp) =>
@@ -179,6 +179,9 @@ describe('An application pool behind PgBouncer in transaction mode', function ()
     const direct = new URL(url);
     direct.username = bouncer.login;
     direct.password = new URL(bouncer.url).password;
+    await query(url, `alter role ${bouncer.login} set default_transaction_read_only = on`);
+    await refused(direct.href, /take no writes.*: ALTER ROLE drover_pool_\w+ RESET default_transaction_read_only;/);
+    await query(url, `alter role ${bouncer.login} reset default_transaction_read_only`);
     await query(url, `alter role ${bouncer.login} reset statement_timeout`);
     await refused(direct.href, /ALTER ROLE drover_pool_\w+ SET statement_timeout/);
     await query(url, `revoke drover_app from ${bouncer.login}`);

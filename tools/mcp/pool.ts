@@ -80,15 +80,7 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
   const closing = new Set<Promise<void>>();
   let shut = false;
 
-  const stop = (entry: Entry): void => {
-    clearTimeout(entry.idleTimer);
-    if (entry.isStopped) return;
-    entry.isStopped = true;
-    entry.forget();
-    const stopped = entry.end().catch(() => undefined);
-    closing.add(stopped);
-    void stopped.finally(() => closing.delete(stopped));
-  };
+  const stop = (entry: Entry): void => stopOnce(entry, closing);
   const startIdling = (entry: Entry): void => {
     clearTimeout(entry.idleTimer);
     if (!entry.closed() && !entry.isStopped)
@@ -145,6 +137,17 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
       await Promise.all(closing);
     },
   };
+}
+
+/** However often it is said; `closing` has what is on its way to its end. */
+function stopOnce(entry: Entry, closing: Set<Promise<void>>): void {
+  clearTimeout(entry.idleTimer);
+  if (entry.isStopped) return;
+  entry.isStopped = true;
+  entry.forget();
+  const stopped = entry.end().catch(() => undefined);
+  closing.add(stopped);
+  void stopped.finally(() => closing.delete(stopped));
 }
 
 interface ConnectOptions extends McpPoolOptions {

@@ -59,7 +59,7 @@ const BEFORE_TURN: readonly RunStatus[] = ['awaiting_human', 'planning'];
 export function decide(state: RunState, limits: RunLimits): Decision {
   const turn = state.turn;
   if (isTerminal(state.status)) return { kind: 'dormant' };
-  if (!turn) return state.queued && state.status === 'awaiting_human' ? { kind: 'take_queued' } : { kind: 'dormant' };
+  if (!turn) return isNextTaken(state) ? { kind: 'take_queued' } : { kind: 'dormant' };
   if (!turn.begun && BEFORE_TURN.includes(state.status)) return { kind: 'begin_turn' };
   if (state.status === 'created') return { kind: 'begin_turn' };
 
@@ -83,6 +83,11 @@ export function decide(state: RunState, limits: RunLimits): Decision {
     return { kind: 'complete_turn', ordinal: turn.answer.ordinal, stopReason, as: turn.answer.as };
   }
   return nextModelCall(state, limits);
+}
+
+/** Whether the message that waits begins the next turn here, and not in the run of another agent. */
+export function isNextTaken({ queued, isHandedOver, status }: RunState): boolean {
+  return queued != null && !isHandedOver && status === 'awaiting_human';
 }
 
 /**

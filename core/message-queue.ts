@@ -22,13 +22,15 @@ interface QueueState {
   /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
   unread?: TurnInput[];
   steered?: number[];
+  /** The conversation goes to another agent once the turn has ended: what waits goes along. */
+  isHandedOver?: boolean;
 }
 
 /** What an event means for the queue; undefined if it means nothing. */
 export function queueChange(
   state: QueueState,
   event: RunEvent,
-): { queued: QueuedMessage | null; length?: number; steered?: number[] } | undefined {
+): { queued?: QueuedMessage | null; length?: number; steered?: number[]; isHandedOver?: true } | undefined {
   switch (event.type) {
     case 'message.queued': {
       return { queued: toQueued(event.payload) };
@@ -40,13 +42,24 @@ export function queueChange(
       if (length === undefined) return { queued };
       return { queued, length, ...(as === 'steer' && { steered: [...(state.steered ?? []), length - 1] }) };
     }
+    case 'handoff.initiated':
+    case 'handoff.rejected':
+      return isPassingOn(event) ? { isHandedOver: true } : undefined;
     default:
       return undefined;
   }
 }
 
-/** The open turn is over as it is. What the user said in it and no model has read is not forgotten. */
-export function interrupted({ turn, unread = [] }: QueueState) {
-  const ended = { turn: null, modelCall: null, calls: [], plan: null };
+/** Whether the run's agent passes the conversation on, or back. That it has come back, the system says in the run in which it goes on; a task goes by itself. */
+function isPassingOn({
+  actor,
+  payload,
+}: Extract<RunEvent, { type: 'handoff.initiated' | 'handoff.rejected' }>): boolean {
+  return actor === 'agent' && payload.task_id === undefined;
+}
+
+/** The open turn is over as it is, and hands nothing over. What the user said in it and no model has read is not forgotten. */
+export function interrupted({ turn, unread = [], isHandedOver }: QueueState) {
+  const ended = { turn: null, modelCall: null, calls: [], plan: null, ...(isHandedOver && { isHandedOver: false }) };
   return turn && !turn.begun ? { ...ended, unread: [...unread, turn.input] } : ended;
 }

@@ -31,9 +31,10 @@ export interface SessionFacts {
 }
 
 export function sessionStatus(facts: SessionFacts): SessionStatus {
-  const { run_status, has_open_turn } = facts;
+  const { run_status, has_open_turn, has_queued } = facts;
   if (run_status === null) return 'idle';
-  return has_open_turn && !isTerminal(run_status) ? statusOfOpenTurn(facts) : statusAfter(facts);
+  // Between turns a message waits for the agent that the conversation is handed to.
+  return (has_open_turn || has_queued) && !isTerminal(run_status) ? statusOfOpenTurn(facts) : statusAfter(facts);
 }
 
 /** Whether the open turn has a question for the user: its agent's, or that of a remote agent, whose call goes on elsewhere. */

@@ -89,6 +89,8 @@ export interface RunState {
   signals: KeptSignal[];
   /** The message that waits for its turn. */
   queued?: QueuedMessage | null;
+  /** The conversation goes to another agent once the turn has ended: what waits goes along. */
+  isHandedOver?: boolean;
   /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
   unread?: TurnInput[];
   /** Places of messages that came in the middle of a turn: they begin none. */

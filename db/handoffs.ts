@@ -104,6 +104,19 @@ export async function findHandoffFrom(tx: Tx, runId: string): Promise<HandoffRow
 }
 
 /**
+ * The handoff by which the conversation of this run goes to another agent, or back, once no turn of it is open. Asked under the
+ * run's lock, under which its agent hands over.
+ */
+export async function findConversationHandoff(tx: Tx, runId: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>(
+    `select id from handoffs where carried_by = 'thread' and completed_at is null
+       and (source_run_id = $1 and status = 'initiated' or target_run_id = $1 and status = 'rejected') limit 1`,
+    [runId],
+  );
+  return row?.id;
+}
+
+/**
  * Whether its source, or the target that has given it back, had read anything for which nobody vouches. One that was cancelled
  * in the middle has answered nothing: its calls say it.
  */

@@ -37,6 +37,20 @@ export async function findShownTurn(tx: Tx, threadId: string, turnId?: string): 
   return { threadId, runId, turnId: turn, isOpen, ...rest };
 }
 
+/** The turn of a thread's newest run in which this message was queued; undefined if there is none. */
+export async function findTurnOfMessage(
+  tx: Tx,
+  of: { threadId: string; messageId: string },
+): Promise<ShownTurn | undefined> {
+  const [row] = await tx.query<{ turn: string | null }>(
+    `select e.turn_id as turn from threads d
+      join lateral ${edgeEvent('last', { run: 'd.head_run_id', where: "e.type = 'message.queued' and e.payload->>'message_id' = $2" })} e on true
+      where d.id = $1`,
+    [of.threadId, of.messageId],
+  );
+  return row?.turn ? findShownTurn(tx, of.threadId, row.turn) : undefined;
+}
+
 /** Whether the workspace has this thread, with its content. */
 export async function hasThread(tx: Tx, of: { id: string; workspaceId: string }): Promise<boolean> {
   const rows = await tx.query('select 1 from threads where id = $1 and workspace_id = $2 and erased_at is null', [

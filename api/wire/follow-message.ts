@@ -2,6 +2,7 @@
 import { EVENT_TYPES } from '../../core/events.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { streamRun, type StreamItem } from '../../modules/runs/stream-run.ts';
+import { findTurnAfterHandoff } from '../../modules/sessions/after-handoff.ts';
 import type { ShownTurn } from '../../modules/sessions/converse.ts';
 import {
   changesOf,
@@ -84,7 +85,7 @@ export interface Moved {
   turn: ShownTurn | undefined;
 }
 
-/** Looks on until something has become of a message, or the turn asks its client; yields when it was quiet for a while. */
+/** Looks on until something has become of a message, in the run of whoever the conversation is handed to, too, or the turn asks its client; yields when it was quiet for a while. */
 export async function* watchMessage(
   context: Context,
   request: Omit<FollowedMessage, 'after'> & { passesPauses?: boolean },
@@ -105,7 +106,9 @@ export async function* watchMessage(
   if (fate === 'begun') return { fate, turn: nextTurn(message, turn) };
   if (fate === 'read') return { fate, turn: { ...turn, head: view.seq } };
   if (fate === 'replaced') return { fate, turn: undefined };
-  return isAsked() ? { fate, turn } : { fate: 'left', turn: undefined };
+  if (isAsked()) return { fate, turn };
+  const goesOn = await findTurnAfterHandoff(context, { tenantId, turn, messageId });
+  return goesOn ? yield* watchMessage(context, { ...request, turn: goesOn }) : { fate: 'left', turn: undefined };
 }
 
 function messageIn({ messages }: TurnView, messageId: string): UserMessage | undefined {

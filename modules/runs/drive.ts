@@ -2,7 +2,7 @@
  * Drives a run: load, decide, act, commit, until the run is dormant. One job, one claim, warm state; whoever takes the run from
  * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
  */
-import { decide, type Decision } from '../../core/decide.ts';
+import { decide, isNextTaken, type Decision } from '../../core/decide.ts';
 import { completeCallBatch } from '../../core/decision-events/call-batches.ts';
 import { awaitPeople, changeStatus } from '../../core/decision-events/turns.ts';
 import { isTerminal, UnknownEventError } from '../../core/events.ts';
@@ -234,11 +234,10 @@ async function carryOut(session: DriveSession, decision: Decision): Promise<Driv
   }
 }
 
-/** Commits the end of a turn. A message that waits begins the next turn in the same commit, and the drive goes on. */
+/** Commits the end of a turn. A message that waits begins the next turn in the same commit, unless the conversation goes to another agent, and the drive goes on. */
 async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
   const { log } = session;
-  if (!log.state.queued || isTerminal(log.state.status))
-    return (await commit(session, 'dormant')) ? 'dormant' : undefined;
+  if (!isNextTaken(log.state)) return (await commit(session, 'dormant')) ? 'dormant' : undefined;
   await takeNext(session);
   return undefined;
 }

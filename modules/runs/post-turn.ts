@@ -13,7 +13,7 @@ import {
 } from '../run-log/append-to-run.ts';
 import { answerOf } from '../waits/answer-question.ts';
 import type { CarriedTurn } from '../waits/post-tool-results.ts';
-import { nextTurn, type NextTurn } from '../waits/next-turn.ts';
+import { mustHaveConversation, nextTurn, type NextTurn } from '../waits/next-turn.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 
 export interface PostTurn extends NextTurn {
@@ -24,7 +24,7 @@ export interface PostTurn extends NextTurn {
 /**
  * Appends the turn and sends a job to drive it; answers the turn's id. A repeated `Idempotency-Key` answers the same turn.
  * While one question of a turn is open, the message answers it, and it is that turn which goes on. Throws 404 for an unknown
- * run, 409 for a finished or a busy one.
+ * run, 409 for a finished or a busy one, and one whose conversation goes to another agent.
  */
 export async function postTurn(context: Context, request: PostTurn): Promise<CarriedTurn> {
   let written: Announcement | undefined;
@@ -59,7 +59,10 @@ async function carryOn(tx: Tx, request: PostTurn): Promise<Posted & { after?: nu
   const act: Act = async (run) => {
     mustBeOf(run, request.agentId);
     const answer = await answerOf(tx, run, request);
-    if (!answer || !run.open_turn_id) return next.begin(run);
+    if (!answer || !run.open_turn_id) {
+      await mustHaveConversation(tx, run);
+      return next.begin(run);
+    }
     answered = { turnId: run.open_turn_id, after: answer.after };
     return answer.change;
   };

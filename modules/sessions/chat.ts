@@ -20,6 +20,7 @@ import { queueMessageIn, waitingMessage } from '../runs/message-queue.ts';
 import { postTurnIn } from '../runs/post-turn.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { postSignalIn } from '../waits/post-signal.ts';
+import { afterHandoff, mustHaveAgent } from './after-handoff.ts';
 import { requireOpenSession, requireSession } from './session.ts';
 
 export interface Chat {
@@ -57,6 +58,10 @@ const DEFAULT_AUTONOMY = 1;
  * session, and in mode `reject` for one that is busy; 422 if it is not clear which agent is meant.
  */
 export async function chat(context: Context, request: Chat): Promise<IdempotentAnswer<ChatAnswer>> {
+  return afterHandoff(context, request.caller.tenantId, () => take(context, request));
+}
+
+async function take(context: Context, request: Chat): Promise<IdempotentAnswer<ChatAnswer>> {
   const written: Announcement[] = [];
   let head: number | null = null;
   const answer = await idempotently<ChatAnswer>(context, request.idempotency, async (tx) => {
@@ -125,6 +130,7 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
   const state = await lockSession(tx, caller, id);
   checkSame(request, state);
   const { run, session } = state;
+  if (run) await mustHaveAgent(tx, run);
   await touchSession(tx, id, request.context);
   const input: TurnInput = { message: request.message };
   const isLowered =

@@ -25,6 +25,7 @@ import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts'
 import { answerQuestionIn } from '../waits/answer-question.ts';
 import { answerWaits, type WaitAnswer } from '../waits/answer-waits.ts';
 import { isUuid } from '../../lib/is-uuid.ts';
+import { afterHandoff, mustHaveAgent } from './after-handoff.ts';
 
 export type { Answerable, GivenInput, ShownTurn, WaitAnswer };
 
@@ -93,6 +94,10 @@ export interface Said {
  * while the thread is busy, or where its run ends with its turn, and for a session's thread, whose messages go to its chat.
  */
 export async function say(context: Context, saying: Saying): Promise<Said> {
+  return afterHandoff(context, saying.caller.tenantId, () => take(context, saying));
+}
+
+async function take(context: Context, saying: Saying): Promise<Said> {
   const { caller, threadId, agentId, input } = saying;
   const { tenantId, workspaceId } = caller;
   const written: Announcement[] = [];
@@ -133,6 +138,7 @@ async function sayIn(at: At, saying: Saying): Promise<{ turnId: string; waiting?
   const thread = await lockThreadOrName(tx, threadId);
   // Held, so that no turn ends before the message is in its place.
   const run = thread?.head_run_id ? await lockRun(tx, thread.head_run_id) : undefined;
+  if (run) await mustHaveAgent(tx, run);
   if (!run || isTerminal(run.status)) return beginRun(at, saying, run && waitingMessage(run));
   if (run.agent_id !== agentId && !(await hasHandedOff(tx, { threadId, agentId }))) {
     written.push(await endIdle(tx, run));

@@ -23,7 +23,7 @@ import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts'
 import { answeredCall } from './answered-call.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 import { keepSignal } from './keep-signal.ts';
-import { nextTurn } from './next-turn.ts';
+import { mustHaveConversation, nextTurn } from './next-turn.ts';
 import { signalEvent } from './post-signal.ts';
 
 export type WaitAnswer = { waitId?: string | undefined } & (
@@ -57,10 +57,12 @@ export async function answerWaits(
   try {
     const answer = await idempotently(context, request.idempotency, async (tx) => {
       let turnId: string | null = null;
-      appended = await appendIn(tx, ref, (run) => {
+      appended = await appendIn(tx, ref, async (run) => {
         const next = isBetweenTurns(run) ? turnBegunBy(request) : undefined;
         turnId = next ? next.turnId : run.open_turn_id;
-        return next ? next.begin(run) : changeFor(context, tx, { run, request });
+        if (!next) return changeFor(context, tx, { run, request });
+        await mustHaveConversation(tx, run);
+        return next.begin(run);
       });
       if (!turnId) throw nothingOpen('The run waits for nothing that could be answered.', []);
       return { status: 202, body: { turn_id: turnId, run_id: runId } };

@@ -3,6 +3,8 @@ import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
+import type { Tx } from '../../db/database.ts';
+import { findConversationHandoff } from '../../db/handoffs.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
@@ -32,6 +34,12 @@ export function nextTurn({ tenantId, runId, input, requestedBy, traceparent }: N
     return { events: [started], outbox };
   };
   return { turnId, begin };
+}
+
+/** Whoever is handed the conversation goes on with it in the thread's next run. Throws 409. */
+export async function mustHaveConversation(tx: Tx, { id, status, open_turn_id, thread_id }: RunRow): Promise<void> {
+  if (isTerminal(status) || open_turn_id || !(await findConversationHandoff(tx, id))) return;
+  throw conflict(`The run hands its conversation over: the next run of thread ${thread_id} goes on.`, { thread_id });
 }
 
 function mustWait(run: RunRow): void {

@@ -19,23 +19,29 @@ import {
   noteReturned,
   type HandoffRow,
 } from '../../db/handoffs.ts';
-import { findRun, lockThread, type RunView } from '../../db/runs.ts';
+import { findRun, lockRun, lockThread, type RunView } from '../../db/runs.ts';
 import { usageBelow } from '../../db/task-effects.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
+import { queueMessageIn, waitingMessage } from '../runs/message-queue.ts';
 import { briefOf, rejectionNote } from './handoffs/brief.ts';
 import { mustTake } from './handoffs/write-handoff.ts';
 
 /** Answers how many there were. */
 export async function carryHandoffs(context: Context): Promise<number> {
   const rows = await listHandoffsToCarry(context.db, LIMITS.sweepRows);
-  const done = await forEachIsolated(context.log, { rows }, async ({ tenant_id: tenantId, id }) => {
-    const written = await context.db.withTenant(tenantId, (tx) => carry(context, tx, { tenantId, id }));
-    for (const each of written) announceAppended(context, each);
-  });
+  const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id }) =>
+    carryHandoff(context, { tenantId, id }),
+  );
   return done.length;
+}
+
+/** Takes one on as far as it can be now. */
+export async function carryHandoff(context: Context, handoff: { tenantId: string; id: string }): Promise<void> {
+  const written = await context.db.withTenant(handoff.tenantId, (tx) => carry(context, tx, handoff));
+  for (const each of written) announceAppended(context, each);
 }
 
 interface Carrying {
@@ -156,6 +162,7 @@ interface NextRun {
   message: string;
 }
 
+/** What has waited for the end of the last turn goes along. */
 async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): Promise<Announcement> {
   const { source, agentId, message, level } = next;
   const untrusted = (await isHandedUntrusted(tx, row.id)) && { untrusted: true as const };
@@ -169,7 +176,11 @@ async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): P
     mayRaiseAutonomy: false,
     requestedBy: row.requested_by ?? undefined,
   });
-  return written;
+  const left = source && (await lockRun(tx, source.id));
+  const waiting = left && !left.erased_at && waitingMessage(left);
+  if (!waiting) return written;
+  const queued = await queueMessageIn(tx, { tenantId, runId: written.runId, message: waiting });
+  return { ...written, seq: queued.seq };
 }
 
 /** What held for the run before holds for the next: its session, its level, what it and all below it have left of its budget. */

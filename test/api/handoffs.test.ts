@@ -23,7 +23,11 @@ describe('handoffs', () => {
   let tenant: { id: string; key: string };
   const ids: Record<string, string> = {};
   /** What an agent says, by its name and what it reads; undefined is a model that thinks for ever. */
-  let say: (agent: string, said: string, request: AnthropicRequest) => AnthropicReply | undefined;
+  let say: (
+    agent: string,
+    said: string,
+    request: AnthropicRequest,
+  ) => AnthropicReply | undefined | Promise<AnthropicReply>;
 
   const text = (said: string): AnthropicReply => ({ content: [{ type: 'text', text: said }] });
   const use = (name: string, input: Record<string, unknown>): AnthropicReply => ({
@@ -69,9 +73,9 @@ describe('handoffs', () => {
   };
 
   before(async () => {
-    model = await startFakeAnthropic((request: AnthropicRequest) => {
+    model = await startFakeAnthropic(async (request: AnthropicRequest) => {
       const name = /I am (\w+)\./.exec(JSON.stringify(request.system))?.[1] ?? '?';
-      return say(name, JSON.stringify(request.messages), request) ?? { content: [], hang: true };
+      return (await say(name, JSON.stringify(request.messages), request)) ?? { content: [], hang: true };
     });
     api = await startTestService({ model });
   });
@@ -314,6 +318,90 @@ describe('handoffs', () => {
     await waitUntil('it goes on with ann', async () => {
       const { messages } = await read(`/agent/session/${session_id}`);
       return JSON.stringify(messages).includes('ann goes on');
+    });
+  });
+
+  describe('of a conversation in which more is said', () => {
+    /** What each agent was asked after 'And then?' was said. */
+    let heard: string[];
+    let session: string;
+    let finish: () => void;
+
+    const chat = (message: string, more = {}) =>
+      make('/agent/chat', { message, user_id: 'eve', ...(session ? { session_id: session } : {}), ...more }, 202);
+    const answered = async () => {
+      await waitUntil('the second message is answered', async () => {
+        await carryHandoffs(api.context);
+        const { status, messages } = await read(`/agent/session/${session}`);
+        return status === 'completed' && JSON.stringify(messages).includes('bob on then');
+      });
+      const { messages } = await read(`/agent/session/${session}`);
+      return messages.map(({ content }: { content: string }) => content) as string[];
+    };
+    const runsOf = async (name: string) => (await read(`/v1/runs?agent_id=${ids[name]}`)).runs;
+
+    beforeEach(async () => {
+      heard = [];
+      session = '';
+      const finished = new Promise<void>((resolve) => (finish = resolve));
+      say = async (name, said, request) => {
+        if (said.includes('And then?')) heard.push(name);
+        if (name === 'bob') return text(said.includes('And then?') ? 'bob on then' : 'bob here');
+        if (!hasResult(request)) return use('handoff', { to_agent: 'bob', reason: 'Better at it' });
+        await finished;
+        return text('over');
+      };
+      ({ session_id: session } = await chat('Help me', { agent_id: ids['ann'], autonomy_level: 2 }));
+      await waitUntil('it is handed over', async () => (await read('/v1/handoffs')).handoffs.length === 1);
+    });
+    afterEach(() => finish());
+
+    it('take along a message that waits for the end of the turn', async () => {
+      assert.equal((await chat('And then?')).status, 'executing_queued');
+      finish();
+      const contents = await answered();
+      assert.deepEqual([contents.at(-2), contents.at(-1)], ['And then?', 'bob on then']);
+      assert.equal(contents.filter((content) => content === 'And then?').length, 1);
+      assert.deepEqual(heard, ['bob']);
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [1, 1]);
+      assert.equal((await read(`/agent/session/${session}`)).queued_message, null);
+    });
+
+    it('take it back where the target rejects them', async () => {
+      let reject = () => {};
+      const rejecting = new Promise<void>((resolve) => (reject = resolve));
+      say = async (name, said, request) => {
+        if (said.includes('And then?')) heard.push(name);
+        if (name === 'ann') return text(said.includes('And then?') ? 'ann, not bob on then' : 'over');
+        await rejecting;
+        return hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
+      };
+      finish();
+      await waitUntil('bob is asked', async () => {
+        await carryHandoffs(api.context);
+        return (await runsOf('bob')).length === 1;
+      });
+      await chat('And then?');
+      reject();
+      const contents = await answered();
+      assert.equal(contents.at(-1), 'ann, not bob on then');
+      assert.deepEqual(heard, ['ann']);
+    });
+
+    it('take along what is said between the turns', async () => {
+      const [{ id: run }] = await runsOf('ann');
+      finish();
+      await waitUntil(
+        'the turn has ended',
+        async () => (await read(`/agent/session/${session}`)).status === 'completed',
+      );
+      const turn = { input: { message: 'And then?' } };
+      await make(`/v1/agents/${ids['ann']}/runs/${run}/turns`, turn, 409);
+      await chat('And then?');
+      const contents = await answered();
+      assert.equal(contents.filter((content) => content === 'And then?').length, 1);
+      assert.deepEqual(heard, ['bob']);
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [1, 1]);
     });
   });
 

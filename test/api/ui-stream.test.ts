@@ -265,6 +265,23 @@ describe('the UI message stream of the AI SDK', () => {
     );
   });
 
+  it('shows the answer to a message of the agent that is handed the conversation in between', async () => {
+    const target = `n${randomUUID()}`;
+    await api.call('POST', '/v1/agents', { body: { name: target } });
+    const agentId = await api.newAgent(['handoff']);
+    const { id, chat } = open({ agentId });
+    const sent = chat.sendMessage({
+      text: `call handoff {"to_agent":"${target}","reason":"say taken"} | held over say over to them`,
+    });
+    await asked('over to them');
+    const body = { id, messages: says('say gladly') };
+    const told = api.call('POST', `/v1/agents/${agentId}/ui-stream`, { body });
+    await queued();
+    api.model.release('over');
+    assert.equal(saidIn((await told).text), 'gladly');
+    await sent;
+  });
+
   it('lets the turn at work read a message in mode steer, which has its place in it', async () => {
     const { chat } = open();
     const sent = chat.sendMessage({

@@ -127,6 +127,16 @@ describe('over wire forms', function () {
         assert.deepEqual(agents, [target, source]);
       });
 
+      it('speaks with the agent that is being handed the conversation', async () => {
+        const target = await named();
+        const talk = await begin(await api.newAgent(['handoff']));
+        await talk.say(`call handoff {"to_agent":"${target.name}","reason":"say taken"} | say over to them`);
+        await talk.say('say hello from the target');
+        await waitUntil('its answer is shown', () => talk.shown().texts.at(-1) === 'hello from the target');
+        const { runs } = (await api.call('GET', `/v1/runs?thread_id=${await talk.thread()}`)).json;
+        assert.deepEqual([runs.length, runs[0].agent_id], [2, target.id]);
+      });
+
       it('waits for whoever an agent has delegated to, and ends with its own answer', async () => {
         const child = await named();
         const talk = await begin(await api.newAgent(['delegate']));

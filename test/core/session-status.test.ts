@@ -33,4 +33,10 @@ describe('The status of a session with an open turn', () => {
     assert.equal(sessionStatus({ ...OPEN, is_calling: false }), 'planning');
     assert.equal(sessionStatus({ ...OPEN, has_queued: true }), 'executing_queued');
   });
+
+  it('is executing with a message that waits between turns, for whoever the conversation is handed to', () => {
+    const between = { ...OPEN, run_status: 'awaiting_human' as const, has_open_turn: false, turn_status: 'complete' };
+    assert.equal(sessionStatus({ ...between, has_queued: true }), 'executing_queued');
+    assert.equal(sessionStatus({ ...between, run_status: 'completed', has_queued: true }), 'completed');
+  });
 });

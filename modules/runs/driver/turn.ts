@@ -1,5 +1,5 @@
 /** How a turn begins in a drive, what it takes of messages that wait, and how it ends: as events that the next commit writes. */
-import { NO_BUDGET, type Decision } from '../../../core/decide.ts';
+import { isNextTaken, NO_BUDGET, type Decision } from '../../../core/decide.ts';
 import { OUT_OF_BUDGET } from '../../../core/events.ts';
 import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
 import {
@@ -34,7 +34,9 @@ export async function startTurn(session: DriveSession): Promise<void> {
 export async function takeNext(session: DriveSession): Promise<void> {
   const { log } = session;
   const point = mark(log);
-  const take = () => appendEvent(log, ...takeQueued(log.state, newId()));
+  const take = () => {
+    if (isNextTaken(log.state)) appendEvent(log, ...takeQueued(log.state, newId()));
+  };
   session.uncommitted.reconsider = () => {
     rewind(log, point);
     take();

@@ -116,6 +116,17 @@ export async function findConversationHandoff(tx: Tx, runId: string): Promise<st
   return row?.id;
 }
 
+/** The agent to which the conversation of this thread was handed last, or given back; undefined where it never was. */
+export async function findHandedTo(tx: Tx, threadId: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ agent: string }>(
+    `select case when h.returned_run_id is null then h.target_agent_id else h.source_agent_id end as agent
+     from runs r join handoffs h on h.target_run_id = r.id
+     where r.thread_id = $1 and h.carried_by = 'thread' order by r.thread_place desc limit 1`,
+    [threadId],
+  );
+  return row?.agent;
+}
+
 /**
  * Whether its source, or the target that has given it back, had read anything for which nobody vouches. One that was cancelled
  * in the middle has answered nothing: its calls say it.

@@ -23,7 +23,11 @@ const chatBody = z
   .strictObject({
     message: z.string().min(1).max(LIMITS.chatMessageChars),
     session_id: threadIdParam.nullish().describe('Absent or null: a new session.'),
-    agent_id: agentIdParam.optional().describe("Absent: the workspace's only active agent."),
+    agent_id: agentIdParam
+      .optional()
+      .describe(
+        "Absent: the workspace's only active agent. With `session_id`: the agent that it was begun with, or the one that it was handed to.",
+      ),
     user_id: userId.optional(),
     character_id: z
       .union([userId, z.int().min(1)])

@@ -8,6 +8,7 @@ import { newId } from '../../lib/new-id.ts';
 import { findAgent } from '../../db/agents.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { findHandedTo } from '../../db/handoffs.ts';
 import { lockRun, lockThread } from '../../db/runs.ts';
 import { findShownQuestion } from '../../db/waits.ts';
 import { insertSession, listActiveAgents, touchSession, type SessionState } from '../../db/sessions.ts';
@@ -131,6 +132,7 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
   checkSame(request, state);
   const { run, session } = state;
   if (run) await mustHaveAgent(tx, run);
+  const agentId = await agentNow(tx, request, state);
   await touchSession(tx, id, request.context);
   const input: TurnInput = { message: request.message };
   const isLowered =
@@ -142,7 +144,8 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
     if (ended) written.push({ ...ended, runId: run.id });
   }
   if (!run || isLowered || isTerminal(run.status)) {
-    const of = { agentId: session.agent_id, userId: session.user_id, level: session.autonomy_level, threadId: id };
+    const isHandedOn = agentId !== session.agent_id;
+    const of = { agentId, isHandedOn, userId: session.user_id, level: session.autonomy_level, threadId: id };
     // A message that still waited when its run was ended from outside comes first.
     const left = run ? waitingMessage(run)?.input.message : undefined;
     const started = await startRun(at, request, { ...of, ...(left !== undefined && { message: left }) });
@@ -183,10 +186,24 @@ async function lockSession(tx: Tx, caller: Caller, id: string): Promise<SessionS
   return requireOpenSession(tx, caller, id);
 }
 
+/** The agent that has the conversation. Throws 409 where the message is for one that is neither that nor the session's own. */
+async function agentNow(tx: Tx, { caller, agentId: wanted }: Chat, { run, session }: SessionState): Promise<string> {
+  const isOpen = run !== null && !isTerminal(run.status);
+  const now = isOpen ? run.agent_id : await nextAgent(tx, caller, session);
+  if (wanted === undefined || wanted === session.agent_id || wanted === now) return now;
+  throw conflict('The session is with another agent.', { agent_id: now });
+}
+
+/** Whose the next run of a session is: its own agent's, unless that has handed the conversation to one that takes runs still. */
+async function nextAgent(tx: Tx, caller: Caller, session: SessionState['session']): Promise<string> {
+  const handedTo = await findHandedTo(tx, session.id);
+  const agent = handedTo === undefined ? undefined : await findAgent(tx, handedTo, caller.workspaceId);
+  return agent && agent.status !== 'deprecated' ? agent.id : session.agent_id;
+}
+
 /** What a session was begun with stays as it is. */
-function checkSame({ userId, agentId, autonomyLevel }: Chat, { session }: SessionState): void {
+function checkSame({ userId, autonomyLevel }: Chat, { session }: SessionState): void {
   if (session.user_id !== userId) throw notFound('The session');
-  if (agentId !== undefined && agentId !== session.agent_id) throw conflict('The session is with another agent.');
   if (autonomyLevel !== undefined && autonomyLevel !== session.autonomy_level) {
     throw conflict(`The session's autonomy level is ${session.autonomy_level}; another one needs another session.`);
   }
@@ -209,6 +226,8 @@ async function queue(
 
 interface RunOfSession {
   agentId: string;
+  /** It is not the one that the session was begun with, and runs no more by itself than it may. */
+  isHandedOn?: boolean;
   userId: string;
   level: number;
   threadId?: string;
@@ -229,7 +248,7 @@ async function startRun(
     threadId: of.threadId,
     input: { message: of.message ?? request.message },
     config: { autonomy_level: of.level, keep_open: true, session: { user_id: of.userId } },
-    mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+    mayRaiseAutonomy: !of.isHandedOn && hasScope(caller.scopes, 'approvals:write'),
     ...(of.threadId !== undefined && { carriesAutonomy: true as const }),
     requestedBy: caller.keyId,
     traceparent,

@@ -327,8 +327,8 @@ describe('handoffs', () => {
     let session: string;
     let finish: () => void;
 
-    const chat = (message: string, more = {}) =>
-      make('/agent/chat', { message, user_id: 'eve', ...(session ? { session_id: session } : {}), ...more }, 202);
+    const chat = (message: string, more = {}, expected = 202) =>
+      make('/agent/chat', { message, user_id: 'eve', ...(session && { session_id: session }), ...more }, expected);
     const answered = async () => {
       await waitUntil('the second message is answered', async () => {
         await carryHandoffs(api.context);
@@ -386,6 +386,27 @@ describe('handoffs', () => {
       const contents = await answered();
       assert.equal(contents.at(-1), 'ann, not bob on then');
       assert.deepEqual(heard, ['ann']);
+    });
+
+    it('leave the session with the agent that goes on, by its own id or that of the one before', async () => {
+      finish();
+      await chat('And then?');
+      await answered();
+      await chat('And then, bob?', { agent_id: ids['bob'] });
+      await answered();
+      const refused = await chat('And eve?', { agent_id: await agent('eve') }, 409);
+      assert.equal(refused.agent_id, ids['bob']);
+      const complete = async () =>
+        make(`/v1/runs/${(await read(`/agent/session/${session}`)).run_id}/complete`, {}, 200);
+      await complete();
+      await chat('And then, ann?', { agent_id: ids['ann'] });
+      await answered();
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [2, 1]);
+      assert.deepEqual(new Set(heard), new Set(['bob']));
+      await complete();
+      await api.call('DELETE', `/v1/agents/${ids['bob']}`, { key });
+      await chat('And then, whoever?');
+      await waitUntil('ann is asked', () => heard.includes('ann'));
     });
 
     it('take along what is said between the turns', async () => {

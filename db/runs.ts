@@ -121,7 +121,7 @@ const HEAD = `
           else '{}' end order by w.until, w.id)
       from waits w join tool_calls k on k.id = w.id where w.run_id = r.id and w.closed_at is null) end as waits,
     case when r.waiting_for->>'type' = 'provider' then r.waiting_for || coalesce((
-      select jsonb_agg(jsonb_build_object('next_at', o.next_at, 'error', o.error) order by o.next_at)->0
+      select jsonb_agg(jsonb_build_object('next_at', o.next_at, 'error', o.error - 'only') order by o.next_at)->0
       from parked_runs p join model_outages o on o.name = p.outage where p.run_id = r.id), '{}') end as provider_wait,
     case when r.status in ('awaiting_tool', 'awaiting_human') then (
       select jsonb_agg(jsonb_build_object('id', a.id, 'kind', a.kind, 'tool', a.tool, 'tool_call_id', a.tool_call_id,

@@ -1,5 +1,6 @@
 -- Whether a run may ask a model: `open`, as the `probe` for all that wait, or not while it is `away` or its rate limiter backs
 -- off. Of two that could be the probe at once one is. A run whose worker has died in the middle takes its own probe up again.
+-- An outage that one run alone has met (`only` in its error) may be its request's: it is none for the others.
 create or replace function enter_model(outage text, rate_limiter text, run uuid, probe_ms integer) returns jsonb language plpgsql as $$
 declare
   o model_outages;
@@ -14,23 +15,27 @@ begin
     returning * into o;
   if found then return jsonb_build_object('kind', 'probe', 'at', now_at); end if;
   select * into o from model_outages where name = outage;
-  if not found then return jsonb_build_object('kind', 'open', 'at', now_at); end if;
-  return jsonb_build_object('kind', 'away', 'at', now_at, 'next_at', o.next_at, 'error', o.error);
+  if not found or o.error->>'only' <> run::text then return jsonb_build_object('kind', 'open', 'at', now_at); end if;
+  return jsonb_build_object('kind', 'away', 'at', now_at, 'next_at', o.next_at, 'error', o.error - 'only');
 end $$;
 
 -- Notes that a model gave no answer, and when it is asked next: after 1, 2, 4, … seconds, or as late as the provider says,
--- most_ms at most. Of an outage that is known already only the probe says anything new.
+-- most_ms at most. Of an outage that is known already only the probe says anything new, or a second run that meets it: it begins for all then.
+-- Calls of Drover's own are of one each: what one of them has met is not met again by all that follow.
 create or replace function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer)
 returns jsonb language plpgsql as $$
 declare
   o model_outages;
   now_at timestamptz := clock_timestamp();
+  first_problem jsonb := problem || case when outage like '%#own' then '{}' else jsonb_build_object('only', run) end;
 begin
   insert into model_outages as m (name, since, failures, next_at, error)
-    values (outage, now_at, 1, now_at + model_outage_pause(1, least_ms, most_ms), problem)
-    on conflict (name) do update set failures = m.failures + 1, error = excluded.error, probing_run = null, probing_until = null,
-      next_at = now_at + model_outage_pause(m.failures + 1, least_ms, most_ms)
-    where m.probing_run = run;
+    values (outage, now_at, 1, now_at + model_outage_pause(1, least_ms, most_ms), first_problem)
+    on conflict (name) do update set probing_run = null, probing_until = null,
+      failures = case when m.error->>'only' <> run::text then 1 else m.failures + 1 end,
+      error = case when m.error->>'only' = run::text then excluded.error else problem end,
+      next_at = now_at + model_outage_pause(case when m.error->>'only' <> run::text then 1 else m.failures + 1 end, least_ms, most_ms)
+    where m.probing_run = run or m.error->>'only' <> run::text;
   select * into o from model_outages where name = outage;
   return jsonb_build_object('at', now_at, 'next_at', coalesce(o.next_at, now_at));
 end $$;

@@ -119,16 +119,17 @@ describe('a model call that Drover makes for itself', () => {
 
   it('waits for a provider that runs have found away, and may be what finds it back for them', async () => {
     engine.say(() => AWAY);
-    const { run } = await engine.start(await engine.agent({ llm_config: { default_model: HAIKU } }), 'hello');
-    assert.equal(await engine.drive(run), 'dormant');
+    const agent = await engine.agent({ llm_config: { default_model: HAIKU } });
+    const [one, other] = [await engine.start(agent, 'hello'), await engine.start(agent, 'hello')];
+    for (const { run } of [one, other]) assert.equal(await engine.drive(run), 'dormant');
     const before = engine.model.requests.length;
     assert.equal(faultOf(await ask()), 'unavailable');
     assert.equal(engine.model.requests.length, before);
     await dueNow();
     engine.say((request) => (request.tools?.[0]?.name === 'submit_verdict' ? GOOD_REPLY : text('back')));
     assert.equal(faultOf(await ask()), 'answered');
-    assert.equal(await wakeParkedRuns(engine.context), 1, 'the run goes on');
-    await engine.finish(run);
+    assert.equal(await wakeParkedRuns(engine.context), 2, 'the runs go on');
+    for (const { run } of [one, other]) await engine.finish(run);
     await forget();
   });
 

@@ -83,9 +83,11 @@ for (const mode of DOMAIN_MODES) {
       const runs = await Promise.all(Array.from({ length: 5 }, () => engine.start(agent, 'hello')));
       const [first, ...others] = runs;
       assert.equal(await engine.drive(first?.run ?? ''), 'dormant');
+      const [second, ...later] = others;
+      assert.equal(await engine.drive(second?.run ?? ''), 'dormant');
       await makeOutagesLong(engine);
-      for (const { run } of others) assert.equal(await engine.drive(run), 'dormant');
-      assert.equal(engine.model.requests.length, 3, 'once it is known to be away, nobody else asks');
+      for (const { run } of later) assert.equal(await engine.drive(run), 'dormant');
+      assert.equal(engine.model.requests.length, 6, 'once two have found it away, nobody else asks');
       assert.equal(await wakeParkedRuns(engine.context), 0, 'before its time nobody asks');
       await dueNow();
       assert.equal(await wakeParkedRuns(engine.context), 1);
@@ -122,7 +124,8 @@ for (const mode of DOMAIN_MODES) {
       const [one, other] = [newId(), newId()];
       const enter = (runId: string) => enterModel(db, { outage: 'o', rateLimiter: 'o', runId, probeMs: 60_000 });
       const problem = { code: 'unavailable', message: 'boom' };
-      await noteModelOutage(db, { outage: 'o', runId: one, problem, leastMs: 0, mostMs: 1 });
+      for (const runId of [one, other])
+        await noteModelOutage(db, { outage: 'o', runId, problem, leastMs: 0, mostMs: 1 });
       await waitUntil('it is due', async () => (await enter(one)).kind === 'probe');
       assert.equal((await enter(other)).kind, 'away');
       await leaveProbes(db, one);
@@ -150,16 +153,10 @@ for (const mode of DOMAIN_MODES) {
       engine.say(byMessage);
       const { run: poison } = await engine.start(agent, 'poison');
       const { run: other } = await engine.start(agent, 'hello');
-      for (const run of [poison, other]) assert.equal(await engine.drive(run), 'dormant');
-      for (const asks of [poison, other]) {
-        await dueNow();
-        assert.equal(await wakeParkedRuns(engine.context), 1);
-        assert.equal(await isDormant(asks), false, 'those that wait ask in turn');
-        await engine.drive(asks);
-      }
-      assert.equal((await held(other)).status, 'completed');
-      assert.equal(await wakeParkedRuns(engine.context), 1);
       assert.equal(await engine.drive(poison), 'dormant');
+      await makeOutagesLong(engine);
+      await engine.drive(other);
+      assert.equal((await held(other)).status, 'completed', 'what one run alone has met is none for others');
       assert.equal((await shown(poison)).waiting_for?.type, 'provider');
       const { run: third } = await engine.start(agent, 'hello');
       await engine.drive(third);
@@ -169,6 +166,26 @@ for (const mode of DOMAIN_MODES) {
       engine.say(() => text('well'));
       await engine.drive(poison);
       assert.equal((await held(poison)).status, 'completed');
+    });
+
+    it('asks by itself where others were answered that had met the outage, too', async () => {
+      engine.say(() => AWAY);
+      const { run: poison } = await engine.start(agent, 'poison');
+      const { run: other } = await engine.start(agent, 'hello');
+      for (const run of [poison, other]) assert.equal(await engine.drive(run), 'dormant');
+      engine.say((request) => (JSON.stringify(request.messages).includes('poison') ? AWAY : text('fine')));
+      for (const asks of [poison, other]) {
+        await dueNow();
+        assert.equal(await wakeParkedRuns(engine.context), 1);
+        assert.equal(await isDormant(asks), false, 'those that wait ask in turn');
+        await engine.drive(asks);
+      }
+      assert.equal((await held(other)).status, 'completed');
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      assert.equal(await engine.drive(poison), 'dormant');
+      const { run: third } = await engine.start(agent, 'hello');
+      await engine.drive(third);
+      assert.equal((await held(third)).status, 'completed', 'it is not kept waiting');
     });
 
     it('asks a fallback model meanwhile, and waits only where none answers', async () => {

@@ -41,11 +41,21 @@ const WORKER = 'worker ';
 
 function createListenClient(run: RunQuery, database: Pick<Database, 'listen' | 'announceWorker'>): PgPoolClient {
   const events = new EventEmitter().setMaxListeners(0);
-  const stops = new Map<string, () => Promise<void>>();
+  /** What stops each, once it has begun. */
+  const stops = new Map<string, Promise<() => Promise<void>>>();
   const empty = { rows: [], rowCount: 0 };
 
-  const listen = async (channel: string) => {
-    if (stops.has(channel)) return;
+  const begin = async (what: string, start: () => Promise<() => Promise<void>>) => {
+    const begun = stops.get(what) ?? start();
+    stops.set(what, begun);
+    try {
+      await begun;
+    } catch (error) {
+      if (stops.get(what) === begun) stops.delete(what);
+      throw error;
+    }
+  };
+  const listen = (channel: string) => {
     const onPayload = (payload: string) => {
       events.emit('notification', { channel, payload } satisfies PgNotification);
     };
@@ -53,13 +63,12 @@ function createListenClient(run: RunQuery, database: Pick<Database, 'listen' | '
     const onReconnect = () => {
       if (events.listenerCount('error') > 0) events.emit('error', new Error('Connection terminated: LISTEN had a gap'));
     };
-    stops.set(channel, await database.listen(channel, onPayload, onReconnect));
+    return begin(channel, () => database.listen(channel, onPayload, onReconnect));
   };
-  const announce = async (queue: string) => {
-    if (!stops.has(WORKER)) stops.set(WORKER, await database.announceWorker(queue));
-  };
+  const announce = (queue: string) => begin(WORKER, () => database.announceWorker(queue));
   const release = () => {
-    for (const stop of stops.values()) stop().catch(() => undefined);
+    // One that has not begun yet is stopped as soon as it has.
+    for (const begun of stops.values()) begun.then((stop) => stop()).catch(() => undefined);
     stops.clear();
   };
 

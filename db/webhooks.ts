@@ -285,6 +285,14 @@ export async function claimDeliveries(
   );
 }
 
+/** An attempt that its sender has broken off is none: the delivery is due again, for another one. */
+export async function giveBackDelivery(tx: Tx, id: string): Promise<void> {
+  await tx.query(
+    `update webhook_deliveries set attempts = attempts - 1, next_at = clock_timestamp() where id = $1 and status = 'pending'`,
+    [id],
+  );
+}
+
 export interface DeliveryOutcome {
   status: DeliveryRow['status'];
   responseStatus: number | undefined;

@@ -5,6 +5,7 @@ import {
   claimDeliveries,
   disableWebhook,
   finishDelivery,
+  giveBackDelivery,
   holdWebhook,
   releaseWebhook,
   type ClaimedDelivery,
@@ -92,10 +93,14 @@ async function takeBatch(context: Sender, { tenantId, webhookId }: WebhookJob, f
   return taken && { ...taken, secret: await secretOf(context, tenantId, taken.hook) };
 }
 
-/** Makes one attempt and notes how it ended; `refused`: the endpoint has not been asked. */
+/** Makes one attempt and notes how it ended; `refused`: the endpoint has not been asked, or nobody has waited for its answer. */
 async function deliver(context: Sender, made: Attempt): Promise<'delivered' | 'not-delivered' | 'refused'> {
   const prepared = prepare(made);
   const outcome = 'refused' in prepared ? prepared.refused : await send(context, made, prepared);
+  if (!outcome) {
+    await context.db.withTenant(made.tenantId, (tx) => giveBackDelivery(tx, made.delivery.id));
+    return 'refused';
+  }
   await settle(context, made, outcome);
   if ('refused' in prepared) return 'refused';
   return outcome.status === 'delivered' ? 'delivered' : 'not-delivered';
@@ -141,11 +146,12 @@ function prepare({ hook, secret, delivery }: Attempt): Ready | { refused: Delive
   return { channel, notice, secret };
 }
 
+/** Undefined where this process has stopped in the middle of it. */
 async function send(
   context: Sender,
   { hook, delivery, stop }: Attempt,
   { channel, notice, secret }: Ready,
-): Promise<DeliveryOutcome> {
+): Promise<DeliveryOutcome | undefined> {
   const limits = { maxBytes: 100_000, maxRedirects: 0, timeoutMs: TIMEOUT_MS, signal: stop };
   try {
     const status = await channel.send(
@@ -158,6 +164,7 @@ async function send(
     }
     return tryAgain(delivery, { responseStatus: status, error: `The endpoint answered ${status}.` });
   } catch (error) {
+    if (stop.aborted) return undefined;
     const isTold = error instanceof EgressError;
     if (!isTold) context.log.error({ err: error, webhook: hook.id }, 'a channel has failed');
     return tryAgain(delivery, { responseStatus: undefined, error: isTold ? error.message : 'The channel has failed.' });

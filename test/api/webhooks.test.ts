@@ -5,7 +5,9 @@ import { claimDeliveries, takeDueWebhooks } from '../../db/webhooks.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
+import { sendWebhook } from '../../modules/webhooks/send-webhook.ts';
 import { sendDueWebhooks } from '../support/webhooks.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import { loseSecretKeys } from '../support/queries/tenants.ts';
 import {
   failForHours,
@@ -17,6 +19,9 @@ import {
   stopWebhooks,
 } from '../support/queries/webhooks.ts';
 import { newName } from '../support/new-name.ts';
+
+/** In place of a status: the endpoint does not answer. */
+const NONE = 0;
 
 interface Delivery {
   id: string;
@@ -39,6 +44,7 @@ for (const mode of DOMAIN_MODES) {
 
     before(async () => {
       receiver = await startServer((_request, response) => {
+        if (answer === NONE) return;
         response.writeHead(answer);
         response.end();
       });
@@ -161,6 +167,21 @@ for (const mode of DOMAIN_MODES) {
       await letDeliveriesPass(here());
       assert.equal(await sendDueWebhooks(api.context), 1);
       assert.equal(receiver.seen[0]?.headers['webhook-id'], taken[0]?.id);
+    });
+
+    it('are due again, as before, where the process stops that waits for the answer', async () => {
+      const { id } = await hook(['run.created']);
+      await startRun();
+      answer = NONE;
+      const stop = new AbortController();
+      const sending = sendWebhook(api.context, { tenantId: tenant.id, webhookId: id }, stop.signal);
+      await waitUntil('it is sent', () => receiver.seen.length === 1);
+      stop.abort();
+      assert.deepEqual(await sending, { delivered: 0, failed: 1 });
+      const [delivery] = await deliveriesOf(id);
+      assert.deepEqual([delivery?.status, delivery?.attempts, delivery?.error], ['pending', 0, null]);
+      answer = 200;
+      assert.equal(await sendDueWebhooks(api.context), 1);
     });
 
     it('go to one of several senders', async () => {

@@ -314,19 +314,20 @@ export interface UnembeddedFragment {
   model: string | null;
 }
 
-/** Fragments of spaces without a vector, then those with one of another model. */
+/** Fragments of spaces without a vector, then those with one of another model than this that is not `kept`. */
 export async function listUnembeddedFragments(
   tx: Tx,
-  of: { spaceIds: readonly string[]; model: string; limit: number },
+  of: { spaceIds: readonly string[]; model: string; kept: readonly string[]; limit: number },
 ): Promise<UnembeddedFragment[]> {
   return tx.query(
     `(select id, space_id, words as content, embedding_model as model from memory_fragments
        where space_id = any($1::uuid[]) and embedding_model is null order by id limit $2)
      union all
      (select id, space_id, words, embedding_model from memory_fragments
-       where space_id = any($1::uuid[]) and embedding is not null and (embedding_model < $3 or embedding_model > $3) limit $2)
+       where space_id = any($1::uuid[]) and embedding is not null and (embedding_model < $3 or embedding_model > $3)
+         and embedding_model <> all($4::text[]) limit $2)
      limit $2`,
-    [of.spaceIds, of.limit, of.model],
+    [of.spaceIds, of.limit, of.model, of.kept],
   );
 }
 

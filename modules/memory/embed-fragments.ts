@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { ensureMemoryIndex } from '../../db/memory-index.ts';
 import { noteEmbeddingSettings } from '../../db/memory-models.ts';
 import { listUnembeddedFragments, storeFragmentEmbeddings, type UnembeddedFragment } from '../../db/memory-spaces.ts';
-import { replaces } from '../../llm/embedding-settings.ts';
+import { modelUnder } from '../../llm/embedding-settings.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './context.ts';
 import { workSoon } from './memory-work.ts';
@@ -43,13 +43,14 @@ export async function freshFragments(
   { tenantId, spaceIds }: InSpaces,
   model: string,
 ): Promise<UnembeddedFragment[]> {
-  const limit = LIMITS.embeddedTogether;
-  const listed = await db.withTenant(tenantId, (tx) => listUnembeddedFragments(tx, { spaceIds, model, limit }));
-  if (listed.length === 0) return [];
+  const list = (kept: readonly string[]) => {
+    const of = { spaceIds, model, kept, limit: LIMITS.embeddedTogether };
+    return db.withTenant(tenantId, (tx) => listUnembeddedFragments(tx, of));
+  };
+  const listed = await list([]);
+  if (listed.every((row) => row.model === null)) return listed;
   const others = await noteEmbeddingSettings(db, embeddings.settings, LIMITS.embeddingSettingsMs);
-  return listed.filter(
-    (row) => row.model === null || replaces(embeddings.settings, others, { wanted: undefined, model: row.model }),
-  );
+  return list(others.flatMap((each) => modelUnder(each, undefined) ?? []));
 }
 
 /** Stores the vectors of fragments that have not changed meanwhile. */

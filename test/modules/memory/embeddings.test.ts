@@ -5,6 +5,8 @@ import { LIMITS } from '../../../core/limits.ts';
 import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { noteEmbeddingSettings } from '../../../db/memory-models.ts';
+import { listUnembeddedFragments } from '../../../db/memory-spaces.ts';
 import { freshFragments, storeVectors } from '../../../modules/memory/embed-fragments.ts';
 import { embedMemories } from '../../../modules/memory/embed-memories.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
@@ -98,6 +100,30 @@ describe('embeddings of what changes', () => {
     assert.deepEqual(await modelsOfFragments(engine, space), ['offline']);
     await write('Ada sleeps on Tuesdays.', { fragment_id: fragment.id });
     assert.deepEqual(await modelsOfFragments(engine, space), [null]);
+  });
+
+  it('pass over those of a model that others use, however many there are', async () => {
+    const { id: space } = await inTenant((tx) => createSpace(tx, engine.caller, { scope: 'team' }));
+    const write = (data: string) =>
+      inTenant((tx) => writeToSpace(tx, engine.caller, { space_id: space, content: { type: 'text', data } }));
+    for (let n = 0; n <= LIMITS.embeddedTogether; n += 1) await write(`Fact ${n}.`);
+    const rows = await inTenant((tx) =>
+      listUnembeddedFragments(tx, { spaceIds: [space], model: 'offline', kept: [], limit: 1000 }),
+    );
+    const vectors = rows.map(() => Array.from({ length: 512 }, () => 0.1));
+    const [last] = rows.slice(-1);
+    assert.ok(last);
+    const store = (model: string, which: typeof rows) =>
+      storeVectors(engine.context, engine.tenantId, { model, rows: which, vectors });
+    await store('openai/used', rows.slice(0, -1));
+    await store('openai/zero', [last]);
+    const { db } = engine.context;
+    await noteEmbeddingSettings(db, { model: 'openai/used', has_key: true }, LIMITS.embeddingSettingsMs);
+    const fresh = await freshFragments(engine.context, { tenantId: engine.tenantId, spaceIds: [space] }, 'offline');
+    assert.deepEqual(
+      fresh.map(({ id }) => id),
+      [last.id],
+    );
   });
 });
 

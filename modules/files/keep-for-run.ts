@@ -11,13 +11,13 @@ export interface MadeFile {
   origin: Exclude<FileOrigin, 'user'>;
 }
 
-/** Undefined where the run is erased. Throws as `writeContent` and `keepFile` do. */
+/** Undefined where the run is erased. The source is closed in any case. Throws as `writeContent` and `keepFile` do. */
 export async function keepForRun(
   context: FileContext,
   { tenantId, runId, signal }: { tenantId: string; runId: string; signal: AbortSignal },
   { source, ...made }: MadeFile,
 ): Promise<FileRow | undefined> {
-  const content = await writeContent(context, tenantId, { source, signal });
+  const content = await writeContent(context, tenantId, { source, signal }).finally(() => source.destroy());
   try {
     return await context.db.withTenant(tenantId, async (tx) => {
       // The run is held: one that is being erased gets no more files.

@@ -6,6 +6,8 @@ import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { FileStoreError, type FileStore } from '../../lib/file-store.ts';
+import { newId } from '../../lib/new-id.ts';
+import { keepForRun } from '../../modules/files/keep-for-run.ts';
 import { writeContent } from '../../modules/files/store-file.ts';
 import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
@@ -360,6 +362,15 @@ describe('files', function () {
     const nothing = { source: Readable.from([]), signal: new AbortController().signal };
     const homeless = { ...api.context, fileStore: undefined };
     await assert.rejects(writeContent(homeless, DEFAULT_TENANT_ID, nothing), /DROVER_FILES_URL is not set/);
+  });
+
+  it('of a run are read no further where they cannot be kept', async () => {
+    const homeless = { ...api.context, fileStore: undefined };
+    const source = new Readable({ read: () => undefined });
+    const of = { tenantId: DEFAULT_TENANT_ID, runId: newId(), signal: new AbortController().signal };
+    const made = { source, filename: 'page.html', mimeType: 'text/html', origin: 'provider' as const };
+    await assert.rejects(keepForRun(homeless, of, made), /DROVER_FILES_URL is not set/);
+    assert.ok(source.destroyed);
   });
 
   it('are told to come again where the disk is full, which the log says', async () => {

@@ -20,6 +20,13 @@ export async function claimDueActs<A extends string>(db: Database, everyMs: Reco
   return claimed.map(({ act }) => act);
 }
 
+/** Has acts that were taken, and not sent, due again at once. */
+export async function giveBackActs(db: Database, acts: readonly string[]): Promise<void> {
+  await db.asMaintenance((tx) =>
+    tx.query('update maintenance_acts set due_at = clock_timestamp() where act = any($1::text[])', [acts]),
+  );
+}
+
 /**
  * Takes one act before it is due, unless somebody has taken it within `recentMs`: of many processes that start together one
  * does it.

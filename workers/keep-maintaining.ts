@@ -1,6 +1,6 @@
 /** The clock of maintenance: sends the acts that are due, by the database's time. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { addActs, claimDueActs } from '../db/maintenance.ts';
+import { addActs, claimDueActs, giveBackActs } from '../db/maintenance.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { MAINTENANCE, MAINTENANCE_ACTS, scheduleOf, type MaintenanceAct } from '../jobs/maintenance.ts';
 import { RECURRING_JOB_OPTIONS } from '../jobs/options.ts';
@@ -42,13 +42,18 @@ async function tick(context: Context, stopped: AbortSignal): Promise<void> {
   }
 }
 
-/** An act that still waits or runs is not sent again. */
-async function send({ queues }: Context, acts: readonly MaintenanceAct[]): Promise<void> {
+/** An act that still waits or runs is not sent again. Where the queue is away, the acts stay due: some of them come once an hour. */
+async function send({ queues, db }: Context, acts: readonly MaintenanceAct[]): Promise<void> {
   if (acts.length === 0) return;
   const jobs = acts.map((act) => ({
     name: act,
     data: { act },
     opts: { ...RECURRING_JOB_OPTIONS, jobId: MAINTENANCE.id({ act }) },
   }));
-  await queues.queue(MAINTENANCE.name).addBulk(jobs);
+  try {
+    await queues.queue(MAINTENANCE.name).addBulk(jobs);
+  } catch (error) {
+    await giveBackActs(db, acts);
+    throw error;
+  }
 }

@@ -17,11 +17,13 @@ import { lookAtChildren } from '../run-log/join-parent.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 
 const CLAIM_MS = 30_000;
+const TICK_MS = 4000;
 /** Runs that are appended to at a time. */
 const AT_A_TIME = 10;
 
-/** One tick: claims what is due and turns it into events; answers how many runs went on. */
+/** One tick: claims what is due and turns it into events; answers how many runs went on. What it has no time for is left to the next one. */
 export async function endDueWaits(context: Context): Promise<number> {
+  const endsAtMs = performance.now() + TICK_MS;
   let ended = 0;
   for (;;) {
     const rows = await claimDueWaits(context.db, { limit: LIMITS.sweepRows, claimMs: CLAIM_MS });
@@ -31,7 +33,7 @@ export async function endDueWaits(context: Context): Promise<number> {
       ({ tenant_id: tenantId, run_id: runId }) => endWaitsOf(context, { tenantId, runId }),
     );
     ended += done.filter(Boolean).length;
-    if (rows.length < LIMITS.sweepRows) return ended;
+    if (rows.length < LIMITS.sweepRows || performance.now() > endsAtMs) return ended;
   }
 }
 

@@ -418,6 +418,7 @@ describe('handoffs', () => {
       );
       const turn = { input: { message: 'And then?' } };
       await make(`/v1/agents/${ids['ann']}/runs/${run}/turns`, turn, 409);
+      await make(`/v1/runs/${run}/resume`, { answer: turn.input.message }, 409);
       await chat('And then?');
       const contents = await answered();
       assert.equal(contents.filter((content) => content === 'And then?').length, 1);

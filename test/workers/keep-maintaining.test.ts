@@ -62,6 +62,20 @@ for (const mode of DOMAIN_MODES) {
       assert.ok(Math.abs((await overdue()) - 300) < 60, String(await overdue()));
     });
 
+    it('has acts due still that the queue has not taken', async () => {
+      const { context } = platform;
+      let refused = 0;
+      const addBulk = () => {
+        refused += 1;
+        return Promise.reject(new Error('the queue is away'));
+      };
+      const queue = Object.assign(Object.create(context.queues.queue('maintenance')), { addBulk });
+      const clock = keepMaintaining({ ...context, queues: { ...context.queues, queue: () => queue } });
+      await waitUntil('it has tried', () => refused > 0);
+      await clock.stop();
+      assert.deepEqual((await claimDueActs(context.db, everyMs(60_000))).toSorted(), MAINTENANCE_ACTS.toSorted());
+    });
+
     it('leaves acts alone that only another build knows', async () => {
       const { db } = platform.context;
       await addAct(db, 'of the future');

@@ -10,10 +10,10 @@ const BELIEVED_MS = 40_000;
 const RUNS_AT_ONCE = 100;
 
 export interface Audience {
-  /** Sends a message to all, or, where it is for watchers, to their processes; holds it back where nobody watches the run. */
+  /** Sends a message to all, or, where it is for watchers, to their processes; holds it back where nobody watches the subject. */
   publish: (message: BusMessage) => void;
-  /** The run is watched by this process from now on, until the function that it gives is called. */
-  watch: (runId: string) => () => void;
+  /** The subject is watched by this process from now on, until the function that it gives is called. */
+  watch: (subject: string) => () => void;
   hear: (signal: LiveSignal) => void;
   /** Asks the others what they watch, and tells them what this process does. */
   catchUp: () => void;
@@ -32,14 +32,14 @@ export function createAudience(address: string, send: (addressed: Addressed) => 
   const tellAll = (message: BusMessage | LiveSignal) => send({ message, to: [ALL] });
   const tell = (runs: readonly string[]) => {
     for (let at = 0; at < runs.length; at += RUNS_AT_ONCE) {
-      tellAll({ runId: '', kind: 'watched', runs: runs.slice(at, at + RUNS_AT_ONCE), by: address });
+      tellAll({ subject: '', kind: 'watched', runs: runs.slice(at, at + RUNS_AT_ONCE), by: address });
     }
   };
-  /** The addresses of the processes where the run is watched. */
-  const watchersOf = (runId: string): readonly string[] => {
-    const others = elsewhere.of(runId);
+  /** The addresses of the processes where the subject is watched. */
+  const watchersOf = (subject: string): readonly string[] => {
+    const others = elsewhere.of(subject);
     if (others.includes(ALL)) return [ALL];
-    return here.has(runId) ? [...others, address] : others;
+    return here.has(subject) ? [...others, address] : others;
   };
   const renewing = setInterval(() => {
     elsewhere.forgetOld();
@@ -49,59 +49,59 @@ export function createAudience(address: string, send: (addressed: Addressed) => 
 
   return {
     publish(message) {
-      const { runId, kind } = message;
-      if (kind === 'advanced') held.forget(runId);
+      const { subject, kind } = message;
+      if (kind === 'advanced') held.forget(subject);
       const isPiece = kind === 'delta' || kind === 'call_piece';
       const isForWatchers = isPiece || kind === 'progress' || (kind === 'advanced' && message.isWorking);
       if (!isForWatchers) return tellAll(message);
-      const to = watchersOf(runId);
+      const to = watchersOf(subject);
       if (to.length > 0) send({ message, to });
       else if (kind === 'advanced') held.advance(message);
       else if (isPiece) held.push(message);
     },
-    watch(runId) {
-      const watchers = here.get(runId) ?? 0;
-      here.set(runId, watchers + 1);
-      if (watchers === 0) tell([runId]);
-      for (const message of held.take(runId)) send({ message, to: [address] });
+    watch(subject) {
+      const watchers = here.get(subject) ?? 0;
+      here.set(subject, watchers + 1);
+      if (watchers === 0) tell([subject]);
+      for (const message of held.take(subject)) send({ message, to: [address] });
       return () => {
-        const left = (here.get(runId) ?? 0) - 1;
-        if (left > 0) here.set(runId, left);
-        else here.delete(runId);
+        const left = (here.get(subject) ?? 0) - 1;
+        if (left > 0) here.set(subject, left);
+        else here.delete(subject);
       };
     },
     hear(heard) {
       if (heard.kind === 'who_watches') return tell([...here.keys()]);
       const { runs, by = ALL } = heard;
       if (by === address) return;
-      for (const runId of runs) {
-        elsewhere.add(runId, by);
-        for (const message of held.take(runId)) send({ message, to: [by] });
+      for (const subject of runs) {
+        elsewhere.add(subject, by);
+        for (const message of held.take(subject)) send({ message, to: [by] });
       }
     },
     catchUp() {
-      tellAll({ runId: '', kind: 'who_watches' });
+      tellAll({ subject: '', kind: 'who_watches' });
       tell([...here.keys()]);
     },
     close: () => clearInterval(renewing),
   };
 }
 
-/** Which other processes have said that they watch a run, for as long as that is believed. */
+/** Which other processes have said what they watch, for as long as that is believed. */
 function rememberWatchers() {
-  const runs = new Map<string, Map<string, number>>();
-  const of = (runId: string): readonly string[] => {
+  const subjects = new Map<string, Map<string, number>>();
+  const of = (subject: string): readonly string[] => {
     const nowMs = performance.now();
-    return [...(runs.get(runId) ?? [])].flatMap(([by, untilMs]) => (untilMs > nowMs ? [by] : []));
+    return [...(subjects.get(subject) ?? [])].flatMap(([by, untilMs]) => (untilMs > nowMs ? [by] : []));
   };
   return {
     of,
-    add(runId: string, by: string): void {
-      const watchers = runs.get(runId) ?? new Map<string, number>();
-      runs.set(runId, watchers.set(by, performance.now() + BELIEVED_MS));
+    add(subject: string, by: string): void {
+      const watchers = subjects.get(subject) ?? new Map<string, number>();
+      subjects.set(subject, watchers.set(by, performance.now() + BELIEVED_MS));
     },
     forgetOld(): void {
-      for (const runId of runs.keys()) if (of(runId).length === 0) runs.delete(runId);
+      for (const subject of subjects.keys()) if (of(subject).length === 0) subjects.delete(subject);
     },
   };
 }

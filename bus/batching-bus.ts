@@ -68,9 +68,9 @@ export async function createBus(
   return {
     publish: audience.publish,
     ...listening,
-    watch(runId, onMessage) {
-      const unsubscribe = listening.subscribe(runId, onMessage);
-      const leave = audience.watch(runId);
+    watch(subject, onMessage) {
+      const unsubscribe = listening.subscribe(subject, onMessage);
+      const leave = audience.watch(subject);
       let left = false;
       return () => {
         if (left) return;
@@ -113,7 +113,7 @@ function createReceiver(
           audience.hear(message);
           continue;
         }
-        for (const listener of subscribers.get(message.runId) ?? []) guard(() => listener(message));
+        for (const listener of subscribers.get(message.subject) ?? []) guard(() => listener(message));
       }
     },
     onGap: () => {
@@ -124,14 +124,14 @@ function createReceiver(
   };
   return {
     receiver,
-    subscribe(runId: string, onMessage: (message: BusMessage) => void) {
+    subscribe(subject: string, onMessage: (message: BusMessage) => void) {
       // Of its own, so that the same function may subscribe twice.
       const listener = (message: BusMessage) => onMessage(message);
-      const ofRun = subscribers.get(runId) ?? new Set();
-      subscribers.set(runId, ofRun.add(listener));
+      const about = subscribers.get(subject) ?? new Set();
+      subscribers.set(subject, about.add(listener));
       return () => {
-        ofRun.delete(listener);
-        if (ofRun.size === 0 && subscribers.get(runId) === ofRun) subscribers.delete(runId);
+        about.delete(listener);
+        if (about.size === 0 && subscribers.get(subject) === about) subscribers.delete(subject);
       };
     },
     onGap(listener: () => void) {

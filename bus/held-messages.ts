@@ -17,27 +17,27 @@ interface Held {
 /** Keeps how far each run is and the pieces of its newest answer, until they are taken or told. */
 export function holdMessages() {
   const runs = new Map<string, Held>();
-  const hold = (runId: string, held: Held) => {
-    runs.set(runId, held);
+  const hold = (subject: string, held: Held) => {
+    runs.set(subject, held);
     // A driver that has lost its run ends without a word.
     const [oldest] = runs.keys();
     if (oldest !== undefined && runs.size > MAX_RUNS) runs.delete(oldest);
   };
   return {
     /** What the log has by now takes the place of what was held. */
-    advance: (advanced: Advanced) => hold(advanced.runId, { advanced, pieces: [], chars: 0 }),
+    advance: (advanced: Advanced) => hold(advanced.subject, { advanced, pieces: [], chars: 0 }),
     push(piece: Piece): void {
-      const held = runs.get(piece.runId) ?? { advanced: undefined, pieces: [], chars: 0 };
+      const held = runs.get(piece.subject) ?? { advanced: undefined, pieces: [], chars: 0 };
       held.chars += piece.kind === 'delta' ? piece.delta.text.length : piece.text.length;
       if (held.chars <= MAX_CHARS) held.pieces.push(piece);
       else held.pieces = [];
-      hold(piece.runId, held);
+      hold(piece.subject, held);
     },
-    take(runId: string): readonly BusMessage[] {
-      const held = runs.get(runId);
-      runs.delete(runId);
+    take(subject: string): readonly BusMessage[] {
+      const held = runs.get(subject);
+      runs.delete(subject);
       return held ? [...(held.advanced ? [held.advanced] : []), ...held.pieces] : [];
     },
-    forget: (runId: string) => void runs.delete(runId),
+    forget: (subject: string) => void runs.delete(subject),
   };
 }

@@ -74,7 +74,7 @@ export function encodePayloads(messages: readonly Carried[], maxBytes: number): 
 export function decodePayload(payload: string): Carried[] {
   try {
     const parsed: unknown = JSON.parse(payload);
-    return Array.isArray(parsed) ? parsed.filter(isMessage) : [];
+    return Array.isArray(parsed) ? parsed.filter(isOnWire).map(readMessage) : [];
   } catch {
     return [];
   }
@@ -84,7 +84,8 @@ export function decodePayload(payload: string): Carried[] {
 const ENVELOPE_BYTES = 16;
 
 function encodeMessage(message: Carried, room: number): string[] {
-  const encoded = JSON.stringify(message);
+  const { subject, ...rest } = message;
+  const encoded = JSON.stringify({ runId: subject, ...rest } satisfies OnWire);
   if (Buffer.byteLength(encoded) < room) return [encoded];
   if (message.kind !== 'delta' && message.kind !== 'call_piece') return [];
   const text = message.kind === 'delta' ? message.delta.text : message.text;
@@ -117,6 +118,16 @@ const KINDS = new Set<unknown>([
   'who_watches',
 ] satisfies Carried['kind'][]);
 
-function isMessage(value: unknown): value is Carried {
+/** All releases call the subject `runId`. */
+interface OnWire {
+  runId: string;
+  kind: Carried['kind'];
+}
+
+function isOnWire(value: unknown): value is OnWire {
   return typeof value === 'object' && value !== null && 'runId' in value && 'kind' in value && KINDS.has(value.kind);
+}
+
+function readMessage({ runId: subject, ...rest }: OnWire): Carried {
+  return { subject, ...rest } as Carried;
 }

@@ -5,13 +5,15 @@ import type { LostFilter } from './maintenance.ts';
 import { LIVE } from './memory-entries.ts';
 import { lockToForget } from './memory-lock.ts';
 
-export interface LostMemoryWork {
+export type LostMemoryWork = {
   /** The agent's, or that of the space, of the turn or of what is to be checked. */
   id: string;
   tenant_id: string;
-  agent_id: string;
-  work: 'embed' | 'embed_fragments' | 'extract' | 'check';
-}
+} & (
+  | { work: 'embed' | 'extract'; agent_id: string }
+  | { work: 'embed_fragments'; agent_id: null }
+  | { work: 'check'; agent_id: null }
+);
 
 /** Agents with entries, and spaces with fragments, that have waited for their vectors for a while, where any are made at all, or have those of a model that is to be replaced; turns that are to be learnt from by now, and checks that are due. */
 export async function listLostMemoryWork(
@@ -28,13 +30,13 @@ export async function listLostMemoryWork(
            join memory_models m using (wanted, model)
           where m.agent_id > $1 and (m.tried_at is null or m.tried_at < now() - $7 * interval '1 ms')
          union all
-         select distinct space_id, tenant_id, space_id, 'embed_fragments' from memory_fragments
+         select distinct space_id, tenant_id, null::uuid, 'embed_fragments' from memory_fragments
           where $5 and embedding_model is null and space_id > $1 and updated_at < now() - $2 * interval '1 ms'
          union all
          select turn_id, tenant_id, agent_id, 'extract' from memory_extractions
           where status = 'due' and turn_id > $1 and due_at < now() - $2 * interval '1 ms'
          union all
-         select subject_id, tenant_id, owner_id, 'check' from memory_checks
+         select subject_id, tenant_id, null, 'check' from memory_checks
           where subject_id > $1 and due_at < now() - $2 * interval '1 ms') lost
         where $3::uuid is null or tenant_id = $3 order by id limit $4`,
       [after, quietMs, tenantId ?? null, limit, embeds, JSON.stringify(replaced), LIMITS.replacedAgainMs],

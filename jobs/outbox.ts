@@ -19,6 +19,8 @@ import { TURNS, type TurnJob } from './turns.ts';
 export interface Outbox {
   /** Sends rows of a commit at `position`; nobody need wait for it, and it never rejects: what fails is swept later. */
   send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => Promise<void>;
+  /** Sends a job that follows from no commit; nobody need wait for it, and it never rejects: what fails is left for reconciliation. */
+  sendJob: (job: Sendable) => Promise<void>;
   /** From now on asks first whether this process has a free slot to drive a turn or a child, to make a call, or to look at a parent, itself, at once. */
   offerSlots: (offered: Partial<SlotReserves>) => void;
   /** Holds room in this process for a turn of the tenant that is about to be committed; undefined if there is none. */
@@ -62,13 +64,8 @@ export interface OutboxParts {
 
 /** An outbox over a queue backend. Rows that were sent are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
-  const open = new Set<Promise<void>>();
+  const { track, settle, allSettled } = createTracking(log);
   const reserve: SlotReserves = { turns: noop, calls: noop, looks: noop, children: noop };
-
-  const track = (work: Promise<void>) => {
-    const done = work.finally(() => open.delete(done));
-    open.add(done);
-  };
 
   const deletion = createDeletion({ db, log }, track);
 
@@ -101,11 +98,9 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   return {
     send: (runId, position, rows) => {
       const ready = rows.map((row) => atPosition(row, { runId, ...position }));
-      const left = (error: unknown) => log.warn({ err: error, run: runId }, 'job left for the sweep');
-      const sent = sendAll(ready, takeOne).catch(left);
-      track(sent);
-      return sent;
+      return settle(sendAll(ready, takeOne), { run: runId }, 'job left for the sweep');
     },
+    sendJob: (job) => settle(enqueue([job]), { queue: job.queue, job: job.job_id }, 'job left for reconciliation'),
     offerSlots: (offered) => {
       Object.assign(reserve, offered);
     },
@@ -125,8 +120,28 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
       return rows.length;
     },
     close: async () => {
-      while (open.size > 0) await Promise.all(open);
+      await allSettled();
       await deletion.flush();
+    },
+  };
+}
+
+/** What is under way. `settle` gives a promise that does not reject: what fails is in the log. */
+function createTracking(log: Logger) {
+  const open = new Set<Promise<void>>();
+  const track = (work: Promise<void>) => {
+    const done = work.finally(() => open.delete(done));
+    open.add(done);
+  };
+  return {
+    track,
+    settle: (sent: Promise<void>, about: object, whatFailed: string): Promise<void> => {
+      const settled = sent.catch((error: unknown) => log.warn({ err: error, ...about }, whatFailed));
+      track(settled);
+      return settled;
+    },
+    allSettled: async (): Promise<void> => {
+      while (open.size > 0) await Promise.all(open);
     },
   };
 }

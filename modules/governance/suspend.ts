@@ -48,7 +48,7 @@ export async function setSuspension(context: Context, caller: Caller, suspend: S
     if (done.changed) await auditSuspension(tx, caller, { suspension: suspend, tenantId });
     return { ...done, driven: done.changed && suspend.suspended ? await listDrivenRuns(tx) : [] };
   });
-  for (const runId of driven) context.bus.publish({ runId, kind: 'governed' });
+  for (const runId of driven) context.bus.publish({ subject: runId, kind: 'governed' });
   if (suspend.suspended) await untilEarlierCommitsEnd(context.db, suspend.patienceMs);
   if (changed && !suspend.suspended) await goOn(context, tenantId);
 }

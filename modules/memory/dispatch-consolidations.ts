@@ -2,7 +2,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
 import { listConsolidationDue } from '../../db/memory-work.ts';
-import { CONSOLIDATION, type ConsolidationJob } from '../../jobs/consolidation.ts';
+import { CONSOLIDATION } from '../../jobs/consolidation.ts';
 import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
 import { newId } from '../../lib/new-id.ts';
 import { consolidateMemory, type Consolidated } from './consolidate-memory.ts';
@@ -38,7 +38,7 @@ export async function dispatchConsolidations(
 /** Consolidates the short term of an agent that wants it by itself (`memory_config.consolidation`). */
 export async function consolidateDue(
   context: ExtractionContext,
-  { tenantId, agentId }: Pick<ConsolidationJob, 'tenantId' | 'agentId'>,
+  { tenantId, agentId }: { tenantId: string; agentId: string },
   stop: AbortSignal,
 ): Promise<Consolidated | { skipped: number }> {
   const agent = await context.db.withTenant(tenantId, (tx) => findAgent(tx, agentId));

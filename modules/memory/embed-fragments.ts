@@ -16,7 +16,7 @@ interface InSpaces {
 /** Has fragments of a space given their vectors after the commit that has written them. Reconciliation asks again for what is lost of that. */
 export function embedFragmentsSoon(context: MemoryContext, of: { tenantId: string; spaceId: string }): void {
   if (context.embeddings.modelFor(undefined) === undefined) return;
-  workSoon(context, { tenantId: of.tenantId, agentId: of.spaceId, work: 'embed_fragments' });
+  workSoon(context, { tenantId: of.tenantId, spaceId: of.spaceId, work: 'embed_fragments' });
 }
 
 /** Works until none of the space is left, or until `stop` fires; answers how many got their vector. Each batch is stored by itself. */

@@ -119,5 +119,5 @@ export interface Announcement {
 /** Sends the jobs of a transaction that has committed, and announces the new position of the log on the bus. */
 export function announceAppended(context: RunLogContext, { runId, seq, fence, outbox }: Announcement): void {
   if (outbox.length > 0) void context.outbox.send(runId, { seq, fence }, outbox);
-  context.bus.publish({ runId, kind: 'advanced', seq });
+  context.bus.publish({ subject: runId, kind: 'advanced', seq });
 }

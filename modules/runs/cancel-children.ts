@@ -83,6 +83,6 @@ export function announceCancelled(context: RunLogContext, cancelled: readonly Ca
     const { run, fence: below, events } = appended;
     reportEvents(context, { tenantId: run.tenant_id, runId: run.id, agentId: run.agent_id }, events);
     announceAppended(context, { ...appended, runId: run.id });
-    context.bus.publish({ runId: run.id, kind: 'abort', reason: 'cancel', below });
+    context.bus.publish({ subject: run.id, kind: 'abort', reason: 'cancel', below });
   }
 }

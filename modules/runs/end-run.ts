@@ -56,7 +56,7 @@ export function tellCancelled(
   context: Context,
   { runId, fence, below }: { runId: string; fence: number; below: readonly CancelledRun[] },
 ): void {
-  context.bus.publish({ runId, kind: 'abort', reason: 'cancel', below: fence });
+  context.bus.publish({ subject: runId, kind: 'abort', reason: 'cancel', below: fence });
   announceCancelled(context, below);
 }
 

@@ -58,8 +58,14 @@ export function announceInterruption(
   context: Pick<Context, 'bus'>,
   { run, fence }: Pick<Appended, 'run' | 'fence'>,
 ): void {
-  const { id: runId, open_turn_id: turnId } = run;
-  context.bus.publish({ runId, kind: 'abort', reason: 'interrupt', below: fence, ...(turnId !== null && { turnId }) });
+  const { id: subject, open_turn_id: turnId } = run;
+  context.bus.publish({
+    subject,
+    kind: 'abort',
+    reason: 'interrupt',
+    below: fence,
+    ...(turnId !== null && { turnId }),
+  });
 }
 
 /** The turn that a waiting message begins, with its job; none if no message waits. */

@@ -13,8 +13,7 @@ export interface ThreadNotices {
 
 /** Tells whoever waits for the thread's run at `places`, or one before it, that the thread is worth a look. */
 export function announceThread(bus: Bus, threadId: string, places: number): void {
-  // A thread has a channel as a run has one; ids of both are different ones.
-  bus.publish({ runId: threadId, kind: 'advanced', seq: places });
+  bus.publish({ subject: threadId, kind: 'advanced', seq: places });
 }
 
 /** Listens from now on. */

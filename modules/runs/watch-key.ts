@@ -4,8 +4,7 @@ import type { Context } from '../governance/context.ts';
 
 /** Tells all processes that a key was revoked. A hint, sent when that is committed. */
 export function announceKeyEnd(bus: Bus, keyId: string): void {
-  // A key has a channel as a run has one; ids of both are different ones.
-  bus.publish({ runId: keyId, kind: 'advanced', seq: 1 });
+  bus.publish({ subject: keyId, kind: 'advanced', seq: 1 });
 }
 
 /** Calls back once the key is revoked or has expired, a few seconds later at most. Gives the end of it. */

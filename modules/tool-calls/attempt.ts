@@ -123,7 +123,7 @@ function execute(
     arguments: call.arguments,
     timeoutMs: tool.execution.timeout_ms,
     traceparent,
-    onProgress: reportProgress(context.bus, { runId, turnId: call.turn_id, callId: call.id, tool: call.name }),
+    onProgress: reportProgress(context.bus, { subject: runId, turnId: call.turn_id, callId: call.id, tool: call.name }),
     maySend: held.maySend,
     ...(call.remote && { remote: call.remote }),
     signal: held.signal,

@@ -7,7 +7,7 @@ const MAX_MESSAGE_CHARS = 500;
 /** Tells whoever watches the run how far a call is, ten times a second at most. A hint: it is stored nowhere. */
 export function reportProgress(
   bus: Bus,
-  call: { runId: string; turnId: string; callId: string; tool: string },
+  call: { subject: string; turnId: string; callId: string; tool: string },
 ): (progress: ToolProgress) => void {
   let lastMs = Number.NEGATIVE_INFINITY;
   return ({ progress, total, message }) => {

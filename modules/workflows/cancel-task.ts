@@ -45,7 +45,8 @@ export async function cancelTask(context: Context, caller: Caller, id: string): 
     cancelled = below;
     return change;
   });
-  if (appended && isLast) context.bus.publish({ runId, kind: 'abort', reason: 'cancel', below: appended.fence });
+  if (appended && isLast)
+    context.bus.publish({ subject: runId, kind: 'abort', reason: 'cancel', below: appended.fence });
   announceCancelled(context, cancelled);
   return appended !== null;
 }

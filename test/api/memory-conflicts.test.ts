@@ -131,7 +131,7 @@ describe('A contradiction in memory', () => {
   it('has the vector of the text asked for that is decided on', async () => {
     const { approval } = await disagree();
     const queue = api.context.queues.queue(CONSOLIDATION.name);
-    const job = CONSOLIDATION.id({ tenantId: DEFAULT_TENANT_ID, agentId: space, work: 'embed_fragments' });
+    const job = CONSOLIDATION.id({ tenantId: DEFAULT_TENANT_ID, spaceId: space, work: 'embed_fragments' });
     const isAsked = async () => (await queue.getJob(job)) !== undefined;
     await waitUntil('that of the writes is', isAsked);
     await queue.remove(job);

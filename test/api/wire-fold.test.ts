@@ -32,7 +32,7 @@ describe('A turn of which the pieces overtake the log', () => {
   });
   const fold = (...args: Parameters<typeof event>) => foldEvent(view, event(...args));
   const piece = (step: number, at: number, text: string) =>
-    foldDelta(view, { runId: 'r', kind: 'delta', turnId: TURN, step, at, delta: { type: 'text', text } });
+    foldDelta(view, { subject: 'r', kind: 'delta', turnId: TURN, step, at, delta: { type: 'text', text } });
   const written = (
     callId: string,
     text: string,
@@ -40,7 +40,7 @@ describe('A turn of which the pieces overtake the log', () => {
   ) => {
     const { step = 1, at = 0, place = 0, after = 0 } = more;
     const call = { callId, place, tool: 'calculator', text, at, after };
-    return foldDelta(view, { runId: 'r', kind: 'call_piece', turnId: TURN, step, ...call });
+    return foldDelta(view, { subject: 'r', kind: 'call_piece', turnId: TURN, step, ...call });
   };
   const kinds = (changes: ReturnType<typeof fold>) => changes.map(({ kind }) => kind);
   const answered = (step: number, text: string) => fold('model.responded', step, { content: [{ type: 'text', text }] });

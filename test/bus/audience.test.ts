@@ -11,7 +11,7 @@ describe('what is sent to watchers', () => {
     fc.assert(
       fc.property(fc.array(to, { maxLength: 40 }), fc.integer({ min: 100, max: 400 }), (addresses, maxBytes) => {
         const batch = addresses.map((each, seq): Addressed => ({
-          message: { runId: 'r', kind: 'advanced', seq },
+          message: { subject: 'r', kind: 'advanced', seq },
           to: each,
         }));
         const parcels = encodeParcels(batch, maxBytes);
@@ -26,15 +26,28 @@ describe('what is sent to watchers', () => {
     );
   });
 
+  it('has its subject as `runId`, as every release reads and sends it', () => {
+    const message: BusMessage = { subject: newId(), kind: 'governed' };
+    const [parcel] = encodeParcels([{ message, to: [ALL] }], 1000);
+    assert.deepEqual(JSON.parse(parcel?.payload ?? '').slice(1), [{ runId: message.subject, kind: 'governed' }]);
+    assert.deepEqual(decodePayload(`[1,{"runId":"${message.subject}","kind":"governed"}]`), [message]);
+  });
+
   it('goes to all where a process of an earlier release watches, which says no address', () => {
     const sent: Addressed[] = [];
     const audience = createAudience('own', (addressed) => sent.push(addressed));
     try {
-      const runId = newId();
-      const piece: BusMessage = { runId, kind: 'delta', turnId: newId(), step: 1, delta: { type: 'text', text: 'x' } };
-      audience.hear({ runId: '', kind: 'watched', runs: [runId], by: 'other' });
+      const subject = newId();
+      const piece: BusMessage = {
+        subject,
+        kind: 'delta',
+        turnId: newId(),
+        step: 1,
+        delta: { type: 'text', text: 'x' },
+      };
+      audience.hear({ subject: '', kind: 'watched', runs: [subject], by: 'other' });
       audience.publish(piece);
-      audience.hear({ runId: '', kind: 'watched', runs: [runId] });
+      audience.hear({ subject: '', kind: 'watched', runs: [subject] });
       audience.publish(piece);
       assert.deepEqual(
         sent.map(({ to }) => to),
@@ -49,9 +62,9 @@ describe('what is sent to watchers', () => {
     const sent: Addressed[] = [];
     const audience = createAudience('own', (addressed) => sent.push(addressed));
     try {
-      const runId = newId();
+      const subject = newId();
       const progress: BusMessage = {
-        runId,
+        subject,
         kind: 'progress',
         turnId: newId(),
         callId: newId(),
@@ -60,8 +73,8 @@ describe('what is sent to watchers', () => {
         total: undefined,
         message: undefined,
       };
-      const leave = audience.watch(runId);
-      audience.hear({ runId: '', kind: 'watched', runs: [runId], by: 'own' });
+      const leave = audience.watch(subject);
+      audience.hear({ subject: '', kind: 'watched', runs: [subject], by: 'own' });
       audience.publish(progress);
       leave();
       audience.publish(progress);

@@ -11,7 +11,7 @@ import { waitUntil } from '../support/wait-until.ts';
 import { terminatingListeners } from '../support/queries/postgres.ts';
 
 function delta(run: string, text: string): Extract<BusMessage, { kind: 'delta' }> {
-  return { runId: run, kind: 'delta', turnId: newId(), step: 1, delta: { type: 'text', text } };
+  return { subject: run, kind: 'delta', turnId: newId(), step: 1, delta: { type: 'text', text } };
 }
 
 const textOf = (messages: BusMessage[]) =>
@@ -52,7 +52,7 @@ for (const mode of MODES) {
       let isKnown = false;
       const forget = here.subscribe(run, () => (isKnown = true));
       // What a process sends arrives in order.
-      there.publish({ runId: run, kind: 'advanced', seq: 1 });
+      there.publish({ subject: run, kind: 'advanced', seq: 1 });
       await waitUntil('what is watched is known', () => isKnown);
       forget();
       return stop;
@@ -67,9 +67,9 @@ for (const mode of MODES) {
       here.subscribe(run, (message) => own.push(message));
       there.subscribe(newId(), (message) => strange.push(message));
       const sent: BusMessage[] = [
-        { runId: run, kind: 'advanced', seq: 1 },
-        { runId: run, kind: 'abort', reason: 'cancel' },
-        ...Array.from({ length: 300 }, (_, seq): BusMessage => ({ runId: run, kind: 'advanced', seq })),
+        { subject: run, kind: 'advanced', seq: 1 },
+        { subject: run, kind: 'abort', reason: 'cancel' },
+        ...Array.from({ length: 300 }, (_, seq): BusMessage => ({ subject: run, kind: 'advanced', seq })),
       ];
       for (const message of sent) here.publish(message);
       await waitUntil('all messages', () => seen.length === sent.length && own.length === sent.length);
@@ -83,9 +83,9 @@ for (const mode of MODES) {
       const unseen: BusMessage[] = [];
       there.subscribe(run, (message) => unseen.push(message));
       here.publish(delta(run, 'to nobody'));
-      here.publish({ runId: run, kind: 'advanced', seq: 1 });
+      here.publish({ subject: run, kind: 'advanced', seq: 1 });
       await waitUntil('what is not for watchers alone', () => unseen.length > 0);
-      assert.deepEqual(unseen, [{ runId: run, kind: 'advanced', seq: 1 }]);
+      assert.deepEqual(unseen, [{ subject: run, kind: 'advanced', seq: 1 }]);
 
       const seen: BusMessage[] = [];
       here.publish(delta(run, 'in time '));
@@ -108,10 +108,10 @@ for (const mode of MODES) {
         await waitUntil('what told that it is watched', () => unseen.length === 1);
         there.subscribe(run, (message) => seen.push(message));
         const sent = Array.from({ length: 60 }, (_, n): BusMessage =>
-          n % 4 === 3 ? { runId: run, kind: 'advanced', seq: n } : delta(run, String(n)),
+          n % 4 === 3 ? { subject: run, kind: 'advanced', seq: n } : delta(run, String(n)),
         );
         for (const message of sent) here.publish(message);
-        here.publish({ runId: run, kind: 'governed' });
+        here.publish({ subject: run, kind: 'governed' });
         await waitUntil('the last one', () => seen.length === 61 && unseen.at(-1)?.kind === 'governed');
         assert.deepEqual(seen.slice(0, 60), sent);
         assert.deepEqual(
@@ -127,14 +127,14 @@ for (const mode of MODES) {
       const run = newId();
       const unseen: BusMessage[] = [];
       there.subscribe(run, (message) => unseen.push(message));
-      const step = (seq: number): BusMessage => ({ runId: run, kind: 'advanced', seq, isWorking: true });
+      const step = (seq: number): BusMessage => ({ subject: run, kind: 'advanced', seq, isWorking: true });
       here.publish(step(1));
       here.publish(step(2));
       const piece = delta(run, 'of the next step');
       here.publish(piece);
-      here.publish({ runId: run, kind: 'governed' });
+      here.publish({ subject: run, kind: 'governed' });
       await waitUntil('what is not for watchers alone', () => unseen.length > 0);
-      assert.deepEqual(unseen, [{ runId: run, kind: 'governed' }]);
+      assert.deepEqual(unseen, [{ subject: run, kind: 'governed' }]);
 
       const seen: BusMessage[] = [];
       const stop = there.watch(run, (message) => seen.push(message));
@@ -162,7 +162,7 @@ for (const mode of MODES) {
       const run = newId();
       let calls = 0;
       here.subscribe(run, () => (calls += 1));
-      here.publish({ runId: run, kind: 'advanced', seq: 1 });
+      here.publish({ subject: run, kind: 'advanced', seq: 1 });
       assert.equal(calls, 0);
       await waitUntil('the message', () => calls === 1);
     });
@@ -197,7 +197,7 @@ for (const mode of MODES) {
       await watchThere(run, () => undefined);
       const text = '"🐑\\n'.repeat(20_000);
       const call = { turnId: newId(), step: 1, callId: newId(), place: 0, tool: 'write', after: 0 };
-      here.publish({ runId: run, kind: 'call_piece', ...call, text, at: 3 });
+      here.publish({ subject: run, kind: 'call_piece', ...call, text, at: 3 });
       await waitUntil('all of it', () => told.length >= text.length);
       assert.equal(told, text);
       stop();
@@ -218,7 +218,7 @@ for (const mode of MODES) {
       const stop = there.subscribe(run, () => seen.push(1));
       there.subscribe(run, () => seen.push(2));
       stop();
-      here.publish({ runId: run, kind: 'advanced', seq: 1 });
+      here.publish({ subject: run, kind: 'advanced', seq: 1 });
       await waitUntil('the other subscriber', () => seen.length > 0);
       assert.deepEqual(seen, [2]);
     });
@@ -231,7 +231,7 @@ for (const mode of MODES) {
         throw new Error('clumsy');
       });
       there.subscribe(run, () => (calls += 1));
-      here.publish({ runId: run, kind: 'advanced', seq: 1 });
+      here.publish({ subject: run, kind: 'advanced', seq: 1 });
       await waitUntil('the other subscriber', () => calls === 1);
       assert.deepEqual(
         errors.map((error) => error.message),
@@ -252,7 +252,7 @@ for (const mode of MODES) {
         there.subscribe(run, () => (calls += 1));
         // The publisher's own connection may be away a little longer; what it sends meanwhile is lost, as it may be.
         await waitUntil('a message after the gap', () => {
-          here.publish({ runId: run, kind: 'advanced', seq: 1 });
+          here.publish({ subject: run, kind: 'advanced', seq: 1 });
           return calls > 0;
         });
       });

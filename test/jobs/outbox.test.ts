@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { UnrecoverableError, type Worker } from 'bullmq';
+import { pino } from 'pino';
 import { newId } from '../../lib/new-id.ts';
 import { commitRun, NO_ROWS, type OutboxRow } from '../../db/commit-run.ts';
 import { JOB_OPTIONS } from '../../jobs/options.ts';
+import { createOutbox } from '../../jobs/outbox.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import { openEngine, type Engine } from '../support/engine.ts';
 import { MODES } from '../support/modes.ts';
@@ -141,6 +143,23 @@ for (const mode of MODES) {
       const order = serve('parts');
       assert.equal(await engine.context.outbox.sweep(0), 1);
       await waitUntil('it has run', () => order.includes('alone'));
+    });
+
+    it('sends a job that follows from no commit, and says which one it could not send', async () => {
+      const payload = { tenantId: engine.tenantId };
+      await engine.context.outbox.sendJob({ queue: 'any', job_id: 'loose', payload });
+      assert.deepEqual((await jobIn('any', 'loose'))?.data, payload);
+      await (await jobIn('any', 'loose'))?.remove();
+      const lines: { queue?: string; job?: string; run?: string }[] = [];
+      const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
+      const outbox = createOutbox({ ...engine.context, log });
+      // BullMQ takes no colon in an id.
+      await outbox.sendJob({ queue: 'any', job_id: 'odd:id', payload });
+      assert.deepEqual(
+        lines.map(({ queue, job, run: ofRun }) => [queue, job, ofRun]),
+        [['any', 'odd:id', undefined]],
+      );
+      await outbox.close();
     });
 
     it('sends a job below one that waits already, and without it where that has gone', async () => {

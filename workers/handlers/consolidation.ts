@@ -7,7 +7,7 @@ import { extractMemories } from '../../modules/memory/extract-memories.ts';
 import { judgeContradiction } from '../../modules/memory/judge-contradiction.ts';
 import { defineHandler } from '../handler.ts';
 
-/** Does what is to be done for the agent's memory. */
+/** Does what is to be done for the memory of an agent or a space. */
 export const handler = defineHandler(CONSOLIDATION, (context, payload, held) => doWork(context, payload, held.stop));
 
 function doWork(context: Context, job: ConsolidationJob, stop: AbortSignal): Promise<object> {
@@ -15,7 +15,7 @@ function doWork(context: Context, job: ConsolidationJob, stop: AbortSignal): Pro
     case 'embed':
       return embedMemories(context, job, stop);
     case 'embed_fragments':
-      return embedFragments(context, { tenantId: job.tenantId, spaceId: job.agentId }, stop);
+      return embedFragments(context, job, stop);
     case 'consolidate':
       return consolidateDue(context, job, stop);
     case 'extract':

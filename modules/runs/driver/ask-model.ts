@@ -222,7 +222,7 @@ async function attemptOnce(session: DriveSession, { resolved, call, deadline }: 
   const calls = tellCalls(session, session.step.callIds);
   const of = { tenantId: session.run.tenant_id, taken: filesTakenBy(resolved) };
   const messages = await fillFiles(session.context, of, request.messages);
-  const { push, flush } = tellPieces(session.context.bus, { runId: session.run.id, turnId, step });
+  const { push, flush } = tellPieces(session.context.bus, { subject: session.run.id, turnId, step });
   const onDelta = (delta: AnswerPiece) => {
     if (delta.type === 'arguments') {
       const piece = calls.take(delta, at);

@@ -217,7 +217,7 @@ function committed(session: DriveSession, change: RunChange, result: Committed):
   makeDispatched(session, events);
   if (change.outbox) void session.context.outbox.send(session.run.id, result, change.outbox);
   if (change.events.length === 0) return;
-  const advanced = { runId: session.run.id, kind: 'advanced', seq: result.seq } as const;
+  const advanced = { subject: session.run.id, kind: 'advanced', seq: result.seq } as const;
   if (changesTurn(change)) session.context.bus.publish(advanced);
   // Of a run that there was not yet nobody has heard, and whoever does looks at its log first.
   else if (!change.create) session.context.bus.publish({ ...advanced, isWorking: true });

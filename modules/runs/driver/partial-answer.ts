@@ -44,7 +44,7 @@ export async function keepPartialAnswer(session: DriveSession): Promise<void> {
       });
       return result.ok ? result.seq : undefined;
     });
-    if (seq !== undefined) context.bus.publish({ runId: run.id, kind: 'advanced', seq });
+    if (seq !== undefined) context.bus.publish({ subject: run.id, kind: 'advanced', seq });
   } catch (error) {
     context.log.warn({ run: run.id, err: error }, 'partial answer not kept');
   }

@@ -4,7 +4,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { inFrames, type Frames } from '../../../lib/in-frames.ts';
 
 interface Answer {
-  runId: string;
+  subject: string;
   turnId: string;
   step: number;
 }

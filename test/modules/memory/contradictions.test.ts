@@ -51,7 +51,7 @@ describe('A contradiction that a model is asked about', () => {
     return id;
   };
   const check = (subjectId: string) =>
-    judgeContradiction(engine.context, { tenantId: engine.tenantId, agentId: agent, work: 'check', subjectId }, never);
+    judgeContradiction(engine.context, { tenantId: engine.tenantId, work: 'check', subjectId }, never);
   const states = () => statusesOfMemories(engine, agent);
   const verdict = (gaps: string[]) =>
     use({ name: 'submit_verdict', input: { meets_criteria: gaps.length === 0, gaps } });

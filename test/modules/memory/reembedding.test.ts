@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
 import { updateAgent } from '../../../modules/agents/update-agent.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { embedFragments } from '../../../modules/memory/embed-fragments.ts';
 import { embedMemories } from '../../../modules/memory/embed-memories.ts';
 import { keepEmbeddingSettings } from '../../../modules/memory/keep-embedding-settings.ts';
@@ -197,12 +198,20 @@ describe('Processes that embed with different models', () => {
     const context = processWith('openai/now');
     const job = () => engine.context.queues.queue('consolidation').getJob(`embed_fragments-${space}`);
     await reconcile(context, 0);
-    assert.notEqual(await job(), undefined);
+    assert.deepEqual((await job())?.data, { tenantId: engine.tenantId, spaceId: space, work: 'embed_fragments' });
     await (await job())?.remove();
     const of = { tenantId: engine.tenantId, spaceId: space };
     assert.deepEqual(await embedFragments(context, of, new AbortController().signal), { embedded: 1 });
     await reconcile(context, 0);
     assert.equal(await job(), undefined);
+  });
+
+  it('give fragments their vectors by a job that has the space in place of an agent, as it was sent before', async () => {
+    const space = await shareWith('Ada lives in Oslo.');
+    const old = { tenantId: engine.tenantId, agentId: space, work: 'embed_fragments' };
+    const data = CONSOLIDATION.schema.parse(old);
+    assert.deepEqual(data, { tenantId: engine.tenantId, spaceId: space, work: 'embed_fragments' });
+    assert.equal(CONSOLIDATION.id(data), `embed_fragments-${space}`, 'sent in both ways it is one job');
   });
 
   it('find what is to be embedded without reading all entries', async () => {

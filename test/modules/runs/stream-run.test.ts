@@ -151,7 +151,7 @@ describe('the stream of a run', () => {
     announceAppended(context, queued);
     const [{ turn_id: turnId } = { turn_id: null }] = log.slice(-1);
     const delta = { type: 'text' as const, text: 'short' };
-    context.bus.publish({ runId: run, kind: 'delta', turnId: turnId ?? '', step: 1, at: 0, delta });
+    context.bus.publish({ subject: run, kind: 'delta', turnId: turnId ?? '', step: 1, at: 0, delta });
     await waitUntil('both are here', () => arrived.has(`advanced ${queued?.seq}`) && arrived.has('delta'));
     stop();
     const kinds = [(await items.next()).value, (await items.next()).value].map((item) => item?.kind);
@@ -273,7 +273,7 @@ describe('the stream of a run', () => {
     const stop = new AbortController();
     const request = { tenantId: engine.tenantId, runId: run, after: 0, types: EVENT_TYPES, signal: stop.signal };
     const publish = (step: number) =>
-      bus.publish({ kind: 'delta', runId: run, turnId, step, delta: { type: 'text', text: `of step ${step}` } });
+      bus.publish({ kind: 'delta', subject: run, turnId, step, delta: { type: 'text', text: `of step ${step}` } });
     const steps: number[] = [];
     // Its listener is there before the first look into the log; the pieces come when the log has been read.
     let looks = 0;
@@ -304,7 +304,7 @@ describe('the stream of a run', () => {
       if (item.kind !== 'logged' || item.event.type !== 'model.responded' || item.event.step !== 1) continue;
       let isThere = false;
       const stop = bus.watch(run, () => (isThere = true));
-      bus.publish({ kind: 'delta', runId: run, turnId, step: 1, at: 0, delta: { type: 'text', text: 'late' } });
+      bus.publish({ kind: 'delta', subject: run, turnId, step: 1, at: 0, delta: { type: 'text', text: 'late' } });
       await waitUntil('the piece', () => isThere);
       stop();
     }
@@ -326,7 +326,7 @@ describe('the stream of a run', () => {
       if (looks++ === 0) {
         let isThere = false;
         const unsubscribe = bus.subscribe(run, () => (isThere = true));
-        bus.publish({ kind: 'delta', runId: run, turnId, step: 1, delta: { type: 'text', text: 'I will' } });
+        bus.publish({ kind: 'delta', subject: run, turnId, step: 1, delta: { type: 'text', text: 'I will' } });
         await waitUntil('the piece', () => isThere);
         unsubscribe();
       }

@@ -35,7 +35,7 @@ describe('Calls that a model is writing', () => {
     });
     await engine.finish(run);
     // What watchers are sent arrives in the order in which it was sent.
-    bus.publish({ runId: run, kind: 'delta', turnId: last, step: 1, delta: { type: 'text', text: 'over' } });
+    bus.publish({ subject: run, kind: 'delta', turnId: last, step: 1, delta: { type: 'text', text: 'over' } });
     await waitUntil('all of it has come', () => isOver);
     stop();
     const ids = (await engine.log(run)).flatMap((event) =>

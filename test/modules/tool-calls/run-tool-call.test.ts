@@ -99,7 +99,7 @@ describe('the attempt of a tool call', () => {
       const { run, job } = await chargingRun();
       engine.toolsAnswer(async () => {
         const turnId = of === 'before' ? newId() : job.turnId;
-        engine.context.bus.publish({ runId: run, kind: 'abort', reason: 'interrupt', below: 2, turnId });
+        engine.context.bus.publish({ subject: run, kind: 'abort', reason: 'interrupt', below: 2, turnId });
         await heard(run);
         return { status: 200, body: {} };
       });
@@ -167,7 +167,7 @@ describe('the attempt of a tool call', () => {
         end();
         resolve();
       });
-      bus.publish({ runId: run, kind: 'governed' });
+      bus.publish({ subject: run, kind: 'governed' });
     });
   }
 

@@ -56,6 +56,14 @@ describe('the documentation', () => {
     }
   });
 
+  it('says of every queue what its jobs are, and which queues the board shows as they are', () => {
+    const queues = new Set(CONTRACTS.map(({ name }) => name));
+    const table = /^\| queue \|.*\n(?:\|.*\n)+/m.exec(read('docs/design/engine.md'))?.[0] ?? '';
+    assert.deepEqual(new Set(table.match(/(?<=^\| `)[a-z-]+/gm)), queues);
+    const [own] = /The queues ([^.]+) are BullMQ's own/.exec(read('docs/operations.md')) ?? [''];
+    assert.deepEqual(new Set([...(own.match(/(?<=`)[a-z-]+(?=`)/g) ?? []), 'turns']), queues);
+  });
+
   it('lists the routes that there are', () => {
     const listed = [...read('docs/api.md').matchAll(/^\| `([A-Z]+) (\/\S+)` \|/gm)].map(
       ([, method, path]) => `${method} ${path}`,

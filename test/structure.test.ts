@@ -22,6 +22,18 @@ const MODULES =
 /** Tests whose subject is SQL, as the first line of each says; so it is in `test/db/`. The others ask `test/support/queries/`. */
 const WITH_STATEMENTS = ['modules/audit/audit.test.ts', 'modules/runs/partitions.test.ts'];
 
+/** What opens a process, keeps it up and shows its queues: above db, jobs and bus nothing else knows the mode, as the README says. */
+const WITH_MODE = [
+  'api/admin/queue-adapter.ts',
+  'api/run-api.ts',
+  'modules/platform/open-platform.ts',
+  'modules/platform/open-store.ts',
+  'modules/platform/unserved-queues.ts',
+  'modules/tenants/open-keyring.ts',
+  'modules/tenants/rate-counter.ts',
+  'workers/start-workers.ts',
+];
+
 /** By file what it imports of the source, types and imports at run time included. */
 const imports = new Map(sourceFiles().map((file) => [file, importsOf(file)]));
 const arrows = [...imports].flatMap(([from, targets]) => targets.map((to) => ({ from, to })));
@@ -61,6 +73,14 @@ describe('the structure', () => {
   });
 
   it('has no route that imports db', () => refuse(({ from, to }) => folderOf(from) === 'api' && folderOf(to) === 'db'));
+
+  it('knows the mode only where a process is opened and kept up, and its queues are shown', () => {
+    const above = [...imports.keys()].filter((file) => /^(api|workers|modules)\//.test(file));
+    const found = above.filter((file) =>
+      /\b(config|settings)\.mode\b|\bqueues\.kind\b/.test(readFileSync(new URL(file, ROOT), 'utf8')),
+    );
+    assert.deepEqual(found.toSorted(), WITH_MODE);
+  });
 
   it('loads what is large where it is used: a worker has no PGlite, no SDK of a provider and none of MCP from the beginning', () => {
     const loaded = new Set<string>();

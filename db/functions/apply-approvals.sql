@@ -5,7 +5,7 @@ create or replace function steps_of(calls jsonb) returns jsonb language sql stab
     from tool_calls k where k.id in (select jsonb_array_elements_text(calls)::uuid) having count(*) > 0
 $$;
 
--- A part of commit_run. What is asked about a call has the arguments of its row in the ledger.
+-- A part of commit_runs. What is asked about a call has the arguments of its row in the ledger.
 create or replace function apply_approvals(tenant uuid, run uuid, list jsonb) returns void language plpgsql as $$
 declare
   x jsonb;

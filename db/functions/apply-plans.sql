@@ -1,4 +1,4 @@
--- The part of commit_run that applies the changes of plans.
+-- The part of commit_runs that applies the changes of plans.
 create or replace function apply_plans(tenant uuid, run uuid, list jsonb) returns void language plpgsql as $$
 declare x jsonb;
 begin

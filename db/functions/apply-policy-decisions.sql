@@ -1,4 +1,4 @@
--- A part of commit_run. In PL/pgSQL, which keeps the plan: a function in SQL would be planned anew in each call.
+-- A part of commit_runs. In PL/pgSQL, which keeps the plan: a function in SQL would be planned anew in each call.
 create or replace function apply_policy_decisions(tenant uuid, run uuid, list jsonb) returns void language plpgsql as $$
 begin
   insert into policy_decisions (tenant_id, run_id, seq, turn_id, tool_call_id, decision, stage, policy_id, policy_version,

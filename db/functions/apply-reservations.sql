@@ -1,4 +1,4 @@
--- The part of commit_run that sets aside and settles. What an earlier claim of the run left open was paid for or not:
+-- The part of commit_runs that sets aside and settles. What an earlier claim of the run left open was paid for or not:
 -- nobody knows, so it counts as estimated.
 create or replace function apply_reservations(tenant uuid, run uuid, held integer, list jsonb) returns void language plpgsql as $$
 declare

@@ -1,4 +1,4 @@
--- The part of commit_run that applies the changes of turns.
+-- The part of commit_runs that applies the changes of turns.
 create or replace function apply_turns(tenant uuid, run uuid, list jsonb) returns void language plpgsql as $$
 declare x jsonb;
 begin

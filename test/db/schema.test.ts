@@ -31,8 +31,8 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
             table,
           );
           assert.deepEqual([...columns, ...unlogged].toSorted(), stored.toSorted(), table);
-          // The row of a run is a part of commit_run itself.
-          const applied = table === 'runs' ? 'commit_run' : `apply_${table}`;
+          // The row of a run is a part of commit_runs itself.
+          const applied = table === 'runs' ? 'commit_runs' : `apply_${table}`;
           assert.deepEqual(await list('select proname as name from pg_proc where proname = $1', applied), [applied]);
         }
       } finally {

@@ -8,7 +8,7 @@ import type { AgentStatus } from '../../core/agent-lifecycle.ts';
 import { listAgentsById } from '../../db/agents.ts';
 import { listWorkers, readLastActive, type WorkerRow } from '../../db/workers.ts';
 import type { Tx } from '../../db/database.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { HASTY, learnSkills, readSimilarSkills } from './similar-skills.ts';
 
 /** An agent as matching knows it. What its runs of the last seven days have shown counts before what was registered. */

@@ -12,7 +12,7 @@ import {
 } from '../../db/skills.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { toVector } from '../../llm/embeddings.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 
 /** For whoever waits for an answer, and for work that nobody waits for. */

@@ -8,7 +8,7 @@ import type { Tx } from '../../db/database.ts';
 import { reasonGiven, recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { embedSoon } from '../memory/add-memory.ts';
-import type { MemoryContext } from '../memory/context.ts';
+import type { MemoryContext } from '../memory/memory-context.ts';
 import { resolveMemories, type Side } from '../memory/contradictions.ts';
 import { closeConflict, endDisputes } from '../memory/conflicts.ts';
 import { embedFragmentsSoon } from '../memory/embed-fragments.ts';

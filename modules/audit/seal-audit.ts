@@ -1,6 +1,6 @@
 import { LIMITS } from '../../core/limits.ts';
 import { listUnsealedTenants, sealAuditRows } from '../../db/audit.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { forEachTenant } from '../for-each-isolated.ts';
 
 /**

@@ -15,7 +15,7 @@ import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../db/bu
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import { costOf } from '../../llm/prices.ts';
 import type { BudgetCache } from './budget-cache.ts';
-import type { RunLogContext } from '../run-log/context.ts';
+import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { appendEvent, type RunLog } from '../run-log/run-log.ts';
 
 /** Tokens, and money as a decimal; null if a price is not known. */

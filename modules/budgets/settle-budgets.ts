@@ -10,7 +10,7 @@ import {
 import { settleLostOwnCalls } from '../../db/own-model-calls.ts';
 import type { Database } from '../../db/database.ts';
 import { listTenantIds } from '../../db/tenants.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { forEachTenant } from '../for-each-isolated.ts';
 
 /** Nobody waits for a call that Drover makes for itself for longer. */

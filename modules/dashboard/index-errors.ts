@@ -1,7 +1,7 @@
 /** Lets the errors of an agent be found by an index, also those from before there was one. */
 import { LIMITS } from '../../core/limits.ts';
 import { hasErrorsIndex, listUnnamedFailures, makeErrorsIndex, nameFailedAgents } from '../../db/errors-index.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 
 /** An act ends before it is due again; the next one goes on. */

@@ -2,7 +2,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import { listUnrolledTenants, rollUpUsage } from '../../db/dashboard.ts';
 import { forEachTenant } from '../for-each-isolated.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 
 /** Answers how many runs were added. */
 export async function rollUpRuns({ db, log }: Pick<ProcessContext, 'db' | 'log'>): Promise<number> {

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { DroverError, notFound, unavailable } from '../../core/errors.ts';
 import type { FileRow } from '../../db/files.ts';
 import { ContentGoneError, FileStoreError, type ByteRange, type FileStore } from '../../lib/file-store.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 
 /** What the acts of this module work with. */
 export type FileContext = Pick<ProcessContext, 'db' | 'fileStore' | 'log'>;

@@ -4,7 +4,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { ModelResponse } from '../../core/model.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import type { OpenFile } from '../../llm/provider.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import type { FileContext } from './content.ts';
 import { keepForRun } from './keep-for-run.ts';
 

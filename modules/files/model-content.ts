@@ -14,7 +14,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { findFiles, type FileRow } from '../../db/files.ts';
 import { noFile } from '../../llm/messages.ts';
 import type { FilesTaken } from '../../llm/provider.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { contentBroken, openContent } from './content.ts';
 
 type Filling = Pick<ProcessContext, 'db' | 'fileStore' | 'fileCache'>;

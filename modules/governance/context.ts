@@ -3,7 +3,7 @@ import type { DefinitionCache } from '../agents/definitions.ts';
 import type { StartCache } from '../agents/start-cache.ts';
 import type { BudgetCache } from '../budgets/budget-cache.ts';
 import type { MemoryUses } from '../memory/count-uses.ts';
-import type { RunLogContext } from '../run-log/context.ts';
+import type { RunLogContext } from '../run-log/run-log-context.ts';
 import type { PolicyCache } from './policy-cache.ts';
 
 /** All that a process works with, for the modules from this one upwards, and for API and workers. */

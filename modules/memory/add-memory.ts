@@ -5,7 +5,7 @@ import { insertMemories, type MemoryRow, type NewMemoryRow } from '../../db/memo
 import type { Tx } from '../../db/database.ts';
 import { newId } from '../../lib/new-id.ts';
 import { estimateTokens } from '../../llm/estimate-tokens.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 import { workSoon } from './memory-work.ts';
 
 export interface NewMemory {

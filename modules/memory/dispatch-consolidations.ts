@@ -8,7 +8,7 @@ import { newId } from '../../lib/new-id.ts';
 import { consolidateMemory, type Consolidated } from './consolidate-memory.ts';
 import type { ExtractionContext } from './extract/propose.ts';
 import { summarizeEntries } from './summarize-entries.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 
 const AT_ONCE = 200;
 

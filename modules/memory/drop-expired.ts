@@ -6,7 +6,7 @@ import { findForgetTargets, forgetInRuns, removeMemories } from '../../db/memory
 import { deleteFragment } from '../../db/memory-spaces.ts';
 import { listExpired, lockExpired, type Expired } from '../../db/memory-work.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 
 /**
  * Removes at most so many at once; answers how many. What was made from an entry goes with it, as if it were forgotten; an earlier

@@ -5,7 +5,7 @@ import { noteEmbeddingSettings } from '../../db/memory-models.ts';
 import { listUnembeddedFragments, storeFragmentEmbeddings, type UnembeddedFragment } from '../../db/memory-spaces.ts';
 import { modelUnder } from '../../llm/embedding-settings.ts';
 import { toVector } from '../../llm/embeddings.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 import { workSoon } from './memory-work.ts';
 
 interface InSpaces {

@@ -13,7 +13,7 @@ import {
 import type { Tx } from '../../db/database.ts';
 import { replaces } from '../../llm/embedding-settings.ts';
 import { toVector } from '../../llm/embeddings.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 
 interface Owner {
   tenantId: string;

@@ -2,7 +2,7 @@
 import { LIMITS } from '../../core/limits.ts';
 import { forgetAgain, listDueForgettings } from '../../db/memory-forget.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 
 /** At most so many at once; answers how many. */
 export async function repeatForgetting({ db, log }: Pick<MemoryContext, 'db' | 'log'>): Promise<number> {

@@ -9,7 +9,7 @@ import type { MemoryRow } from '../../db/memory-entries.ts';
 import { shareGivingOf } from '../../db/memory-lock.ts';
 import { estimateTokens } from '../../llm/estimate-tokens.ts';
 import { LIMITS } from '../../core/limits.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 import { countUses } from './count-uses.ts';
 import { recall } from './recall.ts';
 import { recallFragments } from './search-space.ts';

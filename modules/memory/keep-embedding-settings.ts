@@ -1,7 +1,7 @@
 /** Says how this process embeds for as long as it lives, so that others leave alone what it has made, whether or not it makes anything now. */
 import { LIMITS } from '../../core/limits.ts';
 import { noteEmbeddingSettings } from '../../db/memory-models.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 
 export interface KeptSettings {
   /** Resolves when what is being noted is. */

@@ -9,7 +9,7 @@ import { shareGivingOf } from '../../db/memory-lock.ts';
 import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { toVector } from '../../llm/embeddings.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 import { countUses } from './count-uses.ts';
 
 export type { FoundMemory };

@@ -15,7 +15,7 @@ import { findCandidates } from '../../db/memory-search.ts';
 import { findRunRow } from '../../db/runs.ts';
 import type { DomainArguments } from '../../tools/builtin/builtin-type.ts';
 import { addMemory, embedSoon, hashOf, toMemoryRow, type NewMemory, type Provenance } from './add-memory.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 import { checkContradictions } from './contradictions.ts';
 import { modelOf } from './embed-memories.ts';
 import { ownersOf } from './give-memories.ts';

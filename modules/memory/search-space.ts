@@ -8,7 +8,7 @@ import type { Tx } from '../../db/database.ts';
 import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
 import { toVector } from '../../llm/embeddings.ts';
-import type { MemoryContext } from './context.ts';
+import type { MemoryContext } from './memory-context.ts';
 import { embedFragmentsSoon, freshFragments, storeVectors } from './embed-fragments.ts';
 import { accessible, requireAccess } from './space/access.ts';
 import { requireSpace } from './spaces.ts';

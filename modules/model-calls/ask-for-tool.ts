@@ -17,7 +17,7 @@ import { newId } from '../../lib/new-id.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
 import { ownOutageGuard, throttle, type OutageGuard } from './throttle.ts';
-import type { ModelCallContext } from './context.ts';
+import type { ModelCallContext } from './model-call-context.ts';
 import type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
 
 export type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';

@@ -10,7 +10,7 @@ import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { costOf, costsOf, isLongContext } from '../../llm/prices.ts';
 import type { ToolAsk, ToolFault } from './tool-ask.ts';
-import type { ModelCallContext } from './context.ts';
+import type { ModelCallContext } from './model-call-context.ts';
 
 export interface OwnCallOf extends Pick<
   ToolAsk<unknown>,

@@ -1,7 +1,7 @@
 /** Whether a process could do its work now: what `/readyz` says. */
 import { pendingMigrations } from '../../db/migrate.ts';
 import { RefusesWritesError } from '../../lib/refuses-writes-error.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 
 const CHECK_MS = 2000;
 

@@ -4,7 +4,7 @@ import { readOutboxState, readOverdueSeconds } from '../../db/maintenance.ts';
 import { countWaitingRuns } from '../../db/waiting-runs.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import { MAINTENANCE_ACTS } from '../../jobs/maintenance.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { asUnavailable } from '../unavailable.ts';
 
 const STATES = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed', 'completed'] as const;

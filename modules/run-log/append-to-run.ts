@@ -7,7 +7,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import { mustCommitRun, type CallChange, type NewWait, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
 import { newId } from '../../lib/new-id.ts';
-import type { RunLogContext } from './context.ts';
+import type { RunLogContext } from './run-log-context.ts';
 import { joinJobs } from './join-parent.ts';
 import { reportEvents } from './report-events.ts';
 import { toRunChange } from './run-change.ts';

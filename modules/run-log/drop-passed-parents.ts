@@ -6,7 +6,7 @@ import type { QueueName } from '../../jobs/contracts.ts';
 import { readPosition, type Position } from '../../jobs/define-job.ts';
 import { readNextLook, SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS } from '../../jobs/turns.ts';
-import type { RunLogContext } from './context.ts';
+import type { RunLogContext } from './run-log-context.ts';
 
 /** Jobs that are removed together. */
 const AT_A_TIME = 250;

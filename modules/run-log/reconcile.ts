@@ -6,7 +6,7 @@ import { replaces } from '../../llm/embedding-settings.ts';
 import { CONTRACTS, type QueueName } from '../../jobs/contracts.ts';
 import type { LostJob } from '../../jobs/define-job.ts';
 import { JOB_OPTIONS } from '../../jobs/options.ts';
-import type { RunLogContext } from './context.ts';
+import type { RunLogContext } from './run-log-context.ts';
 
 /** Jobs that are looked up, and sent, in one round trip to the queue. */
 const AT_A_TIME = 250;

@@ -1,7 +1,7 @@
 /** What committed events tell an operator: numbers for `/metrics`, and a line for whatever has failed. */
 import type { EventType } from '../../core/events.ts';
 import { ageMs } from '../../lib/new-id.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import type { Work } from '../metrics.ts';
 
 /** The run that the events are of. */

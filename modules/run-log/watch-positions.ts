@@ -5,7 +5,7 @@
 import type { Bus } from '../../bus/bus.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { readPositions, type Position } from '../../db/open-streams.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 
 /** What can be watched: `db/open-streams.ts` says how far each is. */
 export interface WatchedThing {

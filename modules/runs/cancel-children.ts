@@ -6,7 +6,7 @@ import type { Tx } from '../../db/database.ts';
 import { listUnfinishedChildren } from '../../db/runs.ts';
 import { endOpenTasks, type EndedTask } from '../../db/end-tasks.ts';
 import { announceAppended, appendIn, type Appended, type AppendedChange } from '../run-log/append-to-run.ts';
-import type { RunLogContext } from '../run-log/context.ts';
+import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { reportEvents } from '../run-log/report-events.ts';
 import { closeApprovals, closeCalls, closeCallBatch } from './end/close-open.ts';
 

@@ -42,7 +42,7 @@ import {
   type ToolCallRow,
   type TurnRow,
 } from '../../db/turns.ts';
-import type { RunLogContext } from '../run-log/context.ts';
+import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { messagesFor } from '../run-log/conversation.ts';
 import { readMessagesAt } from '../run-log/messages-at.ts';
 

@@ -4,7 +4,7 @@ import type { Tx } from '../../db/database.ts';
 import { inJsonbOrder } from '../../db/jsonb-order.ts';
 import { claimIdempotencyKey, readIdempotencyKey, storeIdempotentAnswer } from '../../db/idempotency-keys.ts';
 import type { IdempotencyKey } from '../../db/idempotency-keys.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 
 /** A request that creates. `route` is its method and path; without a `key` nothing is remembered. */
 export interface IdempotentRequest {

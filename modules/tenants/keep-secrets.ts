@@ -4,7 +4,7 @@ import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { deleteSecret, findSecret, listSecrets as readSecretNames, type SecretRow } from '../../db/secrets.ts';
 import { recordAudit } from '../audit/record-audit.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { storeSecret } from './secrets.ts';
 
 export { readSecretNames };

@@ -7,7 +7,7 @@ import type { Tx } from '../../db/database.ts';
 import { advancePolicyEpoch } from '../../db/governance.ts';
 import { lockTool, publishToolVersion } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { findToolServerAt, isToolServerSuspended } from '../../db/tool-servers.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
 import type { ImportedTool, ServerIdentity } from '../../tools/transport-kind.ts';

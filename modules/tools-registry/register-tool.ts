@@ -12,7 +12,7 @@ import { advancePolicyEpoch } from '../../db/governance.ts';
 import { insertToolServer } from '../../db/tool-servers.ts';
 import { findDeletedTool, insertTool } from '../../db/tools.ts';
 import type { ToolRow } from '../../db/tools.ts';
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 import { commandOf, identityOf, kindOf } from '../../tools/transports.ts';
 import type { Caller } from '../../core/caller.ts';

@@ -11,8 +11,8 @@ import type { LearntTurn } from '../../../db/memory-extractions.ts';
 import type { DefinitionCache } from '../../agents/definitions.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import { askForTool, type OwnTool } from '../../model-calls/ask-for-tool.ts';
-import type { ModelCallContext } from '../../model-calls/context.ts';
-import type { MemoryContext } from '../context.ts';
+import type { ModelCallContext } from '../../model-calls/model-call-context.ts';
+import type { MemoryContext } from '../memory-context.ts';
 
 export interface ExtractionContext extends MemoryContext, Pick<ModelCallContext, 'budgets'> {
   definitions: DefinitionCache;

@@ -1,4 +1,4 @@
-import type { RunLogContext } from '../run-log/context.ts';
+import type { RunLogContext } from '../run-log/run-log-context.ts';
 
 /** What asking a model for Drover itself takes. */
 export interface ModelCallContext extends Pick<RunLogContext, 'db' | 'models' | 'metrics' | 'log'> {

@@ -1,4 +1,4 @@
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import type { MemoryUses } from './count-uses.ts';
 
 /** What memory needs of the process. */

@@ -1,6 +1,6 @@
 /**
  * What a process of Drover works with: built once by `modules/platform/open-platform.ts`, passed explicitly, never global. The
- * modules add what is theirs: `run-log/context.ts` what writes to runs, `governance/context.ts` the rest.
+ * modules add what is theirs: `run-log/run-log-context.ts` what writes to runs, `governance/context.ts` the rest.
  */
 import type { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';

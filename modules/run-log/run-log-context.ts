@@ -1,4 +1,4 @@
-import type { ProcessContext } from '../context.ts';
+import type { ProcessContext } from '../process-context.ts';
 import type { GroupCommit } from './group-commit.ts';
 import type { RunCache } from './run-cache.ts';
 import type { SharedReads } from './shared-reads.ts';

@@ -14,7 +14,7 @@ import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
 import { createSockets, type SocketLimits, type Sockets, type Upgrade } from './kit/sockets.ts';
 
-export interface ServeOptions {
+interface ServeOptions {
   host: string;
   /** 0: any free port. */
   port: number;

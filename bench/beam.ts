@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-export interface BeamMessage {
+interface BeamMessage {
   id: number;
   role: 'user' | 'assistant';
   content: string;

@@ -58,7 +58,7 @@ export async function measureDrover(variant: Variant, services: Services, timing
   }
 }
 
-export interface DroverOptions {
+interface DroverOptions {
   /** Adds to the configuration. */
   env?: Record<string, string>;
   /** The model. */

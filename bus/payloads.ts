@@ -1,7 +1,7 @@
 import type { BusMessage, LiveSignal } from './bus.ts';
 
 /** All that goes from process to process. */
-export type Carried = BusMessage | LiveSignal;
+type Carried = BusMessage | LiveSignal;
 
 /** In the place of an address: every process, those of earlier releases too. */
 export const ALL = '';
@@ -48,7 +48,7 @@ export function encodeParcels(batch: readonly Addressed[], maxBytes: number): Pa
  * Packs messages, in order, into as few payloads as fit `maxBytes` each (UTF-8). A delta that does not fit is cut into
  * pieces, never within a character; any other message that does not fit is left out.
  */
-export function encodePayloads(messages: readonly Carried[], maxBytes: number): string[] {
+function encodePayloads(messages: readonly Carried[], maxBytes: number): string[] {
   const room = maxBytes - ENVELOPE_BYTES;
   const payloads: string[] = [];
   let items: string[] = [];

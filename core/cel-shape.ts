@@ -44,7 +44,7 @@ export const LINEAR_MATCHES = 'linearMatches';
 export const bareName = (name: string) => `bare_${name}`;
 
 /** What the work of an evaluation follows from. */
-export interface Shape {
+interface Shape {
   nodes: number;
   /** How deep macros stand in each other. */
   loops: number;

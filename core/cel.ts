@@ -21,8 +21,8 @@ export interface Expression {
   evaluate(input: Record<string, unknown>): CelOutcome<unknown>;
 }
 
-export type CompileCondition = (source: string) => CelOutcome<Condition>;
-export type CompileExpression = (source: string) => CelOutcome<Expression>;
+type CompileCondition = (source: string) => CelOutcome<Condition>;
+type CompileExpression = (source: string) => CelOutcome<Expression>;
 
 /** Prepares the compiler for these variables. Conditions are compiled once and tested often. */
 export function celCompiler(variables: CelVariables): CompileCondition {

@@ -8,7 +8,7 @@ const B = 0.75;
 const OF_MEANING = 0.5;
 const OF_WORDS = 0.2;
 
-export interface AskedExamples {
+interface AskedExamples {
   question: string;
   /** How many are taken. */
   most: number;

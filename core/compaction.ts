@@ -41,7 +41,7 @@ const SUMMARY_TOKENS = 1024;
 /** Share of the budget that is filled afterwards, in percent: the next compaction is then a while away. */
 const TARGET_PERCENT = 60;
 
-export interface Compacting {
+interface Compacting {
   strategy: Strategy;
   /** From the first message that is sent now. */
   parts: readonly Part[];

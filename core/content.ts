@@ -9,13 +9,13 @@ export interface TextBlock {
 }
 
 /** A model's reasoning. Kept with its signature and sent back unchanged, as the provider demands. */
-export interface ThinkingBlock {
+interface ThinkingBlock {
   type: 'thinking';
   thinking: string;
   signature: string;
 }
 
-export interface RedactedThinkingBlock {
+interface RedactedThinkingBlock {
   type: 'redacted_thinking';
   data: string;
 }
@@ -55,7 +55,7 @@ export interface ToolUseBlock {
  * What a provider's own tools and its compaction have put into an answer: kept as it came, and sent back unchanged, to that
  * provider alone.
  */
-export interface ProviderBlock {
+interface ProviderBlock {
   type: 'server_tool_use' | 'mcp_tool_use' | 'container_upload' | 'compaction' | `${string}_tool_result`;
 }
 
@@ -115,7 +115,7 @@ export const attachment = z.discriminatedUnion('type', [
 export type Attachment = TextBlock | ImageBlock | AttachedFile;
 
 /** A file as a message brings it. */
-export type AttachedFile = FileBlock & { trust?: 'untrusted' | undefined };
+type AttachedFile = FileBlock & { trust?: 'untrusted' | undefined };
 
 /** A JSON value, as it comes out of `JSON.parse`. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };

@@ -5,7 +5,7 @@ import { LIMITS } from './limits.ts';
 export const CUT_REASONS = ['conversation_limit', 'context_window'] as const;
 
 /** Limits of one model call, in tokens. */
-export interface ContextLimits {
+interface ContextLimits {
   /** What the model takes, prompt and answer together. */
   window: number;
   /** Most output; at most half the window. */

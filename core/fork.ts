@@ -114,7 +114,7 @@ function lastInput(messages: readonly Message[]): TurnInput {
 }
 
 /** Messages of another run, from the segments of lineages that it stands on. */
-export interface Segments {
+interface Segments {
   lineage: string;
   lineage_base: { lineage: string; length: number }[];
   length: number;

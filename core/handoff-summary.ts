@@ -32,7 +32,7 @@ export interface FullHandoff {
 }
 
 /** What the target is given. */
-export interface HandoffSummary {
+interface HandoffSummary {
   content: Record<string, unknown>;
   tokens: number;
   /** Of all that could be handed over. */
@@ -40,7 +40,7 @@ export interface HandoffSummary {
   isShortened: boolean;
 }
 
-export interface SummaryLimits {
+interface SummaryLimits {
   targetTokens: number;
   nowMs: number;
   countTokens: (text: string) => number;

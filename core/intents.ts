@@ -75,7 +75,7 @@ function kindOf({ name }: ToolUseBlock, tools: Tools): CallIntent['kind'] {
 }
 
 /** Why an intent is not valid, as the model reads it. */
-export interface IntentFault {
+interface IntentFault {
   code: 'unknown_tool' | 'invalid_arguments' | 'too_many_calls';
   message: string;
 }

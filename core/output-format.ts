@@ -5,14 +5,14 @@ import type { FieldError } from './errors.ts';
 import { canonicalJson } from './canonical-json.ts';
 import { LIMITS } from './limits.ts';
 
-export type Schema = Record<string, unknown>;
+type Schema = Record<string, unknown>;
 
 /** How the value of an answer is read: the JSON that it is, or the text itself. */
 export const READINGS = ['json', 'text'] as const;
 export type Reading = (typeof READINGS)[number];
 
 /** What the final answers of a turn have to fit. */
-export interface OutputFormat {
+interface OutputFormat {
   /** All of them hold. */
   schemas: readonly Schema[];
   /** Times that the model is asked again. */
@@ -31,9 +31,9 @@ export function outputFormat(definition: Definition, ofTurn: Schema | undefined)
   return { schemas, retries: Math.max(...(retries.length > 0 ? retries : [LIMITS.outputRetries])) };
 }
 
-export type Validate = (schema: Schema, value: unknown) => FieldError[];
+type Validate = (schema: Schema, value: unknown) => FieldError[];
 
-export type CheckedAnswer = { fits: true; as: Reading } | { fits: false; errors: FieldError[] };
+type CheckedAnswer = { fits: true; as: Reading } | { fits: false; errors: FieldError[] };
 
 /** Whether the text of an answer fits all schemas: as the JSON that it is, with or without a fence, or else as a text. */
 export function checkAnswer(text: string, { schemas }: OutputFormat, validate: Validate): CheckedAnswer {

@@ -14,14 +14,14 @@ import { turns } from './projections/turns.ts';
 export const PROJECTIONS = [runs, turns, approvals, callBatches, policyDecisions] as const;
 
 export type ProjectedTable = (typeof PROJECTIONS)[number]['table'];
-export type RowChanges = Record<ProjectedTable, RowChange[]>;
+type RowChanges = Record<ProjectedTable, RowChange[]>;
 /** Rows by table and column, as the log defines them. Money is a decimal string without trailing zeros, or null. */
-export type ProjectedRows = Record<ProjectedTable, Columns[]>;
+type ProjectedRows = Record<ProjectedTable, Columns[]>;
 
 export type RunOwner = Pick<Place, 'tenantId' | 'workspaceId' | 'runId'>;
 
 /** Where the events of a commit stand: from which position on, and when each happened. */
-export interface Position {
+interface Position {
   firstSeq: number;
   at: (index: number) => string;
 }

@@ -30,7 +30,7 @@ export interface Rate {
 }
 
 /** A rate with this request counted. */
-export interface RateState extends Rate {
+interface RateState extends Rate {
   used: number;
   /** Until the window ends. */
   resetSeconds: number;

@@ -1,7 +1,7 @@
 /** Teams: who plays which role (002, "Algorithm 2: Dynamic Team Composition"), and how a team splits its work. Pure. */
 import { matchAgents, type Candidate, type Requirements, type SimilarSkills } from './matching.ts';
 
-export interface Role {
+interface Role {
   name: string;
   requirements?: Requirements | undefined;
   /** A role that nobody can play is left out where it is not required. */
@@ -105,7 +105,7 @@ export interface Team {
 }
 
 /** A subtask of a plan that follows from how a team works. */
-export interface TeamSubtask {
+interface TeamSubtask {
   id: string;
   description: string;
   dependencies: string[];

@@ -12,7 +12,7 @@ export const EFFECTS = ['read_only', 'idempotent', 'unknown'] as const;
 export type ToolEffect = (typeof EFFECTS)[number];
 
 /** MCP's hints (spec 2025-11-25, ToolAnnotations). */
-export interface ToolAnnotations {
+interface ToolAnnotations {
   readOnlyHint?: boolean | undefined;
   idempotentHint?: boolean | undefined;
   destructiveHint?: boolean | undefined;

@@ -7,7 +7,7 @@
 export type Upcast = (payload: unknown) => unknown;
 
 /** By type, and by the version that they start from. A version that has only widened the values of the one before needs none. */
-export type Upcasts = Readonly<Record<string, Readonly<Record<number, Upcast>>>>;
+type Upcasts = Readonly<Record<string, Readonly<Record<number, Upcast>>>>;
 
 export const UPCASTS: Upcasts = { 'tool.requested': { 1: callModePure } };
 

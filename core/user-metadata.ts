@@ -10,7 +10,5 @@ export const userMetadata = z
   .refine((metadata) => Object.keys(metadata).length <= MOST_KEYS, { message: `must have at most ${MOST_KEYS} keys` })
   .describe(`The client's own: ${MOST_KEYS} texts at most, by keys.`);
 
-export type UserMetadata = z.output<typeof userMetadata>;
-
 /** What a client calls something of its own. */
 export const externalId = z.string().min(1).max(200);

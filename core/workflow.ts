@@ -19,7 +19,7 @@ export interface SubtaskState extends Subtask {
 export type Execution = 'eager' | 'levels';
 
 /** What is wrong with a list of subtasks: where, as an index and a field, and what. */
-export interface PlanFault {
+interface PlanFault {
   index: number;
   field: 'id' | 'dependencies';
   message: string;

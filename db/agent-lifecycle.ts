@@ -3,7 +3,7 @@ import type { AgentStatus } from '../core/agent-lifecycle.ts';
 import type { Database, Tx } from './database.ts';
 
 /** What a heartbeat needs to know. */
-export interface BeatingAgent {
+interface BeatingAgent {
   id: string;
   status: AgentStatus;
   /** Since it lapsed, one after the other. */

@@ -32,7 +32,7 @@ export interface AgentVersionRow {
   created_at: Date;
 }
 
-export interface NewAgentVersion {
+interface NewAgentVersion {
   tenantId: string;
   agentId: string;
   version: string;
@@ -118,7 +118,7 @@ export async function findByName(tx: Tx, workspaceId: string, name: string): Pro
   return row?.id;
 }
 
-export interface AgentFilter {
+interface AgentFilter {
   workspaceId: string;
   before?: string | undefined;
   limit: number;

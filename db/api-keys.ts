@@ -50,7 +50,7 @@ export async function findKeyById(tx: Tx, id: string): Promise<KeyOwner | undefi
 
 const COLUMNS = 'id, name, scopes, workspace_id, expires_at, revoked_at, created_at';
 
-export interface NewApiKey {
+interface NewApiKey {
   id: string;
   tenantId: string;
   name: string;

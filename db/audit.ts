@@ -3,7 +3,7 @@ import { auditHash, type AuditAction, type AuditActor, type ChainPlace, type Sea
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
-export interface NewAuditRow {
+interface NewAuditRow {
   id: string;
   tenantId: string;
   workspaceId?: string | undefined;
@@ -52,7 +52,7 @@ export interface AuditRow extends Omit<SealedContent, 'seq'> {
 const COLUMNS = `id, tenant_id, seq, workspace_id, action, actor_type, actor_id, target_type, target_id, digest, details, ip,
   forwarded_for, request_id, to_char(created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at, hash`;
 
-export interface AuditFilter {
+interface AuditFilter {
   /** What a key that is bound to a workspace may see. */
   workspaceId?: string | undefined;
   action?: string | undefined;
@@ -80,7 +80,7 @@ export async function listAuditRows(tx: Tx, filter: AuditFilter): Promise<AuditR
   return fetchRows<AuditRow>(tx, query.orderBy('id', 'desc').limit(filter.limit));
 }
 
-export type SealedAuditRow = SealedContent & { hash: string };
+type SealedAuditRow = SealedContent & { hash: string };
 
 /** The sealed rows after a place of the tenant's chain, in their order. */
 export async function listSealedRows(tx: Tx, page: { after: number; limit: number }): Promise<SealedAuditRow[]> {

@@ -28,7 +28,7 @@ const COLUMNS = `b.id, b.workspace_id, b.agent_id, b.name, b.period, b.max_token
   b.on_soft_limit, b.created_at, b.updated_at, s.period_start, s.tokens, s.cost_usd, s.open_tokens, s.open_cost_usd`;
 const TABLES = 'budgets b cross join lateral budget_spending(b, null, null, null) s';
 
-export interface NewBudget {
+interface NewBudget {
   id: string;
   tenantId: string;
   workspaceId: string | null;
@@ -153,7 +153,7 @@ export async function checkBudgets(db: Database, call: ReservedCall): Promise<Bu
 }
 
 /** Whose budgets are asked for: a run's, or without one an agent's or nobody's in a workspace. */
-export interface Budgeted {
+interface Budgeted {
   tenant_id: string;
   workspace_id: string;
   run_id: string | null;

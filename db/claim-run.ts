@@ -136,7 +136,7 @@ export interface CallOutcome {
 type PagedOutcome = CallOutcome & { is_whole?: true };
 
 /** Where a page of a run begins, as `run_page` has answered it. */
-export interface PageStart {
+interface PageStart {
   events_from: number | null;
   messages_from: number;
   events_to?: number;

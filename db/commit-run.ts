@@ -60,7 +60,7 @@ export interface CallChange {
 }
 
 /** Columns of a call's row; how it ended and what it gave, as far as they are among them. */
-export type CallColumns = Columns &
+type CallColumns = Columns &
   Partial<OutputColumns> & {
     status?: CallStatus;
     /** Who says the output; as the call was asked for where it is absent. */

@@ -208,7 +208,7 @@ export interface SteppedTurn {
 }
 
 /** The entries that a turn has added or corrected, and how many texts each rule has refused. */
-export interface LearntMemories {
+interface LearntMemories {
   made_by: 'model' | 'rules';
   added: string[];
   superseded: string[];

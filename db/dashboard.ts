@@ -14,7 +14,7 @@ export interface UsageFilter {
   kinds: readonly UsageKind[];
 }
 
-export type UsageKind = 'run' | 'model' | 'tool';
+type UsageKind = 'run' | 'model' | 'tool';
 
 export interface UsageRow {
   key: string;

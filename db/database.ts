@@ -55,8 +55,6 @@ export interface Database {
    * until the function it gives is called (`listQueueWorkers`).
    */
   announceWorker(queue: string): Promise<() => Promise<void>>;
-  /** NOTIFY in a statement of its own. `payload` is at most 7999 bytes. */
-  notify(channel: string, payload: string): Promise<void>;
   /** What BullMQ's Postgres backend takes as `connection`: the session owner's, in the schema `bullmq`. */
   queueConnection(): PostgresConnectionOptions;
   /** A client of the session's owner, who made the tables; for migrations, and for an index that is made beside whoever writes. */

@@ -10,7 +10,7 @@ export async function lockExternalId(tx: Tx, workspaceId: string, externalId: st
 }
 
 /** What clients give names to, by its table. */
-export type Named = 'agents' | 'threads';
+type Named = 'agents' | 'threads';
 
 export async function findByExternalId(
   tx: Tx,

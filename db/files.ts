@@ -28,7 +28,7 @@ export interface FileRow {
 const FILE = `id, tenant_id, workspace_id, thread_id, run_id, content_id, sha256, size, filename, mime_type, origin, trust,
   is_utf8, pages, created_at`;
 
-export interface FileLimits {
+interface FileLimits {
   /** Bytes of one file, and of all contents of the tenant. */
   fileBytes: number;
   tenantBytes: number;
@@ -54,7 +54,7 @@ export async function insertContent(tx: Tx, content: { id: string; tenantId: str
   ]);
 }
 
-export interface WrittenContent {
+interface WrittenContent {
   id: string;
   tenantId: string;
   sha256: string;
@@ -135,7 +135,7 @@ export async function forgetContent(tx: Tx, id: string): Promise<void> {
   await tx.query(`delete from file_contents where id = $1 and state = 'garbage'`, [id]);
 }
 
-export interface NewFileRow {
+interface NewFileRow {
   id: string;
   tenantId: string;
   workspaceId: string;

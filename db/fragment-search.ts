@@ -15,7 +15,7 @@ const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
 
-export type FoundFragment = FragmentRow & { lexical: number; cosine: number };
+type FoundFragment = FragmentRow & { lexical: number; cosine: number };
 
 /** Fragments by the words of a question, as a share of what would fit best, and by its vector; best first. */
 export async function searchFragments(

@@ -2,7 +2,7 @@
 import type { PolicyDefinition } from '../core/policy.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
 
-export interface GovernanceRow {
+interface GovernanceRow {
   epoch: number;
   tenant: { id: string; name: string; plan_tier: string };
   policies: { id: string; version: number; definition: PolicyDefinition }[];

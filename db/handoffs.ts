@@ -13,7 +13,7 @@ interface Rejection {
   message: string;
 }
 
-export interface NewHandoff {
+interface NewHandoff {
   id: string;
   tenant_id: string;
   workspace_id: string;
@@ -177,7 +177,7 @@ export async function chainTo(tx: Tx, id: string, most: number): Promise<ChainLi
 }
 
 /** What becomes of a handoff. An end is final. */
-export type HandoffChange =
+type HandoffChange =
   | { to: 'accepted'; run_id: string }
   | { to: 'completed' | 'failed' | 'cancelled' }
   /** `isReturning`: it is not over before it has come back to its source. */

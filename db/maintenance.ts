@@ -56,7 +56,7 @@ export async function addActs(db: Database, acts: readonly string[]): Promise<vo
   );
 }
 
-export interface LostRun {
+interface LostRun {
   tenant_id: string;
   id: string;
   last_seq: number;
@@ -103,7 +103,7 @@ export async function listLostRuns(db: Database, filter: LostFilter): Promise<Lo
   );
 }
 
-export interface LostCall {
+interface LostCall {
   tenant_id: string;
   run_id: string;
   id: string;
@@ -183,7 +183,7 @@ export async function listDueApprovals(
 }
 
 /** What a round of making partitions has come to. */
-export interface PartitionsMade {
+interface PartitionsMade {
   made: number;
   /** Still missing, because somebody else uses their table: the next round tries again. */
   delayed: number;

@@ -8,7 +8,7 @@ import { insertNotice } from './notices.ts';
 
 export type ConflictSubject = 'fragment' | 'memory';
 
-export interface NewConflict {
+interface NewConflict {
   tenantId: string;
   workspaceId: string;
   subjectType: ConflictSubject;
@@ -190,7 +190,7 @@ function likeWords(of: { owner: string; text: string; notId: string; limit: stri
 }
 
 /** An entry, and another one with which it is to be compared. */
-export interface ComparedPair {
+interface ComparedPair {
   entry: string;
   content: string;
   other: string;
@@ -247,7 +247,7 @@ export async function insertChecks(
   );
 }
 
-export interface DueCheck {
+interface DueCheck {
   subject_id: string;
   subject_type: ConflictSubject;
   owner_id: string;

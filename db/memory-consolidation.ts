@@ -9,7 +9,7 @@ import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { selectFrom } from './query-builder.ts';
 
 /** What a consolidation has changed. */
-export interface ConsolidationDiff {
+interface ConsolidationDiff {
   /** With what they were before, and what they count since. */
   kept: { id: string; memory_type: MemoryType; importance: number; importance_since?: number }[];
   summarized: { id: string; from: string }[];

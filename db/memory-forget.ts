@@ -12,7 +12,7 @@ export interface Forgotten {
 }
 
 /** What is to be forgotten: versions of the same facts, and entries that were made from them. */
-export interface ForgetTargets {
+interface ForgetTargets {
   entries: string[];
   summaries: string[];
   archive: string[];
@@ -159,7 +159,7 @@ export async function clearInRuns(
 }
 
 /** A forgetting that is looked at again, some time after it. */
-export interface Forgetting {
+interface Forgetting {
   id: string;
   tenant_id: string;
 }

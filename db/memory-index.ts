@@ -3,7 +3,7 @@ import type { ClientBase } from 'pg';
 import type { Database } from './database.ts';
 import { makeIndexBesideWriters } from './make-index.ts';
 
-export interface VectorModel {
+interface VectorModel {
   /** The table that has the vectors. */
   owner: 'memory_entries' | 'memory_fragments';
   model: string;

@@ -19,7 +19,7 @@ export async function listVersions(
 }
 
 /** Where a page of entries, by importance, goes on. */
-export interface MemoryPosition {
+interface MemoryPosition {
   importance: number;
   id: string;
 }

@@ -206,7 +206,7 @@ export async function listFragmentVersions(
   );
 }
 
-export interface WrittenFragment extends Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'> {
+interface WrittenFragment extends Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'> {
   tenant_id: string;
   /** What of it can be searched. */
   words: string;

@@ -78,7 +78,7 @@ export async function endModelOutages(db: Database, runId: string): Promise<void
   await db.call({ name: 'end_model_outages', text: 'select end_model_outages($1)', values: [runId] });
 }
 
-export interface ParkedRun {
+interface ParkedRun {
   tenant_id: string;
   run_id: string;
 }

@@ -3,7 +3,7 @@ import { TERMINAL } from '../core/events.ts';
 import type { Tx } from './database.ts';
 
 /** Ids of what is watched. */
-export interface Watched {
+interface Watched {
   runs: readonly string[];
   threads: readonly string[];
   keys: readonly string[];

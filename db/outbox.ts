@@ -2,7 +2,7 @@
 import type { ParentJob } from './commit-run.ts';
 import type { Database } from './database.ts';
 
-export interface OutboxEntry {
+interface OutboxEntry {
   id: string;
   queue: string;
   job_id: string;

@@ -2,7 +2,7 @@
 import type { TokenUsage } from '../core/model.ts';
 import type { Tx } from './database.ts';
 
-export interface NewOwnCall {
+interface NewOwnCall {
   id: string;
   tenantId: string;
   workspaceId: string;

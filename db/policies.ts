@@ -12,7 +12,7 @@ export interface PolicyRow {
   updated_at: Date;
 }
 
-export interface PolicyVersionRow {
+interface PolicyVersionRow {
   version: number;
   definition: PolicyDefinition;
   created_at: Date;

@@ -14,7 +14,7 @@ export function queriesOf({
   maintenance,
 }: Record<'app' | 'maintenance', Knex>): Pick<
   Database,
-  'withTenant' | 'withTenantSnapshot' | 'withTenantOnce' | 'asMaintenance' | 'call' | 'ping' | 'notify'
+  'withTenant' | 'withTenantSnapshot' | 'withTenantOnce' | 'asMaintenance' | 'call' | 'ping'
 > {
   const sendInLine = createStatementLine(app);
   const call: Database['call'] = async <R extends object>({ inLine, ...statement }: NamedStatement) => {
@@ -41,9 +41,6 @@ export function queriesOf({
         // Where others keep all connections busy it waits for one of them, and the database is there.
         if (error instanceof RefusesWritesError || !hasAnsweredSince(app, sinceMs)) throw error;
       }
-    },
-    async notify(channel, payload) {
-      await call({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] });
     },
   };
 }

@@ -6,7 +6,7 @@ import type { Tx } from './database.ts';
 const builder = createKnex({ client: 'pg' });
 
 /** A condition that holds only where its value is given. */
-export type Filter = readonly [column: string, operator: '=' | '<' | '<=' | '>' | '>=' | 'in', value: unknown];
+type Filter = readonly [column: string, operator: '=' | '<' | '<=' | '>' | '>=' | 'in', value: unknown];
 
 /** `select columns from tables`, narrowed by those filters whose value is not undefined. A question mark in a text is a value. */
 export function selectFrom(columns: string, tables: string, filters: readonly Filter[] = []): Knex.QueryBuilder {

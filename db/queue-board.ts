@@ -38,14 +38,14 @@ export interface TurnAbove extends BoardTurn {
 }
 
 /** A process that takes jobs of a queue. Null if the database does not say, as in embedded mode. */
-export interface QueueWorkerRow {
+interface QueueWorkerRow {
   pid: number;
   address: string | null;
   connected_seconds: number | null;
 }
 
 /** `delayed`: the runs that have a delayed job in the queue, which the database does not know. */
-export interface TurnFilter {
+interface TurnFilter {
   state: TurnState;
   delayed: readonly string[];
   offset: number;

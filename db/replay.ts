@@ -39,7 +39,7 @@ export interface RecordedCallRow {
 }
 
 /** A point in another run's log. */
-export interface RecordPoint {
+interface RecordPoint {
   runId: string;
   seq: number;
 }

@@ -4,7 +4,7 @@ import type { CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
 import { commitUpTo } from './run-log.ts';
 
-export interface StepCall {
+interface StepCall {
   tool: string;
   arguments: Record<string, unknown>;
   status: CallStatus;

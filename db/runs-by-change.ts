@@ -4,7 +4,7 @@ import { fetchRows } from './query-builder.ts';
 import { CHANGED_AT, findRunHeads, matching, type RunFilter, type RunHead } from './runs.ts';
 
 /** When a run of a list has changed, and its id. */
-export interface ChangePosition {
+interface ChangePosition {
   at: string;
   id: string;
 }

@@ -9,7 +9,7 @@ import { asColumns } from './query-builder.ts';
 import { commitUpTo, edgeEvent } from './run-log.ts';
 import { SUSPENDED_BY } from './suspension.ts';
 
-export interface SessionRow {
+interface SessionRow {
   id: string;
   tenant_id: string;
   workspace_id: string;

@@ -2,7 +2,7 @@
 import type { Database } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
 
-export interface LostJoin {
+interface LostJoin {
   tenant_id: string;
   /** The task, or the call. */
   id: string;

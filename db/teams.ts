@@ -3,9 +3,9 @@ import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export const PATTERNS = ['hierarchical', 'parallel', 'sequential'] as const;
-export type Pattern = (typeof PATTERNS)[number];
+type Pattern = (typeof PATTERNS)[number];
 
-export interface TeamMember {
+interface TeamMember {
   agent_id: string;
   role: string;
   /** In sequential teams the lowest comes first. */

@@ -1,7 +1,7 @@
 import type { RateSettings } from '../core/rate-limits.ts';
 import type { Tx } from './database.ts';
 
-export interface NewTenant {
+interface NewTenant {
   id: string;
   name: string;
   planTier?: string | undefined;

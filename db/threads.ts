@@ -29,7 +29,7 @@ const COLUMNS = `t.id, t.workspace_id, t.agent_id, t.title, t.extras, t.metadata
   greatest(t.created_at, t.updated_at, r.updated_at) as updated_at, t.erased_at`;
 const TABLES = 'threads t left join runs r on r.id = t.head_run_id';
 
-export interface ThreadFilter {
+interface ThreadFilter {
   workspaceId: string;
   agentId?: string | undefined;
   before?: string | undefined;

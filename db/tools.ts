@@ -22,7 +22,7 @@ export interface ProposedTool {
   changes: Record<string, { from: unknown; to: unknown }>;
 }
 
-export interface NewToolVersion {
+interface NewToolVersion {
   tenantId: string;
   definition: ToolDefinition;
   contentHash: string;

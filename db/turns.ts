@@ -175,7 +175,7 @@ export async function findToolCall(tx: Tx, id: string): Promise<ToolCallRow | un
   return row;
 }
 
-export interface LockedCallRow extends ToolCallRow {
+interface LockedCallRow extends ToolCallRow {
   held_ms: number;
   retry_in_ms: number;
   claim_id: string | null;

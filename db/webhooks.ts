@@ -38,7 +38,7 @@ const WEBHOOK = `id, workspace_id, url, events, description, status, disabled_re
 const DELIVERY = `id, webhook_id, run_id, seq, type, status, attempts, next_at, response_status, error, delivered_at,
   created_at`;
 
-export interface NewWebhook {
+interface NewWebhook {
   id: string;
   tenantId: string;
   workspaceId?: string | undefined;
@@ -88,7 +88,7 @@ export async function listWebhooks(
   return fetchRows<WebhookRow>(tx, query.whereNull('run_id').orderBy('id', 'desc').limit(page.limit));
 }
 
-export interface WebhookChange {
+interface WebhookChange {
   url?: string | undefined;
   events?: readonly string[] | undefined;
   description?: string | undefined;
@@ -158,7 +158,7 @@ export async function redeliver(tx: Tx, of: { webhookId: string; id: string }): 
   return row;
 }
 
-export interface DueWebhooks {
+interface DueWebhooks {
   /** Webhooks of one tenant that may be taken at a time, those that are taken already included. */
   perTenant: number;
   limit: number;
@@ -256,7 +256,7 @@ export interface ClaimedDelivery {
   } | null;
 }
 
-export interface DueDeliveries {
+interface DueDeliveries {
   webhookId: string;
   limit: number;
   leaseMs: number;

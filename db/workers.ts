@@ -5,7 +5,7 @@ import { LIMITS } from '../core/limits.ts';
 import { AGENT_STATUS, AGENT_TABLES } from './agents.ts';
 import type { Tx } from './database.ts';
 
-export interface WorkerHealth {
+interface WorkerHealth {
   success_rate_7d?: number;
   avg_latency_ms?: number;
   avg_tokens_per_task?: number;

@@ -16,22 +16,17 @@ export interface QueueSettings {
 }
 
 /** What the queues need to know about jobs that a dead worker held, in BullMQ's words. */
-export interface WorkerTimes {
+interface WorkerTimes {
   lockDuration: number;
   lockRenewTime: number;
   stalledInterval: number;
 }
 
-export interface WorkerSettings {
+interface WorkerSettings {
   /** Jobs at a time; BullMQ's 1 where it is not given. */
   concurrency?: number;
   /** False: `worker.run()` starts it. */
   autorun?: boolean;
-  /** How often a job may be found without its worker before it fails; what it stands for is in the database. */
-  maxStalledCount?: number;
-  /** Starts of one job, those that ended in a delay included, before it fails. */
-  maxStartedAttempts?: number;
-  limiter?: { max: number; duration: number };
 }
 
 /**
@@ -55,6 +50,7 @@ export interface QueueBackend {
   close(graceMs?: number): Promise<void>;
 }
 
+/** How often a job may be found without its worker before it fails; what it stands for is in the database. */
 const STALLED_LIMIT = 5;
 const FORCE_CLOSE_MS = 2000;
 

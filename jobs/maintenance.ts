@@ -31,7 +31,7 @@ export const MAINTENANCE_ACTS = [
 export type MaintenanceAct = (typeof MAINTENANCE_ACTS)[number];
 
 const maintenanceJob = z.object({ act: z.enum(MAINTENANCE_ACTS) });
-export type MaintenanceJob = z.output<typeof maintenanceJob>;
+type MaintenanceJob = z.output<typeof maintenanceJob>;
 
 export const MAINTENANCE = defineJob({
   name: 'maintenance',

@@ -55,7 +55,7 @@ type Stored = Sendable & { id: string };
 
 type Sendable = Omit<JobToSend, 'priority'>;
 
-export interface OutboxParts {
+interface OutboxParts {
   db: Database;
   queues: QueueBackend;
   order: FairOrder;

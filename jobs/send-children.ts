@@ -5,7 +5,7 @@ import type { QueueBackend } from './backend.ts';
 import type { Outbox } from './outbox.ts';
 import { nextLookJobId, SUBTASKS } from './subtasks.ts';
 
-export interface BegunChildren {
+interface BegunChildren {
   tenantId: string;
   /** The run that was looked at. */
   runId: string;

@@ -5,7 +5,7 @@ export interface Frames<Piece> {
   flush: () => void;
 }
 
-export interface FrameOptions<Piece> {
+interface FrameOptions<Piece> {
   /** The shortest time between two frames. */
   frameMs: number;
   /** Both pieces as one; undefined where they do not go together, so that the first is sent at once. */

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 
-export interface LinkedSignals {
+interface LinkedSignals {
   /** Fires when the first of the sources does, with its reason. */
   signal: AbortSignal;
   /** Must be called when the work is over: takes the listeners off the sources. */

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:net';
 
-export interface Address {
+interface Address {
   host: string;
   /** 0: any free one. */
   port: number;

@@ -5,7 +5,7 @@ import { withDeadline } from './deadline.ts';
 const FIRST_CONNECTION_MS = 2000;
 const CLOSE_TIMEOUT_MS = 1000;
 
-export interface OpenRedis {
+interface OpenRedis {
   client: Redis;
   /** What a command answers, or an error where it does not in time. */
   inTime: <T>(answer: Promise<T>) => Promise<T>;

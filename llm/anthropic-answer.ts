@@ -35,7 +35,7 @@ interface DraftBlock {
 }
 
 /** The fields of a stream event or whole message that we read. All optional: compatible servers leave some out. */
-export interface AnswerEvent {
+interface AnswerEvent {
   type?: string;
   index?: number;
   message?: RawMessage;
@@ -56,7 +56,7 @@ export interface AnswerEvent {
   error?: { type?: string; message?: string };
 }
 
-export interface RawMessage {
+interface RawMessage {
   type?: string;
   model?: string;
   content?: RawBlock[];

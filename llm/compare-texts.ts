@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { sha256 } from '../core/ids.ts';
 import type { EmbedOptions } from './embed-texts.ts';
 
-export interface Comparison {
+interface Comparison {
   texts: readonly string[];
   question: string;
   signal: AbortSignal;

@@ -13,7 +13,7 @@ import { openOfflineEmbeddings } from './offline-embeddings.ts';
 import { embedOverHttp } from './openai-embeddings.ts';
 import type { Credential } from './provider.ts';
 
-export interface EmbeddingsConfig {
+interface EmbeddingsConfig {
   /** `DROVER_EMBEDDING_MODEL`: `offline`, `off`, or `openai/…`. */
   embeddingModel: string;
   modelKeys: Readonly<Record<string, Credential>>;

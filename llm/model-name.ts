@@ -4,7 +4,7 @@ import { PROVIDERS } from './providers.ts';
 /** The planner for trials, which needs no key. */
 export const OFFLINE = 'offline';
 
-export interface ModelName {
+interface ModelName {
   provider: string;
   model: string;
 }

@@ -27,7 +27,7 @@ export interface ModelSettings {
   readonly contextWindows: Readonly<Record<string, number>>;
 }
 
-export interface ModelLimit {
+interface ModelLimit {
   readonly requestsPerMinute: number | null;
   readonly tokensPerMinute: number | null;
 }

@@ -26,7 +26,7 @@ interface CallDraft {
 }
 
 /** The fields of a chunk, or of a whole completion, that we read. Compatible servers leave some out, or send null. */
-export interface CompletionChunk {
+interface CompletionChunk {
   model?: string | null;
   choices?: { delta?: RawMessage | null; message?: RawMessage | null; finish_reason?: string | null }[] | null;
   usage?: RawUsage | null;

@@ -28,7 +28,7 @@ export interface FilesTaken {
 }
 
 /** A file that the provider's own tools have made, as its content begins to come. */
-export interface ProviderFile {
+interface ProviderFile {
   source: Readable;
   filename: string | undefined;
   mimeType: string | undefined;

@@ -13,14 +13,14 @@ export const COLUMNS = [
   'Weight_in_lbs',
   'Acceleration',
 ] as const;
-export type Column = (typeof COLUMNS)[number];
+type Column = (typeof COLUMNS)[number];
 export type Car = Record<Column, string | number | null>;
 
 export const COMPARISONS = ['eq', 'ne', 'gt', 'gte', 'lt', 'lte'] as const;
-export type Comparison = (typeof COMPARISONS)[number];
+type Comparison = (typeof COMPARISONS)[number];
 
 export const METRIC_OPS = ['mean', 'median', 'min', 'max', 'sum', 'count'] as const;
-export type MetricOp = (typeof METRIC_OPS)[number];
+type MetricOp = (typeof METRIC_OPS)[number];
 
 export interface Condition {
   column: Column;
@@ -87,7 +87,7 @@ export function summarise(cars: readonly Car[], metric: Column, op: MetricOp): n
   return round(results[op](), 2);
 }
 
-export interface Group {
+interface Group {
   group: string | number;
   rows: number;
   value: number;

@@ -1,6 +1,6 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
 
-export interface Effect {
+interface Effect {
   key: string;
   title: string;
   text: string;

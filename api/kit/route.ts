@@ -51,7 +51,7 @@ type Schema = z.ZodType | undefined;
 type Out<S extends Schema> = S extends z.ZodType ? z.output<S> : undefined;
 
 /** What a handler gets. `params`, `query` and `body` have passed their schemas. */
-export interface RouteRequest<P extends Schema, Q extends Schema, B extends Schema, A extends Access> {
+interface RouteRequest<P extends Schema, Q extends Schema, B extends Schema, A extends Access> {
   params: Out<P>;
   query: Out<Q>;
   body: Out<B>;
@@ -113,7 +113,7 @@ export interface Route extends RouteHead {
   run: (incoming: Incoming) => Promise<Reply>;
 }
 
-export interface Incoming {
+interface Incoming {
   ctx: ApiContext;
   context: Context;
   app: AppParts;

@@ -43,7 +43,7 @@ export interface Sockets {
 }
 
 /** Whose WebSocket it is, and how much its client may say at once, where that is not the usual. */
-export interface Opener {
+interface Opener {
   keyId: string;
   messageBytes?: number;
 }

@@ -11,7 +11,7 @@ export interface SessionFrame {
   seq?: number;
 }
 
-export type SessionFrameType =
+type SessionFrameType =
   | 'session_created'
   | 'session_resumed'
   | 'planning_started'

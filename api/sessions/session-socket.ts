@@ -9,7 +9,7 @@ import type { OpenSocket } from '../kit/sockets.ts';
 import type { SessionFrame } from './session-frame.ts';
 import { beforeTurns, deltaFrame, foldEvent, FOLDED } from './session-view.ts';
 
-export interface WatchedSession {
+interface WatchedSession {
   tenantId: string;
   sessionId: string;
 }

@@ -43,7 +43,7 @@ export const FOLDED: readonly EventType[] = [
 ];
 
 /** What frames of a turn follow from besides their event. */
-export interface TurnView {
+interface TurnView {
   number: number;
   startedAt: Date | null;
   hasPlanned: boolean;
@@ -79,7 +79,7 @@ export function beforeTurns(): TurnView {
 }
 
 /** An event of a run at its place on the session's thread. */
-export interface PlacedEvent {
+interface PlacedEvent {
   event: LoggedEvent;
   place: number;
 }

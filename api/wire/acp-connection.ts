@@ -28,7 +28,7 @@ import { openAcpSession, type AcpSession, type AcpSessionParts } from './acp-ses
 import { streamOf } from './acp-stream.ts';
 import { isUuid } from '../../lib/is-uuid.ts';
 
-export interface AcpParts {
+interface AcpParts {
   open: OpenSocket;
   caller: Caller;
   agentId: string;

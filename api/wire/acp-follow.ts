@@ -18,7 +18,7 @@ export interface Stop {
   fate?: MessageFate;
 }
 
-export interface FollowParts {
+interface FollowParts {
   tenantId: string;
   sessionId: string;
   asking: AcpAsking;

@@ -4,8 +4,8 @@ import type { LongForm } from './form.ts';
 import { isAsWritten } from './turn-calls.ts';
 import type { Ask, CallPart, Change, Part, TextPart, TurnView, UserMessage } from './turn-view.ts';
 
-export type AgUiEvent = { type: string } & Record<string, unknown>;
-export type AgUiMessage = { id: string; role: string } & Record<string, unknown>;
+type AgUiEvent = { type: string } & Record<string, unknown>;
+type AgUiMessage = { id: string; role: string } & Record<string, unknown>;
 
 /** The client's own names for the thread and the run, and the messages that it has. */
 export interface AgUiClient {

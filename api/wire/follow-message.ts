@@ -18,7 +18,7 @@ import {
 } from './form.ts';
 import { beforeTurn, type TurnView, type UserMessage } from './turn-view.ts';
 
-export interface FollowedMessage extends FollowedTurn {
+interface FollowedMessage extends FollowedTurn {
   /** The message that waits for the turn. */
   messageId: string;
 }
@@ -79,7 +79,7 @@ export async function* followFate<Frame>(
   else yield { frames: form.wait(messageId, fate), isLast: true };
 }
 
-export interface Moved {
+interface Moved {
   fate: MessageFate;
   /** The turn that shows what has become of it; none where it comes to nothing. */
   turn: ShownTurn | undefined;

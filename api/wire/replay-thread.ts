@@ -9,7 +9,7 @@ import { foldEvent } from './fold-turn.ts';
 import type { WireForm } from './form.ts';
 import { beforeTurn, type TurnView } from './turn-view.ts';
 
-export interface ReplayedThread {
+interface ReplayedThread {
   tenantId: string;
   threadId: string;
   /** What came up to there is passed. */

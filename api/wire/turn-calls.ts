@@ -5,7 +5,7 @@ import type { BusMessage } from '../../bus/bus.ts';
 import { closeText, lengthOfTexts } from './turn-text.ts';
 import type { CallPart, Change, TurnView } from './turn-view.ts';
 
-export type CallPiece = Extract<BusMessage, { kind: 'call_piece' }>;
+type CallPiece = Extract<BusMessage, { kind: 'call_piece' }>;
 
 /** Adds a piece where it follows what is there. One that does not is left out: the log will have the call. */
 export function growCall(view: TurnView, piece: CallPiece): Change[] {

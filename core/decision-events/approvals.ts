@@ -128,7 +128,7 @@ function ended(approval: DecidedApproval, refusal: Refusal): NewEvent {
   };
 }
 
-export interface SettledBy {
+interface SettledBy {
   decision: 'happened' | 'rerun' | 'give_up';
   reason?: string | undefined;
   decidedBy: string | undefined;

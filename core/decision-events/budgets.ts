@@ -5,7 +5,7 @@ import type { RunState } from '../state.ts';
 import { askApproval } from './approvals.ts';
 
 /** How a person is asked whether to go on. */
-export interface AskedToGoOn {
+interface AskedToGoOn {
   approvalId: string;
   /** Fields of the question. */
   digest: string;

@@ -4,7 +4,7 @@ import type { RunState } from '../state.ts';
 import { RISK_LEVELS, type RiskLevel } from '../tool.ts';
 import { askApproval, type Asked } from './approvals.ts';
 
-export interface ProposedCallBatch {
+interface ProposedCallBatch {
   id: string;
   purpose: string;
   step: number;

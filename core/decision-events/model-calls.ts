@@ -15,7 +15,7 @@ export function reachStepLimit({ turn }: RunState, call: Pick<CallModel, 'last'>
 }
 
 /** Who is asked, and with how long a conversation. */
-export type Announced = Omit<Payload<'model.called'>, 'tool_choice'>;
+type Announced = Omit<Payload<'model.called'>, 'tool_choice'>;
 
 /** The decision `call_model`, in the commit before the call. */
 export function announceModelCall({ turn }: RunState, call: CallModel, asked: Announced): NewEvent {
@@ -34,7 +34,7 @@ export function recordCompaction({ turn }: RunState, step: number, payload: Payl
 }
 
 /** An answer, as it is kept. */
-export interface Answered extends Omit<ModelResponse, 'content'> {
+interface Answered extends Omit<ModelResponse, 'content'> {
   step: number;
   ordinal: number;
   toolCalls: number;

@@ -24,7 +24,7 @@ export type RequestOutcome =
   /** `attempt` counts answers in a row that held nothing valid; absent if the model is not at fault. */
   | { kind: 'invalid'; error: Problem; attempt: number | undefined };
 
-export interface RequestedCall {
+interface RequestedCall {
   /** The payload of `tool.requested`. */
   call: Payload<'tool.requested'>;
   step: number;

@@ -37,7 +37,7 @@ export interface CompiledGraph {
   nodes: ReadonlyMap<string, CompiledNode>;
 }
 
-export type Compilation = { ok: true; graph: CompiledGraph } | { ok: false; faults: FieldError[] };
+type Compilation = { ok: true; graph: CompiledGraph } | { ok: false; faults: FieldError[] };
 
 /** Prepares a graph. Faults have paths within it, such as `edges.1.to`. */
 export function compileGraph(graph: WorkflowGraph): Compilation {

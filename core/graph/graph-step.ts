@@ -33,7 +33,7 @@ export function limitReached({ turn, graph }: Pick<RunState, 'turn' | 'graph'>, 
   return maxVisits !== undefined && visitsOf(graph) >= maxVisits ? maxVisits : undefined;
 }
 
-export type GraphStep =
+type GraphStep =
   | { kind: 'enter_node'; next: NextNode }
   | { kind: 'complete_node' }
   /** `last`: a limit is reached, and the model is asked to sum up. */

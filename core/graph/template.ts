@@ -28,7 +28,7 @@ export interface Template {
 }
 
 /** What is wrong with a template, and where in it. */
-export interface TemplateFault {
+interface TemplateFault {
   path: string;
   message: string;
 }

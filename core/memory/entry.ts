@@ -34,7 +34,7 @@ export const memoryType = z
   .meta({ type: 'string', enum: [...MEMORY_TYPES] });
 
 /** The kinds of metadata that recall reads; the rest is the client's own. */
-export interface ReadMetadata {
+interface ReadMetadata {
   /** Whose words they are: a name. */
   speaker?: string | undefined;
   /** `user` or `assistant`, in a conversation. */

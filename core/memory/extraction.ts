@@ -10,14 +10,14 @@ export interface Proposal {
   supersede: readonly ProposedCorrection[];
 }
 
-export interface ProposedMemory {
+interface ProposedMemory {
   content: string;
   memory_type: MemoryType;
   importance?: number | undefined;
   tags?: readonly string[] | undefined;
 }
 
-export interface ProposedCorrection {
+interface ProposedCorrection {
   id: string;
   content: string;
   reason: string;

@@ -29,7 +29,7 @@ const SECRETS: readonly RegExp[] = [
 ];
 
 /** What a text is held against. */
-export interface KnownTexts {
+interface KnownTexts {
   systemPrompt: string;
   /** Entries that are like it. */
   recalled: readonly string[];

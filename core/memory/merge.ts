@@ -2,7 +2,7 @@
 import { diff3Merge } from 'node-diff3';
 import { canonicalJson } from '../canonical-json.ts';
 
-export interface Merged {
+interface Merged {
   data: unknown;
   /** Where both sides have changed the same in different ways, as dotted paths; `text` in a text. */
   conflicts: string[];

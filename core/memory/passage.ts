@@ -7,7 +7,7 @@ const ENDS = /[.!?]\s+|\n+/;
 /** Longer texts are looked at up to here. */
 const MOST_CHARS = 8000;
 
-export interface Passage {
+interface Passage {
   /** The share that the best sentence has of the words of a question, by their weights. */
   share: number;
   /** Those of the words that any sentence has, with their weights. */

@@ -1,7 +1,7 @@
 /** Who says a text, and in what words, where a client has written both as one: `Ada: I live in Oslo.`, `User: …`. Pure. */
 import { readMetadata } from './entry.ts';
 
-export interface Said {
+interface Said {
   /** A name. */
   speaker: string | undefined;
   /** `user` or `assistant`. */

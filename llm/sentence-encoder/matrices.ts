@@ -39,7 +39,7 @@ export interface Panels {
 }
 
 /** A part of a row: from `offset` on. */
-export interface Part {
+interface Part {
   of: Floats;
   offset: number;
 }

@@ -10,7 +10,7 @@ declare const WebAssembly: {
   Instance: new (module: object, imports: object) => { exports: { multiply: (...values: number[]) => void } };
 };
 
-export interface WasmMemory {
+interface WasmMemory {
   readonly buffer: ArrayBuffer;
 }
 
@@ -20,7 +20,7 @@ export function openMemory(bytes: number): WasmMemory {
 }
 
 /** What `multiply` takes, all of it in bytes or counts. It adds to `c`: c[row][column] += (a · b) · scalesA[row] · scalesB[column]. */
-export interface Product {
+interface Product {
   /** Rows of 16-bit numbers, `strideA` bytes apart. */
   a: number;
   /** Panels of eight columns, `strideB` bytes apart: of each two rows the eight pairs that stand side by side. */

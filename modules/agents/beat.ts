@@ -6,7 +6,7 @@ import { lockBeating, noteHeartbeat } from '../../db/agent-lifecycle.ts';
 import type { Tx } from '../../db/database.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-export interface Heartbeat {
+interface Heartbeat {
   status: AgentStatus;
   /** Since it lapsed, as long as it is offline. */
   heartbeats: number;

@@ -23,7 +23,7 @@ export function toCandidate({ id, definition, running, health }: WorkerRow): Can
   };
 }
 
-export interface Discovery {
+interface Discovery {
   capabilities: readonly string[];
   domain?: string | undefined;
   minProficiency: number;
@@ -32,7 +32,7 @@ export interface Discovery {
   limit: number;
 }
 
-export interface DiscoveredAgent {
+interface DiscoveredAgent {
   id: string;
   definition: AgentDefinition;
   status: AgentStatus;

@@ -15,7 +15,7 @@ export interface Start {
 }
 
 /** How a version that is not the current one guards calls beside that. */
-export interface OlderVersion {
+interface OlderVersion {
   /** The current one's autonomy level. */
   level: number;
   /** What else guards calls less than in the current one. */

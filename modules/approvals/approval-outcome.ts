@@ -32,7 +32,7 @@ interface DecidedBy {
   key: string | undefined;
 }
 
-export interface Grant extends DecidedBy {
+interface Grant extends DecidedBy {
   digest: string;
   edited: boolean;
   /** The policy that asks for approval at present. */
@@ -71,7 +71,7 @@ export function applyLapse(open: OpenApproval, message: string, events: readonly
   return { ...change, events: [...events, ...change.events] };
 }
 
-export type Settling = { decision: 'happened'; result: unknown } | { decision: 'rerun' | 'give_up' };
+type Settling = { decision: 'happened'; result: unknown } | { decision: 'rerun' | 'give_up' };
 
 /** A person said what became of a call of unknown outcome. */
 export function applySettlement(open: OpenApproval, settling: Settling, { reason, key }: DecidedBy): AppendedChange {

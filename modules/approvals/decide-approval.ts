@@ -34,7 +34,7 @@ export type ApprovalDecision =
   | { decision: 'happened'; result: unknown; reason?: string | undefined }
   | { decision: 'rerun' | 'give_up'; reason?: string | undefined };
 
-export interface ApprovalRef {
+interface ApprovalRef {
   tenantId: string;
   id: string;
   workspaceId?: string | undefined;
@@ -72,7 +72,7 @@ export async function decideApproval(
   return readApproval(context, ref);
 }
 
-export interface Decided {
+interface Decided {
   run: RunRow;
   ref: ApprovalRef;
   decided: ApprovalDecision;

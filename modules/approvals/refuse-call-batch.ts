@@ -6,7 +6,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { reasonGiven, recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
-export interface RefusedCallBatch {
+interface RefusedCallBatch {
   run: RunRow;
   approvalId: string;
   message: string;

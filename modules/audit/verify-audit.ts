@@ -2,7 +2,7 @@ import { walkChain, type BrokenLink, type ChainPlace } from '../../core/audit.ts
 import { countUnsealedRows, findAuditHead, findSealedHash, listSealedRows } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 
-export interface AuditVerdict {
+interface AuditVerdict {
   /** Links that were walked in this piece. */
   checked: number;
   broken: BrokenLink | null;

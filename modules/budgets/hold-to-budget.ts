@@ -41,7 +41,7 @@ export interface Reservation {
 }
 
 /** A run whose model calls are held to its budgets. */
-export interface BudgetedDrive {
+interface BudgetedDrive {
   readonly context: Pick<RunLogContext, 'db'> & { budgets: BudgetCache };
   readonly tenantId: string;
   readonly run: RunRow;
@@ -55,7 +55,7 @@ export interface BudgetedDrive {
 }
 
 /** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
-export type BudgetAnswer = 'go' | 'later' | 'decide';
+type BudgetAnswer = 'go' | 'later' | 'decide';
 
 /** Looks up whether a budget applies to the run: from memory, which is refreshed every few seconds. */
 export async function findBudgets(drive: BudgetedDrive): Promise<void> {

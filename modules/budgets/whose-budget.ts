@@ -1,7 +1,7 @@
 import { findStoppingBudget } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 
-export interface StoppedChild {
+interface StoppedChild {
   runId: string;
   parentId: string;
   /** What its parent is to it, in words. */

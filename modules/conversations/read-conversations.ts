@@ -34,9 +34,9 @@ export interface Conversation extends Spending {
 }
 
 /** Where a page of conversations goes on: after the turn of that number in the run of that place, or of that id. */
-export type ConversationKey = [runId: string | number, number: number];
+type ConversationKey = [runId: string | number, number: number];
 
-export interface ConversationPage {
+interface ConversationPage {
   conversations: Conversation[];
   next: ConversationKey | undefined;
 }

@@ -22,7 +22,7 @@ export type GivenAttachment =
     };
 
 /** The run that they come to. */
-export interface AttachTo {
+interface AttachTo {
   tenantId: string;
   workspaceId: string;
   runId: string;

@@ -9,7 +9,7 @@ import type { FileContext } from './content.ts';
 import { keepForRun } from './keep-for-run.ts';
 
 /** What became of one. */
-export type GeneratedFact =
+type GeneratedFact =
   | { type: 'file.stored'; payload: { file_id: string; provider: string; mime_type: string; size: number } }
   | { type: 'file.failed'; payload: { provider: string; error: { code: string; message: string } } };
 

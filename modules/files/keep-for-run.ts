@@ -4,7 +4,7 @@ import { keepFile, discard, writeContent } from './store-file.ts';
 import { noteUses, readRunOwner, type FileOrigin, type FileRow } from '../../db/files.ts';
 import type { FileContext } from './content.ts';
 
-export interface MadeFile {
+interface MadeFile {
   source: Readable;
   filename: string | undefined;
   mimeType: string | undefined;

@@ -72,7 +72,7 @@ export async function writeContent(
   }
 }
 
-export interface NewFile {
+interface NewFile {
   workspaceId: string;
   threadId?: string | undefined;
   runId?: string | undefined;

@@ -12,7 +12,7 @@ import { checkContradictions } from './contradictions.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 import { requireMemory } from './read-memories.ts';
 
-export interface MemoryPatch {
+interface MemoryPatch {
   content?: string | undefined;
   memory_type?: MemoryType | undefined;
   importance?: number | undefined;

@@ -15,7 +15,7 @@ import {
 import { insertNotice } from '../../db/notices.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
-export interface Conflict {
+interface Conflict {
   tenantId: string;
   workspaceId: string;
   /** Who wrote what contradicts; Drover itself where it was found later. */

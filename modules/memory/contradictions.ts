@@ -18,7 +18,7 @@ const COMPARED = 5;
 /** So many are looked at by one statement. */
 const TOGETHER = 100;
 
-export interface WrittenMemories {
+interface WrittenMemories {
   tenantId: string;
   workspaceId: string;
   agentId: string;

@@ -4,7 +4,7 @@ import { countAccesses, countLeftUses, type MemoryUse } from '../../db/memory-en
 import type { Database, Tx } from '../../db/database.ts';
 import { newId } from '../../lib/new-id.ts';
 
-export interface UsedMemory {
+interface UsedMemory {
   id: string;
   score: number;
   why: object;

@@ -20,7 +20,7 @@ import { requireAgent } from '../agents/read-agents.ts';
 export type { Forgotten };
 
 /** What is to be forgotten: entries by id, by all words of a query, or by their `metadata.subject`. */
-export type ForgetRequest = { ids: readonly string[] } | { query: string } | { subject: string };
+type ForgetRequest = { ids: readonly string[] } | { query: string } | { subject: string };
 
 /**
  * Removes memories with their other versions, summaries made from them and what the archive has of them; with `dryRun` it

@@ -15,7 +15,7 @@ import { recall } from './recall.ts';
 import { recallFragments } from './search-space.ts';
 import { wordsIn } from './space/store-fragment.ts';
 
-export interface AskingTurn {
+interface AskingTurn {
   tenantId: string;
   agentId: string;
   runId: string;

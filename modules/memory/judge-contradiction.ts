@@ -18,7 +18,7 @@ import { joinContradiction } from './join-contradiction.ts';
 import { mayJoin } from './space/find-contradicted.ts';
 import { maySee, wordsIn } from './space/store-fragment.ts';
 
-export type Checked = { contradicted: number } | { later: number } | { skipped: number };
+type Checked = { contradicted: number } | { later: number } | { skipped: number };
 
 const SUBMIT_VERDICT: OwnTool<{ meets_criteria: boolean; gaps: string[] }> = {
   name: 'submit_verdict',

@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { noteEmbeddingSettings } from '../../db/memory-models.ts';
 import type { MemoryContext } from './memory-context.ts';
 
-export interface KeptSettings {
+interface KeptSettings {
   /** Resolves when what is being noted is. */
   stop: () => Promise<void>;
 }

@@ -19,7 +19,7 @@ export interface Recalled extends Omit<Ranked<FoundMemory>, 'why'> {
   validity: Validity;
 }
 
-export interface RecallQuestion {
+interface RecallQuestion {
   text: string;
   /** When it is asked: times that it names are resolved against that. */
   at: Date;

@@ -22,7 +22,7 @@ import { ownersOf } from './give-memories.ts';
 import { recall } from './recall.ts';
 
 /** What became of a text that an agent wanted to remember. */
-export type Remembered = { id: string; added: boolean } | { refused: JunkRule };
+type Remembered = { id: string; added: boolean } | { refused: JunkRule };
 
 const REFUSALS: Readonly<Partial<Record<JunkRule, string>>> = {
   too_short: 'It says too little: a memory is a sentence that stands by itself.',

@@ -9,7 +9,7 @@ import { requireAccess } from './space/access.ts';
 import { earlierVersions, maySee, provenanceOf, rereadFragment, storeFragment } from './space/store-fragment.ts';
 import { requireSpace } from './spaces.ts';
 
-export interface Resolution {
+interface Resolution {
   id: string;
   content: FragmentContent;
   agentId: string | undefined;

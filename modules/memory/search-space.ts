@@ -13,7 +13,7 @@ import { embedFragmentsSoon, freshFragments, storeVectors } from './embed-fragme
 import { accessible, requireAccess } from './space/access.ts';
 import { requireSpace } from './spaces.ts';
 
-export interface SpaceQuestion {
+interface SpaceQuestion {
   /** All that let the agent in where none is named. */
   spaceId: string | undefined;
   text: string | undefined;

@@ -23,7 +23,7 @@ import { recordAudit } from '../audit/record-audit.ts';
 export type { FragmentContent, FragmentRow, SpaceRow };
 
 type SpaceFields = Omit<SpaceRow, 'id' | 'workspace_id' | 'created_at' | 'scope' | 'is_of_team'>;
-export type NewSpace = { [Field in keyof SpaceFields]?: SpaceFields[Field] | undefined } & Pick<SpaceRow, 'scope'>;
+type NewSpace = { [Field in keyof SpaceFields]?: SpaceFields[Field] | undefined } & Pick<SpaceRow, 'scope'>;
 
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 

@@ -23,7 +23,7 @@ import { nextContent, type NextContent } from './space/next-content.ts';
 import { earlierVersions, maySee, provenanceOf, rereadFragment, storeFragment } from './space/store-fragment.ts';
 import { requireSpace } from './spaces.ts';
 
-export interface FragmentWrite {
+interface FragmentWrite {
   space_id: string;
   /** Absent: a new fragment. */
   fragment_id?: string | undefined;
@@ -44,7 +44,7 @@ export interface FragmentWrite {
   expires_at?: Date | undefined;
 }
 
-export interface WrittenResult {
+interface WrittenResult {
   fragment: FragmentRow;
   /** Merged with what others had written since. */
   merged: boolean;

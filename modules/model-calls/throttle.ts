@@ -65,7 +65,7 @@ interface Asking {
 }
 
 /** It may be asked: `isProbe` where it is known to be away, and this call asks for all that wait. `waitMs`: when it may be. */
-export type Admission = { ok: true; isProbe: boolean } | { ok: false; message: string; waitMs?: number };
+type Admission = { ok: true; isProbe: boolean } | { ok: false; message: string; waitMs?: number };
 
 /** Waits a few seconds at most until the model may be asked; says why not where it would take longer, or where its provider is away. */
 export async function throttle(db: Database, asking: Asking): Promise<Admission> {

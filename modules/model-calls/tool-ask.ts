@@ -47,7 +47,7 @@ export interface ToolAsk<T> {
 }
 
 /** The log of a run in the hands of its driver. */
-export interface OwnCallRecord {
+interface OwnCallRecord {
   /** The step of the run that the call goes with. */
   step: number;
   state: () => RunState;

@@ -18,7 +18,7 @@ function checkpointHash(state: StoredState, chain: string): string {
   return digestOf({ state, chain });
 }
 
-export interface NewCheckpoint {
+interface NewCheckpoint {
   tenantId: string;
   runId: string;
   parentId: string | null;

@@ -32,7 +32,7 @@ export interface LeftOut {
 }
 
 /** What is known of the messages beside their rows. */
-export interface KnownOfMessages {
+interface KnownOfMessages {
   /** Those that have been left out already, and were not read. */
   before?: LeftOut | undefined;
   /** Places of those that came in the middle of a turn: they begin none. */

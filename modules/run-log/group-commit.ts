@@ -16,7 +16,7 @@ import { isDatabaseAway, type Database } from '../../db/database.ts';
 import { LINE_MS } from '../../db/statement-line.ts';
 
 export type CommitChange = (change: RunChange) => Promise<CommitResult>;
-export type ClaimRun = (claim: RunClaim) => Promise<ClaimResult>;
+type ClaimRun = (claim: RunClaim) => Promise<ClaimResult>;
 
 /** The way of drivers and tool workers to the runs. */
 export interface GroupCommit {

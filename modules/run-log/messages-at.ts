@@ -5,7 +5,7 @@ import type { Database, Tx } from '../../db/database.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
 
 /** What decides which results a conversation had. */
-export type PositionOfRun = Pick<RunState, 'seq' | 'length' | 'calls'>;
+type PositionOfRun = Pick<RunState, 'seq' | 'length' | 'calls'>;
 
 /**
  * The messages up to a position of a run, page by page, with the results that its calls had there; larger ones are named by

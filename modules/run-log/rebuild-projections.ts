@@ -10,7 +10,7 @@ import { deleteRow, holdRun, insertRow, listLoggedRuns, readRows, updateRow } fr
 import { listTenantIds } from '../../db/tenants.ts';
 
 /** A column, or a whole row, that is not what the log says. */
-export interface Difference {
+interface Difference {
   runId: string;
   table: ProjectedTable;
   /** `id 0192…`, `seq 14`. */
@@ -20,7 +20,7 @@ export interface Difference {
   expected: unknown;
 }
 
-export interface Rebuilt {
+interface Rebuilt {
   runs: number;
   differences: Difference[];
 }

@@ -14,7 +14,7 @@ const AT_A_TIME = 250;
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 
 /** How much was missing, by queue. */
-export type Reconciled = Partial<Record<QueueName, number>>;
+type Reconciled = Partial<Record<QueueName, number>>;
 
 /**
  * Compares the database with the queues, for one tenant where one is named, and sends what is missing; answers how much.

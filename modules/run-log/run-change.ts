@@ -5,7 +5,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { RunChange } from '../../db/commit-run.ts';
 
 /** Whose run it is, and the position that the events follow; 0 if they create it. */
-export type ChangedRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'last_seq'>;
+type ChangedRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'last_seq'>;
 
 /** Events of a run as `commit_run` takes them. They have been checked. */
 export function toRunChange(run: ChangedRun, events: readonly NewEvent[]): RunChange {

@@ -127,7 +127,7 @@ function showOutcome(log: RunLog, change: CallChange): void {
 }
 
 /** The pending changes at one moment. */
-export type Mark = Readonly<Pending>;
+type Mark = Readonly<Pending>;
 
 /** What is pending now, as a point to come back to. */
 export function mark({ pending }: RunLog): Mark {

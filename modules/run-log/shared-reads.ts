@@ -30,7 +30,7 @@ export interface SharedReads {
   followedRun: (tenantId: string, from: SessionPlace) => Promise<FollowedSession | undefined>;
 }
 
-export interface SessionPlace extends SessionPosition {
+interface SessionPlace extends SessionPosition {
   sessionId: string;
 }
 
@@ -45,7 +45,7 @@ export interface LogPageRequest {
   types: readonly EventType[];
 }
 
-export interface LogPage {
+interface LogPage {
   events: LoggedEvent[];
   /** Where to go on: events that are not shown are passed, too. */
   lastSeq: number;

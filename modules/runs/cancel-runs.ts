@@ -11,17 +11,17 @@ const AT_A_TIME = 5;
 
 const UNFINISHED = RUN_STATUSES.filter((status) => !TERMINAL.includes(status));
 
-export interface CancelFilter extends Pick<RunFilter, 'agentId' | 'threadId' | 'createdAfter' | 'createdBefore'> {
+interface CancelFilter extends Pick<RunFilter, 'agentId' | 'threadId' | 'createdAfter' | 'createdBefore'> {
   status?: readonly RunStatus[] | undefined;
 }
 
-export interface CancelRequest {
+interface CancelRequest {
   filter: CancelFilter;
   reason?: string | undefined;
   isDryRun?: boolean | undefined;
 }
 
-export interface CancelledRuns {
+interface CancelledRuns {
   cancelled: number;
   run_ids: string[];
   /** Whether there are, or may be, other runs that fit. */

@@ -6,7 +6,7 @@ import { findFork, listSteps, type StepRow } from '../../db/run-steps.ts';
 
 /** What of a step may differ, in the order in which it is looked at; `missing`: only one of the runs has the step. */
 export const DIFFERENCES = ['missing', 'tools', 'arguments', 'results', 'message'] as const;
-export type Difference = (typeof DIFFERENCES)[number];
+type Difference = (typeof DIFFERENCES)[number];
 
 export interface ComparedStep {
   step: number;

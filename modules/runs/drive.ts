@@ -42,10 +42,10 @@ import { answerWith, openWaits } from '../waits/open-waits.ts';
 export type DriveEnd = 'dormant' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
 
 /** What has become of a run: how the turn ended, or that it waits; else why the drive ended. */
-export type DriveOutcome = 'completed' | 'failed' | 'cancelled' | 'waiting' | Exclude<DriveEnd, 'dormant'>;
+type DriveOutcome = 'completed' | 'failed' | 'cancelled' | 'waiting' | Exclude<DriveEnd, 'dormant'>;
 
 /** `stop` fires when the process is to stop: `draining` asks to hand the run over at the next step. */
-export interface DriveOptions {
+interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
   /** Is told what has become of the run, whatever became of its job. */

@@ -10,7 +10,7 @@ import { sweepTenant } from '../files/sweep-files.ts';
 import { announceAppended, appendIn } from '../run-log/append-to-run.ts';
 import { cancelUnlessEnded } from './end-run.ts';
 
-export interface Erasure {
+interface Erasure {
   id: string;
   /** Erases the runs that stand on it, too. */
   dependents: boolean;

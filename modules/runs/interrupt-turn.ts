@@ -16,7 +16,7 @@ import { lookAtChildren } from '../run-log/join-parent.ts';
 import { closeApprovals, closeCallsOfTurn, closeCallBatch } from './end/close-open.ts';
 import { waitingMessage } from './message-queue.ts';
 
-export interface Interruption {
+interface Interruption {
   reason: 'interrupt' | 'reject';
   /** Of the calls that are not made, or whose result nobody waits for. */
   error: { code: string; message: string };

@@ -178,7 +178,7 @@ export async function readLastTurns(tx: Tx, run: RunHead, limit: number): Promis
 }
 
 /** A turn with what happened in it. */
-export interface TurnDetail {
+interface TurnDetail {
   turn: TurnRow;
   modelCalls: ModelCallRow[];
   toolCalls: ToolCallRow[];

@@ -12,7 +12,7 @@ import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../
 import { lastStartPoint } from './creation/start-point.ts';
 
 /** Which run, and who asks. */
-export interface RetriedBy {
+interface RetriedBy {
   tenantId: string;
   runId: string;
   /** The key that asks. */

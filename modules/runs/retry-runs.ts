@@ -10,21 +10,18 @@ import { retryOnce } from './retry-run.ts';
 
 const AT_A_TIME = 5;
 
-export interface RetryFilter extends Pick<
-  RunFilter,
-  'agentId' | 'threadId' | 'createdAfter' | 'createdBefore' | 'errorCode'
-> {
+interface RetryFilter extends Pick<RunFilter, 'agentId' | 'threadId' | 'createdAfter' | 'createdBefore' | 'errorCode'> {
   status?: readonly ('failed' | 'cancelled')[] | undefined;
 }
 
-export interface RetriedRuns {
+interface RetriedRuns {
   retried: number;
   runs: { run_id: string; new_run_id: string }[];
   /** Whether there are, or may be, other runs that fit. */
   more: boolean;
 }
 
-export interface RetryRequest {
+interface RetryRequest {
   filter: RetryFilter;
   isDryRun?: boolean | undefined;
   traceparent: string | undefined;

@@ -13,7 +13,7 @@ import { restore } from './driver/load.ts';
 import { announceAppended, appendIn, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
-export interface SaveCheckpoint {
+interface SaveCheckpoint {
   tenantId: string;
   runId: string;
   idempotency: IdempotentRequest;

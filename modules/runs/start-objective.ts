@@ -25,7 +25,7 @@ interface OnceRequest<T extends Objective> {
   idempotency: IdempotentRequest;
 }
 
-export interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string; threadId?: string | undefined }> {
+interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string; threadId?: string | undefined }> {
   mayRaiseAutonomy: boolean;
   /** The key that asks. */
   requestedBy: string;

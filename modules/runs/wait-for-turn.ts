@@ -3,13 +3,13 @@ import { findTurn, findTurnRow, wasCutOff, type TurnRow } from '../../db/turns.t
 import { isAsking } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 
-export interface WaitedTurn {
+interface WaitedTurn {
   tenantId: string;
   runId: string;
   turnId: string;
 }
 
-export interface TurnListener {
+interface TurnListener {
   /**
    * The turn as it is once it has ended or asks somebody, or as it stands after `timeoutMs`. The work goes on either way.
    * `since`: the position at which it was let go on after the listening began; there is nothing to see before another one is told.

@@ -24,7 +24,7 @@ import { postSignalIn } from '../waits/post-signal.ts';
 import { afterHandoff, mustHaveAgent } from './after-handoff.ts';
 import { requireOpenSession, requireSession } from './session.ts';
 
-export interface Chat {
+interface Chat {
   caller: Caller;
   message: string;
   /** Absent: a new session. */
@@ -39,7 +39,7 @@ export interface Chat {
   idempotency: IdempotentRequest;
 }
 
-export interface ChatAnswer {
+interface ChatAnswer {
   session_id: string;
   status: SessionStatus;
   plan_id?: string;

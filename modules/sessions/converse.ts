@@ -216,7 +216,7 @@ async function wait(
   return messageId;
 }
 
-export interface Answered {
+interface Answered {
   caller: Caller;
   threadId: string;
   /** What of the client's answers is for something that is open. */
@@ -226,7 +226,7 @@ export interface Answered {
   idempotency: IdempotentRequest;
 }
 
-export interface Resumed extends Said {
+interface Resumed extends Said {
   isAnswered: boolean;
   /** Where the turn stood before the answers. */
   stood: number;

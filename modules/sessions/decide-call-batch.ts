@@ -20,14 +20,14 @@ import { appendToRun } from '../run-log/append-to-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
 import { requireOpenSession } from './session.ts';
 
-export interface CallBatchRef {
+interface CallBatchRef {
   caller: Caller;
   sessionId: string;
   callBatchId: string;
 }
 
 /** A call batch that was approved: `result` is the turn's answer, once it has one. */
-export interface ExecutedCallBatch {
+interface ExecutedCallBatch {
   status: SessionStatus;
   message: string;
   result?: string;

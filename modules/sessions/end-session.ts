@@ -22,7 +22,7 @@ interface SessionRef {
 }
 
 /** What an interruption came to. `stopped`: a turn was open; `queued`: the message that begins the next turn. */
-export interface Interrupted {
+interface Interrupted {
   stopped: boolean;
   status: SessionStatus;
   queued: string | undefined;

@@ -23,7 +23,7 @@ export interface LiveSessions {
   erase(ref: SessionRef): Promise<void>;
 }
 
-export interface SessionRef {
+interface SessionRef {
   caller: Pick<Caller, 'tenantId' | 'workspaceId'>;
   sessionId: string;
 }

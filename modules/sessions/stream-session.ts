@@ -10,7 +10,7 @@ import { listenToThread, type ThreadNotices } from '../runs/listen-to-thread.ts'
 import { streamRun, whileOpen, type StreamItem } from '../runs/stream-run.ts';
 import { requireTokenFor } from './session.ts';
 
-export interface SessionStreamRequest {
+interface SessionStreamRequest {
   tenantId: string;
   sessionId: string;
   /** After which to begin. */

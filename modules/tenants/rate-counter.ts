@@ -9,7 +9,7 @@ import type { Database } from '../../db/database.ts';
 import { addToRateCount } from '../../db/rate-counts.ts';
 import { openRedis } from '../../lib/open-redis.ts';
 
-export interface Counted {
+interface Counted {
   /** Whose requests, and of which kind. */
   name: string;
   windowSeconds: number;
@@ -17,7 +17,7 @@ export interface Counted {
   quota: number;
 }
 
-export interface Count {
+interface Count {
   /** With this one. */
   used: number;
   /** Until the window ends. */

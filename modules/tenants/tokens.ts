@@ -49,7 +49,7 @@ export async function issueToken(
 }
 
 /** Who holds a valid token, and what it opens. */
-export interface TokenHolder {
+interface TokenHolder {
   caller: Caller;
   target: TokenTarget;
   scopes: readonly TokenScope[];

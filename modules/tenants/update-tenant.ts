@@ -4,7 +4,7 @@ import type { Database } from '../../db/database.ts';
 import { asOtherTenant, changeTenant, type TenantRow, type TenantSettings } from '../../db/tenants.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-export interface TenantChange {
+interface TenantChange {
   id: string;
   plan_tier?: string | undefined;
   /** Each in place of what the tenant had of it. */

@@ -71,7 +71,7 @@ export interface Committer {
 }
 
 /** Whose call it is. */
-export interface CalledBy {
+interface CalledBy {
   tenantId: string;
   runId: string;
   traceparent?: string | undefined;

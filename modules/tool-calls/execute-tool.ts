@@ -12,7 +12,7 @@ import type { Caller } from '../../core/caller.ts';
 import { recordAudit, type AuditEntry } from '../audit/record-audit.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
-export interface DirectExecution {
+interface DirectExecution {
   id: string;
   input: Record<string, unknown>;
   timeoutMs?: number | undefined;
@@ -22,7 +22,7 @@ export interface DirectExecution {
   signal: AbortSignal;
 }
 
-export interface DirectResult {
+interface DirectResult {
   status: 'success' | 'error';
   output: unknown;
   latency_ms: number;

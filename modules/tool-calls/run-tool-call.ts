@@ -39,7 +39,7 @@ export async function runToolCall(context: Context, job: ToldJob, stop: AbortSig
   return clearUp(context, job, { end: await attempt(context, job, committer), stop });
 }
 
-export interface HeldCall {
+interface HeldCall {
   claimed: ClaimedCall;
   /** When the lease was asked for, by the process's own clock (`performance.now`). */
   sinceMs: number;

@@ -4,7 +4,7 @@ import type { ImportedTool } from '../../tools/transport-kind.ts';
 import { locateTool } from '../../tools/transports.ts';
 
 /** Which of a server's tools are wanted; `include` and `exclude` have the names that the server gives them. */
-export interface ToolChoice {
+interface ToolChoice {
   /** What the server is called: the category of tools that are new. */
   name?: string | undefined;
   /** Before the name of each. */
@@ -13,13 +13,13 @@ export interface ToolChoice {
   exclude?: readonly string[] | undefined;
 }
 
-export interface SkippedTool {
+interface SkippedTool {
   /** The server's own. */
   name: string;
   reason: string;
 }
 
-export interface ChosenTools {
+interface ChosenTools {
   tools: ImportedTool[];
   skipped: SkippedTool[];
 }

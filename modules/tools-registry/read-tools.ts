@@ -11,7 +11,7 @@ interface ToolFilter {
   name?: string;
 }
 
-export interface ListedTool {
+interface ListedTool {
   definition: ToolDefinition;
   row?: ToolRow;
 }

@@ -15,7 +15,7 @@ import { recordVersion, checkTool, defineTool, hashTool, registerTool } from './
 import type { ToolRequest } from './register-tool.ts';
 
 /** Fields as they shall be; null gives a field its default back, what is absent stays. */
-export type ToolPatch = Patch<Omit<ToolRequest, 'name'>>;
+type ToolPatch = Patch<Omit<ToolRequest, 'name'>>;
 
 /**
  * Publishes a new version of a tool; a patch that changes nothing publishes nothing. Throws: 404, 409 for a built-in

@@ -33,7 +33,7 @@ export type WaitAnswer = { waitId?: string | undefined } & (
   | { kind: 'payload'; payload: unknown }
 );
 
-export interface AnsweredRun {
+interface AnsweredRun {
   caller: Caller;
   runId: string;
   answers: readonly WaitAnswer[];

@@ -11,7 +11,7 @@ import { answeredCall } from './answered-call.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
 import { keepSignal } from './keep-signal.ts';
 
-export interface PostedSignal {
+interface PostedSignal {
   tenantId: string;
   runId: string;
   /** Makes it count once; one is made where it is absent. */

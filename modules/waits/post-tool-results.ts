@@ -7,7 +7,7 @@ import { announceAppended, appendIn, type Announcement } from '../run-log/append
 import { takeResults, type ToolResult } from './client-calls.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 
-export interface PostToolResults {
+interface PostToolResults {
   tenantId: string;
   agentId: string;
   runId: string;

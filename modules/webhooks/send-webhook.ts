@@ -39,7 +39,7 @@ export const secretNameOf = (webhookId: string) => `webhook:${webhookId}`;
 type Sender = Pick<Context, 'db' | 'keyring' | 'egress' | 'log' | 'metrics'>;
 
 /** How many deliveries have arrived, and how many have not. */
-export interface Sent {
+interface Sent {
   delivered: number;
   failed: number;
 }

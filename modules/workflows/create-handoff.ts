@@ -17,7 +17,7 @@ import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../
 import { summarizeHistory } from './handoffs/summarize-history.ts';
 import { handoffTokens, writeHandoff, type HandoffWish } from './handoffs/write-handoff.ts';
 
-export interface HandoffRequest {
+interface HandoffRequest {
   caller: Caller;
   taskId: string;
   sourceAgentId: string;

@@ -92,7 +92,7 @@ export async function writeRequested(
   });
 }
 
-export interface TaskRequest extends Requested {
+interface TaskRequest extends Requested {
   description: string;
   /** The workflow that it becomes part of; without one it has one to itself. */
   workflowId?: string | undefined;

@@ -6,7 +6,7 @@ import { startOnce, type Objective, type StartedObjective } from '../runs/start-
 import type { IdempotentAnswer, IdempotentRequest } from '../tenants/idempotency.ts';
 import { writeRequested } from './create-workflow.ts';
 
-export interface TeamObjectiveRequest {
+interface TeamObjectiveRequest {
   /** In the workspace that the objective is for. */
   caller: Caller;
   objective: Objective & { teamId: string };

@@ -45,7 +45,7 @@ export function checkPlan(subtasks: readonly PlannedSubtask[]): void {
   throw impossible(`Circular dependency: ${cycle.join(' → ')}`, [{ path: `${PATH}.${index}.dependencies`, message }]);
 }
 
-export interface PlanOwner {
+interface PlanOwner {
   tenantId: string;
   workspaceId: string;
   workflowId: string;

@@ -7,7 +7,7 @@ import { isHttpUrl } from '../../lib/environment.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { line } from './print.ts';
 
-export interface Place {
+interface Place {
   url?: string | undefined;
   key?: string | undefined;
 }

@@ -4,7 +4,7 @@ import { ConfigError } from '../../lib/environment.ts';
 
 /** Exit codes, as docs/cli.md lists them. */
 export const EXIT = { done: 0, refused: 1, usage: 2, unreachable: 3, denied: 4 } as const;
-export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 /** A command that did not do what it was asked for; the message is for whoever typed it. */
 export class CommandError extends Error {

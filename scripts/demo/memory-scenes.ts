@@ -2,7 +2,7 @@
 import type { ApiClient } from './api-client.ts';
 import type { Screen } from './screen.ts';
 
-export interface MemoryStage {
+interface MemoryStage {
   client: ApiClient;
   screen: Screen;
   setToday: (day: Date) => void;

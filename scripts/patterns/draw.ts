@@ -1,6 +1,6 @@
 /** Pictures of runs: Mermaid's flowchart, of what the API tells of them. */
 
-export interface Picture {
+interface Picture {
   nodes: { id: string; label: string; shape?: 'step' | 'end' }[];
   edges: { from: string; to: string; label?: string | undefined }[];
 }

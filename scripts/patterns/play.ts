@@ -2,7 +2,7 @@
 import type { ApiClient } from '../demo/api-client.ts';
 import { draw, drawTasks, drawTree, drawWay, type DoneTask, type RunNode, type Visit } from './draw.ts';
 
-export interface Pattern {
+interface Pattern {
   name: string;
   /** Runs it, and draws what became of it. */
   play: (world: World) => Promise<string>;

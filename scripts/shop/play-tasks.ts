@@ -12,7 +12,7 @@ import { Refusal, openShop, type Changes, type ShopData } from './shop.ts';
 import type { Task } from './tau2.ts';
 import { SHOP_TOOLS } from './tools.ts';
 
-export interface Playing {
+interface Playing {
   data: ShopData;
   tasks: readonly Task[];
   databaseUrl: string | undefined;
@@ -30,7 +30,7 @@ export interface Playing {
   say: (line: string) => void;
 }
 
-export interface Played {
+interface Played {
   /** Tasks whose run has not completed, or whose database is not the reference. */
   wrong: { id: string; status: string; why: 'end' | 'database' }[];
   kills: number;

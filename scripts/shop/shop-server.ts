@@ -3,7 +3,7 @@ import { Refusal, openShop, type Shop, type ShopData } from './shop.ts';
 import { SHOP_TOOLS } from './tools.ts';
 import { pause, startLocalServer, type LocalServer } from '../torture/local-server.ts';
 
-export interface ShopServer extends LocalServer {
+interface ShopServer extends LocalServer {
   /** The database of a run; undefined where it has asked for nothing. */
   shopOf: (runId: string) => Shop | undefined;
   /** `changes` took place; `repeats` were sent again, with a key that was known. */

@@ -9,7 +9,7 @@ export interface Address {
   zip: string;
 }
 
-export interface PaymentMethod {
+interface PaymentMethod {
   source: string;
   id: string;
   /** Of a gift card. */
@@ -24,14 +24,14 @@ export interface Item {
   options: Record<string, string>;
 }
 
-export interface Variant {
+interface Variant {
   item_id: string;
   options: Record<string, string>;
   available: boolean;
   price: number;
 }
 
-export interface Product {
+interface Product {
   name: string;
   product_id: string;
   variants: Record<string, Variant>;

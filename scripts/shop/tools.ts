@@ -20,7 +20,7 @@ import {
 
 type Args = Record<string, unknown>;
 
-export interface ShopTool {
+interface ShopTool {
   name: string;
   /** Names of its arguments; those that end in `_ids` are lists. */
   takes: readonly string[];

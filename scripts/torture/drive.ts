@@ -51,7 +51,7 @@ export function toolOf(name: HttpTool, url: string): Record<string, unknown> {
   };
 }
 
-export interface StartedWork {
+interface StartedWork {
   agent: string;
   plan: readonly PlannedRun[];
   started: StartedRun[];

@@ -4,7 +4,7 @@ import type { StartedRun } from './drive.ts';
 import type { Delivery } from './effect-server.ts';
 import type { ExaminedRun } from './examine-run.ts';
 
-export interface ExaminedOutputs {
+interface ExaminedOutputs {
   /** Huge ones that were kept. */
   huge: number;
   cutShort: string[];

@@ -15,7 +15,7 @@ import {
 } from './people.ts';
 import { answerOf } from './plan.ts';
 
-export interface ExaminedPeople {
+interface ExaminedPeople {
   answered: number;
   decided: number;
   /** Effects that nobody had allowed. */

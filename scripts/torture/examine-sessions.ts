@@ -5,7 +5,7 @@ import type { RetryingClient } from './client.ts';
 import { findGaps, readLog } from './examine-run.ts';
 import type { StartedSession } from './sessions.ts';
 
-export interface ExaminedSessions {
+interface ExaminedSessions {
   /** Messages that are neither in the conversation nor replaced. */
   forgotten: string[];
   gaps: string[];

@@ -59,7 +59,7 @@ export interface Findings {
   recoveriesMs: number[];
 }
 
-export interface Evidence {
+interface Evidence {
   client: RetryingClient;
   probe: Probe;
   runs: readonly StartedRun[];

@@ -10,7 +10,7 @@ import type { ServiceProxy } from '../kit/service-proxy.ts';
 import type { ScriptedModel } from './scripted-model.ts';
 import { processOf, type Fault } from './schedule.ts';
 
-export interface Stage {
+interface Stage {
   fleet: Fleet;
   probe: Probe;
   own: OwnServices | undefined;

@@ -9,7 +9,7 @@ import { addressOf, NODE_ARGS, programOf } from '../kit/programs.ts';
 import type { KillPoint } from './kill-points.ts';
 import { openWorkerLink, type WorkerLink } from './worker-link.ts';
 
-export interface FleetOptions {
+interface FleetOptions {
   apis: number;
   workers: number;
   /** API and workers in one process, as `npm start`. */

@@ -15,7 +15,7 @@ export interface LocalServer {
   close: () => Promise<void>;
 }
 
-export interface LocalRequest {
+interface LocalRequest {
   path: string;
   headers: IncomingMessage['headers'];
   body: unknown;

@@ -4,7 +4,7 @@ import type { RetryingClient } from './client.ts';
 import type { Script } from './plan.ts';
 import { createRandom } from './random.ts';
 
-export interface PlannedLesson extends Script {
+interface PlannedLesson extends Script {
   startAtMs: number;
 }
 
@@ -76,7 +76,7 @@ export async function teach(
   return { agent, runs };
 }
 
-export interface ExaminedMemory {
+interface ExaminedMemory {
   /** Facts that are remembered once. */
   remembered: number;
   /** Runs without a memory of their fact, facts that are there twice, and proposals that were applied twice. */

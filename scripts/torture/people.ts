@@ -71,7 +71,7 @@ export function questionsOf({ steps }: Script): string[] {
 
 const LOOK_MS = 300;
 
-export interface Attended {
+interface Attended {
   toolsUrl: string;
   plan: readonly PlannedAsking[];
   started: StartedAsking[];

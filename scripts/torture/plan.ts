@@ -6,13 +6,13 @@ export const HTTP_TOOLS = ['lookup', 'record', 'charge', 'record_inline', 'charg
 /** One that a person has to allow. */
 export const GATED_TOOL = 'wire';
 export type HttpTool = (typeof HTTP_TOOLS)[number] | typeof GATED_TOOL;
-export type ToolName = HttpTool | 'calculator' | 'ask_user';
+type ToolName = HttpTool | 'calculator' | 'ask_user';
 
 /**
  * What the tool does at the first delivery: `break` has its effect and then drops the connection, `refuse` answers 503
  * with Retry-After and has none.
  */
-export type Misbehaviour = 'none' | 'break' | 'refuse';
+type Misbehaviour = 'none' | 'break' | 'refuse';
 
 /** Arguments of an HTTP tool. An intent is one call that the model asks for once, whatever happens to it. */
 export interface ToolInput {
@@ -56,7 +56,7 @@ const HUGE_SHARE = 0.06;
 /** Of so many runs in a row the last two go on with the thread of the one before. */
 const THREAD_EVERY = 5;
 
-export interface PlannedWork {
+interface PlannedWork {
   runs: number;
   withinMs: number;
   leaseMs: number;

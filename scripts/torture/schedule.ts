@@ -22,7 +22,7 @@ export const FAULT_KINDS = [
   'restart redis',
   'flush redis',
 ] as const;
-export type FaultKind = (typeof FAULT_KINDS)[number];
+type FaultKind = (typeof FAULT_KINDS)[number];
 
 export interface Fault {
   kind: FaultKind;
@@ -35,7 +35,7 @@ export interface Fault {
   point?: KillPoint;
 }
 
-export interface ScheduleOptions {
+interface ScheduleOptions {
   forMs: number;
   leaseMs: number;
   /** Without Redis there is nothing to break about it. */

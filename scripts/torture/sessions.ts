@@ -4,7 +4,7 @@ import type { RetryingClient } from './client.ts';
 import type { PlannedCall, Script } from './plan.ts';
 import { createRandom, type Random } from './random.ts';
 
-export interface PlannedMessage extends Script {
+interface PlannedMessage extends Script {
   /** Time since the message before it, or since the beginning of the torture. */
   afterMs: number;
   mode: 'queue' | 'steer';
@@ -12,7 +12,7 @@ export interface PlannedMessage extends Script {
   interruptsAfterMs?: number;
 }
 
-export interface PlannedSession {
+interface PlannedSession {
   label: string;
   messages: PlannedMessage[];
 }

@@ -11,7 +11,7 @@ interface PlannedSubtask {
   dependencies: string[];
 }
 
-export interface PlannedWorkflow {
+interface PlannedWorkflow {
   label: string;
   startAtMs: number;
   subtasks: PlannedSubtask[];
@@ -66,7 +66,7 @@ export async function startWorkflows(
   await Promise.all(work.plan.map(start));
 }
 
-export interface ExaminedWorkflows {
+interface ExaminedWorkflows {
   completed: number;
   /** Those that have not completed, with the subtasks that have not. */
   unlike: string[];

@@ -7,6 +7,7 @@ import { openDatabase } from '../../db/open-database.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { notify } from '../support/queries/postgres.ts';
 
 const WHO = `select current_user::text as role, nullif(current_setting('drover.tenant_id', true), '') as tenant`;
 
@@ -361,13 +362,13 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         (payload) => second.push(payload),
         () => undefined,
       );
-      await database.notify('odd "channel"', 'one');
-      await database.notify('another', 'nothing');
-      await database.notify('odd "channel"', 'two');
+      await notify(database, 'odd "channel"', 'one');
+      await notify(database, 'another', 'nothing');
+      await notify(database, 'odd "channel"', 'two');
       await waitUntil('both payloads', () => heard.length === 2 && second.length === 2);
       assert.deepEqual(heard, ['one', 'two']);
       await stop();
-      await database.notify('odd "channel"', 'three');
+      await notify(database, 'odd "channel"', 'three');
       await waitUntil('the third payload', () => second.length === 3);
       assert.equal(heard.length, 2);
     });

@@ -8,6 +8,7 @@ import { createMigratedDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { notify } from '../support/queries/postgres.ts';
 
 if (MODES.includes('postgres')) describe('a Postgres that goes away', onPostgres);
 
@@ -78,7 +79,7 @@ function onPostgres(): void {
     await proxy.cut();
     await proxy.restore();
     await waitUntil('the gap', () => gaps === 1);
-    await database.notify('news', 'back');
+    await notify(database, 'news', 'back');
     await waitUntil('the news', () => heard.length === 1);
     await stop();
   });

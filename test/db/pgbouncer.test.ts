@@ -8,6 +8,7 @@ import { offered, openEngine, text, use, type Engine } from '../support/engine.t
 import { MODES } from '../support/modes.ts';
 import { HAS_PGBOUNCER, startPgBouncer, type PgBouncer } from '../support/pgbouncer.ts';
 import { query } from '../support/template.ts';
+import { notify } from '../support/queries/postgres.ts';
 
 const CONNECTIONS = 2;
 const why = MODES.includes('postgres') ? 'this machine has no pgbouncer' : 'it needs TEST_DATABASE_URL';
@@ -160,7 +161,7 @@ describe('An application pool behind PgBouncer in transaction mode', function ()
       (payload) => heard.push(payload),
       () => undefined,
     );
-    await db.notify('a_channel', 'through the pool');
+    await notify(db, 'a_channel', 'through the pool');
     const [row] = await db.asMaintenance((tx) => tx.query<{ user: string }>('select current_user as user'));
     assert.equal(row?.user, 'drover_maintenance');
     await stop();

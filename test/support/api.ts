@@ -46,7 +46,7 @@ export interface TestApi {
   close(): Promise<void>;
 }
 
-export interface TestApiOptions {
+interface TestApiOptions {
   env?: Record<string, string>;
   routes?: readonly Route[];
   /** Postgres and Redis can be made to go away. */

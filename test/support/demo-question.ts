@@ -18,7 +18,7 @@ interface RawCar {
   Origin: string;
 }
 
-export interface FuelAnswer {
+interface FuelAnswer {
   region: string;
   cars: number;
   mean: number;

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { programOf } from './processes.ts';
 import { ROOT } from './repository.ts';
 
-export interface Ended {
+interface Ended {
   code: number | null;
   out: string;
   err: string;

@@ -18,7 +18,7 @@ export interface FakeServer {
 }
 
 /** Errors a provider may answer with; `midStream` sends it as an event after the answer has begun. */
-export interface FakeError {
+interface FakeError {
   status?: number;
   type: string;
   message?: string;

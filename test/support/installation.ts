@@ -33,7 +33,7 @@ export interface Installation {
   close: () => Promise<void>;
 }
 
-export interface InstallationOptions {
+interface InstallationOptions {
   env?: Record<string, string>;
   /** Names of the workers to start; `one` and `two` where it is not given. */
   workers?: string[];

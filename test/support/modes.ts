@@ -25,7 +25,7 @@ export const FAULT_MODES: readonly Mode[] = CHOSEN.contract.slice(-1);
 /** What has to be tested is not left out where a server is missing: it fails. */
 export const MUST_BE_COMPLETE = CHOSEN.mustBeComplete;
 
-export interface ChosenModes {
+interface ChosenModes {
   contract: Mode[];
   domain: Mode;
   mustBeComplete: boolean;
@@ -51,7 +51,7 @@ export function chooseModes(
 }
 
 /** The modes that these services allow. Embedded needs none; full needs both. */
-export function modesOf(databaseUrl: string | undefined, redisUrl: string | undefined): Mode[] {
+function modesOf(databaseUrl: string | undefined, redisUrl: string | undefined): Mode[] {
   return ALL.filter(
     (mode) => mode === 'embedded' || (databaseUrl !== undefined && (mode === 'postgres' || redisUrl !== undefined)),
   );

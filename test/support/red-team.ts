@@ -8,7 +8,7 @@ import { readLog, untilRun, type LogEvent } from './runs.ts';
 import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
 import { newName } from './new-name.ts';
 
-export interface Attack {
+interface Attack {
   id: string;
   what: string;
   outcome: string;

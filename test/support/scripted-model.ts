@@ -2,7 +2,7 @@
 import type { FakeServer } from './fake-http.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from './fake-anthropic.ts';
 
-export interface Asked {
+interface Asked {
   /** The user's message, and which of its steps it was. */
   message: string;
   step: number;

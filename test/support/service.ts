@@ -5,7 +5,7 @@ import { startTestApi, type TestApi } from './api.ts';
 import type { Mode } from './modes.ts';
 import { startScriptedModel, type ScriptedModel } from './scripted-model.ts';
 
-export interface TestServiceOptions {
+interface TestServiceOptions {
   mode?: Mode;
   env?: Record<string, string>;
   /** What stands in for Anthropic; closed with the service. */

@@ -9,7 +9,7 @@ import { charsetOf, NO_SUCH_TEXT, parseOrText, textIn } from '../response-body.t
 type Block = CallToolResult['content'][number];
 
 /** The output of a result, and what a model sees of it where that is something else. */
-export interface ResultOutput {
+interface ResultOutput {
   output: unknown;
   content?: OutputPart[];
 }

@@ -10,7 +10,7 @@ import { maySee, wordsIn } from './store-fragment.ts';
 const COMPARED = 5;
 
 /** A fragment as far as it says who sees it, and for how long. */
-export type Kept = Pick<
+type Kept = Pick<
   FragmentRow,
   'visibility' | 'allowed_agents' | 'denied_agents' | 'expires_at' | 'retention_policy' | 'requires_resolution'
 >;

@@ -5,7 +5,7 @@ import { findVersion, type FragmentContent, type FragmentRow } from '../../../db
 import { provenanceOf } from './store-fragment.ts';
 
 /** What of a write says what the fragment is to say. */
-export interface ContentWrite {
+interface ContentWrite {
   content: FragmentContent;
   agent_id?: string | undefined;
   provenance?: Record<string, unknown> | undefined;

@@ -12,7 +12,7 @@ import { effectiveLimits, primaryModelOf } from '../../agents/effective-limits.t
 import type { Parent } from './run-created.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
 
-export interface WantedStart {
+interface WantedStart {
   agentId: string;
   workspaceId: string;
   config: { agent_version?: string | undefined };

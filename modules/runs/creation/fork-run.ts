@@ -33,7 +33,7 @@ export interface ModifiedState {
   current_node?: string | undefined;
 }
 
-export interface Fork {
+interface Fork {
   models: Context['models'];
   original: RunRow;
   from: StartPoint;

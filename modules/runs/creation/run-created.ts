@@ -9,10 +9,7 @@ import type { RunRow } from '../../../db/claim-run.ts';
 type Created = Extract<NewEvent, { type: 'run.created' }>;
 
 /** Where a run stands in a tree of runs. */
-export type PlaceInTree = Pick<
-  Created['payload'],
-  'kind' | 'depth' | 'parent_run_id' | 'root_run_id' | 'parent_task_id'
->;
+type PlaceInTree = Pick<Created['payload'], 'kind' | 'depth' | 'parent_run_id' | 'root_run_id' | 'parent_task_id'>;
 
 /** A run that is nobody's child. */
 export function onItsOwn(kind: RunKind = 'agent'): PlaceInTree {
@@ -37,7 +34,7 @@ export function ancestorsOf(parent: Parent): NonNullable<RunConfig['ancestors']>
 }
 
 /** What is particular to a run; what is absent is that of a run which neither is a child nor stands on another one. */
-export type RunOrigin = Omit<
+type RunOrigin = Omit<
   Created['payload'],
   keyof PlaceInTree | 'forked_from_run_id' | 'forked_at_seq' | 'retried_from' | 'traceparent'
 > &

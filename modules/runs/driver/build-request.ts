@@ -32,7 +32,7 @@ import {
 } from '../../run-log/conversation.ts';
 
 /** A model, and the tokens that it takes. */
-export interface AskedWindow {
+interface AskedWindow {
   provider: string;
   model: string;
   window: number;

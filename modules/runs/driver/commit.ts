@@ -25,7 +25,7 @@ import { newUncommitted, type DriveSession } from './session.ts';
  * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
  * that goes on: at once, after a while, after calls. A run that is parked is dormant, too.
  */
-export type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] } | Park;
+type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] } | Park;
 
 /** Until a model's provider is back, or the run gives up. */
 export interface Park {

@@ -12,7 +12,7 @@ export interface Held {
   sinceMs: number;
 }
 
-export interface Hold {
+interface Hold {
   lost: AbortSignal;
   heard: Drive['heard'];
   holdsLease: Drive['holdsLease'];

@@ -30,7 +30,7 @@ import { readMemory } from './load-memory.ts';
 import { loadReplaySource } from './replay-source.ts';
 import { newStep, newUncommitted, type Drive, type DriveSession } from './session.ts';
 
-export interface CorruptCheckpoint {
+interface CorruptCheckpoint {
   id: string;
   seq: number;
 }

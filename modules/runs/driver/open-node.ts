@@ -9,7 +9,7 @@ import { isForModels } from '../../tools-registry/pin-tools.ts';
 type Tools = ReadonlyMap<string, ToolDefinition>;
 
 /** What a run is driven by, and where it stands. */
-export interface InGraph {
+interface InGraph {
   definition: AgentDefinition;
   tools: Tools;
   log: { state: Pick<RunState, 'graph'> };

@@ -108,7 +108,7 @@ function pinsOf(run: RunRow) {
 }
 
 /** How the record answers a model call: with a response, or not, because the request is another one. */
-export type RecordedAnswer = { kind: 'same'; response: ModelResponse } | { kind: 'differs'; differs: RequestPart[] };
+type RecordedAnswer = { kind: 'same'; response: ModelResponse } | { kind: 'differs'; differs: RequestPart[] };
 
 /** A request, and who would get it. */
 export interface AskedModel {

@@ -80,7 +80,7 @@ export interface TurnMemory {
 }
 
 /** What belongs to one model call and the tool calls of its answer: from the call's announcement to that of the next one. */
-export interface Step {
+interface Step {
   /** What the model that is called next is given of the conversation. */
   announced: AnnouncedContext | null;
   /** What is set aside for the model call, until it is settled. */
@@ -100,14 +100,14 @@ export interface Step {
 }
 
 /** A call that the driver makes itself, as the ledger has it. */
-export interface OwnCall {
+interface OwnCall {
   row: LedgerCall;
   /** This driver began the attempt under way: any other call that is `running` was interrupted. */
   isBegun: boolean;
 }
 
 /** A call that a commit is to claim for this process. */
-export interface DispatchedCall {
+interface DispatchedCall {
   slot: CallSlot;
   row: LedgerCall;
   job: ToolCallJob & { claimId: string };
@@ -116,7 +116,7 @@ export interface DispatchedCall {
 }
 
 /** What goes with the next commit, and is over once it is made. */
-export interface Uncommitted {
+interface Uncommitted {
   /** Set while the run is still to be created, by the next commit. */
   initialCommit: InitialCommit | null;
   /** The answer that a model is writing, until the commit has it. */

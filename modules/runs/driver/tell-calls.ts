@@ -7,7 +7,7 @@ import { offeredTools } from './open-node.ts';
 import { gatedRun, type DriveSession } from './session.ts';
 import type { Piece } from './tell-pieces.ts';
 
-export interface WrittenCalls {
+interface WrittenCalls {
   /** What watchers are told of a piece; `after`: how many characters of the answer came before it. */
   take: (piece: ArgumentsPiece, after: number) => Piece | undefined;
   /** The answer has gone on with something else: its calls are told once they are in the log. */

@@ -33,7 +33,7 @@ export async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED)
 }
 
 /** Calls that a run goes on without, with their events. */
-export interface ClosedCalls {
+interface ClosedCalls {
   calls: CallChange[];
   events: NewEvent[];
 }

@@ -22,7 +22,7 @@ export interface RunNotices {
 
 export type Piece = Extract<Delta, { kind: 'delta' | 'call_piece' }>;
 
-export interface Listening {
+interface Listening {
   /** A run, or a thread, whose `seq` is the place of its newest run. */
   about: WatchedThing;
   /** Leaves out the deltas of other turns. */

@@ -17,7 +17,7 @@ export interface Notice {
   data: { run_id: string | null; seq: number | null; payload: Record<string, unknown>; [field: string]: unknown };
 }
 
-export interface Recipient {
+interface Recipient {
   url: string;
   /** To sign with; only the recipient has it too. */
   secret: string;

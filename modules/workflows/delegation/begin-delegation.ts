@@ -21,7 +21,7 @@ import { isFree, takePlace } from '../advance/choose-worker.ts';
 import type { Delay } from '../advance/later-look.ts';
 
 /** What a look at a run that delegates knows, and what is left to it. */
-export interface DelegationLook {
+interface DelegationLook {
   context: Context;
   tx: Tx;
   run: RunRow;

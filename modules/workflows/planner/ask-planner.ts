@@ -18,7 +18,7 @@ export interface Planning extends HeldWorkflow {
   workflow: WorkflowRow;
 }
 
-export interface Plan {
+interface Plan {
   subtasks: z.output<typeof subtask>[];
   success_criteria: string;
 }
@@ -114,7 +114,7 @@ export function askForSynthesis(
   });
 }
 
-export interface Verdict {
+interface Verdict {
   meets_criteria: boolean;
   gaps: string[];
 }

@@ -23,7 +23,7 @@ import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
 import { append } from './append.ts';
 import { roomFor, subtask, type Planning } from './ask-planner.ts';
 
-export interface EarlyPlan {
+interface EarlyPlan {
   /** Takes the arguments of the planner's answer as far as they are there. */
   hear: (json: string) => void;
   /** Resolves when all that was heard is written. */
@@ -148,7 +148,7 @@ function doneNames(tasks: readonly ScheduledTask[]): string[] {
 }
 
 /** What a whole plan has of what was begun early, under its own names, and what it has not. */
-export interface EarlyMatch {
+interface EarlyMatch {
   kept: { id: string; name: string }[];
   dropped: ScheduledTask[];
   /** Subtasks of the plan that are still to be written. */

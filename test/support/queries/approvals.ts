@@ -11,7 +11,7 @@ export function approvalsOfRun<R extends object = { id: string; status: string }
   return rows<R>(tenant, 'select * from approvals where run_id = $1 order by id', run);
 }
 
-export interface PendingApproval {
+interface PendingApproval {
   id: string;
   kind: string;
   tool: string;
@@ -86,7 +86,7 @@ export function batchesOfRun<R extends object>(tenant: Tenant, run: string): Pro
   return rows<R>(tenant, 'select * from plans where run_id = $1 order by step', run);
 }
 
-export interface StoredDecision {
+interface StoredDecision {
   decision: string;
   stage: string;
   policy_id: string | null;

@@ -51,7 +51,7 @@ export async function useUpToday(tenant: Tenant, budget: string, tokens: number)
   );
 }
 
-export interface StoredReservation {
+interface StoredReservation {
   step: number;
   state: string;
   tokens: number;

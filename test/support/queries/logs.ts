@@ -28,11 +28,7 @@ export function splitLog(owner: Owner, run: string): Promise<void> {
 }
 
 /** Changes rows of `run_log`, of which each has one event then; the first value is the run's id. */
-export async function tamperWithEvents(
-  owner: Owner,
-  sql: string,
-  ...values: readonly [string, ...unknown[]]
-): Promise<void> {
+async function tamperWithEvents(owner: Owner, sql: string, ...values: readonly [string, ...unknown[]]): Promise<void> {
   await splitLog(owner, values[0]);
   await tamper(owner, sql, ...values);
 }
@@ -68,7 +64,7 @@ export function backdateDeferral(owner: Owner, run: string): Promise<void> {
   );
 }
 
-export interface StoredMessage {
+interface StoredMessage {
   ordinal: number;
   origin: string;
   trust: string;
@@ -117,7 +113,7 @@ export async function textsOfWaitingRuns(db: Database): Promise<string[]> {
   return found.map(({ row: text }) => text);
 }
 
-export interface StoredCheckpoint {
+interface StoredCheckpoint {
   seq: number;
   id: string;
   parent_id: string | null;

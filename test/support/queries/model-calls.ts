@@ -2,7 +2,7 @@
 import type { Database } from '../../../db/database.ts';
 import { rows, rowsOfAll, tamper, type Owner, type Tenant } from './access.ts';
 
-export interface OwnCall {
+interface OwnCall {
   state: string;
   purpose: string;
   cost_usd: string;

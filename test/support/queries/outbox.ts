@@ -1,7 +1,7 @@
 /** Jobs that are still to be sent, as tests read and change them. */
 import { row, rows, tamper, type Owner, type Tenant } from './access.ts';
 
-export interface OutboxJob {
+interface OutboxJob {
   id: string;
   queue: string;
   job_id: string;

@@ -42,6 +42,11 @@ export function terminatingListeners(databaseUrl: string | undefined): string {
     where query ~* 'listen' and application_name = 'drover' and datname = '${new URL(databaseUrl ?? '').pathname.slice(1)}'`;
 }
 
+/** NOTIFY in a statement of its own. */
+export async function notify(db: Pick<Database, 'call'>, channel: string, payload: string): Promise<void> {
+  await db.call({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] });
+}
+
 /** The time at which a transaction began, which it takes for now from its first statement on. */
 export async function databaseTimeIn(tx: Tx): Promise<Date | undefined> {
   return (await tx.query<{ at: Date }>('select now() as at'))[0]?.at;

@@ -7,7 +7,7 @@ import { listTurns, type TurnRow } from '../../../db/turns.ts';
 import { row, rows, rowsAsOwner, rowsOfAll, tamper, type Owner, type Tenant } from './access.ts';
 
 /** A run's row with the columns that drivers do not read. */
-export interface StoredRun extends RunRow {
+interface StoredRun extends RunRow {
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   tokens_in: number;
@@ -116,13 +116,6 @@ export function makeRunQuiet(owner: Owner, run: string): Promise<void> {
 }
 
 /** As if another driver had renewed its lease for an hour. */
-/** As if another driver had renewed its lease for an hour. */
-/** As if the time of whoever holds a run were over, and nothing had been heard of it for a while. */
-export async function endLease(tenant: Tenant, run: string): Promise<void> {
-  const sql = `update runs set driver_lease_expires_at = clock_timestamp(), updated_at = clock_timestamp() - interval '1 minute' where id = $1`;
-  await rows(tenant, sql, run);
-}
-
 export async function extendLease(tenant: Tenant, run: string): Promise<void> {
   const hour = `clock_timestamp() + interval '1 hour'`;
   await rows(tenant, `update runs set driver_lease_expires_at = ${hour} where id = $1`, run);

@@ -2,7 +2,7 @@
 import type { Database } from '../../../db/database.ts';
 import { row, rows, rowsAsOwner, tamper, type Owner, type Tenant } from './access.ts';
 
-export interface CallRow {
+interface CallRow {
   status: string;
   attempt: number;
 }
@@ -27,7 +27,7 @@ export async function forgetAsked(db: Database, run: string): Promise<void> {
   await rowsAsOwner(db, 'update tool_calls set asked = null where run_id = $1', run);
 }
 
-export interface StoredCall {
+interface StoredCall {
   id: string;
   turn_id: string;
   step: number;

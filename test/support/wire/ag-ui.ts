@@ -2,7 +2,7 @@
 import { HttpAgent, type AgentStateMutation, type Message } from '@ag-ui/client';
 import { cuttingFetch, type WireClient } from './wire-client.ts';
 
-export interface AgUiOptions {
+interface AgUiOptions {
   url: string;
   key: string;
   agent: string;

@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { AbstractChat, DefaultChatTransport, type ChatInit, type ChatState, type UIMessage } from 'ai';
 import { cuttingFetch, type WireClient } from './wire-client.ts';
 
-export class AiChat extends AbstractChat<UIMessage> {}
+class AiChat extends AbstractChat<UIMessage> {}
 
-export interface AiChatOptions extends Pick<ChatInit<UIMessage>, 'onError' | 'sendAutomaticallyWhen'> {
+interface AiChatOptions extends Pick<ChatInit<UIMessage>, 'onError' | 'sendAutomaticallyWhen'> {
   url: string;
   key: string;
   agent: string;

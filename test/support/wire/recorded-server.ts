@@ -20,7 +20,7 @@ import type { Recording } from './recordings.ts';
 import type { Cut, WireServer } from './wire-client.ts';
 
 /** With the bytes of each frame that it has sent, of all connections. */
-export interface RecordedServer extends WireServer {
+interface RecordedServer extends WireServer {
   sizes: number[];
   /** How much of the recording has been told: it has happened by then. */
   told: () => number;

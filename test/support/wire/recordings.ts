@@ -20,7 +20,7 @@ export interface Recording {
   before: number;
 }
 
-export interface Script {
+interface Script {
   message: string;
   autonomy?: number;
   /** What people decide, one thing after the other. */

@@ -18,7 +18,7 @@ import { openAcp } from './acp.ts';
 import { openAgUi } from './ag-ui.ts';
 import { openAiChat } from './ai-chat.ts';
 
-export interface Shown {
+interface Shown {
   /** The assistant's messages, in their order, each by itself. */
   texts: string[];
   /** `{tool}: {whether it has its result}`. */

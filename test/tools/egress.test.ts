@@ -6,6 +6,7 @@ import { createEgress } from '../../tools/egress.ts';
 import type { EgressInit, EgressOptions } from '../../tools/egress.ts';
 import { closedPort, startServer } from '../support/echo-server.ts';
 import type { LocalServer } from '../support/echo-server.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 function fetchWith(options: Partial<EgressOptions>, url: string, init: Partial<EgressInit> = {}) {
   const egress = createEgress({ allow: [], allowLoopback: false, ...options });
@@ -224,7 +225,8 @@ describe('createEgress', () => {
         'aborted',
         true,
       );
-      setTimeout(() => controller.abort(), 100);
+      await waitUntil('the server has the request', () => server.seen.length > 0);
+      controller.abort();
       await work;
     });
   }

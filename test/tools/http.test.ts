@@ -8,6 +8,7 @@ import { createSecretValues, NO_SECRETS } from '../../tools/secret-values.ts';
 import type { ToolAttempt } from '../../core/tool.ts';
 import { closedPort, startServer } from '../support/echo-server.ts';
 import type { LocalServer } from '../support/echo-server.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import { attemptOf, briefly, messageOf, outputOf } from '../support/tool-attempt.ts';
 
 const egress = createEgress({ allow: [], allowLoopback: true });
@@ -199,7 +200,8 @@ describe('callHttp', () => {
   it('ends as aborted when the caller stops', async () => {
     const controller = new AbortController();
     const outcome = call({ endpoint: `${server.url}/silent` }, { signal: controller.signal });
-    setTimeout(() => controller.abort(), 50);
+    await waitUntil('the server has the request', () => server.seen.length > 0);
+    controller.abort();
     assert.equal(briefly(await outcome), 'aborted aborted');
   });
 

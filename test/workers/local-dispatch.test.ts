@@ -263,22 +263,43 @@ describe('Locally dispatched turns', () => {
   });
 
   it('are refused with the run as unavailable where the process stops before it is created', async () => {
-    const { governance } = engine.context;
+    const { governance, models } = engine.context;
     const gate = door();
+    let isGated = false;
     const at = async (...asked: Parameters<typeof governance.at>) => {
-      await gate.pass();
+      if (isGated) await gate.pass();
       return governance.at(...asked);
     };
-    await serve(1, { governance: { ...governance, at } });
+    // A turn that is in its model call hears the deadline of the stop.
+    let isOver = false;
+    const resolve: typeof models.resolve = (name) => {
+      const resolved = models.resolve(name);
+      const stream: typeof resolved.stream = (request, options) => {
+        options.signal.addEventListener('abort', () => (isOver = true));
+        return resolved.stream(request, options);
+      };
+      return { ...resolved, stream };
+    };
+    const asked = door();
+    engine.say(async () => {
+      await asked.pass();
+      return text('too late');
+    });
+    await serve(2, { governance: { ...governance, at }, models: { ...models, resolve } });
+    const { run } = await engine.start(await engine.agent(), 'hello');
+    await asked.reached;
     const agent = await engine.agent();
+    isGated = true;
     const refused = assert.rejects(engine.start(agent, 'hello'), { code: 'unavailable', status: 503 });
     await gate.reached;
     const stopped = workers?.stop(0);
-    // The deadline of the stop is the earlier of two timers.
-    await setTimeout(1);
+    await waitUntil('the time for the stop is over', () => isOver);
     gate.open();
     await Promise.all([refused, stopped]);
     assert.equal(await countRunsOf(engine, agent), 0);
+    asked.open();
+    engine.say([text('done')]);
+    await engine.finish(run);
   });
 
   it('are sent as jobs after all if somebody else holds the run that the last call continues', async () => {

@@ -12,7 +12,7 @@ import {
   type AnthropicRequest,
 } from '../../support/fake-anthropic.ts';
 import { waitUntil } from '../../support/wait-until.ts';
-import { failuresOfOutages, makeOutagesDue, parkedRuns } from '../../support/queries/model-calls.ts';
+import { failuresOfOutages, makeOutagesDue, overdueRuns, parkedRuns } from '../../support/queries/model-calls.ts';
 import { storedRun } from '../../support/queries/runs.ts';
 
 const WORD = 'lorem ipsum ';
@@ -226,8 +226,7 @@ describe('A conversation that has grown too long', () => {
     const { run } = await talk(agent, [long(400, 'FIRST '), long(400, 'SECOND ')]);
     await engine.post(agent, run, long(400, 'LAST of all '));
     assert.equal(await engine.drive(run), 'dormant');
-    const since = Date.now();
-    await waitUntil('the time is up', async () => Date.now() > since + 1100);
+    await waitUntil('the time is up', async () => (await overdueRuns(engine)).length > 0);
     await engine.providersBack();
     await wakeParkedRuns(engine.context);
     await engine.finish(run);

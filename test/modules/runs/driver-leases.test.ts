@@ -4,7 +4,7 @@ import { renewRunLease } from '../../../db/leases.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { driveRun } from '../../../modules/runs/drive.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { holdOfRun, statusOfRun } from '../../support/queries/runs.ts';
+import { holdOfRun, isLeaseOver, statusOfRun } from '../../support/queries/runs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 describe('The lease of a driver', () => {
@@ -79,14 +79,13 @@ describe('The lease of a driver', () => {
       if (statement.name === 'renew_run_lease') await renewing;
       return context.db.call(statement);
     };
-    engine.say(async (_, n) => {
-      if (n > asked) return text('42');
-      const endsAtMs = performance.now() + 2 * leaseMs;
-      await waitUntil('the lease is over', () => performance.now() > endsAtMs);
-      return use({ name: 'calculator', input: { expression: '6 * 7' } });
-    });
     const withSum = await engine.agent({ tools: ['calculator'] });
     const { run } = await engine.start(withSum, 'What is 6 * 7?');
+    engine.say(async (_, n) => {
+      if (n > asked) return text('42');
+      await waitUntil('the lease is over', () => isLeaseOver(engine, run));
+      return use({ name: 'calculator', input: { expression: '6 * 7' } });
+    });
     try {
       await engine.drive(run, { ...context, db: { ...context.db, call }, config: { ...context.config, leaseMs } });
     } finally {

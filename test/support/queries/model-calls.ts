@@ -41,6 +41,11 @@ export async function reopenOwnCalls(tenant: Tenant, tokens: number): Promise<vo
   await rows(tenant, `update reservations set state = 'open', tokens = $1, rolled_up = false`, tokens);
 }
 
+/** As if the time for which models are not to be asked had passed. */
+export async function openGates(tenant: Tenant): Promise<void> {
+  await rows(tenant, 'update model_rates set closed_until = clock_timestamp()');
+}
+
 /** As if no provider had ever been away. */
 export async function forgetOutages(db: Database): Promise<void> {
   await rowsOfAll(db, 'delete from model_outages');
@@ -69,6 +74,11 @@ export function endProbes(owner: Owner): Promise<void> {
 /** Runs that wait for a provider. */
 export function parkedRuns(tenant: Tenant): Promise<{ run_id: string }[]> {
   return rows(tenant, 'select run_id from parked_runs');
+}
+
+/** Those of them that have waited as long as they may. */
+export function overdueRuns(tenant: Tenant): Promise<{ run_id: string }[]> {
+  return rows(tenant, 'select run_id from parked_runs where until <= clock_timestamp()');
 }
 
 /** As if a run had waited for its provider as long as it may. */

@@ -38,6 +38,12 @@ export function holdOfRun(
   return row(tenant, 'select status, dormant, driver_lease_expires_at as lease from runs where id = $1', run);
 }
 
+/** Whether nobody has a lease on a run any more, by the clock of the database: it was asked for before it began there. */
+export async function isLeaseOver(tenant: Tenant, run: string): Promise<boolean> {
+  const sql = 'select coalesce(driver_lease_expires_at <= clock_timestamp(), true) as over from runs where id = $1';
+  return (await row<{ over: boolean }>(tenant, sql, run)).over;
+}
+
 /** Whose a run is. */
 export async function ownerOfRun(db: Database, run: string): Promise<{ tenant_id: string; workspace_id: string }> {
   const sql = 'select tenant_id, workspace_id from runs where id = $1';

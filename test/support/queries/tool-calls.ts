@@ -22,6 +22,12 @@ export function endOfCall(tenant: Tenant, run: string): Promise<CallRow & { code
   return row(tenant, sql, run);
 }
 
+/** Whether nobody has a lease on the run's only call any more, by the clock of the database: it was asked for before it began there. */
+export async function isCallLeaseOver(tenant: Tenant, run: string): Promise<boolean> {
+  const sql = 'select coalesce(lease_expires_at <= clock_timestamp(), true) as over from tool_calls where run_id = $1';
+  return (await row<{ over: boolean }>(tenant, sql, run)).over;
+}
+
 /** Leaves the ledger of a run without what its calls were asked for, as processes of 0.1.0 do. */
 export async function forgetAsked(db: Database, run: string): Promise<void> {
   await rowsAsOwner(db, 'update tool_calls set asked = null where run_id = $1', run);

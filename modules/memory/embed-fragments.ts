@@ -48,8 +48,10 @@ export async function freshFragments(
     return db.withTenant(tenantId, (tx) => listUnembeddedFragments(tx, of));
   };
   const listed = await list([]);
-  if (listed.every((row) => row.model === null)) return listed;
+  if (listed.length === 0) return [];
+  // Whoever makes vectors says with what.
   const others = await noteEmbeddingSettings(db, embeddings.settings, LIMITS.embeddingSettingsMs);
+  if (listed.every((row) => row.model === null)) return listed;
   return list(others.flatMap((each) => modelUnder(each, undefined) ?? []));
 }
 

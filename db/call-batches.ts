@@ -1,4 +1,5 @@
 /** Call batches as they are read; `commit_run` writes them. */
+import type { CallStatus } from '../core/call-state.ts';
 import type { RiskLevel } from '../core/tool.ts';
 import type { Tx } from './database.ts';
 import { asColumns } from './query-builder.ts';
@@ -40,6 +41,29 @@ export async function findExecutingCallBatch(
     [runId],
   );
   return batch;
+}
+
+/** What a call of a call batch has come to. */
+export interface BatchOutcome {
+  name: string;
+  status: CallStatus;
+  error_code: string | null;
+  /** The beginning of what its tool has answered, or of why it has not. */
+  preview: string;
+}
+
+/** The calls of a call batch in their order. */
+export async function listBatchOutcomes(
+  tx: Tx,
+  of: { callIds: readonly string[]; previewChars: number },
+): Promise<BatchOutcome[]> {
+  return tx.query<BatchOutcome>(
+    `select name, status, error->>'code' as error_code, left(coalesce(error->>'message',
+        (select string_agg(part->>'text', E'\n' order by place) from jsonb_array_elements(model_output) with ordinality as list(part, place)),
+        output #>> '{}', ''), $2) as preview
+      from tool_calls where id = any($1::uuid[]) order by place`,
+    [of.callIds, of.previewChars],
+  );
 }
 
 /** The policy that asked last about a call; undefined if it was the autonomy matrix, or nobody. */

@@ -1,6 +1,5 @@
 /** Decisions on the call batch that a session waits with. */
 import type { Caller } from '../../core/caller.ts';
-import { textOf } from '../../core/content.ts';
 import { conflict } from '../../core/errors.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -12,12 +11,12 @@ import {
   type SessionCallBatch,
   type SessionState,
 } from '../../db/sessions.ts';
-import { findTurn } from '../../db/turns.ts';
 import { decideApproval } from '../approvals/decide-approval.ts';
 import { refuseCallBatch } from '../approvals/refuse-call-batch.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
+import { resultOf } from './executed-call-batch.ts';
 import { requireOpenSession } from './session.ts';
 
 interface CallBatchRef {
@@ -26,7 +25,7 @@ interface CallBatchRef {
   callBatchId: string;
 }
 
-/** A call batch that was approved: `result` is the turn's answer, once it has one. */
+/** A call batch that was approved. `result`: what has come of one that was carried out before. */
 interface ExecutedCallBatch {
   status: SessionStatus;
   message: string;
@@ -35,7 +34,7 @@ interface ExecutedCallBatch {
 
 /**
  * Approves the call batch; it is carried out at once. Throws 409 if it does not wait for a decision: while it is carried out,
- * too. One that has been carried out answers what came of it.
+ * too, and where its turn was ended meanwhile. One that has been carried out answers what came of it.
  */
 export async function executeCallBatch(context: Context, ref: CallBatchRef): Promise<ExecutedCallBatch> {
   const { caller } = ref;
@@ -153,8 +152,6 @@ async function readResult(
   { caller }: CallBatchRef,
   { batch, state }: FoundCallBatch,
 ): Promise<ExecutedCallBatch> {
-  const turn = await context.db.withTenant(caller.tenantId, (tx) => findTurn(tx, batch.run_id, batch.turn_id));
-  const result = turn?.output ? textOf(turn.output) : undefined;
-  const message = 'The plan has been executed.';
-  return { status: sessionStatus(state.facts), message, ...(result !== undefined && { result }) };
+  const result = await context.db.withTenant(caller.tenantId, (tx) => resultOf(tx, batch));
+  return { status: sessionStatus(state.facts), message: 'The plan has been executed.', result };
 }

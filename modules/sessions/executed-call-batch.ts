@@ -1,0 +1,44 @@
+/** What has come of a call batch that was approved before. */
+import { textOf } from '../../core/content.ts';
+import { conflict } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+import { listBatchOutcomes, type BatchOutcome } from '../../db/call-batches.ts';
+import type { Tx } from '../../db/database.ts';
+import type { SessionCallBatch } from '../../db/sessions.ts';
+import { findTurn, type TurnRow } from '../../db/turns.ts';
+
+/** Codes of calls that the end of their turn has closed. */
+const CLOSED_BY_END = new Set(['interrupted', 'cancelled', 'failed', 'abandoned']);
+const OPEN = new Set(['awaiting_approval', 'pending', 'running']);
+const ENDS = {
+  interrupted: 'The plan was interrupted',
+  cancelled: 'The plan was cancelled',
+  failed: 'The plan was cut short, since its turn failed',
+};
+
+/**
+ * The answer of its turn, and until there is one what its calls have come to. Throws 409 where its turn has ended before they
+ * were all made.
+ */
+export async function resultOf(tx: Tx, batch: SessionCallBatch): Promise<string> {
+  const turn = await findTurn(tx, batch.run_id, batch.turn_id);
+  const callIds = batch.steps.map(({ tool_call_id: id }) => id);
+  const outcomes = await listBatchOutcomes(tx, { callIds, previewChars: LIMITS.previewChars });
+  const end = turn && endOf(turn);
+  if (end !== undefined && outcomes.some(isCutShort)) {
+    throw conflict(`${ENDS[end]} before all of its calls had a result.`, { status_of_plan: end });
+  }
+  if (turn?.output) return textOf(turn.output);
+  return outcomes.map(({ name, preview }) => `${name}: ${preview}`).join('\n');
+}
+
+/** How a turn has ended without its answer. */
+function endOf({ status, stop_reason }: TurnRow): keyof typeof ENDS | undefined {
+  if (status === 'failed') return status;
+  if (status !== 'cancelled') return undefined;
+  return stop_reason === 'cancelled' ? stop_reason : 'interrupted';
+}
+
+function isCutShort({ status, error_code }: BatchOutcome): boolean {
+  return OPEN.has(status) || (error_code !== null && CLOSED_BY_END.has(error_code));
+}

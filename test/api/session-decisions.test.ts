@@ -1,0 +1,52 @@
+/** Decisions on the plans of a session that come twice, too late, or are followed by something else. */
+import assert from 'node:assert/strict';
+import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
+
+const SUM = 'calculator {"expression":"6*7"}';
+
+describe('A plan of a session', () => {
+  let api: ScriptedService;
+  before(async () => {
+    api = await startScriptedService();
+  });
+  after(() => api.close());
+
+  const read = async (session: string) => (await api.call('GET', `/agent/session/${session}`)).json;
+  const until = async (session: string, ...statuses: string[]) => {
+    await waitUntil(`it is ${statuses.join(' or ')}`, async () => statuses.includes((await read(session)).status));
+    return read(session);
+  };
+  /** A session at level 0 with the plan that it waits with. */
+  const propose = async (message: string): Promise<{ session_id: string; plan_id: string }> => {
+    const body = { message, user_id: 'ada', agent_id: await api.newAgent(), autonomy_level: 0 };
+    const { status, json, text } = await api.call('POST', '/agent/chat', { body });
+    assert.equal(status, 202, text);
+    const { pending_plan: plan } = await until(json.session_id, 'waiting_approval');
+    return { session_id: json.session_id, plan_id: plan.plan_id };
+  };
+  const decide = (what: string, body: object) => api.call('POST', `/agent/${what}`, { body });
+
+  it('that was interrupted says so where it is executed again', async () => {
+    const plan = await propose(`call ${SUM} & confirm {} | say never`);
+    assert.equal((await decide('execute', plan)).status, 200);
+    await until(plan.session_id, 'executing');
+    await decide('interrupt', { session_id: plan.session_id });
+    const again = await decide('execute', plan);
+    assert.deepEqual([again.status, again.json.status_of_plan], [409, 'interrupted']);
+    assert.match(again.json.detail, /The plan was interrupted before all of its calls had a result/);
+  });
+
+  it('that was carried out says what came of it while another one waits, and after the answer that', async () => {
+    const plan = await propose(`call ${SUM} & calculator {"expression":"x"} | call ${SUM} | say It is 42.`);
+    await decide('execute', plan);
+    const second = async () => (await read(plan.session_id)).pending_plan?.plan_id ?? plan.plan_id;
+    await waitUntil('a second plan waits', async () => (await second()) !== plan.plan_id);
+    const { status, json } = await decide('execute', plan);
+    assert.deepEqual([status, json.status], [200, 'waiting_approval']);
+    assert.match(json.result, /^calculator: \{"result": ?42\}\ncalculator: \S.*/);
+    await decide('execute', { ...plan, plan_id: await second() });
+    await until(plan.session_id, 'completed', 'completed_with_errors');
+    assert.equal((await decide('execute', plan)).json.result, 'It is 42.');
+  });
+});

@@ -167,6 +167,8 @@ export interface RunChange {
   reservations?: ReservationChange[];
   /** The thread whose first turn has ended: it is to get a title. */
   title_of?: string;
+  /** The thread of which another turn has ended: it is to get a title if none before that has completed. */
+  title_if_first?: string;
   /** The turn that has ended: its agent is to learn from it. */
   learns_from?: { turn_id: string; agent_id: string };
   /** Jobs that are sent as well if no queued call of the run is open any more. */

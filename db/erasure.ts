@@ -6,6 +6,7 @@
 import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
 import { readEvents } from './events.ts';
+import { firstCompletedTurn } from './threads.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
 import { lockToForget } from './memory-lock.ts';
 import type { StoredEvent } from '../core/events.ts';
@@ -59,8 +60,9 @@ export const ERASERS: Readonly<Record<string, string>> = {
   plans: `update plans set purpose = '', reason = null, steps = coalesce((select jsonb_agg(step || '{"tool": ""}' order by place)
     from jsonb_array_elements(steps) with ordinality as list (step, place)), '[]') where run_id = $1`,
   ...erasersOfProjections(),
-  // Its title was made from its first turn; what clients keep with it goes with the thread.
-  threads: 'update threads set title = null where id = (select thread_id from runs where id = $1 and thread_place = 1)',
+  // Its title was made from its first turn that has completed; what clients keep with it goes with the thread.
+  threads: `update threads t set title = null from runs r where r.id = $1 and t.id = r.thread_id and (r.thread_place = 1
+    or r.id = (${firstCompletedTurn('r.thread_id', 'b.id')}))`,
   sessions: `update sessions set context = '{}' where id = (select thread_id from runs where id = $1)`,
   // What was learnt from the run goes with it; the words of the text index first.
   memory_terms: `delete from memory_terms t using memory_entries e where e.run_id = $1 and t.entry_id = e.id`,

@@ -115,7 +115,7 @@ export async function takeDueTitles(db: Database, limit: number): Promise<DueTit
   );
 }
 
-/** What a title is made from: the first turn of a thread and its answer. */
+/** What a title is made from: the first turn of a thread that has completed, and its answer. */
 export interface FirstTurn {
   thread_id: string;
   workspace_id: string;
@@ -127,16 +127,20 @@ export interface FirstTurn {
   answer: StoredBlock[] | null;
 }
 
+/** Columns of the first turn `u` of a thread that has completed, or of its run `b`. */
+export const firstCompletedTurn = (thread: string, columns: string) =>
+  `select ${columns} from runs b join turns u on u.run_id = b.id where b.thread_id = ${thread} and u.status = 'complete'
+     order by b.thread_place, u.number limit 1`;
+
 /**
- * The first turns of threads that have no title. Of those that are erased, or have no finished turn, there is none. The
+ * The first completed turns of threads that have no title. Of those that are erased, or have no such turn, there is none. The
  * planner does not see how many ids there are (as in `findRuns`).
  */
 export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Promise<FirstTurn[]> {
   return tx.query<FirstTurn>(
     `select t.id as thread_id, t.workspace_id, r.id as run_id, r.agent_id, r.agent_version,
        r.config->>'model_override' as model_override, u.input, m.content as answer
-     from threads t join runs r on r.thread_id = t.id and r.thread_place = 1
-       join turns u on u.run_id = r.id and u.number = 1
+     from threads t cross join lateral (${firstCompletedTurn('t.id', 'u.*')}) u join runs r on r.id = u.run_id
        left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal
      where t.id = any(array(select unnest($1::uuid[]))) and t.title is null and t.erased_at is null and r.erased_at is null`,
     [threadIds],

@@ -46,6 +46,16 @@ begin
   if c ? 'title_of' then
     insert into due_titles (thread_id, tenant_id, due_at) values ((c->>'title_of')::uuid, tenant, clock_timestamp()) on conflict do nothing;
   end if;
+  if c ? 'title_if_first' then
+    -- Most threads have their title by then.
+    perform from threads where id = (c->>'title_if_first')::uuid and title is null;
+    if found then
+      insert into due_titles (thread_id, tenant_id, due_at)
+        select t.id, tenant, clock_timestamp() from threads t where t.id = (c->>'title_if_first')::uuid
+          and not exists (select from runs q join turns u on u.run_id = q.id where q.thread_id = t.id and u.status = 'complete' offset 1)
+        on conflict do nothing;
+    end if;
+  end if;
   if c ? 'learns_from' then
     insert into memory_extractions (turn_id, tenant_id, agent_id, run_id)
       values ((c->'learns_from'->>'turn_id')::uuid, tenant, (c->'learns_from'->>'agent_id')::uuid, run) on conflict do nothing;
@@ -316,7 +326,7 @@ begin
     -- Turns change in every step.
     if c ? 'turns' then d := apply_turns(tenant, run, c->'turns'); end if;
     -- The rest is asked for at once: each expression is set up anew in each transaction.
-    if c ?| array['rows', 'audit', 'waits', 'close_waits', 'park', 'checkpoint', 'title_of', 'learns_from', 'reservations', 'continuation', 'outbox',
+    if c ?| array['rows', 'audit', 'waits', 'close_waits', 'park', 'checkpoint', 'title_of', 'title_if_first', 'learns_from', 'reservations', 'continuation', 'outbox',
         'rate_limiter'] then
       answer := answer || commit_rest(tenant, c, r);
     end if;

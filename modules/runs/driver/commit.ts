@@ -97,7 +97,8 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
   if (pending.waits.length > 0) change.waits = pending.waits;
   if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
   // A child's thread is in no list of threads.
-  if (endsFirstTurn(session) && run.parent_run_id === null) change.title_of = run.thread_id;
+  if (run.parent_run_id === null && pending.events.some(({ type }) => type === 'turn.completed'))
+    change[isFirstTurn(session) ? 'title_of' : 'title_if_first'] = run.thread_id;
   if (pending.rateLimiter) change.rate_limiter = pending.rateLimiter;
   if (pending.checkpoint) {
     change.checkpoint = checkpointRow({
@@ -149,11 +150,9 @@ function releaseOf({ step: { reservation } }: DriveSession): ReservationChange[]
   return reservation?.call ? [{ step: reservation.step, settle: 'released' }] : [];
 }
 
-/** Whether the commit completes the first turn of the thread. */
-function endsFirstTurn({ run, log }: DriveSession): boolean {
-  const { pending, state } = log;
-  const isFirst = run.thread_place === 1 && state.turnCount === 1;
-  return isFirst && pending.events.some(({ type }) => type === 'turn.completed');
+/** Whether the thread has had no turn before: no look at them is needed. */
+function isFirstTurn({ run, log }: DriveSession): boolean {
+  return run.thread_place === 1 && log.state.turnCount === 1;
 }
 
 /** Whether something leaves the process after the commit, which must not happen under an outdated policy epoch. */

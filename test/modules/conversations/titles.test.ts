@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { findThread } from '../../../db/threads.ts';
+import { findThread, updateThread } from '../../../db/threads.ts';
 import { plainTitle } from '../../../core/titles.ts';
 import { titleThread } from '../../../modules/conversations/title-thread.ts';
 import { titleThreads } from '../../../modules/conversations/title-threads.ts';
+import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { ownCalls, ownCallsOnThread } from '../../support/queries/model-calls.ts';
 import { dueTitles, refuseTitles } from '../../support/queries/tenants.ts';
@@ -75,10 +76,39 @@ describe('the title of a thread', () => {
     assert.deepEqual(await due(), []);
   });
 
-  it('is not due for later turns, nor for a thread that failed', async () => {
+  it('is due with the first turn that completes, and not for later ones, nor for a thread whose turns have failed', async () => {
     engine.say([{ error: { status: 401, type: 'authentication_error' } }]);
-    await turn();
+    const { agent, thread } = await turn();
     assert.deepEqual(await due(), []);
+    engine.say([text('Red.'), use({ name: 'submit_title', input: { title: 'Colours' } })]);
+    const asked = { threadId: thread, config: { keep_open: true } };
+    const { run } = await engine.start(agent, 'What colour is the car?', asked);
+    await engine.finish(run);
+    assert.equal((await due()).length, 1);
+    assert.equal(await give(thread), 'given');
+    assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /What colour.*Red\./);
+    const again = async (message: string) => {
+      engine.say([text('Blue.')]);
+      await engine.post(agent, run, message);
+      await engine.finish(run);
+    };
+    await again('And the other one?');
+    assert.deepEqual(await due(), []);
+    await engine.context.db.withTenant(engine.tenantId, (tx) => updateThread(tx, thread, { title: null }));
+    await again('And the third?');
+    assert.deepEqual(await due(), [], 'none that was taken away is made again');
+  });
+
+  it('goes with the run that it was made from', async () => {
+    engine.say([{ error: { status: 401, type: 'authentication_error' } }]);
+    const { agent, thread } = await turn();
+    engine.say([text('Red.'), use({ name: 'submit_title', input: { title: 'Colours' } }), text('Blue.')]);
+    const { run } = await engine.start(agent, 'What colour is the car?', { threadId: thread });
+    await engine.finish(run);
+    await give(thread);
+    assert.equal(await titleOf(thread), 'Colours');
+    await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+    assert.equal(await titleOf(thread), null);
   });
 
   it('made of a message is one line, cut between words', () => {

@@ -105,6 +105,10 @@ const WAITS_FOR = `case
   when exists (select from waits w where w.run_id = r.id and w.closed_at is null and w.type = 'user') then 'user'
   when exists (select from waits w where w.run_id = r.id and w.closed_at is null) then 'other' end`;
 
+// What a person has refused as a whole, or wanted otherwise, has not failed.
+const HAS_FAILED = `k.status in ('failed', 'denied', 'unknown') and not exists (select from plans e where e.run_id = k.run_id
+  and e.turn_id = k.turn_id and e.status = 'rejected' and e.steps @> jsonb_build_array(jsonb_build_object('tool_call_id', k.id)))`;
+
 /** A session as it stands now; undefined if there is none of that id in the workspace. */
 export async function readSessionState(
   tx: Tx,
@@ -115,7 +119,7 @@ export async function readSessionState(
         jsonb_build_object('run_status', r.status, 'waits_for', ${WAITS_FOR}, 'turn_status', t.status,
           'stop_reason', t.stop_reason, 'has_open_turn', r.open_turn_id is not null,
           'is_calling', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and k.status in ('pending', 'running')),
-          'has_errors', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and k.status in ('failed', 'unknown'))
+          'has_errors', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and ${HAS_FAILED})
             or exists (select from plans e where e.run_id = r.id and e.turn_id = t.id and e.status = 'completed_with_errors'),
           'has_queued', r.queued is not null and r.queued->>'message_id' is distinct from r.dequeued_id::text) as facts,
         (select ${CALL_BATCH} from plans p join approvals a on a.run_id = p.run_id and a.plan_id = p.id and a.status = 'pending'

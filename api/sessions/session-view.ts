@@ -157,6 +157,13 @@ function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
     case 'plan.completed':
       turn.batchHasFailed ||= payload['status'] === 'completed_with_errors';
       return;
+    case 'plan.rejected':
+    case 'plan.refined':
+      // What a person has refused as a whole, or wanted otherwise, has not failed.
+      for (const [call, { callBatchId }] of turn.calls)
+        if (callBatchId === payload['plan_id']) turn.failed.delete(call);
+      return;
+    case 'tool.denied':
     case 'tool.failed':
     case 'tool.unknown':
       turn.failed.add(id);

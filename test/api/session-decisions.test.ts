@@ -1,6 +1,7 @@
 /** Decisions on the plans of a session that come twice, too late, or are followed by something else. */
 import assert from 'node:assert/strict';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { typesOf, watchSession } from '../support/watch-session.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const SUM = 'calculator {"expression":"6*7"}';
@@ -48,5 +49,36 @@ describe('A plan of a session', () => {
     await decide('execute', { ...plan, plan_id: await second() });
     await until(plan.session_id, 'completed', 'completed_with_errors');
     assert.equal((await decide('execute', plan)).json.result, 'It is 42.');
+  });
+
+  it('has errors where a rule denies a call of it, however few they are, and none where a person refuses the whole', async () => {
+    const framesOf = async (session: string) => {
+      const headers = { authorization: `Bearer ${api.key}` };
+      const watched = await watchSession({ url: api.url, session, headers, after: 0 });
+      await watched.until('the turn is over', (seen) => seen.some(({ type }) => type.startsWith('completed')));
+      watched.socket.terminate();
+      return typesOf(watched.frames).at(-1);
+    };
+    const answered = (session: string) => until(session, 'completed', 'completed_with_errors');
+    for (const calls of [[SUM], [SUM, SUM, SUM]]) {
+      const { session_id, plan_id } = await propose(`call ${calls.join(' & ')} | say done`);
+      const { run_id } = await read(session_id);
+      const { json } = await api.call('GET', `/v1/approvals?status=pending&run_id=${run_id}`);
+      assert.equal(json.approvals[0].plan_id, plan_id);
+      await api.call('POST', `/v1/approvals/${json.approvals[0].id}`, { body: { decision: 'deny' } });
+      assert.equal((await answered(session_id)).status, 'completed');
+      assert.equal(await framesOf(session_id), 'completed');
+    }
+    const refined = await propose(`call ${SUM} | say done`);
+    assert.equal((await decide('refine', { ...refined, feedback: 'in words' })).status, 202);
+    assert.equal((await answered(refined.session_id)).status, 'completed');
+    const rule = { name: 'no sums', when: 'tool == "calculator"', decision: 'block', reason: 'no sums' };
+    assert.equal((await api.call('POST', '/v1/policies', { body: rule })).status, 201);
+    for (const calls of [[SUM], [SUM, SUM, SUM]]) {
+      const body = { message: `call ${calls.join(' & ')} | say done`, user_id: 'ada', agent_id: await api.newAgent() };
+      const { session_id } = (await api.call('POST', '/agent/chat', { body })).json;
+      assert.equal((await answered(session_id)).status, 'completed_with_errors');
+      assert.equal(await framesOf(session_id), 'completed_with_errors');
+    }
   });
 });

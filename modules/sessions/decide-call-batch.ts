@@ -16,7 +16,7 @@ import { refuseCallBatch } from '../approvals/refuse-call-batch.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
-import { resultOf } from './executed-call-batch.ts';
+import { resultOf, wasRejected } from './decided-call-batch.ts';
 import { requireOpenSession } from './session.ts';
 
 interface CallBatchRef {
@@ -63,7 +63,10 @@ function isUnderWay({ batch }: FoundCallBatch) {
   return conflict('The plan is being executed already.', { status_of_plan: batch.status });
 }
 
-/** Refuses the call batch and ends the turn; a message that has waited begins the next one. Throws 409 if it does not wait. */
+/**
+ * Refuses the call batch and ends the turn; a message that has waited begins the next one. The same again changes nothing. Throws 409
+ * if it does not wait.
+ */
 export async function rejectCallBatch(
   context: Context,
   ref: CallBatchRef,
@@ -71,6 +74,7 @@ export async function rejectCallBatch(
 ): Promise<SessionStatus> {
   const { caller } = ref;
   const found = await readCallBatch(context, ref);
+  if (await isRejected(context, ref, found)) return sessionStatus(found.state.facts);
   const approvalId = mustWait(found);
   const message = reason ? `A person rejected the plan: ${reason}` : 'A person rejected the plan.';
   const appended = await appendToRun(
@@ -78,13 +82,19 @@ export async function rejectCallBatch(
     { tenantId: caller.tenantId, runId: found.batch.run_id },
     async (run: RunRow, tx) => {
       const decided = await refuseCallBatch(tx, { run, approvalId, message, reason, by: caller });
-      if (!decided) throw dead(ref.callBatchId);
+      if (!decided) return null;
       await touchSession(tx, ref.sessionId);
       return interruptedTurn(tx, run, { reason: 'reject', error: { code: 'denied', message }, decided });
     },
   );
   if (appended) announceInterruption(context, appended);
+  // Somebody else has decided at the same moment.
+  else if (!(await isRejected(context, ref, await readCallBatch(context, ref)))) throw dead(ref.callBatchId);
   return readStatus(context, ref);
+}
+
+function isRejected(context: Context, { caller }: CallBatchRef, { batch }: FoundCallBatch): Promise<boolean> {
+  return context.db.withTenant(caller.tenantId, (tx) => wasRejected(tx, batch));
 }
 
 /**

@@ -51,6 +51,30 @@ describe('A plan of a session', () => {
     assert.equal((await decide('execute', plan)).json.result, 'It is 42.');
   });
 
+  it('is rejected once, however often that is asked for; another decision before or after it is refused', async () => {
+    const plan = await propose(`call ${SUM} | say never`);
+    const { run_id } = await read(plan.session_id);
+    const once = await Promise.all(Array.from({ length: 3 }, () => decide('reject', { ...plan, reason: 'no' })));
+    const log = async () => (await api.call('GET', `/v1/runs/${run_id}/events?limit=200`)).json.events;
+    const before = await log();
+    for (const { status, json } of [...once, await decide('reject', plan)]) {
+      assert.deepEqual([status, json], [200, { status: 'idle', message: 'Plan rejected' }]);
+    }
+    assert.deepEqual(await log(), before);
+    assert.equal(before.filter(({ type }: { type: string }) => type === 'plan.rejected').length, 1);
+    for (const what of ['execute', 'refine']) {
+      assert.equal((await decide(what, { ...plan, ...(what === 'refine' && { feedback: 'x' }) })).status, 409, what);
+    }
+    const refined = await propose(`call ${SUM} | call ${SUM} | say never`);
+    await decide('refine', { ...refined, feedback: 'another' });
+    const next = async () => (await read(refined.session_id)).pending_plan?.plan_id ?? refined.plan_id;
+    await waitUntil('another plan waits', async () => (await next()) !== refined.plan_id);
+    assert.equal((await decide('reject', refined)).status, 409);
+    assert.equal((await decide('refine', { ...refined, feedback: 'another' })).status, 409);
+    assert.equal((await decide('reject', { ...refined, plan_id: await next() })).status, 200);
+    assert.equal((await decide('reject', refined)).status, 409, 'it is the other one that was rejected');
+  });
+
   it('has errors where a rule denies a call of it, however few they are, and none where a person refuses the whole', async () => {
     const framesOf = async (session: string) => {
       const headers = { authorization: `Bearer ${api.key}` };

@@ -1,11 +1,11 @@
-/** What has come of a call batch that was approved before. */
+/** What has come of a call batch that was decided on before. */
 import { textOf } from '../../core/content.ts';
 import { conflict } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { listBatchOutcomes, type BatchOutcome } from '../../db/call-batches.ts';
+import { listBatchOutcomes, listCallBatches, type BatchOutcome } from '../../db/call-batches.ts';
 import type { Tx } from '../../db/database.ts';
 import type { SessionCallBatch } from '../../db/sessions.ts';
-import { findTurn, type TurnRow } from '../../db/turns.ts';
+import { findTurn, findTurnRow, type TurnRow } from '../../db/turns.ts';
 
 /** Codes of calls that the end of their turn has closed. */
 const CLOSED_BY_END = new Set(['interrupted', 'cancelled', 'failed', 'abandoned']);
@@ -30,6 +30,14 @@ export async function resultOf(tx: Tx, batch: SessionCallBatch): Promise<string>
   }
   if (turn?.output) return textOf(turn.output);
   return outcomes.map(({ name, preview }) => `${name}: ${preview}`).join('\n');
+}
+
+/** Whether its rejection has ended its turn; one that was refined, or whose approval was denied or has expired, has left that open. */
+export async function wasRejected(tx: Tx, { plan_id, run_id, turn_id, status }: SessionCallBatch): Promise<boolean> {
+  if (status !== 'rejected') return false;
+  const turn = await findTurnRow(tx, run_id, turn_id);
+  const batches = await listCallBatches(tx, run_id, turn_id);
+  return turn?.stop_reason === 'rejected' && batches.at(-1)?.id === plan_id;
 }
 
 /** How a turn has ended without its answer. */

@@ -235,10 +235,11 @@ async function auditExecution(
   ref: ApprovalRef,
   { run, approval }: { run: RunRow; approval: ApprovalRow },
 ): Promise<void> {
-  if (run.config.session === undefined || !approval.plan_id) return;
-  const { autonomy_level } = run.config;
+  const { autonomy_level, session } = run.config;
+  if (session === undefined || !approval.plan_id) return;
   const details = {
     session_id: run.thread_id,
+    user_id: session.user_id,
     autonomy_level,
     automatic: false,
     tools: approval.arguments.steps.length,

@@ -205,7 +205,7 @@ describe('a session', function () {
       const again = await decide('execute', [session, plan.plan_id]);
       assert.deepEqual([again.status, again.json.status, again.json.result], [200, 'completed', 'bought']);
       assert.deepEqual(called, ['/look', '/buy']);
-      assert.deepEqual(await executionsOf(plan.plan_id), [{ session_id: session, ...byPerson }]);
+      assert.deepEqual(await executionsOf(plan.plan_id), [{ session_id: session, user_id: user, ...byPerson }]);
     });
 
     it('is audited as executed however it was approved', async () => {
@@ -213,7 +213,7 @@ describe('a session', function () {
       const { run_id } = await read(session);
       const { status, text } = await call('POST', `/v1/runs/${run_id}/resume`, { decision: { decision: 'approve' } });
       assert.equal(status, 200, text);
-      assert.deepEqual(await executionsOf(plan.plan_id), [{ session_id: session, ...byPerson }]);
+      assert.deepEqual(await executionsOf(plan.plan_id), [{ session_id: session, user_id: user, ...byPerson }]);
     });
 
     it('refuses a second execution while the first one is under way', async () => {

@@ -122,12 +122,13 @@ function toChange(session: DriveSession, handOver: HandOver | undefined): RunCha
 
 /** Call batches of a session that run by themselves: where a person approves one, that is audited. */
 function auditOf({ run, log }: DriveSession): NonNullable<RunChange['audit']> {
-  if (run.config.session === undefined) return [];
+  const { autonomy_level, session } = run.config;
+  if (session === undefined) return [];
+  const { user_id } = session;
   return log.pending.events.flatMap((event) => {
     if (event.type !== 'plan.proposed' || !event.payload.auto_executing) return [];
     const { plan_id: target_id, steps } = event.payload;
-    const { autonomy_level } = run.config;
-    const details = { session_id: run.thread_id, autonomy_level, automatic: true, tools: steps.length };
+    const details = { session_id: run.thread_id, user_id, autonomy_level, automatic: true, tools: steps.length };
     return [{ id: newId(), action: 'plan.executed' as const, target_type: 'plan', target_id, details }];
   });
 }

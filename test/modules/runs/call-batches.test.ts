@@ -198,7 +198,7 @@ describe('Call batches', () => {
       return { rows, thread };
     };
     const { rows, thread } = await audited({ keep_open: true, autonomy_level: 1, session: { user_id: 'ada' } });
-    const details = { session_id: thread, autonomy_level: 1, automatic: true, tools: 3 };
+    const details = { session_id: thread, user_id: 'ada', autonomy_level: 1, automatic: true, tools: 3 };
     assert.deepEqual(rows, [{ actor_type: 'system', details }]);
     assert.deepEqual((await audited({})).rows, []);
   });

@@ -6,6 +6,7 @@ import type { BusMessage } from '../../bus/bus.ts';
 import { textOf } from '../../core/content.ts';
 import { currentPayload, type EventType } from '../../core/events.ts';
 import { toSessionSeq } from '../../core/session-position.ts';
+import { ASK_USER_TOOL } from '../../core/tool.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { preview, previewOf } from './preview.ts';
 import type { SessionFrame } from './session-frame.ts';
@@ -281,6 +282,8 @@ function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown |
       return { type: 'tool_call_failed', ...plan, payload: { ...told, error, retry_count } };
     }
     case 'tool.succeeded': {
+      // A question is no tool call: it was shown as what is waited for.
+      if (told.tool === ASK_USER_TOOL && !call?.startedAt) return null;
       const result = { duration_ms: payload['latency_ms'], result_preview: previewOf(event.call?.output) };
       return { type: 'tool_call_completed', ...plan, payload: { ...told, ...result } };
     }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { startA2aServer, type A2aServer } from '../support/a2a-server.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { last, typesOf, watchSession } from '../support/watch-session.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { inTurn } from '../support/wire/recordings.ts';
 
@@ -60,6 +61,26 @@ describe('A question in a session', () => {
     await chat('say Bye.', { session_id });
     await waitUntil('it is answered', async () => (await said(session_id)).at(-1) === 'assistant: Bye.');
     assert.deepEqual(await said(session_id), [...ended, 'user: say Bye.', 'assistant: Bye.']);
+  });
+
+  it('is no tool call on the stream, live or resumed, where one beside it is', async () => {
+    const agent_id = await api.newAgent(['ask_user', 'calculator']);
+    const question = { question: 'Which one?' };
+    const message = `call ask_user ${JSON.stringify(question)} & calculator {"expression":"1"} | say The red one.`;
+    const session = await chat(message, { agent_id });
+    const headers = { authorization: `Bearer ${api.key}` };
+    const live = await watchSession({ url: api.url, session, headers, after: 0 });
+    await live.until('the question', (frames) => typesOf(frames).includes('waiting_for_approval'));
+    const upTo = live.frames.at(-1)?.seq ?? 0;
+    await chat('red', { session_id: session });
+    await live.until('the answer', last('completed'));
+    const ofCalls = live.frames.filter(({ type }) => type.startsWith('tool_call_'));
+    assert.deepEqual(new Set(ofCalls.map(({ payload }) => payload.tool)), new Set(['calculator']));
+    const resumed = await watchSession({ url: api.url, session, headers, after: upTo });
+    await resumed.until('the answer', last('completed'));
+    const after = live.frames.filter(({ seq }) => (seq ?? 0) > upTo);
+    assert.deepEqual(resumed.frames.slice(1), after);
+    for (const { socket } of [live, resumed]) socket.terminate();
   });
 
   it('stands there before its answer where several are asked, by whatever way they are answered', async () => {

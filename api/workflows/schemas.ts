@@ -97,7 +97,11 @@ export const task = z
     retry_count: z.int(),
     last_error: problem.nullable(),
     error: problem.optional(),
-    execution: z.object({ status: z.enum(TASK_STATUSES), retry_count: z.int(), last_error: problem.nullable() }),
+    execution: z.object({
+      status: z.enum(TASK_STATUSES),
+      retry_count: z.int(),
+      last_error: z.string().nullable().describe('The message of `last_error`.'),
+    }),
     output: z
       .object({
         result: z.string(),
@@ -183,7 +187,7 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
     retry_count: row.retry_count,
     last_error: row.error,
     ...(row.status === 'failed' && row.error && { error: row.error }),
-    execution: { status: row.status, retry_count: row.retry_count, last_error: row.error },
+    execution: { status: row.status, retry_count: row.retry_count, last_error: row.error?.message ?? null },
     output: hasOutput
       ? {
           result: textOf(row.output ?? []),

@@ -56,6 +56,7 @@ describe('tasks', () => {
     const task = await ended(id);
     assert.deepEqual([task.status, task.error.code, task.last_error.code], ['failed', 'budget', 'budget']);
     assert.equal(task.error.message, 'The tokens of the task are used up.');
+    assert.equal(task.execution.last_error, task.error.message);
     assert.match(task.output.result, /Part \d+\./);
     assert.ok(task.output.tokens_used > 0);
     assert.equal(task.retry_count, 0);

@@ -73,10 +73,14 @@ function turnOf(turns: ReadonlyMap<string, SteppedTurn>, { turn_id }: LoggedEven
   return turn_id === null ? undefined : turns.get(turn_id);
 }
 
-/** The step whose answer came last before an event that belongs to none by itself: the end of a turn, what others have done for it. */
-function lastStep(turn: SteppedTurn | undefined, { seq }: LoggedEvent): number {
+/**
+ * The step whose answer came last before an event that belongs to none by itself: the end of a turn, what others have done for it. A
+ * turn that has no answer ends in the step that the model was asked for last.
+ */
+function lastStep(turn: SteppedTurn | undefined, { type, seq }: LoggedEvent): number {
   const before = Object.entries(turn?.answers ?? {}).filter(([, at]) => at < seq);
-  return Math.max(0, ...before.map(([step]) => Number(step)));
+  const asked = type === 'turn.failed' || type === 'turn.interrupted' ? Object.keys(turn?.asked ?? {}) : [];
+  return Math.max(0, ...[...before.map(([step]) => step), ...asked].map(Number));
 }
 
 /** What the model was sent of the conversation, as the log says. */

@@ -132,13 +132,25 @@ describe('The log of a run', () => {
     assert.deepEqual(json.errors[0].action_data, error.action_data);
   });
 
+  it('run_failed and error: in the step that has failed', async () => {
+    const sum = use({ name: 'calculator', input: { expression: '1+1' } });
+    const invalid: AnthropicReply = { error: { status: 400, type: 'invalid_request_error' } };
+    for (const answers of [[], [sum, sum]]) {
+      replies = [...answers, invalid];
+      const run = await talk(await newAgent({ tools: ['calculator'] }), ['x']);
+      for (const type of ['api_error', 'run_failed', 'error']) {
+        assert.equal((await only(run, type)).step_number, answers.length + 1, type);
+      }
+    }
+  });
+
   it('run_failed: of a turn that somebody cancels, with the reason that its conversation shows', async () => {
     replies = [{ ...text('never'), hang: true }];
     const { json } = await call('POST', `/v1/agents/${await newAgent()}/runs`, { input: { message: 'x' } });
     await waitUntil('the model is asked', async () => typesOf(await logOf(json.run_id)).includes('api_call_started'));
     await call('POST', `/v1/runs/${json.run_id}/cancel`);
-    const { action_data } = await only(json.run_id, 'run_failed');
-    assert.deepEqual(action_data, { stop_reason: 'cancelled' });
+    const { action_data, step_number } = await only(json.run_id, 'run_failed');
+    assert.deepEqual([action_data, step_number], [{ stop_reason: 'cancelled' }, 1]);
     const { json: page } = await call('GET', `/v1/threads/${json.thread_id}/conversations`);
     assert.equal(page.conversations[0].stop_reason, action_data['stop_reason']);
   });

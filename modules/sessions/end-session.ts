@@ -14,7 +14,7 @@ import { cancelIn, tellCancelled } from '../runs/end-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
 import { announceThread } from '../runs/listen-to-thread.ts';
 import { waitingMessage } from '../runs/message-queue.ts';
-import { requireOpenSession, requireSession } from './session.ts';
+import { requireSession } from './session.ts';
 
 interface SessionRef {
   caller: Caller;
@@ -30,11 +30,11 @@ interface Interrupted {
 
 /**
  * Stops the turn that is open when it is asked for; a message that waits begins the next one. Where none is open, or that one has
- * ended meanwhile, nothing happens: who stops at two places, or twice, stops no turn that nobody has seen.
+ * ended meanwhile, nothing happens, also in a session that was deleted: who stops at two places, or twice, stops no turn that nobody has seen.
  */
 export async function interruptSession(context: Context, { caller, sessionId }: SessionRef): Promise<Interrupted> {
   const { tenantId } = caller;
-  const read = () => context.db.withTenant(tenantId, (tx) => requireOpenSession(tx, caller, sessionId));
+  const read = () => context.db.withTenant(tenantId, (tx) => requireSession(tx, caller, sessionId));
   const { run, facts } = await read();
   if (!run?.open_turn_id) return { stopped: false, status: sessionStatus(facts), queued: undefined };
   let queued: string | undefined;

@@ -9,7 +9,7 @@ describe('The thread of a session that was deleted', () => {
   });
   after(() => api.close());
 
-  it('takes no further run, and no retry of one', async () => {
+  it('takes no further run, and no retry of one; there is nothing to interrupt', async () => {
     const call = (path: string, body: object) => api.call('POST', path, { body });
     const agent = (await call('/v1/agents', { name: 'talks' })).json.id;
     const chat = { message: 'one', user_id: randomUUID(), agent_id: agent };
@@ -27,5 +27,7 @@ describe('The thread of a session that was deleted', () => {
       assert.match(json.detail, /session that was deleted/);
     }
     assert.equal((await runsOf()).length, 1);
+    const { status, json } = await call('/agent/interrupt', { session_id: session });
+    assert.deepEqual([status, json], [200, { status: 'interrupted', message: 'Nothing was being executed' }]);
   });
 });

@@ -305,6 +305,8 @@ export const LIMITS = {
   searchedSpaces: 200,
   /** Days for which it is kept which memories were used where. */
   memoryAccessDays: 90,
+  /** Uses of a fragment that are counted where it is read. */
+  countedUses: 10_000,
   /** Pause in ms before new memories get their vectors, all of that time together, and how many at once. */
   memoryPauseMs: 250,
   embeddedTogether: 32,

@@ -53,8 +53,11 @@ export interface FragmentRow {
 
 const SPACE_COLUMNS =
   'id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents, max_fragments, retention_policy, conflict_check, is_of_team, created_at';
+// Writing is no use. The accesses say it, as a search would else have to write each fragment that it finds.
+const USES = `from memory_accesses a where a.memory_id = f.id and a.operation not in ('write', 'resolve')`;
 export const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
-  f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.last_accessed, f.created_at, f.updated_at`;
+  f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.created_at, f.updated_at,
+  (select a.accessed_at ${USES} order by a.id desc limit 1) as last_accessed`;
 
 /** A space that is to be made. */
 export type NewSpaceRow = Omit<SpaceRow, 'created_at'> & { tenant_id: string };
@@ -171,6 +174,15 @@ export async function findFragment(
   );
   const space = fragment && (await findSpace(tx, { id: fragment.space_id, workspaceId: of.workspaceId }));
   return fragment && space && { fragment, space };
+}
+
+/** How often a fragment was found, or given to a run, as far as that is kept; up to a limit. */
+export async function countFragmentUses(tx: Tx, of: { id: string; limit: number }): Promise<number> {
+  const [row] = await tx.query<{ uses: number }>(
+    `select count(*)::int as uses from (select ${USES.replace('f.id', '$1')} limit $2) used`,
+    [of.id, of.limit],
+  );
+  return row?.uses ?? 0;
 }
 
 /** Fragments that are in force, the newest first. */

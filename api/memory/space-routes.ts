@@ -195,17 +195,19 @@ const get = defineRoute({
   access: 'memory:read',
   summary: 'Get a fragment with its versions',
   params,
-  responses: { 200: fragment.extend({ history: z.array(version) }) },
+  responses: { 200: fragment.extend({ access_count: z.int(), history: z.array(version) }) },
   async handle({ caller, params: { id }, context }) {
-    const { fragment: row, versions } = await context.db.withTenant(caller.tenantId, (tx) =>
-      requireFragment(tx, caller, id),
-    );
+    const {
+      fragment: row,
+      uses,
+      versions,
+    } = await context.db.withTenant(caller.tenantId, (tx) => requireFragment(tx, caller, id));
     const history = versions.map(({ created_at: at, content: of, ...rest }) => ({
       ...rest,
       content: { ...of },
       created_at: at.toISOString(),
     }));
-    return { status: 200, body: { ...presentFragment(row), history } };
+    return { status: 200, body: { ...presentFragment(row), access_count: uses, history } };
   },
 });
 

@@ -58,6 +58,7 @@ export const fragment = z
     requires_resolution: z.boolean(),
     retention_policy: z.string().nullable(),
     expires_at: stamp,
+    last_accessed: stamp.describe('When it was last found, or given to a run.'),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
   })
@@ -82,6 +83,7 @@ export function presentFragment(row: FragmentRow): z.input<typeof fragment> {
     requires_resolution: row.requires_resolution,
     retention_policy: row.retention_policy,
     expires_at: row.expires_at?.toISOString() ?? null,
+    last_accessed: row.last_accessed?.toISOString() ?? null,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

@@ -1,8 +1,10 @@
 /** Memory that agents share: spaces and their fragments. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import {
+  countFragmentUses,
   deleteFragment,
   findFragment,
   findSpace,
@@ -73,10 +75,11 @@ export async function requireFragment(
   tx: Tx,
   caller: Caller,
   id: string,
-): Promise<{ fragment: FragmentRow; versions: Awaited<ReturnType<typeof listFragmentVersions>> }> {
+): Promise<{ fragment: FragmentRow; uses: number; versions: Awaited<ReturnType<typeof listFragmentVersions>> }> {
   const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'merged' });
   if (!found) throw notFound('This fragment');
-  return { fragment: found.fragment, versions: await listFragmentVersions(tx, id) };
+  const uses = await countFragmentUses(tx, { id, limit: LIMITS.countedUses });
+  return { fragment: found.fragment, uses, versions: await listFragmentVersions(tx, id) };
 }
 
 /** Takes a fragment away for good, with those that it has taken in. Throws 404. */

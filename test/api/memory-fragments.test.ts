@@ -32,6 +32,27 @@ describe('A fragment of a space', () => {
     return (await api.call('GET', path)).json.fragments.map(({ id }: { id: string }) => id);
   };
 
+  it('says when it was last found, and how often: neither a write nor a look at it counts', async () => {
+    const { id, last_accessed: first } = await write('The code is under the mat.', { agent_id: 'ada' });
+    await write('The code is under the other mat.', { agent_id: 'ada', fragment_id: id });
+    const uses = async () => {
+      const { last_accessed: last, access_count: count } = await get(id);
+      return { last, count };
+    };
+    assert.equal(first, null);
+    assert.deepEqual(await uses(), { last: null, count: 0 });
+    await seen('ada');
+    const { last, count } = await uses();
+    assert.equal(count, 1);
+    assert.ok(Math.abs(Date.now() - Date.parse(last)) < 60_000, last);
+    await seen('ada', '&query=code%20mat&min_relevance=0');
+    const path = `/v1/memory/search?space_id=${space}&query=code%20mat&min_relevance=0`;
+    const [found] = (await api.call('GET', path)).json.fragments;
+    assert.ok(found.last_accessed > last);
+    await write('The code is nowhere.', { agent_id: 'ada', fragment_id: id });
+    assert.equal((await uses()).count, 3);
+  });
+
   it('is seen, written and decided on by those whom it names, and by nobody else', async () => {
     for (const visibility of ['private', 'team']) {
       const { id } = await write('The code is under the mat.', {

@@ -1,4 +1,5 @@
 /** How the outcome of an attempt changes its row in the ledger (docs/design/engine.md, "Ledger"). */
+import { backoffMs, lengthenedMs } from './backoff.ts';
 import { LIMITS } from './limits.ts';
 import type { MessageOrigin } from './origin.ts';
 import type { RemoteWork, ToolDefinition, ToolEffect, ToolOutcome } from './tool.ts';
@@ -53,12 +54,14 @@ export interface AttemptRules {
   retry: ToolDefinition['execution']['retry_config'];
   /** Longest pause in ms that a tool may ask for; that of a call in the queue where it is absent. */
   longestPauseMs?: number | undefined;
+  /** At least 0 and below 1: what of a tenth is added to the pause. None where it is absent. */
+  chance?: number | undefined;
 }
 
 /**
- * Settles an attempt. What surely had no effect is retried after 1, 2, 4 s (or as the tool is configured); what may have
- * had its effect is retried only where the tool is read-only or idempotent, else it is `unknown` and never sent again. What was
- * not begun is retried also where the tool allows no retries.
+ * Settles an attempt. What surely had no effect is retried after 1, 2, 4 s (or as the tool is configured) and up to a
+ * tenth of that; what may have had its effect is retried only where the tool is read-only or idempotent, else it is `unknown`
+ * and never sent again. What was not begun is retried also where the tool allows no retries.
  */
 export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   if (outcome.kind === 'succeeded') {
@@ -83,12 +86,13 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
       ...(question !== undefined && { question }),
     };
   }
+  const { chance = 0, attempt } = rules;
   const quotes = 'quotes' in outcome && outcome.quotes && { quotes: true };
   // It has begun for sure, and nothing was begun anew.
   if (rules.looked) {
     return {
       status: 'retry',
-      waitMs: Math.max(rules.retry.backoff_ms, LIMITS.toolBackoffMs),
+      waitMs: lengthenedMs(Math.max(rules.retry.backoff_ms, LIMITS.toolBackoffMs), chance),
       code,
       message,
       ...quotes,
@@ -98,10 +102,10 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
     return { status: 'unknown', code, message };
   const isUnsent = outcome.kind === 'unreached' && outcome.unsent === true;
   const mostRetries = Math.max(rules.retry.max_retries, isUnsent ? LIMITS.unsentRetries : 0);
-  if (rules.attempt > mostRetries) return { status: 'failed', code, message, ...saidBy(quotes) };
-  const backoffMs = rules.retry.backoff_ms * 2 ** (rules.attempt - 1);
+  if (attempt > mostRetries) return { status: 'failed', code, message, ...saidBy(quotes) };
+  const pauseMs = backoffMs({ firstMs: rules.retry.backoff_ms, attempt });
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;
-  if (askedForMs > Math.max(rules.longestPauseMs ?? LIMITS.toolPauseMs, backoffMs)) {
+  if (askedForMs > Math.max(rules.longestPauseMs ?? LIMITS.toolPauseMs, pauseMs)) {
     const seconds = Math.ceil(askedForMs / 1000);
     return {
       status: 'failed',
@@ -110,7 +114,7 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
       ...saidBy(quotes),
     };
   }
-  return { status: 'retry', waitMs: Math.max(backoffMs, askedForMs), code, message, ...quotes };
+  return { status: 'retry', waitMs: lengthenedMs(Math.max(pauseMs, askedForMs), chance), code, message, ...quotes };
 }
 
 /** Who says how an attempt without an answer has ended: Drover, but for what it quotes. */

@@ -127,7 +127,7 @@ export const LIMITS = {
   remoteCancels: 10,
   /** One attempt of a tool in ms where the tool does not say. */
   toolTimeoutMs: 30_000,
-  /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time). */
+  /** Further attempts of a tool call where the tool does not say, and the first pause before one (doubled each time, and up to a tenth longer by chance). */
   toolRetries: 3,
   toolBackoffMs: 1000,
   /** Most tokens that whoever hands on a task may allow it. */

@@ -1,9 +1,10 @@
 import pg from 'pg';
 import type { Client } from 'pg';
+import { backoffMs, jitteredMs } from '../core/backoff.ts';
 import { ANNOUNCE_WORKER, WITHDRAW_WORKER } from './queue-pool.ts';
 
 const FIRST_RETRY_MS = 100;
-const LAST_RETRY_MS = 5000;
+const LAST_RETRY_MS = 4000;
 
 interface Subscription {
   channel: string;
@@ -101,20 +102,21 @@ export class PostgresListener {
     if (this.#current !== client) return;
     this.#current = undefined;
     this.#hadGap = true;
-    if (!this.#closed) this.#reconnect(FIRST_RETRY_MS);
+    if (!this.#closed) this.#reconnect(1);
   }
 
-  #reconnect(pauseMs: number): void {
+  #reconnect(attempt: number): void {
     clearTimeout(this.#retry);
-    const attempt = () => {
+    const connect = () => {
       if (this.#closed || this.#subscriptions.size === 0) return;
       this.#connect().catch((error: Error) => {
         this.#onError(error);
-        this.#reconnect(Math.min(pauseMs * 2, LAST_RETRY_MS));
+        this.#reconnect(attempt + 1);
       });
     };
     // Half of the pause is left to chance, so that a fleet does not come back all at once.
-    this.#retry = setTimeout(attempt, pauseMs * (0.5 + Math.random() / 2));
+    const pauseMs = backoffMs({ firstMs: FIRST_RETRY_MS, mostMs: LAST_RETRY_MS, attempt });
+    this.#retry = setTimeout(connect, jitteredMs(pauseMs, 0.25, Math.random()));
   }
 
   #deliver(channel: string, payload: string): void {

@@ -16,6 +16,7 @@ import {
 import { newId } from '../../lib/new-id.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
+import { pauseBeforeRetry } from './pause-before-retry.ts';
 import { ownOutageGuard, throttle, type OutageGuard } from './throttle.ts';
 import type { ModelCallContext } from './model-call-context.ts';
 import type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
@@ -118,8 +119,8 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
     const { isProbe } = admitted;
     const answer = await askOnce(context, asked, { guard, isProbe });
     if (!(answer instanceof ModelError)) return answer;
-    const waitMs = answer.retryAfterMs ?? 500 * 2 ** attempt * (0.5 + Math.random());
-    const isLast = isProbe || attempt >= LIMITS.modelAttempts || waitMs > LONGEST_WAIT_MS;
+    const waitMs = pauseBeforeRetry(answer, { firstMs: 1000, attempt });
+    const isLast = isProbe || attempt >= LIMITS.modelAttempts || waitMs === undefined;
     const { rateLimiter } = resolved;
     if (answer.transient && isLast && rateLimiter !== null) {
       await guard.noteAway(resolved, { rateLimiter, error: answer, isProbe });
@@ -153,9 +154,6 @@ async function askOnce<T>(
     else if (isProbe && !isSilent) await guard.leave();
   }
 }
-
-/** A provider that asks for a longer pause is not waited for. */
-const LONGEST_WAIT_MS = 10_000;
 
 async function attemptOnce<T>(
   { ask, resolved, request }: Asked<T>,

@@ -15,8 +15,7 @@ import {
 import { acquireModelRate } from '../../db/model-rates.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
-
-const LONGEST_WAIT_MS = 10_000;
+import { LONGEST_WAIT_MS } from './pause-before-retry.ts';
 
 /** What a call learns and tells of the outages of providers: whether it may ask, and what came of it. */
 export interface OutageGuard {

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
+import { backoffMs, jitteredMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
@@ -70,7 +71,7 @@ interface PlatformOptions {
 export async function openPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
   const { signal = new AbortController().signal, clock = () => new Date() } = options;
   const log = describingErrors(options.log ?? createLog(config));
-  for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+  for (let attempt = 1; ; attempt++) {
     const closers = createClosers((error, name) => log.error({ err: error, name }, 'closing failed'));
     try {
       return await openOnce(config, { log, signal, clock, closers });
@@ -79,8 +80,10 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
       await closers.close().catch(() => undefined);
       // A login that is wrong stays so, though a pooler has one code for that and for much that passes.
       if (error instanceof DatabaseRoleError || !isDatabaseAway(error)) throw error;
+      const backoff = { firstMs: FIRST_WAIT_MS, mostMs: LONGEST_WAIT_MS, attempt };
+      const waitMs = jitteredMs(backoffMs(backoff), 0.25, Math.random());
       log.warn({ err: error, wait_ms: waitMs }, 'the database cannot be reached; waiting for it');
-      await sleep(waitMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() => signal.throwIfAborted());
+      await sleep(waitMs, undefined, { signal }).catch(() => signal.throwIfAborted());
     }
   }
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { backoffMs, jitteredMs } from '../../core/backoff.ts';
 import { isDatabaseAway } from '../../db/database.ts';
 
 const FIRST_PAUSE_MS = 100;
@@ -13,13 +14,14 @@ export async function retryWhileUnavailable<T>(
   { forMs, signal }: { forMs: number; signal: AbortSignal },
 ): Promise<T> {
   const endsAtMs = performance.now() + forMs;
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+  for (let attempt = 1; ; attempt++) {
     const isLast = signal.aborted || performance.now() > endsAtMs;
     try {
       return await work();
     } catch (error) {
       if (!isDatabaseAway(error) || isLast) throw error;
-      await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal }).catch(() => undefined);
+      const pauseMs = backoffMs({ firstMs: FIRST_PAUSE_MS, mostMs: LONGEST_PAUSE_MS, attempt });
+      await sleep(jitteredMs(pauseMs, 0.5, Math.random()), undefined, { signal }).catch(() => undefined);
     }
   }
 }

@@ -99,7 +99,7 @@ export async function attempt(
   } finally {
     held.release();
   }
-  const settlement = settleAttempt(outcome, rulesOf(claim));
+  const settlement = settleAttempt(outcome, { ...rulesOf(claim), chance: Math.random() });
   const end = await committer.settle({ claim, outcome, settlement, latencyMs, facts });
   if (outcome.kind === 'succeeded' && outcome.memories) {
     const of = { agentId: claim.agentId, runId: by.runId, ids: outcome.memories };

@@ -1,4 +1,5 @@
 /** Cancels what a call has begun elsewhere, once the call is settled and nobody wants it any more. */
+import { backoffMs, lengthenedMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { keepRemote } from '../../db/remote-work.ts';
 import { lockToolCall } from '../../db/turns.ts';
@@ -41,10 +42,11 @@ export async function cancelRemote(context: Context, job: ToolCallJob, stop: Abo
   await context.db.withTenant(tenantId, (tx) => keepRemote(tx, callId, isOver ? null : { ...remote, cancels: asked }));
   if (isOver) return { kind: 'done' };
   context.log.warn({ run: runId, call: callId, code: outcome.code }, 'remote work could not be cancelled yet');
-  return { kind: 'later', waitMs: FIRST_PAUSE_MS * 2 ** asked, attempt };
+  const pauseMs = backoffMs({ firstMs: FIRST_PAUSE_MS, attempt: asked });
+  return { kind: 'later', waitMs: lengthenedMs(pauseMs, Math.random()), attempt };
 }
 
-const FIRST_PAUSE_MS = 500;
+const FIRST_PAUSE_MS = 1000;
 
 function isSettled(status: string): boolean {
   return status !== 'awaiting_approval' && status !== 'pending' && status !== 'running';

@@ -1,4 +1,5 @@
 /** Delivers events to a webhook: at least once each, through the channel of its URL. */
+import { backoffMs, jitteredMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { SecretUnreadableError } from '../../core/secret-box.ts';
 import {
@@ -190,18 +191,17 @@ function tryAgain(
   why: Pick<DeliveryOutcome, 'responseStatus' | 'error'>,
 ): DeliveryOutcome {
   if (attempts >= LIMITS.webhookAttempts) return { status: 'failed', ...why, waitMs: 0 };
-  return { status: 'pending', ...why, waitMs: backoffMs(attempts, LONGEST_WAIT_MS) };
+  return { status: 'pending', ...why, waitMs: waitMsAfter(attempts, LONGEST_WAIT_MS) };
 }
 
 /** How long a webhook is left alone after so many failures in a row. */
 function pauseMs(failures: number): number {
   const longestMs = LIMITS.webhookPauseSeconds * 1000;
-  return failures === 0 ? 0 : Math.min(backoffMs(failures, longestMs), longestMs);
+  return failures === 0 ? 0 : Math.min(waitMsAfter(failures, longestMs), longestMs);
 }
 
-function backoffMs(failures: number, longestMs: number): number {
-  const ms = Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), longestMs);
-  return Math.round(ms * (0.75 + Math.random() / 2));
+function waitMsAfter(failures: number, mostMs: number): number {
+  return jitteredMs(backoffMs({ firstMs: FIRST_WAIT_MS, mostMs, attempt: failures }), 0.25, Math.random());
 }
 
 const GONE = 410;

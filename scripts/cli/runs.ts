@@ -1,6 +1,7 @@
 /** `drover runs`: what runs there are, how each stands, and its stream. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { backoffMs, jitteredMs } from '../../core/backoff.ts';
 import { agentOf } from './named.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
@@ -179,6 +180,7 @@ async function retryOne(runId: string, options: Shared): Promise<void> {
 
 const ATTEMPTS = 10;
 const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 5000;
 
 async function follow(runId: string, options: Shared & { after?: string }): Promise<void> {
   await connected(options, async (client) => {
@@ -199,7 +201,8 @@ async function follow(runId: string, options: Shared & { after?: string }): Prom
       if (status === 'failed' || status === 'cancelled') throw new CommandError(EXIT.refused, `The run is ${status}.`);
       if (lastEventId !== before) attempt = 0;
       if (attempt >= ATTEMPTS) throw new CommandError(EXIT.unreachable, 'The stream breaks again and again.');
-      await delay(Math.min(FIRST_WAIT_MS * 2 ** attempt, 5000) * (0.75 + Math.random() / 2));
+      const waitMs = backoffMs({ firstMs: FIRST_WAIT_MS, mostMs: LONGEST_WAIT_MS, attempt: attempt + 1 });
+      await delay(jitteredMs(waitMs, 0.25, Math.random()));
     }
   });
 }

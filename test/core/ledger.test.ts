@@ -110,6 +110,24 @@ describe('Settling an attempt', () => {
     );
   });
 
+  it('waits up to a tenth longer by chance, so that calls which failed together do not come back together', () => {
+    const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    fc.assert(
+      fc.property(outcomes, retries, fc.boolean(), (outcome, retry, looked) => {
+        const rules = { effect: 'idempotent', attempt: 1, retry, looked } as const;
+        const settled = settleAttempt(outcome, rules);
+        if (settled.status !== 'retry') return;
+        const waits = fc.sample(chance, 20).map((each) => settleAttempt(outcome, { ...rules, chance: each }));
+        for (const end of waits) {
+          assert.ok(end.status === 'retry' && end.waitMs >= settled.waitMs);
+          assert.ok(end.waitMs <= Math.ceil(1.1 * settled.waitMs));
+        }
+      }),
+    );
+    const late = settleAttempt(INTERRUPTED, { effect: 'idempotent', attempt: 1, retry: DEFAULT_RETRY, chance: 0.5 });
+    assert.equal(late.status === 'retry' && late.waitMs, 1050);
+  });
+
   it('never repeats what the tool itself has answered', () => {
     fc.assert(
       fc.property(effects, retries, (effect, retry) => {

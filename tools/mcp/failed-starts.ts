@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { backoffMs } from '../../core/backoff.ts';
 
 /** Servers that fail again and again are left alone, longer each time. */
 interface FailedStarts {
@@ -33,7 +34,7 @@ export function createFailedStarts(firstMs: number): FailedStarts {
     },
     note(key, why) {
       const count = (failures.get(key)?.count ?? 0) + 1;
-      const backOffMs = count < 2 ? 0 : Math.min(firstMs * 2 ** (count - 2), LONGEST_MS);
+      const backOffMs = count < 2 ? 0 : backoffMs({ firstMs, mostMs: LONGEST_MS, attempt: count - 1 });
       failures.set(key, { count, untilMs: performance.now() + backOffMs, why });
     },
     forget: (key) => void failures.delete(key),

@@ -1,5 +1,6 @@
 /** Agents of other platforms that do a piece of work (docs/a2a.md, "Remote agents"). */
 import { z } from 'zod';
+import { backoffMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { RemoteWork, ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import { listRemoteAgent } from '../a2a/read-card.ts';
@@ -197,7 +198,7 @@ function goesOn({ remote, begun, now }: Looking, askedForMs = 0): ToolOutcome {
     const message = `The remote agent has not ended its task within ${seconds} s.`;
     return { ...ours('deadline', message), remote: begun };
   }
-  const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** begun.looks, LIMITS.remoteLookMs);
+  const pauseMs = backoffMs({ firstMs: FIRST_PAUSE_MS, mostMs: LIMITS.remoteLookMs, attempt: begun.looks + 1 });
   const kept: RemoteWork = { ...begun, looks: Math.min(begun.looks + 1, 20) };
   const message = `The remote agent works on its task ${begun.task_id}.`;
   return {

@@ -13,6 +13,7 @@ import { explainRejection } from '../../../llm/explain-rejection.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import { startDeadline, type Deadline } from '../../../lib/deadline.ts';
+import { pauseBeforeRetry } from '../../model-calls/pause-before-retry.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { partialText } from './partial-answer.ts';
 import { askedOf, fitContext, sourceOf, toRequest } from './build-request.ts';
@@ -176,14 +177,11 @@ function callOf({ log: { state } }: DriveSession): { failures: number; retries: 
   return { failures: state.modelCall?.failures ?? 0, retries: state.modelCall?.retries ?? 0 };
 }
 
-/** A provider that asks for a longer pause is waited for without a worker. */
-const LONGEST_QUICK_WAIT_MS = 10_000;
-
 /** The attempts of one model. They are counted in the log: those before a run was put off count too. */
 async function attempts(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
   const { resolved, call, deadline, admission } = asked;
   const { signal } = deadline;
-  const { most, baseMs } = retriesOf(session, admission);
+  const { most, firstMs } = retriesOf(session, admission);
   for (;;) {
     const attempt = callOf(session).retries + 1;
     try {
@@ -194,8 +192,9 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
       const { step } = call;
       const isThrottled = error.kind === 'rate_limited' || error.kind === 'overloaded';
       if (isThrottled) return await backOff(session, { resolved, error, attempt, step });
-      const waitMs = Math.round(error.retryAfterMs ?? baseMs * 2 ** (attempt - 1) * (0.5 + Math.random()));
-      if (waitMs > LONGEST_QUICK_WAIT_MS) return error;
+      // A provider that asks for a longer pause is waited for without a worker.
+      const waitMs = pauseBeforeRetry(error, { firstMs, attempt });
+      if (waitMs === undefined) return error;
       recordRetry(session, { resolved, error, attempt, step, waitMs });
       await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     }
@@ -203,10 +202,10 @@ async function attempts(session: DriveSession, asked: Asked): Promise<ModelRespo
 }
 
 /** Attempts of a model, and the pause before the second one, doubled each time. */
-function retriesOf({ definition }: DriveSession, { kind }: Admission): { most: number; baseMs: number } {
+function retriesOf({ definition }: DriveSession, { kind }: Admission): { most: number; firstMs: number } {
   const { max_retries, base_delay } = { ...definition.model_preferences, ...definition.llm_config };
   const most = max_retries === undefined ? LIMITS.modelAttempts : max_retries + 1;
-  return { most: kind === 'probe' ? 1 : most, baseMs: base_delay === undefined ? 1000 : base_delay * 1000 };
+  return { most: kind === 'probe' ? 1 : most, firstMs: base_delay === undefined ? 1000 : base_delay * 1000 };
 }
 
 async function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked): Promise<ModelResponse> {

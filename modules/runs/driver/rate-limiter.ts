@@ -3,6 +3,7 @@
  * nobody asks it again before the time that it named. A run that has to wait is put off without a worker.
  */
 import { recordModelRetry } from '../../../core/decision-events/model-calls.ts';
+import { backoffMs, jitteredMs } from '../../../core/backoff.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ModelError, ModelResponse } from '../../../core/model.ts';
 import { chargeModelRate, acquireModelRate, readModelBackOff, backOffModelRate } from '../../../db/model-rates.ts';
@@ -65,8 +66,9 @@ export async function backOff(
   refused: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number },
 ): Promise<never> {
   const { resolved, error, attempt } = refused;
-  const backoffMs = Math.min(1000 * 2 ** (attempt - 1), LIMITS.throttleMs) * (0.75 + Math.random() / 2);
-  const waitMs = Math.ceil(Math.min(Math.max(error.retryAfterMs ?? 0, backoffMs), LIMITS.throttleMs));
+  const pauseMs = backoffMs({ firstMs: 1000, mostMs: LIMITS.throttleMs, attempt });
+  const leastMs = Math.max(error.retryAfterMs ?? 0, jitteredMs(pauseMs, 0.25, Math.random()));
+  const waitMs = Math.ceil(Math.min(leastMs, LIMITS.throttleMs));
   if (resolved.rateLimiter !== null) await backOffModelRate(session.context.db, resolved.rateLimiter, waitMs);
   recordRetry(session, { ...refused, waitMs });
   throw new ThrottledError(waitMs);

@@ -1,34 +1,22 @@
 import { createRedisBackend } from 'bullmq';
-import { Redis, type RedisOptions } from 'ioredis';
+import type { Redis, RedisOptions } from 'ioredis';
 import { withDeadline } from '../lib/deadline.ts';
+import { awaitAtStart, connected, connectRedis, quitRedis } from '../lib/open-redis.ts';
 import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
 import type { QueueTransport, ReportError } from './queue-transport.ts';
 
-const CONNECT_TIMEOUT_MS = 5000;
 const COMMAND_TIMEOUT_MS = 5000;
-const FIRST_CONNECTION_MS = 2000;
-const CLOSE_TIMEOUT_MS = 2000;
 const KEPT_MS = 60_000;
-
-/** How long a lost connection is left alone before the next attempt. */
-const retryStrategy = (attempt: number): number => Math.min(50 * 2 ** Math.min(attempt, 6), 2000);
-
-const COMMON = {
-  connectTimeout: CONNECT_TIMEOUT_MS,
-  keepAlive: 10_000,
-  retryStrategy,
-} satisfies RedisOptions;
 
 /** A caller gets an error soon, and can answer 503, instead of waiting for a Redis that is away. */
 const PRODUCER = {
-  ...COMMON,
   enableOfflineQueue: false,
   maxRetriesPerRequest: 1,
   commandTimeout: COMMAND_TIMEOUT_MS,
 } satisfies RedisOptions;
 
 /** A worker has nobody to answer; it waits. BullMQ demands the null. */
-const WORKER = { ...COMMON, maxRetriesPerRequest: null } satisfies RedisOptions;
+const WORKER = { maxRetriesPerRequest: null, lazyConnect: true } satisfies RedisOptions;
 
 /**
  * BullMQ on Redis: one connection for all queues and flows of the process, one for what its workers write, and, made by
@@ -38,15 +26,9 @@ export async function openRedisQueues(
   { url, prefix }: { url: string; prefix: string },
   report: ReportError,
 ): Promise<QueueTransport> {
-  const producer = new Redis(url, PRODUCER);
-  const worker = new Redis(url, { ...WORKER, lazyConnect: true });
-  for (const [name, client] of [
-    ['queue', producer],
-    ['worker', worker],
-  ] as const) {
-    client.setMaxListeners(0);
-    client.on('error', (error: Error) => report(error, `redis ${name} connection`));
-  }
+  const producer = connectRedis(url, (error) => report(error, 'redis queue connection'), PRODUCER);
+  const worker = connectRedis(url, (error) => report(error, 'redis worker connection'), WORKER);
+  for (const client of [producer, worker]) client.setMaxListeners(0);
   await firstConnection(producer).catch((error: unknown) => {
     for (const client of [producer, worker]) client.disconnect();
     throw error;
@@ -61,7 +43,7 @@ export async function openRedisQueues(
     ping: (timeoutMs) =>
       withDeadline(tryToWrite(producer, `${prefix}:ready`), timeoutMs, `No answer from Redis within ${timeoutMs} ms`),
     async close() {
-      await Promise.all([quit(producer), quit(worker)]);
+      await Promise.all([quitRedis(producer), quitRedis(worker)]);
     },
   };
 }
@@ -69,21 +51,17 @@ export async function openRedisQueues(
 /** What Redis refuses a connection with: a wrong user or password, and none where it wants one. */
 const REFUSED_LOGIN = /^(WRONGPASS|NOAUTH)\b/;
 
-/**
- * Waits a moment for Redis, so that a call right after the start does not fail; without Redis the process starts, too.
- * Throws where there is one that refuses it: that does not pass by itself.
- */
+/** Throws where there is a Redis that refuses the login: that does not pass by itself. */
 async function firstConnection(client: Redis): Promise<void> {
   let refusal: Error | undefined;
-  const ready = new Promise<void>((resolve) => {
-    client.once('ready', resolve);
+  const refused = new Promise<void>((resolve) => {
     client.on('error', (error: Error) => {
       if (!REFUSED_LOGIN.test(error.message)) return;
       refusal = new Error(`REDIS_URL leads to a Redis that refuses it: ${error.message.replace(/\.?$/, '.')}`);
       resolve();
     });
   });
-  await withDeadline(ready, FIRST_CONNECTION_MS, 'Redis is not there yet').catch(() => undefined);
+  await awaitAtStart(Promise.race([connected(client), refused]), () => undefined);
   if (refusal) throw refusal;
 }
 
@@ -96,10 +74,4 @@ async function tryToWrite(client: Redis, key: string): Promise<void> {
     const [why] = (error instanceof Error && /^[A-Z]+(?= )/.exec(error.message)) || [];
     throw why === undefined ? error : new RefusesWritesError(why, error);
   }
-}
-
-async function quit(client: Redis): Promise<void> {
-  if (client.status === 'ready')
-    await withDeadline(client.quit(), CLOSE_TIMEOUT_MS, 'Redis did not say goodbye').catch(() => undefined);
-  client.disconnect();
 }

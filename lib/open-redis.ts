@@ -1,9 +1,48 @@
-/** A connection to Redis for what may fail: it starts without Redis too, and no command waits for one that is away. */
-import { Redis } from 'ioredis';
+/** Connections to Redis, which start without it too, and come back by themselves. */
+import { Redis, type RedisOptions } from 'ioredis';
 import { withDeadline } from './deadline.ts';
 
 const FIRST_CONNECTION_MS = 2000;
 const CLOSE_TIMEOUT_MS = 1000;
+
+/** A client that connects, and tells `onError` of each connection that is lost. */
+export function connectRedis(
+  url: string,
+  onError: (error: Error) => void,
+  options: Omit<RedisOptions, 'replyMapping'>,
+): Redis {
+  const client = new Redis(url, {
+    connectTimeout: 5000,
+    keepAlive: 10_000,
+    retryStrategy: (attempt) => reconnectAfterMs(attempt, Math.random()),
+    ...options,
+  });
+  client.on('error', onError);
+  return client;
+}
+
+/** From 0.1 s up to 1.6 s, give or take a quarter, so that a fleet does not come back all at once. `chance` is at least 0 and below 1. */
+export function reconnectAfterMs(attempt: number, chance: number): number {
+  return Math.round(50 * 2 ** Math.min(attempt, 5) * (0.75 + chance / 2));
+}
+
+/** Resolves with the first connection. */
+export function connected(client: Redis): Promise<void> {
+  return new Promise((resolve) => {
+    client.once('ready', resolve);
+  });
+}
+
+/** Waits two seconds at most for what comes with the first connection, so that a call right after the start does not fail. */
+export async function awaitAtStart(ready: Promise<unknown>, onLate: (error: Error) => void): Promise<void> {
+  await withDeadline(ready, FIRST_CONNECTION_MS, 'Redis is not there yet').catch(onLate);
+}
+
+export async function quitRedis(client: Redis): Promise<void> {
+  if (client.status === 'ready')
+    await withDeadline(client.quit(), CLOSE_TIMEOUT_MS, 'Redis did not say goodbye').catch(() => undefined);
+  client.disconnect();
+}
 
 interface OpenRedis {
   client: Redis;
@@ -12,30 +51,14 @@ interface OpenRedis {
   close: () => Promise<void>;
 }
 
-/** Waits two seconds at most for the first connection. `onError` is told of each that is lost. */
+/** A connection for what may fail: no command waits for a Redis that is away. */
 export async function openRedis(
   url: string,
   { commandTimeoutMs, onError }: { commandTimeoutMs: number; onError: (error: unknown) => void },
 ): Promise<OpenRedis> {
-  const client = new Redis(url, {
-    connectTimeout: 5000,
-    keepAlive: 10_000,
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt, 6), 2000),
-  });
-  client.on('error', onError);
-  const ready = new Promise<void>((resolve) => {
-    client.once('ready', resolve);
-  });
-  await withDeadline(ready, FIRST_CONNECTION_MS, 'Redis is not there yet').catch(onError);
-  const close = async () => {
-    if (client.status === 'ready') {
-      await withDeadline(client.quit(), CLOSE_TIMEOUT_MS, 'Redis did not say goodbye').catch(() => undefined);
-    }
-    client.disconnect();
-  };
+  const client = connectRedis(url, onError, { enableOfflineQueue: false, maxRetriesPerRequest: 0 });
+  await awaitAtStart(connected(client), onError);
   // Not the client's own time limit, by which an answer is late that a busy process has only not looked at yet.
   const inTime = <T>(answer: Promise<T>) => withDeadline(answer, commandTimeoutMs, 'Redis did not answer');
-  return { client, inTime, close };
+  return { client, inTime, close: () => quitRedis(client) };
 }

@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { Config } from '../../config.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { openRedis } from '../../lib/open-redis.ts';
+import { restAfterFailure } from '../../lib/rest-after-failure.ts';
 
 export interface LiveStore {
   /** Undefined if it is not there, or cannot be had. */
@@ -23,8 +24,6 @@ interface StoreSettings extends Pick<Config, 'redisUrl' | 'queuePrefix'> {
 
 /** The database answers as well: nobody waits for a slow Redis. */
 const COMMAND_TIMEOUT_MS = 250;
-/** How long a Redis that has failed is left alone. */
-const REST_MS = 2000;
 /** Texts of this process, in characters. */
 const MOST_CHARS = 16 * 1024 * 1024;
 
@@ -53,17 +52,8 @@ function openOwnStore(): LiveStore {
 
 async function openSharedStore(url: string, { queuePrefix, onError }: StoreSettings): Promise<LiveStore> {
   const { client, inTime, close } = await openRedis(url, { commandTimeoutMs: COMMAND_TIMEOUT_MS, onError });
-  let restsUntilMs = 0;
-  const attempt = async <T>(act: () => Promise<T>): Promise<T | undefined> => {
-    if (performance.now() < restsUntilMs) return undefined;
-    try {
-      return await inTime(act());
-    } catch (error) {
-      onError(error);
-      restsUntilMs = performance.now() + REST_MS;
-      return undefined;
-    }
-  };
+  const rest = restAfterFailure(onError);
+  const attempt = <T>(act: () => Promise<T>) => rest.attempt(() => inTime(act()));
   const keyOf = (name: string) => `${queuePrefix}:live:${name}`;
   return {
     get: async (name) => (await attempt(() => client.get(keyOf(name)))) ?? undefined,

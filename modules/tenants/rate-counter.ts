@@ -8,6 +8,7 @@ import type { Config } from '../../config.ts';
 import type { Database } from '../../db/database.ts';
 import { addToRateCount } from '../../db/rate-counts.ts';
 import { openRedis } from '../../lib/open-redis.ts';
+import { restAfterFailure, type RestAfterFailure } from '../../lib/rest-after-failure.ts';
 
 interface Counted {
   /** Whose requests, and of which kind. */
@@ -43,22 +44,15 @@ interface CounterSettings extends Pick<Config, 'mode' | 'redisUrl' | 'queuePrefi
   restMs?: number;
 }
 
-/** The end of a shared store's rest, on the process's clock. */
-interface Rest {
-  untilMs: number;
-}
-
-const REST_MS = 2000;
-
 /** Opens the counter of the mode; an unreachable Redis does not fail it. */
 export async function openRateCounter(settings: CounterSettings): Promise<RateCounter> {
   const own = openMemoryStore();
   if (settings.mode === 'embedded') return own;
-  const rest: Rest = { untilMs: 0 };
+  const rest = restAfterFailure(settings.onError, settings.restMs);
   const { redisUrl } = settings;
   const shared =
     redisUrl === undefined ? openPostgresStore(settings.db) : await openRedisStore(redisUrl, settings, rest);
-  return rememberRefused(insure({ shared, own, rest }, settings));
+  return rememberRefused(insure({ shared, own, rest }));
 }
 
 const MOST_REMEMBERED = 10_000;
@@ -79,19 +73,9 @@ function rememberRefused(store: Store): Store {
   };
 }
 
-function insure({ shared, own, rest }: { shared: Store; own: Store; rest: Rest }, settings: CounterSettings): Store {
-  const { onError, restMs = REST_MS } = settings;
+function insure({ shared, own, rest }: { shared: Store; own: Store; rest: RestAfterFailure }): Store {
   return {
-    async add(counted) {
-      if (performance.now() < rest.untilMs) return own.add(counted);
-      try {
-        return await shared.add(counted);
-      } catch (error) {
-        onError(error);
-        rest.untilMs = performance.now() + restMs;
-        return own.add(counted);
-      }
-    },
+    add: async (counted) => (await rest.attempt(() => shared.add(counted))) ?? own.add(counted),
     close: () => shared.close(),
   };
 }
@@ -127,11 +111,13 @@ function openPostgresStore(db: Database): Store {
 
 const COMMAND_TIMEOUT_MS = 2000;
 
-async function openRedisStore(url: string, { queuePrefix, onError }: CounterSettings, rest: Rest): Promise<Store> {
+async function openRedisStore(
+  url: string,
+  { queuePrefix, onError }: CounterSettings,
+  rest: RestAfterFailure,
+): Promise<Store> {
   const { client, inTime, close } = await openRedis(url, { commandTimeoutMs: COMMAND_TIMEOUT_MS, onError });
-  client.on('ready', () => {
-    rest.untilMs = 0;
-  });
+  client.on('ready', rest.end);
   const open = (duration: number) =>
     new RateLimiterRedis({ storeClient: client, keyPrefix: `${queuePrefix}:rate`, points: MOST, duration });
   const store = storeOf(open, close);

@@ -17,7 +17,7 @@ import { securityHeaders } from './kit/security-headers.ts';
 import type { Sockets } from './kit/sockets.ts';
 import type { ApiContext, ApiState, App, Middleware } from './kit/state.ts';
 import type { AppParts } from './kit/route.ts';
-import { shortPath } from './kit/validate.ts';
+import { shortPath } from '../modules/problem-of.ts';
 
 /** The HTTP application over these routes. `closing` fires when the server stops, so that streams end; without `sockets` no request becomes a WebSocket. */
 export function createApp(

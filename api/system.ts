@@ -1,8 +1,7 @@
 /** What an operator's machines ask: alive, ready, numbers, and what there is to ask. */
 import { z } from 'zod';
-import { DroverError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
-import { checkReadiness } from '../modules/platform/check-readiness.ts';
+import { readinessOf } from '../modules/platform/readiness-of.ts';
 import { scrapeMetrics } from '../modules/platform/scrape-metrics.ts';
 import { openApi } from './kit/openapi.ts';
 import { defineRoute } from './kit/route.ts';
@@ -26,12 +25,7 @@ const ready = defineRoute({
   summary: 'Whether database, queue and migrations are usable; 503 says which is not',
   responses: { 200: z.strictObject({ status: z.literal('ready'), checks }) },
   async handle({ context, app }) {
-    const found = await checkReadiness(context);
-    const faults = Object.entries(found).filter(([, state]) => state !== 'ok');
-    if (app.closing.aborted) faults.push(['process', 'stopping']);
-    if (faults.length === 0) return { status: 200, body: { status: 'ready', checks: found } };
-    const detail = `Not ready: ${faults.map(([name, state]) => `${name} ${state}`).join(', ')}.`;
-    throw new DroverError('not-ready', 503, detail, { retryAfterSeconds: 2, extra: { checks: found } });
+    return { status: 200, body: await readinessOf(context, app.closing.aborted) };
   },
 });
 

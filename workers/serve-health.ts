@@ -1,12 +1,16 @@
 /** What an operator's machines ask of a worker process: alive, ready, numbers. As the API answers them (docs/operations.md). */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { DroverError, forbidden, unauthorized } from '../core/errors.ts';
 import { isLocalRequest } from '../lib/is-local-request.ts';
 import { listen } from '../lib/listen.ts';
+import { newId } from '../lib/new-id.ts';
 import type { Context } from '../modules/governance/context.ts';
-import { checkReadiness } from '../modules/platform/check-readiness.ts';
+import { readinessOf } from '../modules/platform/readiness-of.ts';
 import { scrapeMetrics } from '../modules/platform/scrape-metrics.ts';
-import { createAuthenticator, type Authenticator } from '../modules/tenants/authenticate-key.ts';
+import { createAuthenticator, keyIn, type Authenticator } from '../modules/tenants/authenticate-key.ts';
+import { problemOf } from '../modules/problem-of.ts';
+import { asUnavailable } from '../modules/unavailable.ts';
 
 const REQUEST_TIMEOUT_MS = 10_000;
 
@@ -34,10 +38,7 @@ export async function serveHealth(
   const server = createServer((request, response) => {
     answer(context, { request, authenticator, ...state }).then(
       (given) => send(response, given),
-      (error: unknown) => {
-        context.log.error({ err: error, path: request.url }, 'a question of an operator was not answered');
-        send(response, problem(500, 'internal', 'Something went wrong.'));
-      },
+      (error: unknown) => send(response, failure(context, request, error)),
     );
   });
   server.requestTimeout = REQUEST_TIMEOUT_MS;
@@ -65,28 +66,20 @@ interface Asked {
 }
 
 async function answer(context: Context, asked: Asked): Promise<Answer> {
-  const { request } = asked;
-  if (request.method !== 'GET' && request.method !== 'HEAD') return problem(405, 'method-not-allowed', 'Use GET.');
-  switch (request.url?.replace(/\?.*/s, '')) {
+  const { request, isStopping } = asked;
+  if (request.method !== 'GET' && request.method !== 'HEAD')
+    throw new DroverError('method-not-allowed', 405, 'Use GET.');
+  switch (pathOf(request)) {
     case '/healthz':
       return json(200, { status: 'ok' });
     case '/readyz':
-      return readiness(context, asked.isStopping);
+      return json(200, await readinessOf(context, isStopping));
     case '/metrics':
-      return (await refusal(asked)) ?? numbers(context);
+      await checkOperator(asked);
+      return numbers(context);
     default:
-      return problem(404, 'not-found', 'A worker answers /healthz, /readyz and /metrics.');
+      throw new DroverError('not-found', 404, 'A worker answers /healthz, /readyz and /metrics.');
   }
-}
-
-async function readiness(context: Context, isStopping: boolean): Promise<Answer> {
-  const checks = await checkReadiness(context);
-  const faults = Object.entries(checks).filter(([, found]) => found !== 'ok');
-  if (isStopping) faults.push(['process', 'stopping']);
-  if (faults.length === 0) return json(200, { status: 'ready', checks });
-  const detail = `Not ready: ${faults.map(([name, found]) => `${name} ${found}`).join(', ')}.`;
-  const body = { status: 503, code: 'not-ready', detail, checks };
-  return { ...json(503, body), contentType: 'application/problem+json', headers: { 'retry-after': '2' } };
 }
 
 async function numbers(context: Context): Promise<Answer> {
@@ -95,24 +88,34 @@ async function numbers(context: Context): Promise<Answer> {
 }
 
 /** From elsewhere than this machine the operator alone may see the numbers. */
-async function refusal({ request, authenticator }: Asked): Promise<Answer | undefined> {
-  if (isLocalRequest(request)) return undefined;
-  const key = /^Bearer +([\x21-\x7e]{1,1000})$/i.exec(request.headers.authorization ?? '')?.[1];
+async function checkOperator({ request, authenticator }: Asked): Promise<void> {
+  if (isLocalRequest(request)) return;
+  const key = keyIn(request.headers.authorization ?? '');
   const caller = key === undefined ? undefined : await authenticator.byKey(key);
-  if (!caller) {
-    const headers = { 'www-authenticate': 'Bearer realm="drover"' };
-    return { ...problem(401, 'unauthorized', 'A key is needed: Authorization: Bearer <key>.'), headers };
-  }
-  if (caller.isOperator) return undefined;
-  return problem(403, 'forbidden', "This is for the operator: the default tenant's admin key.");
+  if (!caller) throw unauthorized('A key is needed: Authorization: Bearer <key>.');
+  if (!caller.isOperator) throw forbidden("This is for the operator: the default tenant's admin key.");
+}
+
+function pathOf({ url = '' }: IncomingMessage): string {
+  return url.replace(/\?.*/s, '');
 }
 
 function json(status: number, body: unknown): Answer {
   return { status, contentType: 'application/json', body: JSON.stringify(body) };
 }
 
-function problem(status: number, code: string, detail: string): Answer {
-  return { ...json(status, { status, code, detail }), contentType: 'application/problem+json' };
+/** The answer to what has thrown; what is not our own error is logged and not told. */
+function failure({ log }: Context, request: IncomingMessage, thrown: unknown): Answer {
+  const [path, requestId] = [pathOf(request), newId()];
+  const known = thrown instanceof DroverError ? thrown : asUnavailable(thrown);
+  if (!known) log.error({ err: thrown, path, request_id: requestId }, 'a question of an operator was not answered');
+  const error = known ?? new DroverError('internal', 500, 'Something went wrong.');
+  const headers = {
+    ...(error.retryAfterSeconds !== undefined && { 'retry-after': String(error.retryAfterSeconds) }),
+    ...(error.status === 401 && { 'www-authenticate': 'Bearer realm="drover"' }),
+  };
+  const body = problemOf(error, { path, requestId });
+  return { ...json(error.status, body), contentType: 'application/problem+json', headers };
 }
 
 function send(response: ServerResponse, { status, contentType, body, headers = {} }: Answer): void {

@@ -3,8 +3,8 @@ import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { badRequest, DroverError } from '../../core/errors.ts';
 import { newId } from '../../lib/new-id.ts';
+import { problemOf } from '../../modules/problem-of.ts';
 import { headersTooLong } from './check-request.ts';
-import { problemOf } from './problems.ts';
 
 /** More than any request may have, so that what is only too long is refused like any other. */
 export const MOST_HEADER_BYTES = 128 * 1024;

@@ -3,6 +3,7 @@ import { requestRates } from '../../core/rate-limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { isLocalRequest } from '../../lib/is-local-request.ts';
 import type { Context } from '../../modules/governance/context.ts';
+import { keyIn } from '../../modules/tenants/authenticate-key.ts';
 import { isToken, readToken, type TokenTarget } from '../../modules/tenants/tokens.ts';
 import { findThreadId } from '../../modules/conversations/threads.ts';
 import { threadOfRun } from '../../modules/runs/read-runs.ts';
@@ -50,7 +51,7 @@ async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps):
   if (header === '' && route.tokenInQuery && typeof inQuery === 'string') {
     return holderOf(ctx, route, { token: inQuery, deps });
   }
-  const key = /^Bearer +([\x21-\x7e]{1,1000})$/i.exec(header)?.[1];
+  const key = keyIn(header);
   if (key !== undefined && isToken(key)) return holderOf(ctx, route, { token: key, deps });
   const caller = key === undefined ? undefined : await deps.authenticator.byKey(key);
   if (caller) return { ...caller, origin: originOf(ctx) };

@@ -3,10 +3,10 @@ import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { DroverError, unavailable } from '../../core/errors.ts';
 import { UnknownEventError } from '../../core/events.ts';
+import { problemOf } from '../../modules/problem-of.ts';
 import { asUnavailable } from '../../modules/unavailable.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { ApiContext, Middleware } from './state.ts';
-import { shortPath } from './validate.ts';
 
 export const problem = z
   .looseObject({
@@ -39,24 +39,6 @@ function answerProblem(ctx: ApiContext, error: DroverError): void {
   if (error.retryAfterSeconds !== undefined) ctx.set('Retry-After', String(error.retryAfterSeconds));
   ctx.body = JSON.stringify(problemOf(error, { path: ctx.path, requestId: ctx.state.requestId }));
   ctx.type = 'application/problem+json';
-}
-
-/** The problem document of an error. */
-export function problemOf(
-  error: DroverError,
-  { path, requestId }: { path: string; requestId: string },
-): z.input<typeof problem> {
-  return {
-    ...error.extra,
-    type: 'about:blank',
-    title: STATUS_CODES[error.status] ?? 'Error',
-    status: error.status,
-    detail: error.message,
-    instance: shortPath(path),
-    code: error.code,
-    request_id: requestId,
-    ...(error.errors === undefined ? {} : { errors: error.errors }),
-  };
 }
 
 function asDroverError(thrown: unknown): DroverError {

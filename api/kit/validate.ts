@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { badRequest, notFound } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
+import { shortPath } from '../../modules/problem-of.ts';
 import type { ApiContext } from './state.ts';
 
 /** An id in a path. Upper case is taken; ids are stored in lower case. */
@@ -39,11 +40,6 @@ export function checkPart(schema: z.ZodType, value: unknown, where: 'query' | 'b
   const errors = parsed.error.issues.flatMap((issue) => faultsOf(issue, [where])).slice(0, MAX_ERRORS);
   const [first] = errors;
   throw badRequest(first ? `${first.path} ${first.message}` : `The ${where} is not valid.`, errors);
-}
-
-/** A path as it can be repeated in an answer. */
-export function shortPath(path: string): string {
-  return path.length > 200 ? `${path.slice(0, 200)}…` : path;
 }
 
 type Issue = z.core.$ZodIssue;

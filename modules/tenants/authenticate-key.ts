@@ -20,6 +20,11 @@ export interface Authenticator {
   forgetTenant(tenantId: string): void;
 }
 
+/** The key of an `Authorization` header; undefined where it is not `Bearer <key>`. */
+export function keyIn(header: string): string | undefined {
+  return /^Bearer +([\x21-\x7e]{1,1000})$/i.exec(header)?.[1];
+}
+
 /** A revoked key works in other processes for so long, and one that was shown before it was made is unknown there. */
 const CACHE_MS = 5000;
 const MAX_CACHED = 10_000;

@@ -48,10 +48,31 @@ describe('A worker with a port', () => {
     assert.equal(posted.status, 405);
   });
 
+  it('answers with the problems of the API', async () => {
+    const unknown = await get('/v1/runs?after=1');
+    assert.equal(unknown.headers.get('content-type'), 'application/problem+json');
+    const { detail, request_id, ...problem } = (await unknown.json()) as Record<string, string>;
+    assert.deepEqual(problem, {
+      type: 'about:blank',
+      title: 'Not Found',
+      status: 404,
+      instance: '/v1/runs',
+      code: 'not-found',
+    });
+    assert.ok(detail && request_id);
+    const refused = await get('/metrics', { 'x-forwarded-for': '203.0.113.7' });
+    assert.equal(refused.headers.get('www-authenticate'), 'Bearer realm="drover"');
+    assert.equal(((await refused.json()) as { code: string }).code, 'unauthorized');
+  });
+
   it('is not ready once it stops', async () => {
     health.stopping();
-    const { status, headers } = await get('/readyz');
+    const answer = await get('/readyz');
+    const { status, headers } = answer;
+    const { detail, checks } = (await answer.json()) as { detail: string; checks: unknown };
     assert.deepEqual([status, headers.get('retry-after')], [503, '2']);
+    assert.equal(detail, 'Not ready: process stopping.');
+    assert.deepEqual(checks, { database: 'ok', queue: 'ok', migrations: 'ok' });
     assert.equal((await get('/healthz')).status, 200);
   });
 });

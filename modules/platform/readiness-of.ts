@@ -1,4 +1,5 @@
 /** Whether a process could do its work now: what `/readyz` says. */
+import { DroverError } from '../../core/errors.ts';
 import { pendingMigrations } from '../../db/migrate.ts';
 import { RefusesWritesError } from '../../lib/refuses-writes-error.ts';
 import type { ProcessContext } from '../process-context.ts';
@@ -6,14 +7,27 @@ import type { ProcessContext } from '../process-context.ts';
 const CHECK_MS = 2000;
 
 /** `ok`, `away`, that it takes no writes, or what is missing; the migrations are unknown while the database is away. */
-interface Readiness {
+interface Checks {
   database: string;
   queue: string;
   migrations: string;
 }
 
+/** What a process says that could do its work. @throws DroverError, 503, which says what it lacks. */
+export async function readinessOf(
+  context: ProcessContext,
+  isStopping: boolean,
+): Promise<{ status: 'ready'; checks: Checks }> {
+  const checks = await check(context);
+  const faults = Object.entries(checks).filter(([, found]) => found !== 'ok');
+  if (isStopping) faults.push(['process', 'stopping']);
+  if (faults.length === 0) return { status: 'ready', checks };
+  const detail = `Not ready: ${faults.map(([name, found]) => `${name} ${found}`).join(', ')}.`;
+  throw new DroverError('not-ready', 503, detail, { retryAfterSeconds: 2, extra: { checks } });
+}
+
 /** Asks the database and the queue, and whether the migrations of this build were made. */
-export async function checkReadiness({ db, queues }: ProcessContext): Promise<Readiness> {
+async function check({ db, queues }: ProcessContext): Promise<Checks> {
   const database = await stateOf(() => db.ping(CHECK_MS));
   const [queue, migrations] = await Promise.all([
     stateOf(() => queues.ping(CHECK_MS)),
@@ -22,9 +36,9 @@ export async function checkReadiness({ db, queues }: ProcessContext): Promise<Re
   return { database, queue, migrations };
 }
 
-async function stateOf(check: () => Promise<unknown>): Promise<string> {
+async function stateOf(ask: () => Promise<unknown>): Promise<string> {
   try {
-    await check();
+    await ask();
     return 'ok';
   } catch (error) {
     return error instanceof PendingError || error instanceof RefusesWritesError ? error.message : 'away';

@@ -82,8 +82,8 @@ async function finish(drover: BenchDrover, run: string): Promise<void> {
 /** One drive and the calls that it has asked for; false once the run waits for its next turn. */
 async function step({ context }: BenchDrover, run: string): Promise<boolean> {
   const options = { stop: new AbortController().signal, draining: () => false };
-  const end = await driveRun(context, { ...ids(run), seq: 0 }, options);
-  if (end !== 'handed_over') return false;
+  const { result } = await driveRun(context, { ...ids(run), seq: 0 }, options);
+  if (result !== 'handed_over') return false;
   const open = await context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
     tx.query<{ callId: string }>(
       `select id as "callId" from tool_calls where run_id = $1 and mode = 'queued' and status = 'pending'`,

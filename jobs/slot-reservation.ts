@@ -24,11 +24,10 @@ export interface CallSlot {
   leave: () => void;
 }
 
-/** Makes the attempt that is claimed; `tell` hears what came of it. Answers when another one is due, and after how many. */
+/** Makes the attempt that is claimed; answers what came of it, when another one is due, and after how many. */
 export type MakeCall = (
   stop: AbortSignal,
-  tell: (status: string) => void,
-) => Promise<{ kind: 'done' } | { kind: 'later'; waitMs: number; attempt?: number }>;
+) => Promise<{ end: { kind: 'done' } | { kind: 'later'; waitMs: number; attempt?: number }; outcome: string }>;
 
 /** Answers undefined if there is no room for a call of the tenant. */
 export type ReserveCallSlot = (tenantId: string) => CallSlot | undefined;

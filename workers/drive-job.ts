@@ -22,13 +22,9 @@ export function driveJob(context: Context, payload: TurnJob, held: HeldJob): Pro
 
 async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
   try {
-    let outcome = '';
-    const tell = (told: string) => {
-      outcome = told;
-    };
-    const result = await driveRun(context, payload, { ...held, tell });
-    if (result === 'missing') context.log.warn({ run: payload.runId, tenant: payload.tenantId }, FOREIGN);
-    return { outcome, result };
+    const driven = await driveRun(context, payload, held);
+    if (driven.result === 'missing') context.log.warn({ run: payload.runId, tenant: payload.tenantId }, FOREIGN);
+    return driven;
   } catch (error) {
     if (error instanceof CorruptCheckpointError) {
       await failRun(context, payload, { code: error.name, message: error.message });

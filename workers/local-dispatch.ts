@@ -11,7 +11,7 @@ import { SUBTASKS, type SubtaskJob } from '../jobs/subtasks.ts';
 import { laterJob, TOOL_CALLS, type ToolCallJob } from '../jobs/tool-calls.ts';
 import { TURNS, type TurnJob } from '../jobs/turns.ts';
 import { endOf } from './handle-job.ts';
-import type { Duty } from './handler.ts';
+import type { Done, Duty } from './handler.ts';
 
 export interface LocalDispatch<R> {
   reserve: R;
@@ -43,7 +43,7 @@ function dispatchDrives(
   let taken = 0;
 
   const drive = (job: TurnJob, from: DrivenFrom | undefined): Promise<void> =>
-    measured(context, { queue, job }, async (tell) => driveRun(context, job, { ...duty, from, tell }));
+    measured(context, { queue, job }, () => driveRun(context, job, { ...duty, from }));
 
   const reserve: ReserveSlot = (tenantId) => {
     const leaveSlot = taken < most ? take(duty, tenantId) : undefined;
@@ -63,10 +63,10 @@ export function dispatchCalls(context: Context, duty: LocalDuty): LocalDispatch<
   const { work, idle } = track();
 
   const make = (job: ToolCallJob, attempt: MakeCall): Promise<void> =>
-    measured(context, { queue: TOOL_CALLS.name, job }, async (tell) => {
-      const end = await attempt(duty.stop, tell);
+    measured(context, { queue: TOOL_CALLS.name, job }, async () => {
+      const { end, outcome } = await attempt(duty.stop);
       if (end.kind === 'later') await sendLater(context, laterJob(job, end.attempt), end.waitMs);
-      return end.kind;
+      return { outcome, result: end.kind };
     });
 
   const reserve: ReserveCallSlot = (tenantId) => {
@@ -125,18 +125,10 @@ interface Measured {
 }
 
 /** Does the work with a line in the log and its metrics, as a job has them. */
-export async function measured(
-  context: Context,
-  { queue, job }: Measured,
-  work: (tell: (outcome: string) => void) => Promise<unknown>,
-): Promise<void> {
+export async function measured(context: Context, { queue, job }: Measured, work: () => Promise<Done>): Promise<void> {
   const startedMs = performance.now();
-  let outcome = '';
-  const tell = (told: string) => {
-    outcome = told;
-  };
   try {
-    const result = await work(tell);
+    const { outcome, result } = await work();
     const ended = endOf(context, { queue, outcome: 'ok', startedMs });
     context.log.info({ ...about(queue, job), ...ended, outcome, result }, 'job');
   } catch (error) {

@@ -34,11 +34,10 @@ export function dispatchLooks(context: Context, duty: LocalDuty): LocalLooks {
     const { tenantId, runId } = job;
     // Whoever tells of no child wants the whole looked at.
     const wanted = { tenantId, runId, below, ...(childIds.length === asked.length && { childIds }) };
-    return measured(context, { queue: SUBTASKS.name, job }, async (tell) => {
+    return measured(context, { queue: SUBTASKS.name, job }, async () => {
       const { outcome, need } = await lookAtParent(context, wanted);
-      tell(outcome);
       if (need) void work(ask(job, need).catch((error: unknown) => leftAlone(error, job)));
-      return outcome;
+      return { outcome, result: outcome };
     });
   });
 

@@ -48,18 +48,20 @@ type DriveOutcome = 'completed' | 'failed' | 'cancelled' | 'waiting' | Exclude<D
 interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
-  /** Is told what has become of the run, whatever became of its job. */
-  tell?: ((outcome: DriveOutcome) => void) | undefined;
   /** Absent if the run is still to be claimed. */
   from?: DrivenFrom | undefined;
 }
 
+/** Why the drive that a job asked for ended, and what has become of its run. */
+export interface Driven {
+  result: DriveEnd;
+  outcome: DriveOutcome;
+}
+
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
-export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<DriveEnd> {
-  const driven: { session?: DriveSession } = {};
-  const end = await drive(context, job, { ...options, driven });
-  options.tell?.(outcomeOf(end, driven.session));
-  return end;
+export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<Driven> {
+  const { end, session } = await drive(context, job, options);
+  return { result: end, outcome: outcomeOf(end, session) };
 }
 
 function outcomeOf(end: DriveEnd, session: DriveSession | undefined): DriveOutcome {
@@ -67,10 +69,11 @@ function outcomeOf(end: DriveEnd, session: DriveSession | undefined): DriveOutco
   return session?.log.state.turn ? 'waiting' : (session?.turnEnd ?? 'waiting');
 }
 
-/** `driven.session` is set once there is one. */
-type Driving = DriveOptions & { driven: { session?: DriveSession } };
-
-async function drive(context: Context, job: TurnJob, options: Driving): Promise<DriveEnd> {
+async function drive(
+  context: Context,
+  job: TurnJob,
+  options: DriveOptions,
+): Promise<{ end: DriveEnd; session?: DriveSession }> {
   const { leaseMs } = context.config;
   const { from } = options;
   const sinceMs = from?.sinceMs ?? performance.now();
@@ -79,11 +82,11 @@ async function drive(context: Context, job: TurnJob, options: Driving): Promise<
   const claimed =
     from?.claimed ??
     (await context.claim({ tenant_id: tenantId, run_id: runId, seq, leaseMs, known: cached && positionOf(cached) }));
-  if (!claimed.ok) return claimed.why;
+  if (!claimed.ok) return { end: claimed.why };
   const held = { tenantId, runId, fence: claimed.run.fence, sinceMs };
   if (claimed.run.kind === 'workflow') {
     await giveBack(context, held, { queue: SUBTASKS.name });
-    return 'handed_over';
+    return { end: 'handed_over' };
   }
   let session: DriveSession | undefined;
   const isCreated = () => !from?.initialCommit || session?.uncommitted.initialCommit === null;
@@ -99,20 +102,19 @@ async function drive(context: Context, job: TurnJob, options: Driving): Promise<
       holdsLease: hold.holdsLease,
       initialCommit: from?.initialCommit,
     });
-    options.driven.session = session;
     const end = await loop(session, options);
     if (end === 'dormant' || end === 'handed_over') keepInCache(session);
-    return end;
+    return { end, session };
   } catch (error) {
     if (error instanceof LostRunError || hold.lost.aborted) {
       if (session) await keepPartialAnswer(session);
-      return 'lost';
+      return { end: 'lost' };
     }
     // A newer build has written what this one cannot read: the run waits for a process that can, and does not fail.
     const isNewer = error instanceof UnknownEventError;
     const again = options.stop.aborted || isNewer;
     await giveBack(context, held, again && (isNewer ? { delay_ms: NEWER_BUILD_MS } : {}));
-    if (again) return 'handed_over';
+    if (again) return { end: 'handed_over' };
     throw error;
   } finally {
     if (session) leaveDispatched(session);

@@ -46,6 +46,12 @@ export interface MadeAttempt {
  */
 export type AttemptEnd = Done | { kind: 'later'; waitMs: number; attempt?: number };
 
+/** How an attempt ends, and what came of it: `passed` where there was none to make, since somebody else has made it or settled the call. */
+export interface Attempted {
+  end: AttemptEnd;
+  outcome: Settlement['status'] | 'passed';
+}
+
 /** `abandons`: the call is settled, and what it has begun elsewhere is to be cancelled. */
 interface Done {
   kind: 'done';
@@ -82,9 +88,9 @@ export async function attempt(
   context: Pick<Context, 'tools' | 'bus' | 'db' | 'fileStore' | 'log'>,
   by: CalledBy,
   committer: Committer,
-): Promise<AttemptEnd> {
+): Promise<Attempted> {
   const claim = await committer.claim();
-  if (!('tool' in claim)) return claim;
+  if (!('tool' in claim)) return { end: claim, outcome: 'passed' };
   const held = committer.hold(claim);
   const startedMs = performance.now();
   let outcome: ToolOutcome;
@@ -105,7 +111,7 @@ export async function attempt(
     const of = { agentId: claim.agentId, runId: by.runId, ids: outcome.memories };
     await context.db.withTenant(by.tenantId, (tx) => dropForgotten(tx, of));
   }
-  return end;
+  return { end, outcome: settlement.status };
 }
 
 function execute(

@@ -9,6 +9,7 @@ import {
   attempt,
   endOf,
   type AttemptEnd,
+  type Attempted,
   type ClaimedCall,
   type Committer,
   type HeldClaim,
@@ -18,14 +19,11 @@ import { cancelRemote } from './cancel-remote.ts';
 import { claimToolCall } from './claim-tool-call.ts';
 import { settleToolCall } from './settle-tool-call.ts';
 
-/** `tell` hears what came of the attempt. */
-type ToldJob = ToolCallJob & { tell?: (status: MadeAttempt['settlement']['status']) => void };
-
 /**
  * Makes the next attempt of a call. A call whose worker was lost is sent again only where its tool is read-only or
  * idempotent, else it ends `unknown`. Infrastructure errors throw; what the tool does wrong is data.
  */
-export async function runToolCall(context: Context, job: ToldJob, stop: AbortSignal): Promise<AttemptEnd> {
+export async function runToolCall(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<Attempted> {
   const patience = { forMs: PATIENCE_MS, signal: stop };
   let askedAtMs = performance.now();
   const committer: Committer = {
@@ -36,7 +34,7 @@ export async function runToolCall(context: Context, job: ToldJob, stop: AbortSig
     hold: (claim) => holdCall(context, job, { claim, sinceMs: askedAtMs, stop }),
     settle: (made) => settle(context, job, { made, stop }),
   };
-  return clearUp(context, job, { end: await attempt(context, job, committer), stop });
+  return clearUp(context, job, { attempted: await attempt(context, job, committer), stop });
 }
 
 interface HeldCall {
@@ -51,36 +49,34 @@ interface HeldCall {
 /** Makes the attempt of a call that was claimed with its request. */
 export async function runClaimedCall(
   context: Context,
-  job: ToldJob,
+  job: ToolCallJob,
   { claimed, sinceMs, stop, offer }: HeldCall,
-): Promise<AttemptEnd> {
+): Promise<Attempted> {
   const committer: Committer = {
     claim: () => Promise.resolve(claimed),
     hold: (claim) => holdCall(context, job, { claim, sinceMs, stop }),
     async settle(made) {
-      if (!(await offer?.(made))) return settle(context, job, { made, stop });
-      job.tell?.(made.settlement.status);
-      return endOf(made);
+      return (await offer?.(made)) ? endOf(made) : settle(context, job, { made, stop });
     },
   };
-  return clearUp(context, job, { end: await attempt(context, job, committer), stop });
+  return clearUp(context, job, { attempted: await attempt(context, job, committer), stop });
 }
 
 /** What the call has begun elsewhere, and nobody waits for any more, is cancelled. */
 async function clearUp(
   context: Context,
   job: ToolCallJob,
-  { end, stop }: { end: AttemptEnd; stop: AbortSignal },
-): Promise<AttemptEnd> {
-  return end.kind === 'done' && end.abandons ? cancelRemote(context, job, stop) : end;
+  { attempted, stop }: { attempted: Attempted; stop: AbortSignal },
+): Promise<Attempted> {
+  const { end, outcome } = attempted;
+  return end.kind === 'done' && end.abandons ? { end: await cancelRemote(context, job, stop), outcome } : attempted;
 }
 
 function settle(
   context: Context,
-  job: ToldJob,
+  job: ToolCallJob,
   { made, stop }: { made: MadeAttempt; stop: AbortSignal },
 ): Promise<AttemptEnd> {
-  job.tell?.(made.settlement.status);
   return retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
 }
 

@@ -161,9 +161,9 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
     },
     async drive(run, within = context) {
       const options = { stop: new AbortController().signal, draining: () => false };
-      const end = await driveRun(within, { tenantId: tenant, runId: run, seq: 0 }, options);
+      const { result } = await driveRun(within, { tenantId: tenant, runId: run, seq: 0 }, options);
       gatedBy.set(run, (await db.withTenant(tenant, (tx) => context.governance.current(tx, tenant))).epoch);
-      return end;
+      return result;
     },
     async makeCalls(run, within = context) {
       const open = await inTenant<{ callId: string; attempt: number; step: number; turnId: string }>(
@@ -178,13 +178,8 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
       const policyEpoch = asked.length > 0 ? undefined : gatedBy.get(run);
       const ends: AttemptEnd[] = [];
       for (const job of open) {
-        ends.push(
-          await runToolCall(
-            within,
-            { tenantId: tenant, runId: run, policyEpoch, ...job },
-            new AbortController().signal,
-          ),
-        );
+        const payload = { tenantId: tenant, runId: run, policyEpoch, ...job };
+        ends.push((await runToolCall(within, payload, new AbortController().signal)).end);
       }
       return ends;
     },

@@ -11,12 +11,7 @@ export const handler = defineHandler(TOOL_CALLS, (context, payload, held) =>
 );
 
 async function makeCall(context: Context, payload: ToolCallJob, held: HeldJob): Promise<Done> {
-  // Where there is nothing to make, somebody else has made or settled it.
-  let outcome = 'passed';
-  const tell = (status: string) => {
-    outcome = status;
-  };
-  const end = await runToolCall(context, { ...payload, tell }, held.stop);
+  const { end, outcome } = await runToolCall(context, payload, held.stop);
   if (end.kind === 'done') return { outcome, result: end.kind };
   await held.job.updateData(laterJob(held.job.data as ToolCallJob, end.attempt));
   return putBack(held, end.waitMs);

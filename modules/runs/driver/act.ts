@@ -33,7 +33,7 @@ async function runCall(session: DriveSession, call: CallState, inTurn: InTurn): 
   const { context, tenantId, run, traceparent, signal } = session;
   const committer = commitWithSteps(session, call, inTurn);
   for (;;) {
-    const end = await attempt(context, { tenantId, runId: run.id, traceparent }, committer);
+    const { end } = await attempt(context, { tenantId, runId: run.id, traceparent }, committer);
     if (end.kind === 'done') return;
     await sleep(end.waitMs, undefined, { signal });
   }

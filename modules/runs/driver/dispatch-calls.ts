@@ -74,11 +74,11 @@ export function makeDispatched(session: DriveSession, events: readonly NewEvent[
       questionSeconds: approvalSeconds(session.definition),
     };
     attached?.open.add(row.id);
-    slot.make(payload, async (stop, tell) => {
+    slot.make(payload, async (stop) => {
       try {
         // A tool may answer at once: a driver that leaves the run ends before that, and leaves what it knows in the run cache.
         if (!attached) await setImmediate();
-        return await runClaimedCall(context, { ...payload, tell }, { claimed, sinceMs, stop, offer: attached?.offer });
+        return await runClaimedCall(context, payload, { claimed, sinceMs, stop, offer: attached?.offer });
       } finally {
         attached?.ended(row.id);
       }

@@ -445,7 +445,7 @@ for (const mode of DOMAIN_MODES) {
       const run = await start({ max_tokens: 100_000 });
       const stopping = { stop: new AbortController().signal, draining: () => engine.model.requests.length > 0 };
       const job = { tenantId: engine.tenantId, runId: run, seq: 0 };
-      assert.equal(await driveRun(engine.context, job, stopping), 'handed_over');
+      assert.equal((await driveRun(engine.context, job, stopping)).result, 'handed_over');
       const statesNow = async () => (await reservationsOf(run)).map(({ step, state }) => `${step} ${state}`);
       assert.deepEqual(await statesNow(), ['1 settled', '2 released']);
       await engine.finish(run);

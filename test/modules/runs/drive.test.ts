@@ -78,8 +78,8 @@ describe('Driving a run', () => {
     assert.equal(await engine.drive(run), 'finished');
     const job = { tenantId: engine.tenantId, runId: run, seq: 10_000 };
     const options = { stop: new AbortController().signal, draining: () => false };
-    assert.equal(await driveRun(engine.context, job, options), 'beyond');
-    assert.equal(await driveRun(engine.context, { ...job, runId: newId() }, options), 'missing');
+    assert.equal((await driveRun(engine.context, job, options)).result, 'beyond');
+    assert.equal((await driveRun(engine.context, { ...job, runId: newId() }, options)).result, 'missing');
   });
 
   it('writes nothing for a driver that was stalled while another took the run', async () => {
@@ -164,12 +164,24 @@ describe('Driving a run', () => {
         { tenantId: engine.tenantId, runId: run, seq: 0 },
         { stop: new AbortController().signal, draining: () => true },
       );
-    assert.equal(await drained(), 'handed_over');
+    assert.deepEqual(await drained(), { result: 'handed_over', outcome: 'handed_over' });
     assert.equal(engine.model.requests.length, 0);
     await engine.finish(run);
     const asked = JSON.stringify(bodies(engine)[0]?.messages);
     assert.match(asked, /one and one\?/);
     assert.equal(await statusOfRun(engine, run), 'completed');
+  });
+
+  it('answers what has become of the run', async () => {
+    engine.say([text('done')]);
+    const { run } = await engine.start(await engine.agent(), 'hello');
+    const job = { tenantId: engine.tenantId, runId: run, seq: 0 };
+    const options = { stop: new AbortController().signal, draining: () => false };
+    const drives = [await driveRun(engine.context, job, options), await driveRun(engine.context, job, options)];
+    assert.deepEqual(drives, [
+      { result: 'dormant', outcome: 'completed' },
+      { result: 'finished', outcome: 'finished' },
+    ]);
   });
 
   it('asks once for a summary without tools at the step limit', async () => {

@@ -78,13 +78,24 @@ describe('the attempt of a tool call', () => {
     assert.equal(await engine.drive(next.run), 'dormant');
   });
 
+  it('answers what came of it', async () => {
+    const { job } = await chargingRun();
+    const outcomes: string[] = [];
+    for (const _ of [1, 2])
+      outcomes.push((await runToolCall(engine.context, job, new AbortController().signal)).outcome);
+    assert.deepEqual(outcomes, ['succeeded', 'passed']);
+  });
+
   it('is not claimed while it pauses, nor where another has claimed it', async () => {
     const { run, job } = await chargingRun();
     await pauseCall(engine, run);
-    const paused = await runToolCall(engine.context, job, new AbortController().signal);
+    const { end: paused } = await runToolCall(engine.context, job, new AbortController().signal);
     assert.ok(paused.kind === 'later' && paused.waitMs > 50_000);
     await endFirstAttempt(engine, run);
-    assert.deepEqual(await runToolCall(engine.context, job, new AbortController().signal), { kind: 'done' });
+    assert.deepEqual(await runToolCall(engine.context, job, new AbortController().signal), {
+      end: { kind: 'done' },
+      outcome: 'succeeded',
+    });
     const numbers = (await engine.log(run)).flatMap((event) =>
       event.type === 'tool.started' ? [event.payload.attempt] : [],
     );

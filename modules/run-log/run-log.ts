@@ -131,39 +131,31 @@ type Mark = Readonly<Pending>;
 
 /** What is pending now, as a point to come back to. */
 export function mark({ pending }: RunLog): Mark {
-  const { events, messages, newCalls, calls, waits, closedWaits, checkpoint, reservations, rateLimiter } = pending;
-  return {
-    events: [...events],
-    messages: [...messages],
-    newCalls: [...newCalls],
-    calls: [...calls],
-    waits: [...waits],
-    closedWaits: [...closedWaits],
-    checkpoint,
-    reservations: [...reservations],
-    rateLimiter,
-  };
+  return cutTo(pending, pending);
 }
 
 /** Takes back what was appended after a mark: what depended on it is appended anew. */
 export function rewind(log: RunLog, point: Mark): void {
-  const { pending } = log;
-  const dropped = pending.messages.length - point.messages.length;
+  const dropped = log.pending.messages.length - point.messages.length;
   log.messages = log.messages.slice(0, log.messages.length - dropped);
-  const events = pending.events.slice(0, point.events.length);
-  log.pending = {
-    events: [],
+  const kept = cutTo(log.pending, point);
+  log.pending = { ...kept, events: [] };
+  log.state = log.base;
+  appendEvent(log, ...kept.events);
+}
+
+/** Lists of what is pending as long as they are at a mark, with what else it has. */
+function cutTo(pending: Mark, point: Mark): Pending {
+  return {
+    ...point,
+    events: pending.events.slice(0, point.events.length),
     messages: pending.messages.slice(0, point.messages.length),
     newCalls: pending.newCalls.slice(0, point.newCalls.length),
     calls: pending.calls.slice(0, point.calls.length),
     waits: pending.waits.slice(0, point.waits.length),
     closedWaits: pending.closedWaits.slice(0, point.closedWaits.length),
-    checkpoint: point.checkpoint,
     reservations: pending.reservations.slice(0, point.reservations.length),
-    rateLimiter: point.rateLimiter,
   };
-  log.state = log.base;
-  appendEvent(log, ...events);
 }
 
 /** Puts what is pending on top of what others have appended meanwhile. */

@@ -37,7 +37,7 @@ export interface Outbox {
   close: () => Promise<void>;
 }
 
-interface SlotReserves {
+export interface SlotReserves {
   turns: ReserveSlot;
   calls: ReserveCallSlot;
   looks: LookHere;

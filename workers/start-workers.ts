@@ -2,6 +2,7 @@
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance.ts';
 import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
+import type { SlotReserves } from '../jobs/outbox.ts';
 import { SUBTASKS } from '../jobs/subtasks.ts';
 import { TOOL_CALLS } from '../jobs/tool-calls.ts';
 import { TURNS } from '../jobs/turns.ts';
@@ -9,11 +10,18 @@ import { messageOf } from '../core/errors.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handleJob } from './handle-job.ts';
+import type { Duty } from './handler.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
 import { createProcessSlots } from './process-slots.ts';
-import { dispatchCalls, dispatchChildren, dispatchTurns, type LocalDispatch } from './local-dispatch.ts';
+import {
+  dispatchCalls,
+  dispatchChildren,
+  dispatchTurns,
+  type LocalDispatch,
+  type LocalDuty,
+} from './local-dispatch.ts';
 import { dispatchLooks } from './local-looks.ts';
 
 export interface Workers {
@@ -37,23 +45,10 @@ export async function startWorkers(context: Context): Promise<Workers> {
     const slots = createTenantSlots(concurrency);
     const process = createProcessSlots(concurrency);
     const duty = { stop: stop.signal, draining: () => draining, slots, process };
-    if (name === TURNS.name) {
-      const turns = dispatchTurns(context, duty);
-      locally.push(turns);
-      context.outbox.offerSlots({ turns: turns.reserve });
-    }
-    if (name === TOOL_CALLS.name) {
-      const calls = dispatchCalls(context, duty);
-      locally.push(calls);
-      context.outbox.offerSlots({ calls: calls.reserve });
-    }
-    const looks = name === SUBTASKS.name ? dispatchLooks(context, duty) : undefined;
-    if (looks) {
-      const children = dispatchChildren(context, duty, concurrency);
-      locally.push(looks, children);
-      context.outbox.offerSlots({ looks: looks.reserve, children: children.reserve });
-    }
-    const held = { ...duty, ...(looks && { joining: looks.joining }) };
+    const { dispatches = [], offers = {}, joining } = DISPATCHERS[name]?.(context, duty, concurrency) ?? {};
+    locally.push(...dispatches);
+    context.outbox.offerSlots(offers);
+    const held = { ...duty, ...(joining && { joining }) };
     const worker = queues.worker(
       name,
       async (job, token, lost) => {
@@ -84,6 +79,30 @@ export async function startWorkers(context: Context): Promise<Workers> {
     },
   };
 }
+
+/** What of a queue's work this process does without the queue. */
+interface Locally extends Pick<Duty, 'joining'> {
+  dispatches: LocalDispatch<unknown>[];
+  /** What the outbox asks first from then on. */
+  offers: Partial<SlotReserves>;
+}
+
+const DISPATCHERS: Readonly<Record<string, (context: Context, duty: LocalDuty, concurrency: number) => Locally>> = {
+  [TURNS.name]: (context, duty) => {
+    const turns = dispatchTurns(context, duty);
+    return { dispatches: [turns], offers: { turns: turns.reserve } };
+  },
+  [TOOL_CALLS.name]: (context, duty) => {
+    const calls = dispatchCalls(context, duty);
+    return { dispatches: [calls], offers: { calls: calls.reserve } };
+  },
+  [SUBTASKS.name]: (context, duty, concurrency) => {
+    const looks = dispatchLooks(context, duty);
+    const children = dispatchChildren(context, duty, concurrency);
+    const offers = { looks: looks.reserve, children: children.reserve };
+    return { dispatches: [looks, children], offers, joining: looks.joining };
+  },
+};
 
 /** Whoever drives runs asks their models. */
 const DRIVING: readonly string[] = [TURNS.name, SUBTASKS.name];

@@ -12,7 +12,7 @@ import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { announceCancelled, cancelChild, type CancelledRun } from '../runs/cancel-children.ts';
-import { cancelIn } from '../runs/end-run.ts';
+import { cancelIn, tellCancelled } from '../runs/end-run.ts';
 import { requireTask } from './read-workflows.ts';
 
 /**
@@ -45,10 +45,10 @@ export async function cancelTask(context: Context, caller: Caller, id: string): 
     cancelled = below;
     return change;
   });
-  if (appended && isLast)
-    context.bus.publish({ subject: runId, kind: 'abort', reason: 'cancel', below: appended.fence });
-  announceCancelled(context, cancelled);
-  return appended !== null;
+  if (!appended) return false;
+  if (isLast) tellCancelled(context, { runId, fence: appended.fence, below: cancelled });
+  else announceCancelled(context, cancelled);
+  return true;
 }
 
 async function cancelOne(

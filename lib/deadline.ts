@@ -1,3 +1,5 @@
+import { setMaxListeners } from 'node:events';
+
 /** A time limit is as many timers one after the other: a process that stands still meanwhile loses one of them, not all. */
 const PARTS = 8;
 
@@ -45,6 +47,8 @@ export function startDeadline(timeoutMs: number, parent: AbortSignal): Deadline 
     controller.abort(new Error(why === 'timeout' ? `timed out after ${timeoutMs} ms` : 'aborted by the caller'));
   };
   const onAbort = () => end('aborted');
+  // Node warns of a leak from the eleventh listener on; as much work as goes on at a time is no leak.
+  setMaxListeners(0, parent);
   const timer = setTimeout(end, Math.min(timeoutMs, 2 ** 31 - 1), 'timeout');
   if (parent.aborted) onAbort();
   else parent.addEventListener('abort', onAbort, { once: true });

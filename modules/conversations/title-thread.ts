@@ -60,7 +60,8 @@ async function askForTitle(
     messages: [{ role: 'user', content: [{ type: 'text', text: shown(turn) }] }],
     maxTokens: 200,
     keep: (tx, { title }) => setTitles(tx, [{ thread: turn.thread_id, title }]),
-    signal: AbortSignal.any([stop, AbortSignal.timeout(TIMEOUT_MS)]),
+    signal: stop,
+    timeoutMs: TIMEOUT_MS,
   });
   if ('arguments' in answer) return 'given';
   return answer.fault.code === 'unavailable' ? 'later' : 'none';

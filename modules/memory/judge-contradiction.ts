@@ -167,7 +167,8 @@ async function askWhich(context: ExtractionContext, asking: Asking, stop: AbortS
     tool: SUBMIT_VERDICT,
     system: SYSTEM,
     messages: [{ role: 'user', content: [{ type: 'text', text: material }] }],
-    signal: AbortSignal.any([stop, AbortSignal.timeout(TIMEOUT_MS)]),
+    signal: stop,
+    timeoutMs: TIMEOUT_MS,
   });
   if ('arguments' in answer) return answer.arguments.meets_criteria ? [] : answer.arguments.gaps;
   return answer.fault.code === 'unavailable' && asking.mayWait ? 'later' : byRules();

@@ -35,7 +35,6 @@ export async function summarizeEntries(
   if ((first ?? context.models.defaultName()).split('/')[0] === 'offline') return new Map();
   const { tenantId, agentId, workspaceId, definition } = asked;
   const { maxEntryTokens } = consolidationSettings(definition);
-  const signal = AbortSignal.any([stop, AbortSignal.timeout(TIMEOUT_MS)]);
   const summaries = new Map<string, string>();
   const ask = async ({ id, content }: { id: string; content: string }) => {
     const text = `<memory>${escapeText(content)}</memory>\n\nIn at most ${maxEntryTokens} tokens.`.toWellFormed();
@@ -49,7 +48,8 @@ export async function summarizeEntries(
       system: SYSTEM,
       messages: [{ role: 'user', content: [{ type: 'text', text }] }],
       maxTokens: maxEntryTokens + 100,
-      signal,
+      signal: stop,
+      timeoutMs: TIMEOUT_MS,
     }).catch((error: unknown) => {
       // Too late: the rules shorten what no model has.
       stop.throwIfAborted();

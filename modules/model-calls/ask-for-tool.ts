@@ -13,6 +13,7 @@ import {
   type ModelResponse,
   type TokenUsage,
 } from '../../core/model.ts';
+import { startDeadline } from '../../lib/deadline.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { openOwnCall, type OpenedCall, type OwnCallOf } from './own-call.ts';
@@ -31,9 +32,19 @@ const OUTPUT_TOKENS = 1024;
 
 /**
  * Asks the first of the models that answers, and validates what it has answered; an answer that cannot be used is asked
- * for once more. Throws only where `signal` fires or the database is away: what a model does wrong is a fault.
+ * for once more. Throws only where `signal` fires, the time is up or the database is away: what a model does wrong is a fault.
  */
 export async function askForTool<T>(context: ModelCallContext, ask: ToolAsk<T>): Promise<ToolAnswer<T>> {
+  if (ask.timeoutMs === undefined) return askModels(context, ask);
+  const deadline = startDeadline(ask.timeoutMs, ask.signal);
+  try {
+    return await askModels(context, { ...ask, signal: deadline.signal });
+  } finally {
+    deadline.clear();
+  }
+}
+
+async function askModels<T>(context: ModelCallContext, ask: ToolAsk<T>): Promise<ToolAnswer<T>> {
   let fault: ToolFault = { code: 'rejected', message: 'No model can be asked.' };
   let complaint: string | undefined;
   let answers = 0;

@@ -34,6 +34,8 @@ export interface ToolAsk<T> {
   /** Most output tokens; 1024 where absent. */
   maxTokens?: number;
   signal: AbortSignal;
+  /** For all of it, with what is waited for; each attempt has a limit of its own besides. */
+  timeoutMs?: number;
   /** What the offline model follows. */
   examples?: readonly WorkflowExample[];
   /** Hears the arguments as they are written, all of one answer so far; a further answer begins anew. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import { promisify } from 'node:util';
-import { withDeadline } from '../../lib/deadline.ts';
+import { startDeadline, withDeadline } from '../../lib/deadline.ts';
 
 const MESSAGE = 'too late';
 
@@ -34,5 +35,21 @@ describe('withDeadline', () => {
     // As a server does that goes on at the same moment.
     setTimeout(settle, 60, 'there');
     assert.equal(await answer, 'there');
+  });
+});
+
+describe('startDeadline', () => {
+  it('is followed by as many as work at a time without a warning, and leaves nothing on the signal', async () => {
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => warnings.push(message);
+    process.on('warning', onWarning);
+    const { signal } = new AbortController();
+    const deadlines = Array.from({ length: 20 }, () => startDeadline(60_000, signal));
+    for (const deadline of deadlines) deadline.clear();
+    // A warning is emitted in a later tick.
+    await promisify(setImmediate)();
+    process.off('warning', onWarning);
+    assert.deepEqual(warnings, []);
+    assert.equal(getEventListeners(signal, 'abort').length, 0);
   });
 });

@@ -86,7 +86,8 @@ export async function proposeMemories(context: ExtractionContext, asked: Asked, 
     system: SYSTEM,
     messages: [{ role: 'user', content: [{ type: 'text', text: materialOf(asked) }] }],
     maxTokens: OUTPUT_TOKENS,
-    signal: AbortSignal.any([stop, AbortSignal.timeout(TIMEOUT_MS)]),
+    signal: stop,
+    timeoutMs: TIMEOUT_MS,
   });
   if ('arguments' in answer) return { kind: 'made', by: 'model', proposal: answer.arguments };
   return answer.fault.code === 'unavailable' && asked.mayWait ? { kind: 'later' } : byRules();

@@ -64,7 +64,8 @@ export async function summarizeHistory(
     system: SYSTEM,
     messages: [{ role: 'user', content: [{ type: 'text', text }] }],
     maxTokens: maxTokens + 100,
-    signal: AbortSignal.any([...(stop ? [stop] : []), AbortSignal.timeout(TIMEOUT_MS)]),
+    signal: stop ?? new AbortController().signal,
+    timeoutMs: TIMEOUT_MS,
   }).catch((error: unknown) => {
     stop?.throwIfAborted();
     context.log.warn({ err: error, agent: source.id }, 'no summary of a conversation in time');

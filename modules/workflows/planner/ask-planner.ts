@@ -162,7 +162,8 @@ async function ask<T>(
     messages: [{ role: 'user', content: [{ type: 'text', text: text.toWellFormed() }] }],
     maxTokens: OUTPUT_TOKENS,
     onArguments,
-    signal: AbortSignal.any([signal, AbortSignal.timeout(MODEL_TIMEOUT_MS)]),
+    signal,
+    timeoutMs: MODEL_TIMEOUT_MS,
   });
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { z } from 'zod';
 import type { NewEvent } from '../../../core/events.ts';
 import { foldAll } from '../../../core/state.ts';
@@ -6,7 +7,7 @@ import { askForTool, type OwnTool, type ToolAsk } from '../../../modules/model-c
 import { findBudgetDrift, settleBudgets } from '../../../modules/budgets/settle-budgets.ts';
 import { appendToRun } from '../../../modules/run-log/append-to-run.ts';
 import { wakeParkedRuns } from '../../../modules/runs/wake-parked.ts';
-import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { door, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply } from '../../support/fake-anthropic.ts';
 import { addTinyBudget } from '../../support/queries/budgets.ts';
 import { forgetOwnCalls, makeOutagesDue, ownCalls, reopenOwnCalls } from '../../support/queries/model-calls.ts';
@@ -86,6 +87,24 @@ describe('a model call that Drover makes for itself', () => {
         ['settled', null],
       ],
     );
+    await forget();
+  });
+
+  it('ends when its time is up or its caller stops, and leaves nothing on the signal of the caller', async () => {
+    const stop = new AbortController();
+    const gate = door();
+    const answering = async () => {
+      await gate.pass();
+      return use({ name: 'submit_verdict', input: GOOD });
+    };
+    engine.say(answering);
+    await assert.rejects(ask({ signal: stop.signal, timeoutMs: 1 }), /timed out after 1 ms/);
+    assert.equal(getEventListeners(stop.signal, 'abort').length, 0);
+    engine.say(answering);
+    const asked = ask({ signal: stop.signal, timeoutMs: 60_000 });
+    stop.abort(new Error('stopped'));
+    await assert.rejects(asked, /aborted by the caller/);
+    gate.open();
     await forget();
   });
 

@@ -144,9 +144,14 @@ export function abandoned(
   return { status: 'failed', code: 'abandoned', message, remote, origin: 'drover' };
 }
 
-/** Settles an attempt of a run that has ended: there is no next one. */
+/**
+ * Settles an attempt of a run or turn that has ended: there is no next one, by which that of an idempotent tool would come to an
+ * end that is known.
+ */
 export function settleForGood(outcome: ToolOutcome, effect: ToolEffect): Exclude<Settlement, { status: 'retry' }> {
-  const settlement = settleAttempt(outcome, { effect, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } });
+  const leaves = effect === 'read_only' ? effect : 'unknown';
+  const rules = { effect: leaves, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } } as const;
+  const settlement = settleAttempt(outcome, rules);
   if (settlement.status !== 'retry') return settlement;
   const { code, message } = settlement;
   const { quotes = settlement.question !== undefined } = settlement;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, mayHaveHappened, settleAttempt, settleForGood } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { TOO_LATE, type ToolEffect, type ToolOutcome } from '../../core/tool.ts';
 
@@ -144,7 +144,17 @@ describe('Settling an attempt', () => {
     fc.assert(
       fc.property(outcomes, effects, retries, (outcome, effect, retry) => {
         const end = settleAttempt(outcome, { effect, attempt: 1, retry });
+        fc.pre(end.status !== 'retry' || !mayHaveHappened(outcome) || effect === 'read_only');
         assert.equal(settleForGood(outcome, effect).status, end.status === 'retry' ? 'failed' : end.status);
+      }),
+    );
+  });
+
+  it('for good is unknown of what may have had its effect, also where it might have been repeated', () => {
+    fc.assert(
+      fc.property(outcomes, (outcome) => {
+        const isUnknown = outcome.kind === 'lost' || (outcome.kind === 'aborted' && outcome.sent !== false);
+        assert.equal(settleForGood(outcome, 'idempotent').status === 'unknown', isUnknown);
       }),
     );
   });

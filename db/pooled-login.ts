@@ -28,7 +28,7 @@ export async function checkPooledLogin(tx: Tx): Promise<void> {
          and current_setting('idle_in_transaction_session_timeout') <> '0' as "hasDefaults",
        current_setting('transaction_read_only') = 'off'
          or not exists (select from pg_db_role_setting s, unnest(s.setconfig) as setting
-           where s.setrole = current_user::regrole and setting like 'default\\_transaction\\_read\\_only=%') as writes
+           where s.setrole = pg_roles.oid and setting like 'default\\_transaction\\_read\\_only=%') as writes
      from pg_roles where rolname = current_user`,
     [APP_ROLE, MAINTENANCE_ROLE],
   );

@@ -187,5 +187,10 @@ describe('An application pool behind PgBouncer in transaction mode', function ()
     await refused(direct.href, /ALTER ROLE drover_pool_\w+ SET statement_timeout/);
     await query(url, `revoke drover_app from ${bouncer.login}`);
     await refused(direct.href, /GRANT drover_app TO drover_pool_/);
+    const named = `Drover.${bouncer.login}`;
+    await query(url, `alter role ${bouncer.login} rename to "${named}"`);
+    direct.username = named;
+    await refused(direct.href, /GRANT drover_app TO "Drover\.drover_pool_/);
+    await query(url, `alter role "${named}" rename to ${bouncer.login}`);
   });
 });

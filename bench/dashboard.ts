@@ -109,10 +109,11 @@ async function makeRuns(client: pg.Client): Promise<string> {
     [DEFAULT_TENANT_ID, workspaceId, AGENTS, RUNS, DAYS, NOT_ADDED],
   );
   await client.query(
-    `insert into turns (id, tenant_id, run_id, number, status, input, error, steps, tokens_in, tokens_out, created_at, completed_at, started_seq, failed_agent_id)
+    `insert into turns (id, tenant_id, run_id, number, status, input, error, steps, tokens_in, tokens_out, created_at, completed_at, started_seq, failed_agent_id,
+         agent_id)
        select md5('turn ' || id)::uuid, tenant_id, id, 1, case status when 'failed' then 'failed' else 'complete' end, '{"message": "m"}',
          case status when 'failed' then '{"code": "model_unavailable", "message": "No model could be asked."}'::jsonb end, 3, 1000, 100,
-         created_at, completed_at, 2, case status when 'failed' then agent_id end from runs`,
+         created_at, completed_at, 2, case status when 'failed' then agent_id end, agent_id from runs`,
   );
   await client.query(
     `insert into usage_daily (tenant_id, workspace_id, agent_id, day, kind, name, count, failed, turns, steps, tokens_in, tokens_out,

@@ -63,21 +63,66 @@ export async function listThreadTurns(
   return pageOfSized(found, page.limit);
 }
 
-/** A page of the turns of an agent's runs, newest run first, and in it the newest turn. */
+/** The turn of this number in a run. */
+interface TurnPlace {
+  run: string;
+  number: number;
+}
+
+interface AgentPage {
+  agentId: string;
+  before?: TurnPlace | undefined;
+  limit: number;
+}
+
+/** A page of the turns of an agent's runs, newest first. Those from before 0179 come last, in the order of their runs. */
 export async function listAgentTurns(
   tx: Tx,
   agentId: string,
-  page: { before?: { run: string; number: number } | undefined; limit: number },
+  page: Omit<AgentPage, 'agentId'>,
 ): Promise<Page<ConversationRow>> {
-  const turns = `select ${SIZED} from ${TABLES}
-     where r.agent_id = $1 and ($2::uuid is null or r.id <= $2) and ($2::uuid is null or (r.id, u.number) < ($2::uuid, $3::int))
-     order by r.id desc, u.number desc limit $4`;
-  const values = [agentId, page.before?.run ?? null, page.before?.number ?? null, page.limit + 1];
-  const found = await tx.query<ConversationRow & Sized>(
-    numbered(untilFull(turns, 'run_id desc, number desc'), 'page.run_id desc, page.number desc'),
-    values,
+  const asked = { ...page, agentId };
+  const isUnnamed = page.before !== undefined && !(await isNamed(tx, page.before));
+  const named = isUnnamed ? [] : await listNamedTurns(tx, asked);
+  if (named.length > page.limit) return pageOfSized(named, page.limit);
+  const before = isUnnamed ? page.before : undefined;
+  const others = await listUnnamedTurns(tx, { ...asked, before, limit: page.limit - named.length });
+  return pageOfSized([...named, ...others], page.limit);
+}
+
+/** Whether a turn says whose it is. */
+async function isNamed(tx: Tx, { run, number }: TurnPlace): Promise<boolean> {
+  const [turn] = await tx.query<{ named: boolean }>(
+    'select agent_id is not null as named from turns where run_id = $1 and number = $2',
+    [run, number],
   );
-  return pageOfSized(found, page.limit);
+  return turn?.named ?? false;
+}
+
+function listNamedTurns(tx: Tx, { agentId, before, limit }: AgentPage): Promise<(ConversationRow & Sized)[]> {
+  const ofTurn = (column: string) => `(select b.${column} from turns b where b.run_id = $2 and b.number = $3)`;
+  const turns = `select ${SIZED} from ${TABLES}
+     where u.agent_id = $1 and ($2::uuid is null or (u.created_at, u.id) < (${ofTurn('created_at')}, ${ofTurn('id')}))
+     order by u.created_at desc, u.id desc limit $4`;
+  return tx.query(numbered(untilFull(turns, 'created_at desc, id desc'), 'page.created_at desc, page.id desc'), [
+    agentId,
+    before?.run ?? null,
+    before?.number ?? null,
+    limit + 1,
+  ]);
+}
+
+function listUnnamedTurns(tx: Tx, { agentId, before, limit }: AgentPage): Promise<(ConversationRow & Sized)[]> {
+  const turns = `select ${SIZED} from ${TABLES}
+     where r.agent_id = $1 and u.agent_id is null and ($2::uuid is null or r.id <= $2)
+       and ($2::uuid is null or (r.id, u.number) < ($2::uuid, $3::int))
+     order by r.id desc, u.number desc limit $4`;
+  return tx.query(numbered(untilFull(turns, 'run_id desc, number desc'), 'page.run_id desc, page.number desc'), [
+    agentId,
+    before?.run ?? null,
+    before?.number ?? null,
+    limit + 1,
+  ]);
 }
 
 /** A turn of a thread. */

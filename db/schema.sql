@@ -1343,12 +1343,14 @@ table turns row level security forced
   started_seq bigint
   failed_agent_id uuid
   input jsonb not null
+  agent_id uuid
   constraint turns_pkey PRIMARY KEY (id)
   CREATE UNIQUE INDEX turns_by_run ON public.turns USING btree (run_id, number)
   CREATE INDEX turns_completed ON public.turns USING btree (id DESC) WHERE ((status)::text = ANY (ARRAY['complete'::text, 'cancelled'::text]))
   CREATE INDEX turns_failed ON public.turns USING btree (id DESC) WHERE ((status)::text = 'failed'::text)
   CREATE INDEX turns_failed_of_agent ON public.turns USING btree (failed_agent_id, completed_at DESC, id DESC) WHERE ((status)::text = 'failed'::text)
   CREATE INDEX turns_failed_of_tenant ON public.turns USING btree (tenant_id, completed_at DESC, id DESC) WHERE ((status)::text = 'failed'::text)
+  CREATE INDEX turns_of_agent ON public.turns USING btree (agent_id, created_at DESC, id DESC) WHERE (agent_id IS NOT NULL)
   policy maintenance_queue_board for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app

@@ -25,8 +25,8 @@ export const turns: Projection<'turns'> = {
     'created_at',
     'completed_at',
   ],
-  // Rows of older builds do not say where they begin, and need not; whose turn has failed the database fills in.
-  unlogged: ['started_seq', 'failed_agent_id'],
+  // Rows of older builds do not say where they begin, and need not; whose turn it is, or has failed, the database fills in.
+  unlogged: ['started_seq', 'failed_agent_id', 'agent_id'],
   apply(place, event) {
     const change = event.turn_id === undefined ? undefined : changeOf(place, event, event.turn_id);
     return change && { key: event.turn_id ?? '', ...change };

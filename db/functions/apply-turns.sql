@@ -6,9 +6,9 @@ begin
     x := list->i;
     if x ? 'insert' then
       insert into turns (id, tenant_id, run_id, number, status, input, output_ordinal, stop_reason, error, checkpoint_id, steps,
-          tokens_in, tokens_out, cost_usd, started_seq, created_at, completed_at)
+          tokens_in, tokens_out, cost_usd, started_seq, created_at, completed_at, agent_id)
         select id, tenant_id, run_id, number, status, input, output_ordinal, stop_reason, error, checkpoint_id, steps,
-          tokens_in, tokens_out, cost_usd, started_seq, created_at, completed_at
+          tokens_in, tokens_out, cost_usd, started_seq, created_at, completed_at, (select r.agent_id from runs r where r.id = run)
         from jsonb_populate_record(null::turns, x->'insert');
     end if;
     if x ? 'set' then

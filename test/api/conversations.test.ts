@@ -4,6 +4,7 @@ import type { FakeServer } from '../support/fake-http.ts';
 import { text, use } from '../support/engine.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { request } from '../support/api.ts';
+import { unnameTurns } from '../support/queries/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 const USAGE = {
@@ -190,7 +191,9 @@ describe('conversations', () => {
     const ran: string[] = [];
     const thread = (await run(pager, 'one')).thread_id;
     for (const message of ['two', 'three', 'four']) ran.push((await run(pager, message, { thread_id: thread })).run_id);
+    const { run_id: open } = await run(pager, 'open', { config: { keep_open: true } });
     await run(pager, 'elsewhere');
+    await call('POST', `/v1/agents/${pager}/runs/${open}/turns`, { input: { message: 'later' } });
     const walk = async (path: string) => {
       const seen: string[] = [];
       for (let cursor = ''; ;) {
@@ -201,7 +204,14 @@ describe('conversations', () => {
       }
     };
     assert.deepEqual(await walk(`/v1/threads/${thread}`), ['four', 'three', 'two', 'one']);
-    assert.deepEqual(await walk(`/v1/agents/${pager}`), ['elsewhere', 'four', 'three', 'two', 'one']);
+    const ofAgent = ['later', 'elsewhere', 'open', 'four', 'three', 'two', 'one'];
+    assert.deepEqual(await walk(`/v1/agents/${pager}`), ofAgent);
+    for (const old of ran) await unnameTurns(platform, old);
+    assert.deepEqual(
+      await walk(`/v1/agents/${pager}`),
+      ['later', 'elsewhere', 'open', 'one', 'four', 'three', 'two'],
+      'those that do not say whose they are come last',
+    );
     assert.equal((await call('GET', `/v1/threads/${agent}/conversations`)).status, 404);
     assert.equal((await call('GET', `/v1/agents/${thread}/conversations`)).status, 404);
     assert.equal((await call('GET', `/v1/threads/${thread}/conversations?cursor=abc`)).status, 400);

@@ -142,6 +142,11 @@ export async function loseRunAndTurns(owner: Owner, run: string): Promise<void> 
   await loseTurns(owner, run);
 }
 
+/** As if the run's turns had been written before turns said whose they are. */
+export function unnameTurns(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, 'update turns set agent_id = null where run_id = $1', run);
+}
+
 export function loseTurns(owner: Owner, run: string): Promise<void> {
   return tamper(owner, 'delete from turns where run_id = $1', run);
 }

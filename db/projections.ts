@@ -61,6 +61,7 @@ const UNLOGGED: Record<string, string> = {
       'thread_place', coalesce($1::jsonb->'thread_place', (select to_jsonb(count(*) + 1) from runs o
         where o.thread_id = ($1::jsonb->>'thread_id')::uuid and o.created_at < ($1::jsonb->>'created_at')::timestamptz)))
     from run_events e where e.run_id = ($1::jsonb->>'id')::uuid order by e.commit_seq desc, e.seq desc limit 1)`,
+  turns: `jsonb_build_object('agent_id', (select r.agent_id from runs r where r.id = ($1::jsonb->>'run_id')::uuid))`,
   // It has expired, takes its arguments from the ledger, and from the conversation what the model had asked for before a
   // person edited them.
   approvals: `(select jsonb_build_object('expires_at', now(),

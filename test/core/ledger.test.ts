@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { INTERRUPTED, mayHaveHappened, settleAttempt, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { TOO_LATE, type ToolEffect, type ToolOutcome } from '../../core/tool.ts';
 

@@ -7,6 +7,7 @@ import { requireWorkspace } from '../modules/tenants/workspaces.ts';
 import type { Context } from '../modules/governance/context.ts';
 import type { Caller } from '../core/caller.ts';
 import { startObjective } from '../modules/runs/start-objective.ts';
+import { afterHandoff } from '../modules/sessions/after-handoff.ts';
 import { startTeamObjective } from '../modules/workflows/start-team-objective.ts';
 import { agentIdParam, threadIdParam } from './kit/external-ids.ts';
 import { defineRoute, type Route } from './kit/route.ts';
@@ -72,16 +73,18 @@ const start = defineRoute({
           traceparent,
           idempotency,
         })
-      : await startObjective(context, {
-          tenantId: caller.tenantId,
-          workspaceId,
-          objective: { ...objective, agentId: agentId ?? '', threadId: body.thread_id ?? undefined },
-          config: configOf(body),
-          mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
-          requestedBy: caller.keyId,
-          traceparent,
-          idempotency,
-        });
+      : await afterHandoff(context, caller.tenantId, () =>
+          startObjective(context, {
+            tenantId: caller.tenantId,
+            workspaceId,
+            objective: { ...objective, agentId: agentId ?? '', threadId: body.thread_id ?? undefined },
+            config: configOf(body),
+            mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
+            requestedBy: caller.keyId,
+            traceparent,
+            idempotency,
+          }),
+        );
     return { ...answer, headers: { location: `/v1/runs/${answer.body.run_id}` } };
   },
 });

@@ -10,6 +10,7 @@ import { requireApproval } from '../../modules/approvals/read-approvals.ts';
 import { createRun } from '../../modules/runs/create-run.ts';
 import { requireReadableRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { sayToRun } from '../../modules/runs/say-to-run.ts';
+import { afterHandoff } from '../../modules/sessions/after-handoff.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { checkConfig, putConfig } from './push-configs.ts';
 import type { A2aRequest } from './request.ts';
@@ -57,7 +58,7 @@ async function take(request: A2aRequest, { message }: SendMessageRequest): Promi
   }
   const threadId = message.contextId === '' ? undefined : z.uuid().toLowerCase().safeParse(message.contextId).data;
   if (message.contextId !== '' && threadId === undefined) throw badRequest('A contextId is one that a task has had.');
-  const created = await createRun(context, {
+  const begun = {
     tenantId,
     workspaceId,
     agentId: agent.id,
@@ -68,7 +69,8 @@ async function take(request: A2aRequest, { message }: SendMessageRequest): Promi
     requestedBy,
     traceparent,
     idempotency,
-  });
+  };
+  const created = await afterHandoff(context, tenantId, () => createRun(context, begun));
   return created.body.run_id;
 }
 

@@ -19,6 +19,7 @@ import {
 import { sayToRun } from '../../modules/runs/say-to-run.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
 import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
+import { afterHandoff } from '../../modules/sessions/after-handoff.ts';
 import { findAnswer, idempotently, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentAnswer, presentRun } from '../runs/schemas.ts';
@@ -48,15 +49,19 @@ export function runTools(agents: readonly AgentName[]): McpTool[] {
       description: agent.description ?? `Runs the agent "${agent.name}".`,
       input,
       async call(call, asked) {
-        const { run_id: run, turn_id: turn } = await startRun(call, agent, asked);
+        const { run_id: run, turn_id: turn } = await beginOrGoOn(call, agent, asked);
         const result = await awaitRun(call, { run, turn }, asked.wait_seconds);
         // The specification asks for no answer then. Other messages of a batch are answered on the same stream.
         if (call.isAlone && (await isCancelled(call))) await call.hangUp();
         return result;
       },
-      start: async (call, asked) => (await startRun(call, agent, asked)).run_id,
+      start: async (call, asked) => (await beginOrGoOn(call, agent, asked)).run_id,
     }),
   );
+}
+
+function beginOrGoOn(call: McpCall, agent: AgentName, asked: z.output<typeof input>) {
+  return afterHandoff(call.context, call.caller.tenantId, () => startRun(call, agent, asked));
 }
 
 async function startRun(

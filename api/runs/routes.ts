@@ -5,6 +5,7 @@ import { hasScope } from '../../core/scopes.ts';
 import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
 import { readRuns, readTree, readRun, readRunRef } from '../../modules/runs/read-runs.ts';
+import { afterHandoff } from '../../modules/sessions/after-handoff.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { agentIdParam, externalIdParam, threadIdParam } from '../kit/external-ids.ts';
@@ -28,7 +29,7 @@ const create = defineRoute({
   body: createRunBody,
   responses: { 201: createdRun, 202: createdRun },
   async handle({ caller, params, body, context, idempotency, ctx }) {
-    const answer = await createRunWith(context, {
+    const request = {
       tenantId: caller.tenantId,
       workspaceId: caller.workspaceId,
       agentId: params.id,
@@ -40,7 +41,8 @@ const create = defineRoute({
       requestedBy: caller.keyId,
       traceparent: ctx.state.traceparent,
       idempotency,
-    });
+    };
+    const answer = await afterHandoff(context, caller.tenantId, () => createRunWith(context, request));
     const { run_id } = answer.body;
     return { ...answer, body: { id: run_id, ...answer.body }, headers: { location: `/v1/runs/${run_id}` } };
   },

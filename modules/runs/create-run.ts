@@ -35,6 +35,8 @@ export interface CreateRun extends OnThread {
   agentId: string;
   /** Where there is no thread of this id, it begins with the run. */
   beginsThread?: boolean;
+  /** It is the run in which a handoff of the thread's conversation goes on. */
+  takesHandoffOn?: boolean;
   /** The ids that it and its thread get, where something was made for them before. */
   runId?: string | undefined;
   newThreadId?: string | undefined;

@@ -17,11 +17,12 @@ import { announceAppended, appendIn, type Announcement } from '../run-log/append
 import { writeRun } from '../runs/create-run.ts';
 import { completion } from '../runs/end-run.ts';
 import { announceThread } from '../runs/listen-to-thread.ts';
+import { mustHaveAgent } from '../runs/handing-over.ts';
 import { queueMessageIn, waitingMessage } from '../runs/message-queue.ts';
 import { postTurnIn } from '../runs/post-turn.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { postSignalIn } from '../waits/post-signal.ts';
-import { afterHandoff, mustHaveAgent } from './after-handoff.ts';
+import { afterHandoff } from './after-handoff.ts';
 import { requireOpenSession, requireSession } from './session.ts';
 
 interface Chat {

@@ -19,13 +19,14 @@ import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
 import { withInput, type GivenInput, type InputFor } from '../runs/attach-files.ts';
 import { writeRun } from '../runs/create-run.ts';
+import { mustHaveAgent } from '../runs/handing-over.ts';
 import { queueMessageIn, waitingMessage, type WaitingMessage } from '../runs/message-queue.ts';
 import { postTurnIn } from '../runs/post-turn.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { answerQuestionIn } from '../waits/answer-question.ts';
 import { answerWaits, type WaitAnswer } from '../waits/answer-waits.ts';
 import { isUuid } from '../../lib/is-uuid.ts';
-import { afterHandoff, mustHaveAgent } from './after-handoff.ts';
+import { afterHandoff } from './after-handoff.ts';
 
 export type { Answerable, GivenInput, ShownTurn, WaitAnswer };
 

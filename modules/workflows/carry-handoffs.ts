@@ -171,6 +171,7 @@ async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): P
     workspaceId: row.workspace_id,
     agentId,
     threadId: source?.thread_id,
+    takesHandoffOn: true,
     input: { message, ...untrusted },
     config: source ? configAfter(source, { level, used: await usageBelow(tx, source.id) }) : {},
     mayRaiseAutonomy: false,

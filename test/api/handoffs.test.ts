@@ -301,6 +301,50 @@ describe('handoffs', () => {
     assert.deepEqual([back.agent_id, back.thread_id, back.output.message], [ids['ann'], second.thread_id, 'ann again']);
   });
 
+  it('are taken on before another run begins on the thread', async () => {
+    let finish = () => {};
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    say = async (name, _said, request) => {
+      if (name === 'ann' && !hasResult(request)) return use('handoff', { to_agent: 'bob', reason: 'Better at it' });
+      if (name === 'bob') await finished;
+      return text('over');
+    };
+    const objective = { schema_version: 'v1', agent_id: ids['ann'], objective_prompt: 'And then?' };
+    const headers = { accept: 'application/json, text/event-stream' };
+    const begin: Record<string, (thread: string) => Promise<{ text: string }>> = {
+      run: (thread_id) =>
+        api.call('POST', `/v1/agents/${ids['ann']}/runs`, {
+          key,
+          body: { thread_id, input: { message: 'And then?' } },
+        }),
+      objective: (thread_id) =>
+        api.call('POST', '/v1/objectives', { key, body: { ...objective, request_id: randomUUID(), thread_id } }),
+      mcp: (thread_id) => {
+        const params = { name: 'run_ann', arguments: { message: 'And then?', thread_id } };
+        return api.call('POST', '/mcp', {
+          key,
+          headers,
+          body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+        });
+      },
+      a2a: (contextId) => {
+        const message = { messageId: '1', role: 'ROLE_USER', parts: [{ text: 'And then?' }], contextId };
+        const body = { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } };
+        return api.call('POST', `/a2a/${ids['ann']}`, { key, headers: { 'a2a-version': '1.0' }, body });
+      },
+    };
+    for (const [way, next] of Object.entries(begin)) {
+      const { run_id, thread_id } = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Help me' } }, 202);
+      await waitUntil('the turn has ended', async () => (await read(`/v1/runs/${run_id}`)).status === 'completed');
+      const { text: told } = await next(thread_id);
+      const { runs } = await read(`/v1/runs?thread_id=${thread_id}`);
+      assert.deepEqual([runs.length, runs[0].agent_id], [2, ids['bob']], way);
+      assert.ok(told.includes(`unfinished run, ${runs[0].run_id}`), `${way}: ${told}`);
+    }
+    finish();
+    for (const { id } of (await read('/v1/handoffs')).handoffs) await inState(`/v1/handoffs/${id}`, 'completed');
+  });
+
   it('go to nobody where the turn that has made them is interrupted', async () => {
     say = (name, _said, request) => {
       if (name === 'bob') return text('bob here');

@@ -9,6 +9,7 @@ import type { Tx } from '../../../db/database.ts';
 import { findCarried, findCompaction } from '../../../db/replay.ts';
 import { lastUnerasedRun, lockThread } from '../../../db/runs.ts';
 import { newId } from '../../../lib/new-id.ts';
+import { mustHaveAgent } from '../handing-over.ts';
 import { lastOfOpenThread } from './open-thread.ts';
 
 /** What a run's conversation goes on from. */
@@ -29,7 +30,7 @@ export interface PlaceOnThread {
 /** A thread of its own. */
 export const NEW_THREAD: PlaceOnThread = { place: 1, previous: undefined, isFirst: true };
 
-/** Locks the thread of the request, where it names one. Throws 404, and 409 for a thread with an unfinished run or one that is erased. */
+/** Locks the thread of the request, where it names one. Throws 404, and 409 for a thread with an unfinished run, one that is erased, or one that is being handed over (`HandingOver`). */
 export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
   if (!request.threadId) return NEW_THREAD;
   const thread = await lockThread(tx, request.threadId);
@@ -37,6 +38,7 @@ export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
   if (thread.erased_at) throw erased('The thread');
   const last = await lastOfOpenThread(tx, thread);
+  if (last && !request.takesHandoffOn) await mustHaveAgent(tx, last);
   if (last && !isTerminal(last.status)) {
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
@@ -54,4 +56,5 @@ interface Placed {
   workspaceId: string;
   threadId?: string | undefined;
   beginsThread?: boolean;
+  takesHandoffOn?: boolean;
 }

@@ -201,11 +201,20 @@ export async function changeHandoff(tx: Tx, id: string, change: HandoffChange): 
   return rows.length > 0;
 }
 
-/** Ends what a run has handed over and nobody has taken yet; what is being taken at this moment is not waited for. */
-export async function cancelHandoffsFrom(tx: Tx, runId: string): Promise<void> {
+/**
+ * Takes back what became of a conversation in a turn that is broken off: what its run has handed over and nobody has taken yet is
+ * cancelled, and what it has given back is its own again. What is being taken at this moment is not waited for.
+ */
+export async function undoHandoffs(tx: Tx, runId: string): Promise<void> {
   await tx.query(
-    `update handoffs set status = 'cancelled', completed_at = clock_timestamp() where id in (
-       select id from handoffs where source_run_id = $1 and status = 'initiated' and carried_by = 'thread' for update skip locked)`,
+    `update handoffs h set status = undone.status, rejection = null,
+       completed_at = case when undone.status = 'cancelled' then clock_timestamp() end
+     from (
+       select id, case status when 'initiated' then 'cancelled' else 'accepted' end as status from handoffs
+       where carried_by = 'thread' and completed_at is null
+         and (source_run_id = $1 and status = 'initiated' or target_run_id = $1 and status = 'rejected')
+       for update skip locked) undone
+     where h.id = undone.id`,
     [runId],
   );
 }

@@ -7,7 +7,7 @@ import { newId } from '../../lib/new-id.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { cancelHandoffsFrom } from '../../db/handoffs.ts';
+import { undoHandoffs } from '../../db/handoffs.ts';
 import { listUnfinishedChildren } from '../../db/runs.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../governance/context.ts';
@@ -26,7 +26,7 @@ interface Interruption {
 
 /**
  * What ends the open turn, as a change under the lock of the run: its driver loses it, its calls are closed towards the
- * model, what it has handed over goes to nobody, and a message that waits begins the next turn. Whoever commits it tells the driver (`announceInterruption`).
+ * model, the conversation stays with its agent, and a message that waits begins the next turn. Whoever commits it tells the driver (`announceInterruption`).
  */
 export async function interruptedTurn(
   tx: Tx,
@@ -34,7 +34,7 @@ export async function interruptedTurn(
   { reason, error, decided }: Interruption,
 ): Promise<AppendedChange> {
   const { events: closed, calls } = await closeCallsOfTurn(tx, run, error);
-  await cancelHandoffsFrom(tx, run.id);
+  await undoHandoffs(tx, run.id);
   const turn = { status: run.status, turnId: run.open_turn_id ?? undefined };
   const next = nextTurn(run);
   return {

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { agentsOf, hasResult, startAgentsThatSay, text, use, type Say } from '../support/agents-that-say.ts';
+import type { TestApi } from '../support/api.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
+
+describe('handoffs of conversations', () => {
+  let api: TestApi;
+  let key: string;
+  let { ids, make, read, agent } = {} as ReturnType<typeof agentsOf>;
+  let say: Say;
+
+  const inState = async (path: string, status: string) => {
+    await waitUntil(`${path} is ${status}`, async () => {
+      await carryHandoffs(api.context);
+      return (await read(path)).status === status;
+    });
+  };
+
+  before(async () => {
+    ({ api } = await startAgentsThatSay((...asked) => say(...asked)));
+  });
+  after(() => api.close());
+  beforeEach(async () => {
+    ({ key } = await api.newTenant());
+    ({ ids, make, read, agent } = agentsOf(api, key));
+    await agent('ann', { capabilities: [{ skill_name: 'ann' }], tools: ['handoff'] });
+    await agent('bob', { capabilities: [{ skill_name: 'bob' }], tools: ['reject_handoff'] });
+  });
+
+  it('are taken on before another run begins on the thread', async () => {
+    let finish = () => {};
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    say = async (name, _said, request) => {
+      if (name === 'ann' && !hasResult(request)) return use('handoff', { to_agent: 'bob', reason: 'Better at it' });
+      if (name === 'bob') await finished;
+      return text('over');
+    };
+    const objective = { schema_version: 'v1', agent_id: ids['ann'], objective_prompt: 'And then?' };
+    const headers = { accept: 'application/json, text/event-stream' };
+    const begin: Record<string, (thread: string) => Promise<{ text: string }>> = {
+      run: (thread_id) =>
+        api.call('POST', `/v1/agents/${ids['ann']}/runs`, {
+          key,
+          body: { thread_id, input: { message: 'And then?' } },
+        }),
+      objective: (thread_id) =>
+        api.call('POST', '/v1/objectives', { key, body: { ...objective, request_id: randomUUID(), thread_id } }),
+      mcp: (thread_id) => {
+        const params = { name: 'run_ann', arguments: { message: 'And then?', thread_id } };
+        return api.call('POST', '/mcp', {
+          key,
+          headers,
+          body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+        });
+      },
+      a2a: (contextId) => {
+        const message = { messageId: '1', role: 'ROLE_USER', parts: [{ text: 'And then?' }], contextId };
+        const body = { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } };
+        return api.call('POST', `/a2a/${ids['ann']}`, { key, headers: { 'a2a-version': '1.0' }, body });
+      },
+    };
+    for (const [way, next] of Object.entries(begin)) {
+      const { run_id, thread_id } = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Help me' } }, 202);
+      await waitUntil('the turn has ended', async () => (await read(`/v1/runs/${run_id}`)).status === 'completed');
+      const { text: told } = await next(thread_id);
+      const { runs } = await read(`/v1/runs?thread_id=${thread_id}`);
+      assert.deepEqual([runs.length, runs[0].agent_id], [2, ids['bob']], way);
+      assert.ok(told.includes(`unfinished run, ${runs[0].run_id}`), `${way}: ${told}`);
+    }
+    finish();
+    for (const { id } of (await read('/v1/handoffs')).handoffs) await inState(`/v1/handoffs/${id}`, 'completed');
+  });
+
+  it('go to nobody where the turn that has made them is interrupted', async () => {
+    say = (name, _said, request) => {
+      if (name === 'bob') return text('bob here');
+      return hasResult(request) ? undefined : use('handoff', { capabilities: ['bob'], reason: 'Better at it' });
+    };
+    const chat = { message: 'Help me', agent_id: ids['ann'], user_id: 'eve', autonomy_level: 2 };
+    const { session_id } = await make('/agent/chat', chat, 202);
+    await waitUntil('it is handed over', async () => (await read('/v1/handoffs')).handoffs[0]?.status === 'initiated');
+    await make('/agent/interrupt', { session_id }, 200);
+    await carryHandoffs(api.context);
+    assert.equal((await read('/v1/handoffs')).handoffs[0].status, 'cancelled');
+    assert.equal((await read(`/v1/runs?agent_id=${ids['bob']}`)).runs.length, 0);
+    say = (name) => text(`${name} goes on`);
+    await make('/agent/chat', { message: 'Go on', session_id, user_id: 'eve' }, 202);
+    await waitUntil('it goes on with ann', async () => {
+      const { messages } = await read(`/agent/session/${session_id}`);
+      return JSON.stringify(messages).includes('ann goes on');
+    });
+  });
+
+  describe('in which more is said', () => {
+    /** What each agent was asked after 'And then?' was said. */
+    let heard: string[];
+    let session: string;
+    let finish: () => void;
+
+    const chat = (message: string, more = {}, expected = 202) =>
+      make('/agent/chat', { message, user_id: 'eve', ...(session && { session_id: session }), ...more }, expected);
+    const answered = async () => {
+      await waitUntil('the second message is answered', async () => {
+        await carryHandoffs(api.context);
+        const { status, messages } = await read(`/agent/session/${session}`);
+        return status === 'completed' && JSON.stringify(messages).includes('bob on then');
+      });
+      const { messages } = await read(`/agent/session/${session}`);
+      return messages.map(({ content }: { content: string }) => content) as string[];
+    };
+    const runsOf = async (name: string) => (await read(`/v1/runs?agent_id=${ids[name]}`)).runs;
+
+    beforeEach(async () => {
+      heard = [];
+      session = '';
+      const finished = new Promise<void>((resolve) => (finish = resolve));
+      say = async (name, said, request) => {
+        if (said.includes('And then?')) heard.push(name);
+        if (name === 'bob') return text(said.includes('And then?') ? 'bob on then' : 'bob here');
+        if (!hasResult(request)) return use('handoff', { to_agent: 'bob', reason: 'Better at it' });
+        await finished;
+        return text('over');
+      };
+      ({ session_id: session } = await chat('Help me', { agent_id: ids['ann'], autonomy_level: 2 }));
+      await waitUntil('it is handed over', async () => (await read('/v1/handoffs')).handoffs.length === 1);
+    });
+    afterEach(() => finish());
+
+    it('take along a message that waits for the end of the turn', async () => {
+      assert.equal((await chat('And then?')).status, 'executing_queued');
+      finish();
+      const contents = await answered();
+      assert.deepEqual([contents.at(-2), contents.at(-1)], ['And then?', 'bob on then']);
+      assert.equal(contents.filter((content) => content === 'And then?').length, 1);
+      assert.deepEqual(heard, ['bob']);
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [1, 1]);
+      assert.equal((await read(`/agent/session/${session}`)).queued_message, null);
+    });
+
+    it('take it back where the target rejects them', async () => {
+      let reject = () => {};
+      const rejecting = new Promise<void>((resolve) => (reject = resolve));
+      say = async (name, said, request) => {
+        if (said.includes('And then?')) heard.push(name);
+        if (name === 'ann') return text(said.includes('And then?') ? 'ann, not bob on then' : 'over');
+        await rejecting;
+        return hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
+      };
+      finish();
+      await waitUntil('bob is asked', async () => {
+        await carryHandoffs(api.context);
+        return (await runsOf('bob')).length === 1;
+      });
+      await chat('And then?');
+      reject();
+      const contents = await answered();
+      assert.equal(contents.at(-1), 'ann, not bob on then');
+      assert.deepEqual(heard, ['ann']);
+    });
+
+    it('stay with the target where the turn in which it rejects them is interrupted', async () => {
+      say = (name, said, request) => {
+        if (said.includes('And then?')) return text(`${name} on then`);
+        if (name === 'ann') return text('over');
+        return hasResult(request) ? undefined : use('reject_handoff', { reason: 'Not today' });
+      };
+      finish();
+      await waitUntil('bob rejects it', async () => {
+        await carryHandoffs(api.context);
+        return (await read('/v1/handoffs')).handoffs[0].status === 'rejected';
+      });
+      await make('/agent/interrupt', { session_id: session }, 200);
+      await carryHandoffs(api.context);
+      const [handoff] = (await read('/v1/handoffs')).handoffs;
+      assert.deepEqual([handoff.status, handoff.rejection, handoff.returned_run_id], ['accepted', null, null]);
+      await chat('And then?');
+      assert.equal((await answered()).at(-1), 'bob on then');
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [1, 1]);
+      await make(`/v1/runs/${handoff.target_run_id}/complete`, {}, 200);
+      await inState(`/v1/handoffs/${handoff.id}`, 'completed');
+    });
+
+    it('leave the session with the agent that goes on, by its own id or that of the one before', async () => {
+      finish();
+      await chat('And then?');
+      await answered();
+      await chat('And then, bob?', { agent_id: ids['bob'] });
+      await answered();
+      const refused = await chat('And eve?', { agent_id: await agent('eve') }, 409);
+      assert.equal(refused.agent_id, ids['bob']);
+      const complete = async () =>
+        make(`/v1/runs/${(await read(`/agent/session/${session}`)).run_id}/complete`, {}, 200);
+      await complete();
+      await chat('And then, ann?', { agent_id: ids['ann'] });
+      await answered();
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [2, 1]);
+      assert.deepEqual(new Set(heard), new Set(['bob']));
+      await complete();
+      await api.call('DELETE', `/v1/agents/${ids['bob']}`, { key });
+      await chat('And then, whoever?');
+      await waitUntil('ann is asked', () => heard.includes('ann'));
+    });
+
+    it('take along what is said between the turns', async () => {
+      const [{ id: run }] = await runsOf('ann');
+      finish();
+      await waitUntil(
+        'the turn has ended',
+        async () => (await read(`/agent/session/${session}`)).status === 'completed',
+      );
+      const turn = { input: { message: 'And then?' } };
+      await make(`/v1/agents/${ids['ann']}/runs/${run}/turns`, turn, 409);
+      await make(`/v1/runs/${run}/resume`, { answer: turn.input.message }, 409);
+      await chat('And then?');
+      const contents = await answered();
+      assert.equal(contents.filter((content) => content === 'And then?').length, 1);
+      assert.deepEqual(heard, ['bob']);
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [1, 1]);
+    });
+  });
+});

@@ -256,7 +256,9 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     ...taintOfStart(state, event),
   };
   const isNew = event.payload.continues === undefined && state.graph;
-  return { turn, turnCount: event.payload.number, calls: [], modelCall: null, ...(isNew && { graph: null }) };
+  // A run whose conversation goes to another agent begins no other turn, unless that comes to nothing.
+  const keeps = state.isHandedOver && { isHandedOver: false };
+  return { turn, turnCount: event.payload.number, calls: [], modelCall: null, ...keeps, ...(isNew && { graph: null }) };
 }
 
 /** A node that makes a call is a step of its own. */

@@ -1,20 +1,15 @@
 /** A person ends the open turn of a run that goes on: at once, whoever drives it. */
 import { interruptTurn as interruptTurnEvents } from '../../core/decision-events/endings.ts';
-import { toQueued } from '../../core/message-queue.ts';
-import { takeQueued } from '../../core/decision-events/turns.ts';
 import type { NewEvent } from '../../core/events.ts';
-import { newId } from '../../lib/new-id.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { undoHandoffs } from '../../db/handoffs.ts';
 import { listUnfinishedChildren } from '../../db/runs.ts';
-import { TURNS } from '../../jobs/turns.ts';
 import type { Context } from '../governance/context.ts';
 import type { Appended, AppendedChange } from '../run-log/append-to-run.ts';
 import { lookAtChildren } from '../run-log/join-parent.ts';
 import { closeApprovals, closeCallsOfTurn, closeCallBatch } from './end/close-open.ts';
-import { waitingMessage } from './message-queue.ts';
+import { turnOfQueued } from './message-queue.ts';
 
 interface Interruption {
   reason: 'interrupt' | 'reject';
@@ -36,7 +31,7 @@ export async function interruptedTurn(
   const { events: closed, calls } = await closeCallsOfTurn(tx, run, error);
   await undoHandoffs(tx, run.id);
   const turn = { status: run.status, turnId: run.open_turn_id ?? undefined };
-  const next = nextTurn(run);
+  const next = turnOfQueued(run);
   return {
     events: [
       ...(decided ?? (await closeApprovals(tx, run))),
@@ -66,16 +61,4 @@ export function announceInterruption(
     below: fence,
     ...(turnId !== null && { turnId }),
   });
-}
-
-/** The turn that a waiting message begins, with its job; none if no message waits. */
-function nextTurn(run: RunRow): { events: NewEvent[]; outbox: OutboxRow[] } {
-  const waiting = waitingMessage(run);
-  if (!waiting) return { events: [], outbox: [] };
-  const turnId = newId();
-  const payload = { tenantId: run.tenant_id, runId: run.id, turnId };
-  return {
-    events: takeQueued({ queued: toQueued(waiting), turnCount: run.turn_count }, turnId),
-    outbox: [{ id: newId(), queue: TURNS.name, at_position: true, payload }],
-  };
 }

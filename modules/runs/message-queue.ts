@@ -1,7 +1,12 @@
 /** The queue of one message that a run keeps while a turn is open. */
+import { takeQueued } from '../../core/decision-events/turns.ts';
 import type { NewEvent } from '../../core/events.ts';
+import { toQueued } from '../../core/message-queue.ts';
 import type { RunRow } from '../../db/claim-run.ts';
+import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { TURNS } from '../../jobs/turns.ts';
+import { newId } from '../../lib/new-id.ts';
 import { appendIn, type Announcement } from '../run-log/append-to-run.ts';
 
 /** A message as it was queued. */
@@ -23,4 +28,16 @@ export async function queueMessageIn(
   });
   if (!appended) throw new Error(`a message to run ${runId} was not queued`);
   return { ...appended, runId };
+}
+
+/** The turn that a waiting message begins, with its job; none if no message waits. */
+export function turnOfQueued(run: RunRow): { events: NewEvent[]; outbox: OutboxRow[] } {
+  const waiting = waitingMessage(run);
+  if (!waiting) return { events: [], outbox: [] };
+  const turnId = newId();
+  const payload = { tenantId: run.tenant_id, runId: run.id, turnId };
+  return {
+    events: takeQueued({ queued: toQueued(waiting), turnCount: run.turn_count }, turnId),
+    outbox: [{ id: newId(), queue: TURNS.name, at_position: true, payload }],
+  };
 }

@@ -9,6 +9,8 @@ import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { RequestedConfig, RunConfig } from '../../core/run-config.ts';
 import { findAgent } from '../../db/agents.ts';
+import { asOne } from '../../db/as-one.ts';
+import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   changeHandoff,
@@ -23,9 +25,9 @@ import { findRun, lockRun, lockThread, type RunView } from '../../db/runs.ts';
 import { usageBelow } from '../../db/task-effects.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
-import { announceAppended, appendIn, type Announcement } from '../run-log/append-to-run.ts';
+import { announceAppended, appendIn, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
-import { queueMessageIn, waitingMessage } from '../runs/message-queue.ts';
+import { queueMessageIn, turnOfQueued, waitingMessage } from '../runs/message-queue.ts';
 import { briefOf, rejectionNote } from './handoffs/brief.ts';
 import { mustTake } from './handoffs/write-handoff.ts';
 
@@ -99,58 +101,82 @@ async function isHead(tx: Tx, run: RunView): Promise<boolean> {
 /** A target that takes no run after all has rejected it. */
 async function begin(carrying: Carrying, source: RunView | undefined): Promise<Announcement[]> {
   const { tx, row } = carrying;
-  const ended = source ? await endSource(carrying, source) : [];
   try {
-    const target = await findAgent(tx, row.target_agent_id, row.workspace_id);
-    if (!target) throw notFound('The agent');
-    mustTake(target);
-    const level = target.definition.autonomy_level ?? DEFAULT_AUTONOMY;
-    const written = await start(carrying, { agentId: target.id, level, source, message: await briefOf(tx, row) });
-    await changeHandoff(tx, row.id, { to: 'accepted', run_id: written.runId });
-    const payload = { ...aboutOf(row), run_id: written.runId, agent_id: target.id };
-    const told = await tell(carrying, written, { type: 'handoff.accepted', actor: 'system', payload });
-    return [...ended, told];
+    return await asOne(tx, () => take(carrying, source));
   } catch (error) {
     if (!(error instanceof DroverError)) throw error;
     const rejection = { code: error.code, message: error.message };
     const isReturning = source !== undefined;
     await changeHandoff(tx, row.id, { to: 'rejected', rejection, isReturning });
-    if (!source) return ended;
-    return [...ended, ...(await goBack({ ...carrying, row: { ...row, rejection } }, source))];
+    return source ? goBack({ ...carrying, row: { ...row, rejection } }, source) : [];
   }
 }
 
-/** The source goes on in the next run of the thread. Where it takes none, that is the end. */
+async function take(carrying: Carrying, source: RunView | undefined): Promise<Announcement[]> {
+  const { tx, row } = carrying;
+  const ended = source ? await endSource(carrying, source) : [];
+  const target = await findAgent(tx, row.target_agent_id, row.workspace_id);
+  if (!target) throw notFound('The agent');
+  mustTake(target);
+  const level = target.definition.autonomy_level ?? DEFAULT_AUTONOMY;
+  const written = await start(carrying, { agentId: target.id, level, source, message: await briefOf(tx, row) });
+  await changeHandoff(tx, row.id, { to: 'accepted', run_id: written.runId });
+  const payload = { ...aboutOf(row), run_id: written.runId, agent_id: target.id };
+  return [...ended, await tell(carrying, written, { type: 'handoff.accepted', actor: 'system', payload })];
+}
+
+/** The source goes on in the next run of the thread. Where it takes none, the conversation stays where it is. */
 async function goBack(carrying: Carrying, last: RunView): Promise<Announcement[]> {
   const { tx, row } = carrying;
-  const ended = isTerminal(last.status) ? [] : await endSource(carrying, last);
   try {
-    if (!(await isHead(tx, last))) throw conflict('The conversation has gone on since.');
-    const agent = await findAgent(tx, row.source_agent_id, row.workspace_id);
-    if (!agent) throw notFound('The agent');
-    const level = agent.definition.autonomy_level ?? DEFAULT_AUTONOMY;
-    const message = await rejectionNote(tx, row);
-    const written = await start(carrying, { agentId: agent.id, level, source: last, message });
-    await noteReturned(tx, row.id, written.runId);
-    const error = row.rejection ?? { code: 'rejected', message: '' };
-    return [
-      ...ended,
-      await tell(carrying, written, { type: 'handoff.rejected', actor: 'system', payload: { ...aboutOf(row), error } }),
-    ];
+    return await asOne(tx, () => takeBack(carrying, last));
   } catch (error) {
     if (!(error instanceof DroverError)) throw error;
     await noteReturned(tx, row.id, null);
-    return ended;
+    return stay(carrying, last);
   }
 }
 
+async function takeBack(carrying: Carrying, last: RunView): Promise<Announcement[]> {
+  const { tx, row } = carrying;
+  const ended = isTerminal(last.status) ? [] : await endSource(carrying, last);
+  if (!(await isHead(tx, last))) throw conflict('The conversation has gone on since.');
+  const agent = await findAgent(tx, row.source_agent_id, row.workspace_id);
+  if (!agent) throw notFound('The agent');
+  const level = agent.definition.autonomy_level ?? DEFAULT_AUTONOMY;
+  const message = await rejectionNote(tx, row);
+  const written = await start(carrying, { agentId: agent.id, level, source: last, message });
+  await noteReturned(tx, row.id, written.runId);
+  const payload = { ...aboutOf(row), error: row.rejection ?? { code: 'rejected', message: '' } };
+  return [...ended, await tell(carrying, written, { type: 'handoff.rejected', actor: 'system', payload })];
+}
+
+/** What waits for the end of the last turn begins the next one there. Where nothing does, that is the end. */
+async function stay({ tx, tenantId }: Carrying, { id }: RunView): Promise<Announcement[]> {
+  return appendBetweenTurns({ tx, tenantId }, id, (run) => {
+    const next = turnOfQueued(run);
+    return next.events.length > 0 ? next : ending(run);
+  });
+}
+
 async function endSource({ tx, tenantId }: Carrying, { id }: RunView): Promise<Announcement[]> {
-  const appended = await appendIn(tx, { tenantId, runId: id }, (run) =>
-    isTerminal(run.status) || run.open_turn_id !== null
-      ? null
-      : { events: endAsCompleted({ status: run.status }, 'system', 'handoff') },
+  return appendBetweenTurns({ tx, tenantId }, id, ending);
+}
+
+function ending({ status }: RunRow): AppendedChange {
+  return { events: endAsCompleted({ status }, 'system', 'handoff') };
+}
+
+/** Nothing of a run that has ended, or is at work. */
+async function appendBetweenTurns(
+  { tx, tenantId }: Pick<Carrying, 'tx' | 'tenantId'>,
+  runId: string,
+  change: (run: RunRow) => AppendedChange,
+): Promise<Announcement[]> {
+  const appended = await appendIn(tx, { tenantId, runId }, (run) =>
+    isTerminal(run.status) || run.open_turn_id !== null ? null : change(run),
   );
-  return appended ? [{ ...appended, runId: id }] : [];
+  return appended ? [{ ...appended, runId }] : [];
 }
 
 interface NextRun {

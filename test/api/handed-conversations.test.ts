@@ -30,8 +30,7 @@ describe('handoffs of conversations', () => {
   });
 
   it('are taken on before another run begins on the thread', async () => {
-    let finish = () => {};
-    const finished = new Promise<void>((resolve) => (finish = resolve));
+    const [finished, finish] = held();
     say = async (name, _said, request) => {
       if (name === 'ann' && !hasResult(request)) return use('handoff', { to_agent: 'bob', reason: 'Better at it' });
       if (name === 'bob') await finished;
@@ -115,7 +114,8 @@ describe('handoffs of conversations', () => {
     beforeEach(async () => {
       heard = [];
       session = '';
-      const finished = new Promise<void>((resolve) => (finish = resolve));
+      const [finished, end] = held();
+      finish = end;
       say = async (name, said, request) => {
         if (said.includes('And then?')) heard.push(name);
         if (name === 'bob') return text(said.includes('And then?') ? 'bob on then' : 'bob here');
@@ -140,8 +140,7 @@ describe('handoffs of conversations', () => {
     });
 
     it('take it back where the target rejects them', async () => {
-      let reject = () => {};
-      const rejecting = new Promise<void>((resolve) => (reject = resolve));
+      const [rejecting, reject] = held();
       say = async (name, said, request) => {
         if (said.includes('And then?')) heard.push(name);
         if (name === 'ann') return text(said.includes('And then?') ? 'ann, not bob on then' : 'over');
@@ -158,6 +157,51 @@ describe('handoffs of conversations', () => {
       const contents = await answered();
       assert.equal(contents.at(-1), 'ann, not bob on then');
       assert.deepEqual(heard, ['ann']);
+    });
+
+    it('stay with the target where the source takes no runs any more, and it answers what waits', async () => {
+      const [rejecting, reject] = held();
+      const [answering, answer] = held();
+      say = async (name, said, request) => {
+        if (name === 'ann') return text('over');
+        if (said.includes('And last?')) return text('bob on last and bob on then');
+        if (said.includes('And then?')) {
+          heard.push(name);
+          await answering;
+          return text('then');
+        }
+        await rejecting;
+        return hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
+      };
+      finish();
+      await waitUntil('bob is asked', async () => {
+        await carryHandoffs(api.context);
+        return (await runsOf('bob')).length === 1;
+      });
+      await chat('And then?');
+      await api.call('DELETE', `/v1/agents/${ids['ann']}`, { key });
+      reject();
+      await waitUntil('bob reads what waits', async () => {
+        await carryHandoffs(api.context);
+        return heard.includes('bob');
+      });
+      await chat('And last?');
+      answer();
+      assert.deepEqual((await answered()).slice(-4), ['And then?', 'then', 'And last?', 'bob on last and bob on then']);
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [1, 1]);
+    });
+
+    it('stay with the source where neither takes runs any more, and it answers what waits', async () => {
+      await chat('And then?');
+      for (const name of ['ann', 'bob']) await api.call('DELETE', `/v1/agents/${ids[name]}`, { key });
+      const handOver = say;
+      say = (name, said, request) =>
+        said.includes('And then?') ? text(`${name}, not bob on then`) : handOver(name, said, request);
+      finish();
+      assert.equal((await answered()).at(-1), 'ann, not bob on then');
+      const [handoff] = (await read('/v1/handoffs')).handoffs;
+      assert.deepEqual([handoff.status, handoff.returned_run_id], ['rejected', null]);
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [0, 1]);
     });
 
     it('stay with the target where the turn in which it rejects them is interrupted', async () => {
@@ -221,3 +265,10 @@ describe('handoffs of conversations', () => {
     });
   });
 });
+
+/** What waits until it is let go, and what does that. */
+function held(): [Promise<void>, () => void] {
+  let letGo = () => {};
+  const waiting = new Promise<void>((resolve) => (letGo = resolve));
+  return [waiting, () => letGo()];
+}

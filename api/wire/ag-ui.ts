@@ -39,6 +39,7 @@ export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongF
       ...(view.messages.some(({ status }) => status === 'waiting') ? snapshots(view, client) : []),
       finish(view, client),
     ],
+    enter: (view) => snapshots(view, client, behind),
     // Its client is told all of this turn before the next one.
     next: (view) => agUi({ ...client, messages: messagesWith(view, client) }, client.messages),
   };

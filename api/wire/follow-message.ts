@@ -23,7 +23,10 @@ interface FollowedMessage extends FollowedTurn {
   messageId: string;
 }
 
-/** The turn at work, and in the same stream the one that the message begins. Ends where the turn at work waits for its client. */
+/**
+ * The turn at work, and in the same stream the one that the message begins; where the conversation is handed over in between, the
+ * other agent's turn, in whose end the message waits then, and so on. Ends where a turn at work waits for its client.
+ */
 export async function* followThrough<Frame>(
   context: Context,
   request: FollowedMessage,
@@ -51,7 +54,26 @@ export async function* followThrough<Frame>(
   if (next) {
     const items = itemsAfter(context, request, next.start - 1);
     yield* showTurn({ view: beforeTurn(next.turnId), turn: next, items }, { ...form.next(view), begin: () => [] });
-  } else if (view.end || isPausedBeyond(view, turn)) yield { frames: form.finish(view), seq: view.seq, isLast: true };
+    return;
+  }
+  const goesOn = view.end && !request.signal.aborted && (await findTurnAfterHandoff(context, request));
+  if (goesOn) yield* followOther(context, { ...request, turn: goesOn }, form.next(view));
+  else if (view.end || isPausedBeyond(view, turn)) yield { frames: form.finish(view), seq: view.seq, isLast: true };
+}
+
+/** In another run: a place in its log is none in that of the stream's first turn, after which a client that was cut off goes on. */
+async function* followOther<Frame>(
+  context: Context,
+  request: FollowedMessage,
+  form: LongForm<Frame>,
+): AsyncGenerator<Sent<Frame>> {
+  const after = request.after === 0 ? 0 : request.turn.head;
+  for await (const { seq: _, ...sent } of followThrough(context, { ...request, after }, within(form))) yield sent;
+}
+
+/** The form in a stream that has begun. */
+function within<Frame>(form: LongForm<Frame>): LongForm<Frame> {
+  return { ...form, begin: form.enter, next: (view) => within(form.next(view)) };
 }
 
 /** A form whose streams show one turn: what it tells of a message that waits, or that comes to nothing. */

@@ -17,9 +17,11 @@ export interface WireForm<Frame> {
   finish: (view: TurnView) => Frame[];
 }
 
-/** A form whose streams may show several turns: how one goes on with the turn that a waiting message has begun. */
+/** A form whose streams may show several turns: how one goes on with the turn that a waiting message has begun, or waits for elsewhere. */
 export interface LongForm<Frame> extends WireForm<Frame> {
-  next: (view: TurnView) => WireForm<Frame>;
+  next: (view: TurnView) => LongForm<Frame>;
+  /** The prelude within a stream that shows another turn by then. */
+  enter: (view: TurnView) => Frame[];
 }
 
 export interface FollowedTurn {

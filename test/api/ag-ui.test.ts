@@ -307,6 +307,36 @@ describe('AG-UI', () => {
     assert.deepEqual(names, [['drover.message', 'begun']]);
   });
 
+  it('shows the answer to a message of the agent that is handed the conversation in between', async () => {
+    const { name } = (await api.call('POST', '/v1/agents', { body: { name: `a${randomUUID()}` } })).json;
+    const [of, thread] = [await newAgent(2, { tools: ['handoff'] }), randomUUID()];
+    const first = open({ of, thread });
+    const handing = `call handoff {"to_agent":"${name}","reason":"say taken"} | held passed say passed on`;
+    const sent = send(first, handing);
+    await asked('passed on');
+    const second = open({ of, thread });
+    second.setMessages(first.messages.slice(0, 1));
+    const told = withMode(second, 'say answered by the other');
+    await queued();
+    api.model.release('passed');
+    await Promise.all([told, sent]);
+    const words = wordsOf(second);
+    assert.deepEqual(
+      [words[0], words[1], ...words.slice(-2)],
+      [handing, 'passed on', 'say answered by the other', 'answered by the other'],
+    );
+    assert.match(JSON.stringify(words[2]), /Reason: say taken/);
+    assert.equal(words.length, 5);
+    const late = open({ of, thread });
+    late.setMessages(second.messages.filter(({ role }) => role === 'user'));
+    await late.runAgent();
+    assert.deepEqual(wordsOf(late), words);
+    const again = open({ of, thread });
+    again.setMessages(second.messages.slice(0, -1));
+    await again.runAgent();
+    assert.deepEqual(wordsOf(again), words);
+  });
+
   it('finds the message again that has waited, and says it once', async () => {
     const thread = randomUUID();
     const first = open({ thread });

@@ -52,7 +52,10 @@ export interface QueueBackend {
 
 /** How often a job may be found without its worker before it fails; what it stands for is in the database. */
 const STALLED_LIMIT = 5;
-const FORCE_CLOSE_MS = 2000;
+/** For work that was aborted, to write down what was broken off. */
+export const WRITE_DOWN_MS = 2000;
+/** For a connection to say goodbye. */
+const FORCE_CLOSE_MS = 1000;
 
 /** Opens the queue on Redis if there is one, else on the database. An unreachable Redis does not fail it (see `ping`), one that refuses the password does. */
 export async function openQueueBackend(
@@ -172,7 +175,7 @@ async function closeWorker(worker: Worker, running: ReadonlySet<Promise<unknown>
   await worker.pause(true);
   if (!(await within(Promise.all(running), graceMs))) {
     worker.cancelAllJobs('the worker is shutting down');
-    await within(Promise.all(running), FORCE_CLOSE_MS);
+    await within(Promise.all(running), WRITE_DOWN_MS);
   }
   // A job that ignores its signal is left alone; its lock runs out.
   if (await within(worker.close(running.size > 0), FORCE_CLOSE_MS)) return;

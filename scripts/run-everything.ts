@@ -14,9 +14,12 @@ export async function runEverything(): Promise<void> {
     const { config } = context;
     const workers = await startWorkers(context);
     const { shutdownGraceMs: graceMs } = config;
-    closers.add('workers', () => workers.stop(graceMs), { graceMs });
+    let stopping: Promise<void> | undefined;
+    const stopWorkers = () => (stopping ??= workers.stop(graceMs));
+    closers.add('workers', stopWorkers, { graceMs });
     const api = await serve(context, ROUTES, config);
-    closers.add('api', () => api.close(graceMs), { graceMs });
+    // At the same time: one after the other, the second would have what the first has left.
+    closers.add('api', () => Promise.all([api.close(graceMs), stopWorkers()]), { graceMs });
     const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
     const model = context.models.defaultName();
     process.stderr.write(banner(config, { url: api.url, apiKey, model, runId: first?.runId }));

@@ -1,6 +1,7 @@
 /** Serves the queues of this process until it is stopped. */
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance.ts';
+import { WRITE_DOWN_MS } from '../jobs/backend.ts';
 import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
 import type { SlotReserves } from '../jobs/outbox.ts';
 import { SUBTASKS } from '../jobs/subtasks.ts';
@@ -25,7 +26,7 @@ import {
 import { dispatchLooks } from './local-looks.ts';
 
 export interface Workers {
-  /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted. */
+  /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted, and has 2 s to write that down. */
   stop: (graceMs: number) => Promise<void>;
 }
 
@@ -69,10 +70,10 @@ export async function startWorkers(context: Context): Promise<Workers> {
   return {
     stop: async (graceMs) => {
       draining = true;
-      const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), Math.max(0, graceMs - 2000));
+      const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), graceMs);
       const closed = queues.stopWorkers(workers, graceMs);
       const ended = Promise.all([reconciled, maintaining?.stop(), ...locally.map(({ idle }) => idle()), closed]);
-      await withDeadline(ended, graceMs + CLOSING_MS, 'work does not end, and is left to others').catch(
+      await withDeadline(ended, graceMs + WRITE_DOWN_MS + CLOSING_MS, 'work does not end, and is left to others').catch(
         (err: unknown) => log.warn({ err }, 'workers stopped late'),
       );
       clearTimeout(deadline);
@@ -122,8 +123,8 @@ function checkDefaultModel({ config, log, models }: Context): void {
     log.warn('no API key of a model provider is set: runs that name no model are answered by a planner for trials');
 }
 
-/** For what has to be done after the grace, as connections to close. */
-const CLOSING_MS = 8000;
+/** For the connections of workers; others are closed after them, in what is left of the time of a stop (`modules/platform/closers.ts`). */
+const CLOSING_MS = 1000;
 
 /** Another process that looked within this time has seen what was to be seen. */
 const RECENT_MS = 1000;

@@ -98,5 +98,23 @@ for (const mode of MODES) {
       assert.equal(asks.length, 2, 'nothing is asked twice');
       assert.ok((await storedRun(engine, run)).fence > fence, 'another drive has claimed it');
     });
+
+    it('give work all of the time that they are given before they break it off, and leave it to others', async () => {
+      const asked = door();
+      engine.say(async (_request, n) => {
+        if (n === 0) await asked.pass();
+        return text('done');
+      });
+      const run = await startQueued(await engine.agent());
+      const stopping = await startWorkers(engine.context);
+      await waitUntil('the model is asked', async () => engine.model.requests.length === 1);
+      const sinceMs = performance.now();
+      await stopping.stop(1500);
+      const tookMs = performance.now() - sinceMs;
+      assert.ok(tookMs >= 1490 && tookMs < 10_000, `${tookMs} ms`);
+      asked.open();
+      workers = await startWorkers(engine.context);
+      await waitUntil('another has driven it', async () => (await statusOfRun(engine, run)) === 'completed');
+    });
   });
 }

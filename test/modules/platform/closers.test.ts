@@ -40,6 +40,19 @@ describe('closers', () => {
     assert.deepEqual([closed, told], [['first'], ['silent: not closed within 30 ms']]);
   });
 
+  it('have one time together, of which what comes when it is over has a moment', async () => {
+    const closed: string[] = [];
+    const told: string[] = [];
+    const closers = createClosers((_error, name) => told.push(name), 20);
+    closers.add('quick', async () => closed.push('quick'));
+    for (const name of ['c', 'b', 'a']) closers.add(name, () => new Promise(() => undefined), { graceMs: 2000 });
+    const sinceMs = performance.now();
+    await closers.close();
+    const tookMs = performance.now() - sinceMs;
+    assert.deepEqual([closed, told], [['quick'], ['a', 'b', 'c']]);
+    assert.ok(tookMs >= 2000 && tookMs < 4000, `${tookMs} ms`);
+  });
+
   it('fail at the end, all others closed, where something was lost', async () => {
     const { closers, closed, told, add, failing } = recorded();
     add('first');

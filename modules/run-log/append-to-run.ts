@@ -101,10 +101,7 @@ export async function appendRead<T>(
     const [run, found] = await Promise.all([lockRun(tx, ref.runId), read(tx)]);
     return appendLocked(tx, run, { act: (locked) => act(locked, tx, found), how: 'last' });
   });
-  if (appended) {
-    reportEvents(context, { ...ref, agentId: appended.run.agent_id }, appended.events);
-    announceAppended(context, { ...appended, runId: ref.runId });
-  }
+  if (appended) announceAppended(context, { ...appended, runId: ref.runId });
   return appended;
 }
 
@@ -114,10 +111,17 @@ export interface Announcement {
   seq: number;
   fence: number;
   outbox: readonly OutboxRow[];
+  /** With what was appended: what an operator is told of it. */
+  run?: RunRow;
+  events?: readonly NewEvent[];
 }
 
-/** Sends the jobs of a transaction that has committed, and announces the new position of the log on the bus. */
-export function announceAppended(context: RunLogContext, { runId, seq, fence, outbox }: Announcement): void {
+/** Sends the jobs of a transaction that has committed, counts and logs what has ended by it, and announces the new position of the log on the bus. */
+export function announceAppended(
+  context: RunLogContext,
+  { runId, seq, fence, outbox, run, events = [] }: Announcement,
+): void {
+  if (run) reportEvents(context, { tenantId: run.tenant_id, runId, agentId: run.agent_id }, events);
   if (outbox.length > 0) void context.outbox.send(runId, { seq, fence }, outbox);
   context.bus.publish({ subject: runId, kind: 'advanced', seq });
 }

@@ -7,7 +7,6 @@ import { listUnfinishedChildren } from '../../db/runs.ts';
 import { endOpenTasks, type EndedTask } from '../../db/end-tasks.ts';
 import { announceAppended, appendIn, type Appended, type AppendedChange } from '../run-log/append-to-run.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
-import { reportEvents } from '../run-log/report-events.ts';
 import { closeApprovals, closeCalls, closeCallBatch } from './end/close-open.ts';
 
 /** A run that was cancelled in a transaction which may not have been committed yet. */
@@ -80,8 +79,7 @@ export async function cancellation(
 /** After the commit: sends the jobs, and tells the workers that drive these runs to stop. */
 export function announceCancelled(context: RunLogContext, cancelled: readonly CancelledRun[]): void {
   for (const appended of cancelled) {
-    const { run, fence: below, events } = appended;
-    reportEvents(context, { tenantId: run.tenant_id, runId: run.id, agentId: run.agent_id }, events);
+    const { run, fence: below } = appended;
     announceAppended(context, { ...appended, runId: run.id });
     context.bus.publish({ subject: run.id, kind: 'abort', reason: 'cancel', below });
   }

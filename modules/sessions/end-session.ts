@@ -8,7 +8,6 @@ import { archiveSession, findSessionHead, touchSession } from '../../db/sessions
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, appendToRun } from '../run-log/append-to-run.ts';
-import { reportEvents } from '../run-log/report-events.ts';
 import type { CancelledRun } from '../runs/cancel-children.ts';
 import { cancelIn, tellCancelled } from '../runs/end-run.ts';
 import { announceInterruption, interruptedTurn } from '../runs/interrupt-turn.ts';
@@ -67,8 +66,7 @@ export async function deleteSession(context: Context, { caller, sessionId }: Ses
   announceThread(context.bus, sessionId, place + 1);
   if (!cancelled) return;
   const { below, ...appended } = cancelled;
-  const { run, events, fence } = appended;
-  reportEvents(context, { tenantId, runId: run.id, agentId: run.agent_id }, events);
+  const { run, fence } = appended;
   announceAppended(context, { ...appended, runId: run.id });
   tellCancelled(context, { runId: run.id, fence, below });
 }

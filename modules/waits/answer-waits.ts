@@ -18,7 +18,6 @@ import {
   type Appended,
   type AppendedChange,
 } from '../run-log/append-to-run.ts';
-import { reportEvents } from '../run-log/report-events.ts';
 import { idempotently, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { answeredCall } from './answered-call.ts';
 import { takeResults, type ToolResult } from './client-calls.ts';
@@ -67,17 +66,12 @@ export async function answerWaits(
       if (!turnId) throw nothingOpen('The run waits for nothing that could be answered.', []);
       return { status: 202, body: { turn_id: turnId, run_id: runId } };
     });
-    if (appended) announce(context, ref, appended);
+    if (appended) announceAppended(context, { ...appended, runId });
     return { turnId: answer.body.turn_id, replayed: answer.replayed };
   } catch (error) {
     if (error instanceof RefusedDecision) return recordRefusal(context, request, error.decision);
     throw error;
   }
-}
-
-function announce(context: Context, ref: { tenantId: string; runId: string }, appended: Appended): void {
-  reportEvents(context, { ...ref, agentId: appended.run.agent_id }, appended.events);
-  announceAppended(context, { ...appended, runId: ref.runId });
 }
 
 interface Decision {

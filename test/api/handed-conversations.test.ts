@@ -247,6 +247,21 @@ describe('handoffs of conversations', () => {
       await waitUntil('ann is asked', () => heard.includes('ann'));
     });
 
+    it('count the run that ends with them as any other', async () => {
+      const runsEnded = async () => {
+        const { text: numbers } = await api.call('GET', '/metrics', { key: null });
+        const [, total = '0'] = /^drover_runs_total\{outcome="completed",code=""\} (\d+)$/m.exec(numbers) ?? [];
+        const [, timed = '0'] = /^drover_run_duration_seconds_count\{outcome="completed"\} (\d+)$/m.exec(numbers) ?? [];
+        return [Number(total), Number(timed)];
+      };
+      const [total = 0, timed = 0] = await runsEnded();
+      finish();
+      const [source] = await runsOf('ann');
+      await inState(`/v1/runs/${source.run_id}`, 'completed');
+      await waitUntil('it is counted', async () => (await runsEnded())[0] === total + 1);
+      assert.deepEqual(await runsEnded(), [total + 1, timed + 1]);
+    });
+
     it('take along what is said between the turns', async () => {
       const [{ id: run }] = await runsOf('ann');
       finish();

@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT_MS = 5000;
 /** Hundreds who come at once get their turn within it; it is less than clients and proxies wait for an answer, and than a lease. */
 const CHECKOUT_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 60_000;
-const CLOSE_TIMEOUT_MS = 1000;
+const CLOSE_TIMEOUT_MS = 3000;
 const MAINTENANCE_POOL_SIZE = 4;
 const QUEUE_POOL_SIZE = 10;
 const NO_TENANT = '00000000-0000-0000-0000-000000000000';
@@ -59,7 +59,7 @@ export async function openPostgres(
     asOwner: (work) => withOwnerClient(server.url, work),
     async close() {
       const ended = Promise.all([listener, ...pools].map((each) => each.close()));
-      await withDeadline(ended, CLOSE_TIMEOUT_MS, 'Connections were still in use').catch(report);
+      await withDeadline(ended, CLOSE_TIMEOUT_MS, 'Connections were still in use');
     },
   };
   try {
@@ -68,7 +68,8 @@ export async function openPostgres(
       if (poolUrl !== undefined) await checkPool(client, database);
     });
   } catch (error) {
-    await database.close();
+    // Why it was not opened matters more.
+    await database.close().catch(() => undefined);
     throw error;
   }
   return database;

@@ -101,6 +101,25 @@ if (MODES.includes('postgres')) {
       await close();
     });
 
+    it('says of connections that cannot be closed that closing failed, not that they were lost', async () => {
+      const { proxy, config, close } = await migratedBehindProxy();
+      const { lines, log } = capture();
+      const platform = await openPlatform(config, { log });
+      // Held by whoever waits for the answer of a server that is silent.
+      proxy.setLatency(600_000);
+      const unanswered = platform.context.db.ping(60_000).catch(() => undefined);
+      await platform.close();
+      const told = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+      assert.ok(
+        told.some(({ msg, name }) => msg === 'closing failed' && name === 'database'),
+        lines.join(''),
+      );
+      assert.ok(!told.some(({ msg }) => msg === 'database connection lost'), lines.join(''));
+      await proxy.cut();
+      await unanswered;
+      await close();
+    });
+
     it('opens nothing where it is stopped before', async () => {
       const { proxy, config, close } = await migratedBehindProxy();
       await assert.rejects(openPlatform(config, { log: silent, signal: AbortSignal.abort() }), { name: 'AbortError' });

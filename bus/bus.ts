@@ -1,5 +1,5 @@
 /**
- * What one process tells the others about its `subject`: a run, or a thread or a key that has advanced; no two of these share an id. A hint: it
+ * What one process tells the others about its `subject`: a run, or a thread or a key that has advanced, or a call that its MCP client has cancelled; no two of these share an id. A hint: it
  * may be lost, and the log has the truth.
  */
 export type BusMessage =

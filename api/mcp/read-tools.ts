@@ -8,6 +8,7 @@ import { cursorParam, nextOf } from '../kit/paging.ts';
 import { idParam } from '../kit/validate.ts';
 import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { presentRun } from '../runs/schemas.ts';
+import { unlessCancelled } from './cancelled-calls.ts';
 import { awaitRun } from './run-tools.ts';
 import { answer, defineTool, type McpTool } from './tool-kind.ts';
 
@@ -45,7 +46,10 @@ export const READ_TOOLS: readonly McpTool[] = [
         .optional()
         .describe('Waits for its end so long; 0 if left out.'),
     }),
-    call: (call, { run_id: run, wait_seconds: waitSeconds = 0 }) => awaitRun(call, { run }, waitSeconds),
+    call: (call, { run_id: run, wait_seconds: waitSeconds = 0 }) =>
+      waitSeconds === 0
+        ? awaitRun(call, { run }, 0)
+        : unlessCancelled(call, (gone) => awaitRun({ ...call, gone }, { run }, waitSeconds)),
   }),
   defineTool({
     name: 'decide_approval',

@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { isTerminal, type EventType } from '../../core/events.ts';
-import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { AgentName } from '../../modules/agents/read-agents.ts';
@@ -20,9 +19,10 @@ import { sayToRun } from '../../modules/runs/say-to-run.ts';
 import { streamRun } from '../../modules/runs/stream-run.ts';
 import { waitForTurn } from '../../modules/runs/wait-for-turn.ts';
 import { afterHandoff } from '../../modules/sessions/after-handoff.ts';
-import { findAnswer, idempotently, type IdempotentRequest } from '../../modules/tenants/idempotency.ts';
+import { findAnswer } from '../../modules/tenants/idempotency.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentAnswer, presentRun } from '../runs/schemas.ts';
+import { markCancelled, startOf, tellCancelledCall, unlessCancelled } from './cancelled-calls.ts';
 import { toolNames } from './names.ts';
 import { answer, defineTool, type McpCall, type McpRequest, type McpTool } from './tool-kind.ts';
 
@@ -50,10 +50,7 @@ export function runTools(agents: readonly AgentName[]): McpTool[] {
       input,
       async call(call, asked) {
         const { run_id: run, turn_id: turn } = await beginOrGoOn(call, agent, asked);
-        const result = await awaitRun(call, { run, turn }, asked.wait_seconds);
-        // The specification asks for no answer then. Other messages of a batch are answered on the same stream.
-        if (call.isAlone && (await isCancelled(call))) await call.hangUp();
-        return result;
+        return unlessCancelled(call, (gone) => awaitRun({ ...call, gone }, { run, turn }, asked.wait_seconds));
       },
       start: async (call, asked) => (await beginOrGoOn(call, agent, asked)).run_id,
     }),
@@ -106,32 +103,20 @@ async function openRunOn(
   });
 }
 
-/** Cancels what a call has started. Any process can: a call is known by its session and its id. */
+/**
+ * Ends a call without an answer, and cancels the run that it has started; one that it only waits for goes on. Any process can: a call is
+ * known by its session and its id.
+ */
 export async function cancelCall(request: McpRequest, id: string | number): Promise<void> {
   const { context, caller } = request;
-  const start = startOf(request, id);
-  const started = await findAnswer(context, start);
-  if (!started) return;
+  const started = await findAnswer(context, startOf(request, id));
   // Before the run ends, so that whoever waits for it knows why.
-  await idempotently(context, { ...cancelOf(request, id), body: null }, async () => ({ status: 202, body: true }));
-  const { run_id: runId } = started as CreatedRun;
-  await cancelRun(context, { tenantId: caller.tenantId, runId, by: caller }, 'cancelled by the MCP client');
-}
-
-/** Whether the client has cancelled the call itself, and not its run. */
-async function isCancelled(call: McpCall): Promise<boolean> {
-  return (await findAnswer(call.context, cancelOf(call, call.id))) !== undefined;
-}
-
-function cancelOf(request: McpRequest, id: string | number): Omit<IdempotentRequest, 'body'> {
-  return { ...startOf(request, id), route: 'MCP notifications/cancelled' };
-}
-
-/** A request that is sent again finds the run that it has started; another one under the same id is refused. */
-function startOf({ caller, session }: McpRequest, id: string | number): Omit<IdempotentRequest, 'body'> {
-  const key = session === undefined ? undefined : digestOf([caller.workspaceId, session, id]);
-  const reused = `Another call of this session has the id ${JSON.stringify(id)}: each call needs an id of its own.`;
-  return { tenantId: caller.tenantId, route: 'MCP tools/call', key, reused };
+  await markCancelled(request, id);
+  if (started) {
+    const { run_id: runId } = started as CreatedRun;
+    await cancelRun(context, { tenantId: caller.tenantId, runId, by: caller }, 'cancelled by the MCP client');
+  }
+  tellCancelledCall(request, id);
 }
 
 type WaitingCall = Omit<McpCall, 'id' | 'hangUp'>;

@@ -19,6 +19,7 @@ import { cancelRun } from '../../modules/runs/end-run.ts';
 import { changedAt, readRuns, requireReadableRun, type RunView } from '../../modules/runs/read-runs.ts';
 import { cursorParam, nextOf } from '../kit/paging.ts';
 import { presentRun } from '../runs/schemas.ts';
+import { unlessCancelled } from './cancelled-calls.ts';
 import { awaitRun } from './run-tools.ts';
 import type { McpRequest } from './tool-kind.ts';
 
@@ -32,9 +33,13 @@ const PAGE = 50;
 export function serveTasks(server: Server, request: McpRequest): void {
   server.setRequestHandler(GetTaskRequestSchema, ({ params: { taskId } }) => readTask(request, taskId));
   server.setRequestHandler(ListTasksRequestSchema, ({ params }) => listTasks(request, params?.cursor));
-  server.setRequestHandler(GetTaskPayloadRequestSchema, async ({ params: { taskId } }) => {
+  server.setRequestHandler(GetTaskPayloadRequestSchema, async ({ params: { taskId } }, { requestId: id }) => {
     await readTask(request, taskId);
-    const result = await awaitRun({ ...request, onProgress: undefined }, { run: taskId }, LIMITS.mcpWaitSeconds);
+    const wanted = { run: taskId };
+    const call = { ...request, id, hangUp: () => server.close() };
+    const result = await unlessCancelled(call, (gone) =>
+      awaitRun({ ...request, gone, onProgress: undefined }, wanted, LIMITS.mcpWaitSeconds),
+    );
     return { ...result, _meta: { [RELATED_TASK_META_KEY]: { taskId } } };
   });
   server.setRequestHandler(CancelTaskRequestSchema, async ({ params: { taskId } }) => {

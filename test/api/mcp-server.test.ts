@@ -195,6 +195,29 @@ describe("Drover's MCP server", () => {
     assert.match((await other.answer).text, /"id":2/);
   });
 
+  it('does not answer a wait that its client has cancelled, and leaves the run alone', async () => {
+    const send = (body: unknown) => {
+      const headers = { accept: 'application/json, text/event-stream', 'mcp-session-id': 'waiting' };
+      return api.call('POST', '/mcp', { headers, body });
+    };
+    const started = { name: 'run_Mail___more', arguments: { message: 'hang say waited for' }, task: {} };
+    const { taskId } = (await client.request({ method: 'tools/call', params: started }, CreateTaskResultSchema)).task;
+    const waits = [
+      { id: 1, method: 'tools/call', params: { name: 'get_run', arguments: { run_id: taskId, wait_seconds: 600 } } },
+      { id: 2, method: 'tasks/result', params: { taskId } },
+    ];
+    for (const { id, method, params } of waits) {
+      const answer = send({ jsonrpc: '2.0', id, method, params });
+      const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } };
+      assert.equal((await send(cancelled)).status, 202);
+      const { status, text } = await answer;
+      assert.equal(status, 200);
+      assert.ok(!text.includes('jsonrpc'), text);
+    }
+    assert.equal((await api.call('GET', `/v1/runs/${taskId}`)).json.completed_at, null, 'the run goes on');
+    await api.call('POST', `/v1/runs/${taskId}/cancel`, { body: {} });
+  });
+
   it('has a call as a task: it is looked at, its result is waited for, and it is cancelled', async () => {
     const { tasks } = client.experimental;
     const seen: string[] = [];

@@ -4,6 +4,7 @@ import { badRequest, DroverError, tooLarge } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { parseKeepingDigits } from '../../lib/json-integers.ts';
 import { refuseRounded } from './refuse-rounded.ts';
+import { RefusedJson } from './refused-json.ts';
 import type { ApiContext } from './state.ts';
 
 const MAX_DEPTH = 256;
@@ -33,11 +34,11 @@ export async function readBody(ctx: ApiContext, { keepsDigits }: { keepsDigits?:
   });
   const body = ctx.request.body ?? null;
   if (body === '' && ctx.request.rawBody === '') return {};
-  if (isDeeperThan(body, MAX_DEPTH)) throw badRequest(`The body is nested deeper than ${MAX_DEPTH} levels.`);
+  if (isDeeperThan(body, MAX_DEPTH)) throw new RefusedJson(body, `The body is nested deeper than ${MAX_DEPTH} levels.`);
   if (holdsInfinity(body))
-    throw badRequest('The body has a number that is too large: at most 1.797e308, or as a string.');
+    throw new RefusedJson(body, 'The body has a number that is too large: at most 1.797e308, or as a string.');
   if (keepsDigits) return cleanJson(parseKeepingDigits(ctx.request.rawBody));
-  refuseRounded(ctx.request.rawBody);
+  refuseRounded(ctx.request.rawBody, body);
   return cleanJson(body);
 }
 

@@ -1,9 +1,11 @@
 /** Bodies that are messages of JSON-RPC: a fault in one is told in its terms, too. */
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
+import { RefusedJson } from './refused-json.ts';
 
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
+const INVALID_PARAMS = -32602;
 
 /** What a request is known by. With another one it cannot be answered under it. */
 export const rpcId = z.union([z.string(), z.int()], { error: 'must be a string or an integer' });
@@ -14,7 +16,7 @@ export async function readMessage<T>(read: () => Promise<unknown>, check: (body:
   try {
     body = await read();
   } catch (error) {
-    throw withRpcError(error, PARSE_ERROR);
+    throw error instanceof RefusedJson ? refusedMessage(error) : withRpcError(error, PARSE_ERROR);
   }
   try {
     return check(body);
@@ -23,9 +25,19 @@ export async function readMessage<T>(read: () => Promise<unknown>, check: (body:
   }
 }
 
-function withRpcError(error: unknown, code: number): unknown {
+const request = z.object({ jsonrpc: z.literal('2.0'), id: rpcId, method: z.string() });
+
+/** What is JSON can be answered under its id, but where that is what does not fit, or in a batch. */
+function refusedMessage(error: RefusedJson): unknown {
+  const asked = request.safeParse(error.body);
+  if (!asked.success) return withRpcError(error, INVALID_REQUEST);
+  const isInParams = error.errors?.every(({ path }) => path.startsWith('body.params.')) === true;
+  return withRpcError(error, isInParams ? INVALID_PARAMS : INVALID_REQUEST, asked.data.id);
+}
+
+function withRpcError(error: unknown, code: number, id: string | number | null = null): unknown {
   if (!(error instanceof DroverError) || error.status !== 400) return error;
   const { message, errors } = error;
-  const extra = { jsonrpc: '2.0', id: null, error: { code, message } };
+  const extra = { jsonrpc: '2.0', id, error: { code, message } };
   return new DroverError(error.code, error.status, message, { errors, extra });
 }

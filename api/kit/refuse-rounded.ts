@@ -1,13 +1,13 @@
-import { badRequest } from '../../core/errors.ts';
 import { findRounded } from '../../lib/json-integers.ts';
+import { RefusedJson } from './refused-json.ts';
 
-/** Throws 400 for JSON, which must not be nested deeply, with an integer that would silently become another one. */
-export function refuseRounded(json: string): void {
+/** Throws 400 for JSON, which must not be nested deeply, with an integer that would silently become another one. `body`: what was read of it. */
+export function refuseRounded(json: string, body: unknown): void {
   for (const keys of findRounded(json)) {
     if (isBound(keys)) continue;
     const path = ['body', ...keys].join('.');
     const message = 'is an integer that JSON numbers of IEEE 754 do not hold exactly; send it as a string';
-    throw badRequest(`${path} ${message}.`, [{ path, message }]);
+    throw new RefusedJson(body, `${path} ${message}.`, [{ path, message }]);
   }
 }
 

@@ -396,6 +396,27 @@ describe('an agent over A2A', () => {
     }
   });
 
+  it('answers JSON that is not taken under the id of its request, where that is one', async () => {
+    const deep = `${'['.repeat(300)}${']'.repeat(300)}`;
+    const refused: [string, string, number | null, number][] = [
+      ['7', '{"metadata":{"n":9007199254740993}}', 7, -32602],
+      ['9007199254740993', '{}', null, -32600],
+      ['9007199254740993', '{"n":9007199254740993}', null, -32600],
+      ['7', `{"n":${deep}}`, 7, -32600],
+      ['7', '{"n":1e999}', 7, -32600],
+    ];
+    for (const path of [`/a2a/${agent}`, '/mcp']) {
+      for (const [id, params, answered, code] of refused) {
+        const raw = `{"jsonrpc":"2.0","method":"ping","params":${params},"id":${id}}`;
+        const { status, json } = await api.call('POST', path, { raw });
+        assert.deepEqual([status, json.id, json.error.code], [400, answered, code], raw.slice(0, 100));
+      }
+      const batch = '[{"jsonrpc":"2.0","method":"ping","params":{"n":9007199254740993},"id":1}]';
+      const { json } = await api.call('POST', path, { raw: batch });
+      assert.deepEqual([json.id, json.error.code], [null, -32600], path);
+    }
+  });
+
   it('shows a key that may not read runs those tasks alone that it has asked for', async () => {
     const { key } = (
       await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write', 'agents:read'] } })

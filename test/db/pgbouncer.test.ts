@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { loadConfig } from '../../config.ts';
 import { DatabaseRoleError } from '../../db/database-errors.ts';
 import { openDatabase } from '../../db/open-database.ts';
@@ -8,6 +10,8 @@ import { offered, openEngine, text, use, type Engine } from '../support/engine.t
 import { MODES } from '../support/modes.ts';
 import { HAS_PGBOUNCER, startPgBouncer, type PgBouncer } from '../support/pgbouncer.ts';
 import { query } from '../support/template.ts';
+import { waitUntil } from '../support/wait-until.ts';
+import { openServiceProxy } from '../../scripts/kit/service-proxy.ts';
 import { notify } from '../support/queries/postgres.ts';
 
 const CONNECTIONS = 2;
@@ -35,6 +39,37 @@ describe('An application pool behind PgBouncer in transaction mode', function ()
     await engine?.close();
     await bouncer?.close();
     await services?.drop();
+  });
+
+  it('serves again soon after Postgres has come back', async () => {
+    const proxy = await openServiceProxy(url);
+    const own = await startPgBouncer(proxy.url, 1);
+    const isServed = () =>
+      query(own.url, 'select 1').then(
+        () => true,
+        () => false,
+      );
+    try {
+      await proxy.cut();
+      let attempts = 0;
+      const ending = createServer((socket) => {
+        attempts += 1;
+        socket.destroy();
+      }).listen(Number(new URL(proxy.url).port), '127.0.0.1');
+      const first = isServed();
+      await waitUntil('a login has failed', () => attempts > 0);
+      ending.close();
+      await once(ending, 'close');
+      await proxy.restore();
+      const sinceMs = performance.now();
+      await waitUntil('it serves', async () => (await first) || isServed());
+      const tookMs = performance.now() - sinceMs;
+      assert.ok(tookMs < 10_000, `${tookMs} ms`);
+    } finally {
+      await proxy.restore();
+      await own.close();
+      await proxy.close();
+    }
   });
 
   const logins = async () => {

@@ -50,6 +50,7 @@ auth_file = ${users}
 pool_mode = transaction
 default_pool_size = ${connections}
 max_client_conn = 200
+server_login_retry = 1
 `,
   );
   const user = process.getuid?.() === 0 ? ['-u', 'postgres'] : [];

@@ -154,14 +154,11 @@ describe('A call that another worker makes', () => {
     const job = await engine.context.queues.queue(TOOL_CALLS.name).getJob(`${call}-1`);
     assert.ok(job);
     await engine.makeCalls(run);
-    assert.deepEqual(await ledger(run), {
-      status: 'failed',
-      attempt: 1,
-      code: 'interrupted',
-      output: 'The worker was lost during the call.',
-    });
+    const unknown = { status: 'unknown', attempt: 1, code: 'interrupted', output: null };
+    assert.deepEqual(await ledger(run), unknown, 'it may have had its effect');
     assert.equal((await engine.log(run)).at(-1)?.type, 'turn.interrupted');
     await answerLate();
+    assert.equal(((await ledger(run)) as { status: string }).status, 'succeeded');
     assert.equal((await reconcile(engine.context, 0))['tool-calls'], 0);
   });
 

@@ -46,6 +46,12 @@ const numbered = (turns: string, order: string) => `with page as materialized ($
       + (select count(*) from turns v where v.run_id = page.run_id and v.number <= page.number))::bigint as sequence_number
   from page left join earlier e on e.id = page.run_id order by ${order}`;
 
+const descending = (columns: readonly string[], of = '') => columns.map((column) => `${of}${column} desc`).join(', ');
+
+/** The same, up to the size of a page, by these columns from the highest on. */
+const numberedUntilFull = (turns: string, columns: readonly string[]) =>
+  numbered(untilFull(turns, descending(columns)), descending(columns, 'page.'));
+
 /** A page of a thread's turns, newest first; those before a place. */
 export async function listThreadTurns(
   tx: Tx,
@@ -57,7 +63,7 @@ export async function listThreadTurns(
      order by r.thread_place desc, u.number desc limit $4`;
   const values = [threadId, page.before?.place ?? null, page.before?.number ?? null, page.limit + 1];
   const found = await tx.query<ConversationRow & Sized & { thread_place: number }>(
-    numbered(untilFull(turns, 'thread_place desc, number desc'), 'page.thread_place desc, page.number desc'),
+    numberedUntilFull(turns, ['thread_place', 'number']),
     values,
   );
   return pageOfSized(found, page.limit);
@@ -99,30 +105,24 @@ async function isNamed(tx: Tx, { run, number }: TurnPlace): Promise<boolean> {
   return turn?.named ?? false;
 }
 
-function listNamedTurns(tx: Tx, { agentId, before, limit }: AgentPage): Promise<(ConversationRow & Sized)[]> {
+function listNamedTurns(tx: Tx, page: AgentPage): Promise<(ConversationRow & Sized)[]> {
   const ofTurn = (column: string) => `(select b.${column} from turns b where b.run_id = $2 and b.number = $3)`;
   const turns = `select ${SIZED} from ${TABLES}
      where u.agent_id = $1 and ($2::uuid is null or (u.created_at, u.id) < (${ofTurn('created_at')}, ${ofTurn('id')}))
      order by u.created_at desc, u.id desc limit $4`;
-  return tx.query(numbered(untilFull(turns, 'created_at desc, id desc'), 'page.created_at desc, page.id desc'), [
-    agentId,
-    before?.run ?? null,
-    before?.number ?? null,
-    limit + 1,
-  ]);
+  return tx.query(numberedUntilFull(turns, ['created_at', 'id']), valuesOf(page));
 }
 
-function listUnnamedTurns(tx: Tx, { agentId, before, limit }: AgentPage): Promise<(ConversationRow & Sized)[]> {
+function listUnnamedTurns(tx: Tx, page: AgentPage): Promise<(ConversationRow & Sized)[]> {
   const turns = `select ${SIZED} from ${TABLES}
      where r.agent_id = $1 and u.agent_id is null and ($2::uuid is null or r.id <= $2)
        and ($2::uuid is null or (r.id, u.number) < ($2::uuid, $3::int))
      order by r.id desc, u.number desc limit $4`;
-  return tx.query(numbered(untilFull(turns, 'run_id desc, number desc'), 'page.run_id desc, page.number desc'), [
-    agentId,
-    before?.run ?? null,
-    before?.number ?? null,
-    limit + 1,
-  ]);
+  return tx.query(numberedUntilFull(turns, ['run_id', 'number']), valuesOf(page));
+}
+
+function valuesOf({ agentId, before, limit }: AgentPage): unknown[] {
+  return [agentId, before?.run ?? null, before?.number ?? null, limit + 1];
 }
 
 /** A turn of a thread. */

@@ -128,6 +128,15 @@ describe('handoffs of conversations', () => {
     });
     afterEach(() => finish());
 
+    /** Ends ann's turn. */
+    const bobIsAsked = async () => {
+      finish();
+      await waitUntil('bob is asked', async () => {
+        await carryHandoffs(api.context);
+        return (await runsOf('bob')).length === 1;
+      });
+    };
+
     it('take along a message that waits for the end of the turn', async () => {
       assert.equal((await chat('And then?')).status, 'executing_queued');
       finish();
@@ -147,11 +156,7 @@ describe('handoffs of conversations', () => {
         await rejecting;
         return hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
       };
-      finish();
-      await waitUntil('bob is asked', async () => {
-        await carryHandoffs(api.context);
-        return (await runsOf('bob')).length === 1;
-      });
+      await bobIsAsked();
       await chat('And then?');
       reject();
       const contents = await answered();
@@ -173,11 +178,7 @@ describe('handoffs of conversations', () => {
         await rejecting;
         return hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
       };
-      finish();
-      await waitUntil('bob is asked', async () => {
-        await carryHandoffs(api.context);
-        return (await runsOf('bob')).length === 1;
-      });
+      await bobIsAsked();
       await chat('And then?');
       await api.call('DELETE', `/v1/agents/${ids['ann']}`, { key });
       reject();

@@ -1,4 +1,4 @@
-/** Turns say whose they are, so that the newest of an agent are found in all of its runs. Those of before do not; no turn is older than they. */
+/** Turns say whose they are, so that the newest of an agent are found in all of its runs. Those of before do not, and are older than all that do. */
 import type { Migration } from './migration.ts';
 
 export const turnsByAgent: Migration = {

@@ -56,6 +56,8 @@ const STALLED_LIMIT = 5;
 export const WRITE_DOWN_MS = 2000;
 /** For a connection to say goodbye. */
 const FORCE_CLOSE_MS = 1000;
+/** For a worker, which asks the queue once more: one that is cut off in between goes on renewing its locks. */
+const CLOSE_WORKER_MS = 2000;
 
 /** Opens the queue on Redis if there is one, else on the database. An unreachable Redis does not fail it (see `ping`), one that refuses the password does. */
 export async function openQueueBackend(
@@ -169,7 +171,7 @@ async function stopAll(
 /** `close` alone would wait for a job without end, and could not be told any more to do without it. */
 async function closeWorker(worker: Worker, running: ReadonlySet<Promise<unknown>>, graceMs: number): Promise<void> {
   if (worker.closing !== undefined) {
-    await within(worker.closing, FORCE_CLOSE_MS);
+    await within(worker.closing, CLOSE_WORKER_MS);
     return;
   }
   await worker.pause(true);
@@ -178,7 +180,7 @@ async function closeWorker(worker: Worker, running: ReadonlySet<Promise<unknown>
     await within(Promise.all(running), WRITE_DOWN_MS);
   }
   // A job that ignores its signal is left alone; its lock runs out.
-  if (await within(worker.close(running.size > 0), FORCE_CLOSE_MS)) return;
+  if (await within(worker.close(running.size > 0), CLOSE_WORKER_MS)) return;
   await within(worker.disconnect(), FORCE_CLOSE_MS);
 }
 

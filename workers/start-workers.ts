@@ -124,7 +124,7 @@ function checkDefaultModel({ config, log, models }: Context): void {
 }
 
 /** For the connections of workers; others are closed after them, in what is left of the time of a stop (`modules/platform/closers.ts`). */
-const CLOSING_MS = 1000;
+const CLOSING_MS = 2000;
 
 /** Another process that looked within this time has seen what was to be seen. */
 const RECENT_MS = 1000;

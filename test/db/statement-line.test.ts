@@ -73,7 +73,7 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         await holdingLock(async () => {
           waiting = pidOf(WAITING);
           await waitUntil('a statement is answered', () => {
-            behind.push(pidOf(WHO).then((pid) => (round = pid)));
+            behind.push(pidOf(WHO).then((pid) => (round ??= pid)));
             return round !== undefined;
           });
         });

@@ -57,7 +57,7 @@ export const WRITE_DOWN_MS = 2000;
 /** For a connection to say goodbye. */
 const FORCE_CLOSE_MS = 1000;
 /** For a worker, which asks the queue once more: one that is cut off in between goes on renewing its locks. */
-const CLOSE_WORKER_MS = 2000;
+export const CLOSE_WORKER_MS = 2000;
 
 /** Opens the queue on Redis if there is one, else on the database. An unreachable Redis does not fail it (see `ping`), one that refuses the password does. */
 export async function openQueueBackend(

@@ -1,7 +1,7 @@
 /** Serves the queues of this process until it is stopped. */
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance.ts';
-import { WRITE_DOWN_MS } from '../jobs/backend.ts';
+import { CLOSE_WORKER_MS, WRITE_DOWN_MS } from '../jobs/backend.ts';
 import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
 import type { SlotReserves } from '../jobs/outbox.ts';
 import { SUBTASKS } from '../jobs/subtasks.ts';
@@ -73,8 +73,10 @@ export async function startWorkers(context: Context): Promise<Workers> {
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), graceMs);
       const closed = queues.stopWorkers(workers, graceMs);
       const ended = Promise.all([reconciled, maintaining?.stop(), ...locally.map(({ idle }) => idle()), closed]);
-      await withDeadline(ended, graceMs + WRITE_DOWN_MS + CLOSING_MS, 'work does not end, and is left to others').catch(
-        (err: unknown) => log.warn({ err }, 'workers stopped late'),
+      // Other connections are closed after those of workers, in what is left of the time of a stop (`modules/platform/closers.ts`).
+      const mostMs = graceMs + WRITE_DOWN_MS + CLOSE_WORKER_MS;
+      await withDeadline(ended, mostMs, 'work does not end, and is left to others').catch((err: unknown) =>
+        log.warn({ err }, 'workers stopped late'),
       );
       clearTimeout(deadline);
     },
@@ -122,9 +124,6 @@ function checkDefaultModel({ config, log, models }: Context): void {
   if (models.defaultName() === 'offline' && config.mode !== 'embedded')
     log.warn('no API key of a model provider is set: runs that name no model are answered by a planner for trials');
 }
-
-/** For the connections of workers; others are closed after them, in what is left of the time of a stop (`modules/platform/closers.ts`). */
-const CLOSING_MS = 2000;
 
 /** Another process that looked within this time has seen what was to be seen. */
 const RECENT_MS = 1000;

@@ -190,7 +190,8 @@ async function lockSession(tx: Tx, caller: Caller, id: string): Promise<SessionS
 /** The agent that has the conversation. Throws 409 where the message is for one that is neither that nor the session's own. */
 async function agentNow(tx: Tx, { caller, agentId: wanted }: Chat, { run, session }: SessionState): Promise<string> {
   const isOpen = run !== null && !isTerminal(run.status);
-  const now = isOpen ? run.agent_id : await nextAgent(tx, caller, session);
+  const isOthers = run !== null && run.agent_id !== session.agent_id;
+  const now = isOpen || !isOthers ? (run ?? session).agent_id : await nextAgent(tx, caller, session);
   if (wanted === undefined || wanted === session.agent_id || wanted === now) return now;
   throw conflict('The session is with another agent.', { agent_id: now });
 }

@@ -93,7 +93,8 @@ export async function rejectCallBatch(
   return readStatus(context, ref);
 }
 
-function isRejected(context: Context, { caller }: CallBatchRef, { batch }: FoundCallBatch): Promise<boolean> {
+async function isRejected(context: Context, { caller }: CallBatchRef, { batch }: FoundCallBatch): Promise<boolean> {
+  if (batch.status !== 'rejected') return false;
   return context.db.withTenant(caller.tenantId, (tx) => wasRejected(tx, batch));
 }
 

@@ -32,9 +32,8 @@ export async function resultOf(tx: Tx, batch: SessionCallBatch): Promise<string>
   return outcomes.map(({ name, preview }) => `${name}: ${preview}`).join('\n');
 }
 
-/** Whether its rejection has ended its turn; one that was refined, or whose approval was denied or has expired, has left that open. */
-export async function wasRejected(tx: Tx, { plan_id, run_id, turn_id, status }: SessionCallBatch): Promise<boolean> {
-  if (status !== 'rejected') return false;
+/** Whether the rejection of a call batch has ended its turn; one that was refined, or whose approval was denied or has expired, has left that open. */
+export async function wasRejected(tx: Tx, { plan_id, run_id, turn_id }: SessionCallBatch): Promise<boolean> {
   const turn = await findTurnRow(tx, run_id, turn_id);
   const batches = await listCallBatches(tx, run_id, turn_id);
   return turn?.stop_reason === 'rejected' && batches.at(-1)?.id === plan_id;

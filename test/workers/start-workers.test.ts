@@ -30,6 +30,19 @@ for (const mode of MODES) {
       return run;
     };
 
+    /** The first answer of the model waits at a door. Threads of other tests may get their titles meanwhile. */
+    const heldAnswer = (answer: ReturnType<typeof text>) => {
+      const asked = door();
+      let isFirst = true;
+      engine.say(async (request) => {
+        if (!isFirst || JSON.stringify(request).includes('submit_title')) return text('done');
+        isFirst = false;
+        await asked.pass();
+        return answer;
+      });
+      return asked;
+    };
+
     it('stop in time, whatever an act does that goes on', async () => {
       const { context } = engine;
       const end = door();
@@ -80,15 +93,7 @@ for (const mode of MODES) {
         if (name === TURNS.name) turns = made as Worker;
         return made;
       };
-      const asked = door();
-      let isFirst = true;
-      engine.say(async (request) => {
-        // Threads of before may get their titles meanwhile.
-        if (!isFirst || JSON.stringify(request).includes('submit_title')) return text('done');
-        isFirst = false;
-        await asked.pass();
-        return use({ name: 'calculator', input: { expression: '1 + 1' } });
-      });
+      const asked = heldAnswer(use({ name: 'calculator', input: { expression: '1 + 1' } }));
       const run = await startQueued(await engine.agent({ tools: ['calculator'] }));
       const queue = context.queues.queue(TURNS.name);
       workers = await startWorkers({ ...context, queues: { ...context.queues, worker } });
@@ -104,15 +109,7 @@ for (const mode of MODES) {
     });
 
     it('give work all of the time that they are given before they break it off, and leave it to others', async () => {
-      const asked = door();
-      let isFirst = true;
-      engine.say(async (request) => {
-        // Threads of before may get their titles meanwhile.
-        if (!isFirst || JSON.stringify(request).includes('submit_title')) return text('done');
-        isFirst = false;
-        await asked.pass();
-        return text('done');
-      });
+      const asked = heldAnswer(text('done'));
       const run = await startQueued(await engine.agent());
       const stopping = await startWorkers(engine.context);
       await asked.reached;

@@ -56,7 +56,7 @@ const STALLED_LIMIT = 5;
 export const WRITE_DOWN_MS = 2000;
 /** For a connection to say goodbye. */
 const FORCE_CLOSE_MS = 1000;
-/** For a worker, which asks the queue once more: one that is cut off in between goes on renewing its locks. */
+/** For a worker, which asks the queue once more. */
 export const CLOSE_WORKER_MS = 2000;
 
 /** Opens the queue on Redis if there is one, else on the database. An unreachable Redis does not fail it (see `ping`), one that refuses the password does. */
@@ -70,7 +70,7 @@ export async function openQueueBackend(
     config.redisUrl === undefined
       ? await openPostgresQueues(database, config.mode === 'embedded')
       : await openRedisQueues({ url: config.redisUrl, prefix: config.queuePrefix }, report);
-  const workers = new Map<Worker, Set<Promise<unknown>>>();
+  const workers = new Map<LettingGo, Set<Promise<unknown>>>();
   let flows: FlowProducer | undefined;
   const common = { prefix: config.queuePrefix };
   const producer = { ...common, connection: transport.producerConnection, ...PRODUCER_STARTS_AT_ONCE };
@@ -97,13 +97,13 @@ export async function openQueueBackend(
         ...settings,
       };
       const running = new Set<Promise<unknown>>();
-      const worker = new Worker<D, R>(name, remember(process, running), options, transport.factory);
+      const worker = new LettingGo<D, R>(name, remember(process, running), options, transport.factory);
       worker.on('error', (error) => report(error, `worker ${name}`));
       // Another worker may have the job by now; going on would only waste what this one does.
       worker.on('lockRenewalFailed', (jobIds) => {
         for (const id of jobIds) worker.cancelJob(id, 'the lock could not be renewed');
       });
-      workers.set(worker as Worker, running);
+      workers.set(worker as LettingGo, running);
       return worker;
     },
     flowProducer() {
@@ -114,9 +114,9 @@ export async function openQueueBackend(
       return flows;
     },
     ping: (timeoutMs) => transport.ping(timeoutMs),
-    stopWorkers: (stopped, graceMs) => stopAll(workers, { stopped, graceMs }),
+    stopWorkers: (stopped, graceMs) => stopAll(workers, { stopped: new Set(stopped), graceMs }),
     async close(graceMs = config.shutdownGraceMs) {
-      await stopAll(workers, { stopped: workers.keys(), graceMs });
+      await stopAll(workers, { stopped: new Set(workers.keys()), graceMs });
       const producers = flows === undefined ? [...queues.values()] : [...queues.values(), flows];
       await Promise.all(producers.map((each) => within(each.close(), FORCE_CLOSE_MS)));
       await transport.close();
@@ -160,18 +160,27 @@ function remember<D, R>(process: Processor<D, R>, running: Set<Promise<unknown>>
   };
 }
 
+/** A worker whose `close` was cut off would renew its locks for as long as the process lives: its jobs would be nobody's. */
+class LettingGo<D = unknown, R = unknown> extends Worker<D, R> {
+  letGo(): Promise<void> {
+    return this.lockManager.close();
+  }
+}
+
 /** `workers`: what each of them runs. */
 async function stopAll(
-  workers: ReadonlyMap<Worker, ReadonlySet<Promise<unknown>>>,
-  { stopped, graceMs }: { stopped: Iterable<Worker>; graceMs: number },
+  workers: ReadonlyMap<LettingGo, ReadonlySet<Promise<unknown>>>,
+  { stopped, graceMs }: { stopped: ReadonlySet<Worker>; graceMs: number },
 ): Promise<void> {
-  await Promise.all([...stopped].map((worker) => closeWorker(worker, workers.get(worker) ?? new Set(), graceMs)));
+  const closed = [...workers].filter(([worker]) => stopped.has(worker));
+  await Promise.all(closed.map(([worker, running]) => closeWorker(worker, running, graceMs)));
 }
 
 /** `close` alone would wait for a job without end, and could not be told any more to do without it. */
-async function closeWorker(worker: Worker, running: ReadonlySet<Promise<unknown>>, graceMs: number): Promise<void> {
+async function closeWorker(worker: LettingGo, running: ReadonlySet<Promise<unknown>>, graceMs: number): Promise<void> {
   if (worker.closing !== undefined) {
     await within(worker.closing, CLOSE_WORKER_MS);
+    await worker.letGo();
     return;
   }
   await worker.pause(true);
@@ -181,6 +190,7 @@ async function closeWorker(worker: Worker, running: ReadonlySet<Promise<unknown>
   }
   // A job that ignores its signal is left alone; its lock runs out.
   if (await within(worker.close(running.size > 0), CLOSE_WORKER_MS)) return;
+  await worker.letGo();
   await within(worker.disconnect(), FORCE_CLOSE_MS);
 }
 

@@ -1225,9 +1225,9 @@ table threads row level security forced
   metadata jsonb not null default '{}'::jsonb
   external_id text
   constraint threads_pkey PRIMARY KEY (id)
-  CREATE INDEX threads_by_agent ON public.threads USING btree (agent_id, id DESC)
   CREATE UNIQUE INDEX threads_by_external_id ON public.threads USING btree (workspace_id, external_id) WHERE (external_id IS NOT NULL)
-  CREATE INDEX threads_page ON public.threads USING btree (workspace_id, id DESC)
+  CREATE INDEX threads_newest ON public.threads USING btree (workspace_id, created_at DESC, id DESC)
+  CREATE INDEX threads_newest_of_agent ON public.threads USING btree (agent_id, created_at DESC, id DESC)
   policy maintenance_look_for_streams for select to drover_maintenance using true
   policy tenant_isolation for all to drover_app using (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid) with check (tenant_id = (NULLIF(current_setting('drover.tenant_id'::text, true), ''::text))::uuid)
   grant delete, insert, select, update to drover_app

@@ -32,6 +32,7 @@ const TABLES = 'threads t left join runs r on r.id = t.head_run_id';
 interface ThreadFilter {
   workspaceId: string;
   agentId?: string | undefined;
+  /** The id of the last thread of the page before. */
   before?: string | undefined;
   /** Only those that have all of this. */
   metadata?: Record<string, string> | undefined;
@@ -46,12 +47,19 @@ export async function listThreads(
   const query = selectFrom(COLUMNS, TABLES, [
     ['t.workspace_id', '=', workspaceId],
     ['t.agent_id', '=', agentId],
-    ['t.id', '<', before],
   ]);
+  if (before !== undefined) {
+    const last = 'select b.created_at, b.id from threads b where b.id = ?';
+    void query.whereRaw(`(t.created_at, t.id) < (${last})`, [before]);
+  }
   if (metadata) void query.whereRaw('t.metadata @> ?::jsonb', [JSON.stringify(metadata)]);
   // A child's thread is part of its parent's work.
   void query.whereRaw('t.parent_run_id is null');
-  return fetchRows<ThreadView>(tx, query.orderBy('t.id', 'desc').limit(limit));
+  const newest = [
+    { column: 't.created_at', order: 'desc' },
+    { column: 't.id', order: 'desc' },
+  ];
+  return fetchRows<ThreadView>(tx, query.orderBy(newest).limit(limit));
 }
 
 /** A thread; undefined if there is none. */

@@ -122,6 +122,27 @@ describe('threads', () => {
     assert.equal((await call('GET', `/v1/threads/${agent}`)).status, 404);
   });
 
+  it('are listed newest first whatever ids their clients have given them', async () => {
+    const { json: own } = await call('POST', '/v1/agents', { name: 'named' });
+    const begin = async (id: string) => {
+      const stream = await call('POST', `/v1/agents/${own.id}/ui-stream`, {
+        id,
+        messages: [{ id: `first of ${id}`, role: 'user', parts: [{ type: 'text', text: 'hello' }] }],
+      });
+      assert.equal(stream.status, 200);
+    };
+    const list = async (query: string) => (await call('GET', `/v1/threads?agent_id=${own.id}${query}`)).json;
+    for (const name of ['one', 'two', 'three', 'four', 'five', 'six']) await begin(name);
+    const all = await list('');
+    const created = all.threads.map(({ created_at }: { created_at: string }) => created_at);
+    assert.equal(created.length, 6);
+    assert.deepEqual(created, created.toSorted().toReversed());
+    const first = await list('&limit=4');
+    const second = await list(`&limit=4&cursor=${first.next_cursor}`);
+    assert.deepEqual([...first.threads, ...second.threads], all.threads);
+    assert.equal(second.next_cursor, undefined);
+  });
+
   it('lose title and extras when they are erased', async () => {
     const { thread_id: id } = await run('A secret');
     await call('PATCH', `/v1/threads/${id}`, { title: 'Secret title', extras: { a: 'secret' } });

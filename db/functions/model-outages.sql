@@ -11,7 +11,8 @@ begin
     return jsonb_build_object('kind', 'throttled', 'ms', ceil(extract(epoch from closed - now_at) * 1000)::int);
   end if;
   update model_outages set probing_run = run, probing_until = now_at + probe_ms * interval '1 ms'
-    where name = outage and (probing_run = run or next_at <= now_at and (probing_until is null or probing_until <= now_at))
+    where name = outage and (probing_run = run or next_at <= now_at and (probing_until is null or probing_until <= now_at)
+      and (error->>'only' is null or error->>'only' = run::text))
     returning * into o;
   if found then return jsonb_build_object('kind', 'probe', 'at', now_at); end if;
   select * into o from model_outages where name = outage;
@@ -21,6 +22,7 @@ end $$;
 
 -- Notes that a model gave no answer, and when it is asked next: after 1, 2, 4, … seconds, or as late as the provider says,
 -- most_ms at most. Of an outage that is known already only the probe says anything new, or a second run that meets it: it begins for all then.
+-- What one run alone has met and has not asked about for a minute after its time is over: it waits no more.
 -- Calls of Drover's own are of one each: what one of them has met is not met again by all that follow.
 create or replace function note_model_outage(outage text, run uuid, problem jsonb, least_ms integer, most_ms integer)
 returns jsonb language plpgsql as $$
@@ -29,6 +31,8 @@ declare
   now_at timestamptz := clock_timestamp();
   first_problem jsonb := problem || case when outage like '%#own' then '{}' else jsonb_build_object('only', run) end;
 begin
+  delete from model_outages m where m.name = outage and m.error->>'only' <> run::text
+    and m.next_at < now_at - interval '1 minute' and coalesce(m.probing_until, m.next_at) < now_at;
   insert into model_outages as m (name, since, failures, next_at, error)
     values (outage, now_at, 1, now_at + model_outage_pause(1, least_ms, most_ms), first_problem)
     on conflict (name) do update set probing_run = null, probing_until = null,

@@ -15,6 +15,7 @@ import {
   endParking,
   endProbes,
   forgetOutages,
+  leaveOutages,
   makeOutagesDue,
   makeOutagesLong,
   parkedRuns,
@@ -166,6 +167,36 @@ for (const mode of DOMAIN_MODES) {
       engine.say(() => text('well'));
       await engine.drive(poison);
       assert.equal((await held(poison)).status, 'completed');
+    });
+
+    it('leaves the others their quick attempts where it alone has met the outage, and asks itself when it is time', async () => {
+      let failures = 1;
+      engine.say((request) => {
+        const isPoison = JSON.stringify(request.messages).includes('poison');
+        return isPoison || failures-- > 0 ? AWAY : text('fine');
+      });
+      const { run: poison } = await engine.start(agent, 'poison');
+      assert.equal(await engine.drive(poison), 'dormant');
+      await dueNow();
+      const { run: other } = await engine.start(agent, 'hello');
+      await engine.drive(other);
+      assert.deepEqual(await modelEvents(other), ['called', 'retried', 'responded']);
+      assert.equal(await wakeParkedRuns(engine.context), 1);
+      assert.equal(await isDormant(poison), false);
+    });
+
+    it('is no second one beside one that waits no more', async () => {
+      engine.say((request) => (JSON.stringify(request.messages).includes('poison') ? AWAY : text('fine')));
+      const { run: gone } = await engine.start(agent, 'poison');
+      assert.equal(await engine.drive(gone), 'dormant');
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: gone });
+      await leaveOutages(engine);
+      const { run: poison } = await engine.start(agent, 'poison');
+      assert.equal(await engine.drive(poison), 'dormant');
+      await makeOutagesLong(engine);
+      const { run: third } = await engine.start(agent, 'hello');
+      await engine.drive(third);
+      assert.equal((await held(third)).status, 'completed', 'it is not kept waiting');
     });
 
     it('asks by itself where others were answered that had met the outage, too', async () => {

@@ -66,6 +66,11 @@ export function makeOutagesLong(owner: Owner): Promise<void> {
   return tamper(owner, `update model_outages set next_at = now() + interval '1 hour'`);
 }
 
+/** As if nobody had asked for long after that time. */
+export function leaveOutages(owner: Owner): Promise<void> {
+  return tamper(owner, `update model_outages set next_at = now() - interval '2 minutes'`);
+}
+
 /** As if the time of those that ask had passed. */
 export function endProbes(owner: Owner): Promise<void> {
   return tamper(owner, `update model_outages set probing_until = now() - interval '1 second'`);

@@ -263,13 +263,13 @@ export async function listBelow(tx: Tx, id: string, limit: number): Promise<Page
 }
 
 /** Ids of the runs below a run, a parent before its children. */
-export async function listBelowIds(tx: Tx, id: string): Promise<string[]> {
+export async function listBelowIds(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `with recursive below as (
-       select id, 1 as levels from runs where parent_run_id = $1 union all
+       select id, 1 as levels from runs where parent_run_id = any($1::uuid[]) union all
        select c.id, b.levels + 1 from below b join runs c on c.parent_run_id = b.id)
-     select id from below order by levels, id`,
-    [id],
+     select id from below group by id order by max(levels), id`,
+    [ids],
   );
   return rows.map((row) => row.id);
 }

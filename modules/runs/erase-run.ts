@@ -3,6 +3,7 @@ import { eraseEvent } from '../../core/erasure.ts';
 import { DroverError, notFound } from '../../core/errors.ts';
 import { eraseRows, eraseThreadRow, findDependents, holdAnswers, listUnerasedRuns } from '../../db/erasure.ts';
 import { findRunRow, listBelowIds, lockThread } from '../../db/runs.ts';
+import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
 import { recordAudit } from '../audit/record-audit.ts';
@@ -22,14 +23,8 @@ interface Erasure {
  * where it is asked for again.
  */
 export async function eraseRun(context: Context, caller: Caller, { id, dependents }: Erasure): Promise<boolean> {
-  const { found, below } = await context.db.withTenant(caller.tenantId, async (tx) => {
-    const children = await listBelowIds(tx, id);
-    return { found: await findDependents(tx, [id, ...children]), below: children };
-  });
-  if (found.length > 0 && !dependents) throw hasDependents('run', found);
-  // From above: a child that is cancelled by itself would be tried again.
-  await cancelUnlessEnded(context, { tenantId: caller.tenantId, runId: id, by: caller });
-  return eraseAll(context, caller, [...found.toReversed(), ...below.toReversed(), id]);
+  await context.db.withTenant(caller.tenantId, (tx) => refuseDependents(tx, 'run', { ids: [id], dependents }));
+  return eraseAll(context, caller, await cancelAll(context, caller, { ids: [id], dependents }));
 }
 
 /** Erases a thread with all its runs; no other run starts on it. Answers and throws as `eraseRun` does; 404 too. */
@@ -38,35 +33,57 @@ export async function eraseThread(
   caller: Caller,
   { id, dependents }: Erasure,
 ): Promise<{ isNew: boolean; erasedAt: Date }> {
-  const { erasedAt, runs, wasMarked } = await context.db.withTenant(caller.tenantId, async (tx) => {
+  const { erasedAt, own, wasMarked } = await context.db.withTenant(caller.tenantId, async (tx) => {
     const thread = await lockThread(tx, id);
     if (!thread || thread.workspace_id !== caller.workspaceId) throw notFound('The thread');
-    const own = await listUnerasedRuns(tx, id);
-    const below: string[] = [];
-    for (const run of own) below.push(...(await listBelowIds(tx, run)));
-    const others = await findDependents(tx, [...own, ...below]);
-    if (others.length > 0 && !dependents) throw hasDependents('thread', others);
+    const runs = await listUnerasedRuns(tx, id);
+    await refuseDependents(tx, 'thread', { ids: runs, dependents });
     const at = await eraseThreadRow(tx, id);
     if (!at) throw new Error('a thread that is locked is not there');
     if (!thread.erased_at) await recordAudit(tx, caller, { action: 'thread.erased', target: ['thread', id] });
-    return {
-      erasedAt: at,
-      runs: [...others.toReversed(), ...below.toReversed(), ...own],
-      wasMarked: thread.erased_at !== null,
-    };
+    return { erasedAt: at, own: runs.toReversed(), wasMarked: thread.erased_at !== null };
   });
-  // From above: a child that is cancelled by itself would be tried again.
-  for (const run of runs.toReversed())
-    await cancelUnlessEnded(context, { tenantId: caller.tenantId, runId: run, by: caller });
-  const any = await eraseAll(context, caller, runs);
+  const any = await eraseAll(context, caller, await cancelAll(context, caller, { ids: own, dependents }));
   await sweepTenant(context, caller.tenantId);
   return { isNew: any || !wasMarked, erasedAt };
 }
 
-/** One after the other, in this order: nothing that is left stands on what is gone. Answers whether any was not erased yet. */
+/** Runs that are to be erased, and whether those are, too, that stand on their messages. */
+interface Erased {
+  ids: readonly string[];
+  dependents: boolean;
+}
+
+/** Throws 409 with the runs that stand on these or what is below them, where they are not to be erased. */
+async function refuseDependents(tx: Tx, what: 'run' | 'thread', { ids, dependents }: Erased): Promise<void> {
+  if (dependents) return;
+  const found = await findDependents(tx, [...ids, ...(await listBelowIds(tx, ids))]);
+  if (found.length > 0) throw hasDependents(what, found);
+}
+
+/**
+ * Cancels the runs, from above: a child that is cancelled by itself would be tried again. Answers them with all that is to be erased along, each
+ * behind what it stands on: what stands below them is known once they have ended, and begin nothing any more.
+ */
+async function cancelAll(context: Context, caller: Caller, { ids, dependents }: Erased): Promise<string[]> {
+  const all: string[] = [];
+  for (let found = ids; found.length > 0;) {
+    for (const runId of found) await cancelUnlessEnded(context, { tenantId: caller.tenantId, runId, by: caller });
+    all.push(...found);
+    const known = new Set(all);
+    const along = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const below = await listBelowIds(tx, all);
+      return dependents ? [...below, ...(await findDependents(tx, [...all, ...below]))] : below;
+    });
+    found = along.filter((id) => !known.has(id));
+  }
+  return all;
+}
+
+/** One after the other, from the last: nothing that is left stands on what is gone. Answers whether any was not erased yet. */
 async function eraseAll(context: Context, caller: Caller, ids: readonly string[]): Promise<boolean> {
   let any = false;
-  for (const id of ids) any = (await eraseOne(context, caller, id)) || any;
+  for (const id of ids.toReversed()) any = (await eraseOne(context, caller, id)) || any;
   return any;
 }
 

@@ -114,7 +114,7 @@ describe('Of rows whose ids come from processes with different clocks', () => {
       await asOwner(client, setParent, [later, earlier]);
     });
     const [ids, shown] = await test.database.withTenant(tenant, async (tx) => [
-      await listBelowIds(tx, root),
+      await listBelowIds(tx, [root]),
       await listBelow(tx, root, 10),
     ]);
     assert.deepEqual(ids, [earlier, later]);

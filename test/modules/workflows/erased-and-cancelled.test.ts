@@ -1,11 +1,15 @@
 /** Workflows of which a part is erased or cancelled while the rest goes on. */
 import assert from 'node:assert/strict';
+import { findRunRow, listBelowIds, lockRun } from '../../../db/runs.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
 import { cancelTask } from '../../../modules/workflows/cancel-task.ts';
 import { submitTask } from '../../../modules/workflows/create-workflow.ts';
 import { openEngine, text, type Engine } from '../../support/engine.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
+import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
 
 describe('A workflow of which a part is gone', () => {
@@ -50,6 +54,26 @@ describe('A workflow of which a part is gone', () => {
     await advance(id);
   };
   const cancel = (id: string) => cancelTask(engine.context, engine.caller, id);
+
+  it('erases the subtasks, too, that begin while it is being erased', async function () {
+    if (DOMAIN_MODE === 'embedded') this.skip();
+    const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: agent });
+    const { db } = engine.context;
+    const waiting = (most: number) => async () => (await sessionsWaitingIn(db, 'for update')).length === most;
+    let under: Promise<unknown>[] = [];
+    await db.withTenant(engine.tenantId, async (tx) => {
+      await lockRun(tx, id);
+      under = [advance(id)];
+      await waitUntil('the subtasks are about to begin', waiting(1));
+      under.push(eraseRun(engine.context, engine.caller, { id, dependents: true }));
+      await waitUntil('the erasure waits behind them', waiting(2));
+    });
+    await Promise.all(under);
+    const ids = [id, ...(await db.withTenant(engine.tenantId, (tx) => listBelowIds(tx, [id])))];
+    assert.equal(ids.length, 3);
+    const rows = await Promise.all(ids.map((each) => db.withTenant(engine.tenantId, (tx) => findRunRow(tx, each))));
+    for (const row of rows) assert.ok(row?.erased_at);
+  });
 
   it('fails a subtask that needs what is erased, and says so; it had begun with nothing in its place', async () => {
     const id = await startWorkflow(engine, [subtask('a'), subtask('b'), subtask('c', 'a', 'b')], { agentId: agent });

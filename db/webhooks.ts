@@ -210,6 +210,11 @@ export interface HeldWebhook extends WebhookRow {
   token_sealed: Buffer | null;
 }
 
+/** Has webhooks that were taken, and whose jobs were not sent, due again at once. */
+export async function giveBackWebhooks(db: Database, ids: readonly string[]): Promise<void> {
+  await db.asMaintenance((tx) => tx.query('update webhooks set taken_until = null where id = any($1::uuid[])', [ids]));
+}
+
 /** Holds a webhook for its sender, which begins; undefined if there is none any more. */
 export async function holdWebhook(
   tx: Tx,

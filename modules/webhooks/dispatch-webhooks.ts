@@ -1,6 +1,6 @@
 /** Gives webhooks their turns: a job for each that has something due. */
 import { LIMITS } from '../../core/limits.ts';
-import { takeDueWebhooks } from '../../db/webhooks.ts';
+import { giveBackWebhooks, takeDueWebhooks } from '../../db/webhooks.ts';
 import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
 import { WEBHOOKS } from '../../jobs/webhooks.ts';
 import type { Context } from '../governance/context.ts';
@@ -10,7 +10,7 @@ const AT_ONCE = 200;
 
 /**
  * Sends the jobs of those whose turn it is, tenant by tenant; answers how many. One whose job is lost has its turn when
- * its lease has run out.
+ * its lease has run out; where the queue takes none, they stay due.
  */
 export async function dispatchWebhooks({ db, queues }: Pick<Context, 'db' | 'queues'>): Promise<number> {
   const taken = await takeDueWebhooks(db, { perTenant: LIMITS.webhooksAtOnce, limit: AT_ONCE, leaseMs: LEASE_MS });
@@ -20,6 +20,14 @@ export async function dispatchWebhooks({ db, queues }: Pick<Context, 'db' | 'que
     data: { tenantId, webhookId },
     opts: { ...RECURRING_JOB_OPTIONS, jobId: WEBHOOKS.id({ tenantId, webhookId }) },
   }));
-  await queues.queue(WEBHOOKS.name).addBulk(jobs);
+  try {
+    await queues.queue(WEBHOOKS.name).addBulk(jobs);
+  } catch (error) {
+    await giveBackWebhooks(
+      db,
+      taken.map((each) => each.webhook_id),
+    );
+    throw error;
+  }
   return jobs.length;
 }

@@ -26,8 +26,8 @@ import { recordAudit } from '../audit/record-audit.ts';
 import { readSecrets } from '../tenants/secrets.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Longer than an attempt can take, and than a turn. */
-export const LEASE_MS = 60_000;
+/** Longer than an attempt can take: each batch of a turn begins it anew. */
+export const LEASE_MS = 20_000;
 const AT_A_TIME = 10;
 /** Then others have their turn. */
 const TURN_MS = 10_000;

@@ -5,6 +5,7 @@ import { claimDeliveries, takeDueWebhooks } from '../../db/webhooks.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
+import { dispatchWebhooks } from '../../modules/webhooks/dispatch-webhooks.ts';
 import { sendWebhook } from '../../modules/webhooks/send-webhook.ts';
 import { sendDueWebhooks } from '../support/webhooks.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -181,6 +182,17 @@ for (const mode of DOMAIN_MODES) {
       const [delivery] = await deliveriesOf(id);
       assert.deepEqual([delivery?.status, delivery?.attempts, delivery?.error], ['pending', 0, null]);
       answer = 200;
+      assert.equal(await sendDueWebhooks(api.context), 1);
+    });
+
+    it('are due still where the queue takes no job', async () => {
+      await hook(['run.created']);
+      await startRun();
+      const { queues } = api.context;
+      const addBulk = () => Promise.reject(new Error('the queue is away'));
+      const queue = Object.assign(Object.create(queues.queue('webhooks')), { addBulk });
+      const away = { ...api.context, queues: { ...queues, queue: () => queue } };
+      await assert.rejects(dispatchWebhooks(away), /the queue is away/);
       assert.equal(await sendDueWebhooks(api.context), 1);
     });
 

@@ -85,6 +85,18 @@ export function isDatabaseBusy(error: unknown): boolean {
   return error instanceof DatabaseBusyError || (error instanceof Error && isDatabaseBusy(error.cause));
 }
 
+/** Whether a transaction was undone since it and another one waited for each other (40P01), or could not be put in an order (40001). */
+export function isConflictOfTransactions(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if ('code' in error && (error.code === '40P01' || error.code === '40001')) return true;
+  return isConflictOfTransactions(error.cause);
+}
+
+/** Whether the database has no connection left for whoever asks. */
+export function isOutOfConnections(error: unknown): boolean {
+  return error instanceof Error && (('code' in error && error.code === '53300') || isOutOfConnections(error.cause));
+}
+
 /** Whether the database has no room for what was written. */
 export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '53100';

@@ -1,5 +1,5 @@
 import { unavailable, type DroverError } from '../core/errors.ts';
-import { isDiskFull } from '../db/database-errors.ts';
+import { isConflictOfTransactions, isDiskFull, isOutOfConnections } from '../db/database-errors.ts';
 import { isDatabaseAway, isDatabaseBusy } from '../db/database.ts';
 
 /** The 503 for what failed since a backing service is away, or this process is overloaded; undefined for any other failure. */
@@ -8,6 +8,13 @@ export function asUnavailable(thrown: unknown): DroverError | undefined {
     return unavailable('Too many requests are being served here at the time; the request may be sent again.', thrown);
   }
   if (isDiskFull(thrown)) return unavailable('The database has no room left; the request may be sent again.', thrown);
+  if (isOutOfConnections(thrown))
+    return unavailable('The database has no connection left; the request may be sent again.', thrown);
+  if (isConflictOfTransactions(thrown))
+    return unavailable(
+      'Others change the same at the time, and nothing was done; the request may be sent again.',
+      thrown,
+    );
   if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
   if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
   return undefined;

@@ -1,12 +1,13 @@
 /** Whether a process could do its work now: what `/readyz` says. */
 import { DroverError } from '../../core/errors.ts';
+import { isOutOfConnections } from '../../db/database-errors.ts';
 import { pendingMigrations } from '../../db/migrate.ts';
 import { RefusesWritesError } from '../../lib/refuses-writes-error.ts';
 import type { ProcessContext } from '../process-context.ts';
 
 const CHECK_MS = 2000;
 
-/** `ok`, `away`, that it takes no writes, or what is missing; the migrations are unknown while the database is away. */
+/** `ok`, `away`, that it takes no writes or has no connection left, or what is missing; the migrations are unknown while the database is away. */
 interface Checks {
   database: string;
   queue: string;
@@ -33,14 +34,20 @@ async function check({ db, queues }: ProcessContext): Promise<Checks> {
     stateOf(() => queues.ping(CHECK_MS)),
     database === 'ok' ? stateOf(() => assertMigrated(db)) : 'unknown',
   ]);
+  // The ping has had a connection of another pool, or the last one that there was.
+  if (migrations === 'away' || migrations === NO_CONNECTION)
+    return { database: migrations, queue, migrations: 'unknown' };
   return { database, queue, migrations };
 }
+
+const NO_CONNECTION = 'has no connection left';
 
 async function stateOf(ask: () => Promise<unknown>): Promise<string> {
   try {
     await ask();
     return 'ok';
   } catch (error) {
+    if (isOutOfConnections(error)) return NO_CONNECTION;
     return error instanceof PendingError || error instanceof RefusesWritesError ? error.message : 'away';
   }
 }

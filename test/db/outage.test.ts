@@ -68,6 +68,17 @@ function onPostgres(): void {
     await assert.rejects(database.ping(1000), /takes no writes \(disk full\)/);
   });
 
+  it('may be asked again where transactions waited for each other, or where it has no connection left', async () => {
+    for (const [code, said] of [
+      ['40P01', /nothing was done; the request may be sent again/],
+      ['53300', /no connection left; the request may be sent again/],
+    ] as const) {
+      const refusal = `do $$ begin raise exception using errcode = '${code}', message = 'refused'; end $$`;
+      const refused = database.withTenant(newId(), (tx) => tx.query(refusal));
+      await assert.rejects(refused, (error) => said.test(asUnavailable(error)?.message ?? ''));
+    }
+  });
+
   it('tells listeners of the gap, and they hear again', async () => {
     const heard: string[] = [];
     let gaps = 0;

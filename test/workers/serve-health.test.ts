@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readinessOf } from '../../modules/platform/readiness-of.ts';
 import { serveHealth, type WorkerHealth } from '../../workers/serve-health.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { DOMAIN_MODES } from '../support/modes.ts';
@@ -63,6 +64,14 @@ describe('A worker with a port', () => {
     const refused = await get('/metrics', { 'x-forwarded-for': '203.0.113.7' });
     assert.equal(refused.headers.get('www-authenticate'), 'Bearer realm="drover"');
     assert.equal(((await refused.json()) as { code: string }).code, 'unauthorized');
+  });
+
+  it('does not blame the migrations where the database has no connection left to ask for them', async () => {
+    const { context } = platform;
+    const refusal = Object.assign(new Error('too many connections for role "drover"'), { code: '53300' });
+    const db = Object.assign(Object.create(context.db), { asMaintenance: () => Promise.reject(refusal) });
+    const detail = 'Not ready: database has no connection left.';
+    await assert.rejects(readinessOf({ ...context, db }, false), { status: 503, message: detail });
   });
 
   it('is not ready once it stops', async () => {

@@ -70,7 +70,7 @@ describe('A worker with a port', () => {
     const { context } = platform;
     const refusal = Object.assign(new Error('too many connections for role "drover"'), { code: '53300' });
     const db = Object.assign(Object.create(context.db), { asMaintenance: () => Promise.reject(refusal) });
-    const detail = 'Not ready: database has no connection left.';
+    const detail = 'Not ready: database has no connection left, migrations unknown.';
     await assert.rejects(readinessOf({ ...context, db }, false), { status: 503, message: detail });
   });
 

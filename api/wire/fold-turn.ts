@@ -166,13 +166,22 @@ function asksOf(view: TurnView, event: LoggedEvent, payload: Payload): Ask[] {
   ];
 }
 
-/** A call that has its answer asks no more, though its driver settles it later. */
+/** A call that has its answer asks no more, though it is settled later: by its driver, or by the next events of the commit. */
 function takeSignal(view: TurnView, payload: Payload): Change[] {
-  const asked = view.asks.get(textIn(payload, 'tool_call_id'));
-  const call = asked && callOf(view, asked.id);
-  if (!asked || !call) return [];
-  view.asks.delete(asked.id);
-  return [{ kind: 'answered', ask: asked, isApproved: true, calls: [call] }];
+  return answeredBy(payload).flatMap((id) => {
+    const asked = view.asks.get(id);
+    const call = asked && callOf(view, asked.id);
+    if (!asked || !call) return [];
+    view.asks.delete(asked.id);
+    return [{ kind: 'answered', ask: asked, isApproved: true, calls: [call] }];
+  });
+}
+
+/** Results of the client's tools come for several calls at once. */
+function answeredBy({ tool_call_id: callId, payload: given }: Payload): string[] {
+  if (typeof callId === 'string') return [callId];
+  const ids = typeof given === 'object' && given !== null && 'tool_call_ids' in given ? given.tool_call_ids : [];
+  return Array.isArray(ids) ? ids.map(String) : [];
 }
 
 function answer(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {

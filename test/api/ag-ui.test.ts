@@ -155,6 +155,40 @@ describe('AG-UI', () => {
     assert.match(JSON.stringify(lastText(client)), /yes, .*ten/);
   });
 
+  const confirmed = (client: HttpAgent) =>
+    client.pendingInterrupts.map(({ id: interruptId }, at) => ({
+      interruptId,
+      status: 'resolved' as const,
+      payload: `yes ${at}`,
+    }));
+
+  it('goes on to the end of the turn once several tools of the client are answered together', async () => {
+    const client = open();
+    await send(client, 'call confirm {"what":"a"} & confirm {"what":"b"} & confirm {"what":"c"} | say all done');
+    await client.runAgent({ resume: confirmed(client) });
+    assert.deepEqual([lastText(client), client.pendingInterrupts], ['all done', []]);
+    assert.equal(rolesOf(client).filter((role) => role === 'tool').length, 3);
+  });
+
+  it('asks for the rest again where some of the tools of the client are answered', async () => {
+    const thread = randomUUID();
+    const client = open({ thread });
+    await send(client, 'call confirm {"what":"a"} & confirm {"what":"b"} & confirm {"what":"c"} | say all done');
+    const [first, second, third] = client.pendingInterrupts.map(({ id }) => id);
+    const again = open({ thread });
+    again.setMessages(client.messages);
+    for (const toolCallId of [first, second]) {
+      again.addMessage({ id: randomUUID(), role: 'tool', toolCallId: toolCallId ?? '', content: 'yes' });
+    }
+    await again.runAgent();
+    assert.deepEqual(
+      again.pendingInterrupts.map(({ id }) => id),
+      [third],
+    );
+    await again.runAgent({ resume: confirmed(again) });
+    assert.equal(lastText(again), 'all done');
+  });
+
   it('takes one of two resumes that come at once, and shows the other one how it stands since', async () => {
     const of = await newAgent(0);
     for (let round = 0; round < 8; round += 1) {

@@ -228,6 +228,21 @@ describe('the UI message stream of the AI SDK', () => {
     assert.match(text(), /yes, .*ten/);
   });
 
+  it('goes on to the end of the turn once several tools of the client are answered together', async () => {
+    let requests = 0;
+    const counted: typeof fetch = (url, init) => {
+      requests += 1;
+      return fetch(url, init);
+    };
+    const { chat, errors, tools, text, settled } = open({ fetch: counted });
+    await chat.sendMessage({
+      text: 'call confirm {"what":"a"} & confirm {"what":"b"} & confirm {"what":"c"} | say all done',
+    });
+    for (const { toolCallId } of tools()) await chat.addToolOutput({ tool: 'confirm', toolCallId, output: 'yes' });
+    await settled('the stream ends', () => tools().every(({ state }) => state === 'output-available'));
+    assert.deepEqual([text(), errors, requests], ['all done', [], 2]);
+  });
+
   it('takes a message while a question is open as its answer', async () => {
     const { chat, text, tools } = open();
     await chat.sendMessage({ text: 'call ask_user {"question":"How much?"}' });

@@ -45,9 +45,22 @@ export function rangeOf(
   return start < size && start <= end ? { start, end } : 'none';
 }
 
-/** Whether `If-None-Match` names the content. */
+/** Whether `If-Match`, where it is there, names the content; a weak tag names none (RFC 9110, 13.1.1). */
+export function isExpected(ifMatch: string, file: Pick<Served, 'sha256'>): boolean {
+  return ifMatch === '' || names(tagsOf(ifMatch), file);
+}
+
+/** Whether `If-None-Match` names the content; a weak tag does, too. */
 export function isKnown(ifNoneMatch: string, file: Pick<Served, 'sha256'>): boolean {
-  const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+  return names(
+    tagsOf(ifNoneMatch).map((tag) => tag.replace(/^W\//, '')),
+    file,
+  );
+}
+
+const tagsOf = (header: string) => header.split(',').map((tag) => tag.trim());
+
+function names(tags: readonly string[], file: Pick<Served, 'sha256'>): boolean {
   return tags.includes('*') || tags.includes(etagOf(file));
 }
 

@@ -10,7 +10,7 @@ import { threadIdParam } from '../kit/external-ids.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
-import { contentHeaders, isKnown, rangeOf } from './content-headers.ts';
+import { contentHeaders, isExpected, isKnown, rangeOf } from './content-headers.ts';
 import { receiveUpload, uploadFields } from './multipart.ts';
 
 const file = z
@@ -86,8 +86,13 @@ const content = defineRoute({
   async handle({ caller, params, context, ctx }) {
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireFile(tx, caller, params.id));
     const headers = contentHeaders(row);
+    if (!isExpected(ctx.get('if-match'), row)) {
+      throw new DroverError('precondition-failed', 412, 'The content has none of the tags of If-Match.');
+    }
     if (isKnown(ctx.get('if-none-match'), row)) return { status: 304, headers };
-    const range = rangeOf({ range: ctx.get('range'), ifRange: ctx.get('if-range') }, row);
+    const isHead = ctx.method === 'HEAD';
+    // RFC 9110, 14.2: a range is for GET alone.
+    const range = isHead ? undefined : rangeOf({ range: ctx.get('range'), ifRange: ctx.get('if-range') }, row);
     if (range === 'none') {
       ctx.set('content-range', `bytes */${row.size}`);
       throw new DroverError('range-not-satisfiable', 416, `The content has ${row.size} bytes.`);
@@ -95,7 +100,7 @@ const content = defineRoute({
     const length = range ? range.end - range.start + 1 : row.size;
     const part = range && { 'content-range': `bytes ${range.start}-${range.end}/${row.size}` };
     const sent = { status: range ? 206 : 200, headers: { ...headers, ...part, 'content-length': String(length) } };
-    if (ctx.method === 'HEAD') return sent;
+    if (isHead) return sent;
     if (length === 0) return { ...sent, body: '' };
     // A client that takes nothing holds an object open.
     ctx.res.setTimeout(LIMITS.uploadStallSeconds * 1000, () => ctx.res.destroy());

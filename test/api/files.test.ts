@@ -92,8 +92,40 @@ for (const [name, open] of Object.entries(PLACES)) {
       assert.deepEqual(await part({ range: 'bytes=0-0', 'if-range': etag }), [206, 'bytes 0-0/1000', hex(0, 1)]);
       assert.deepEqual(await part({ range: 'bytes=0-0', 'if-range': '"other"' }), [200, null, hex(0, 1000)]);
       assert.deepEqual(await part({ 'if-none-match': `"x", W/${etag}` }), [304, null, '']);
-      const head = await fetch(`${api.url}/v1/files/${json.id}/content`, { method: 'HEAD', headers: auth(api) });
-      assert.deepEqual([head.status, head.headers.get('content-length')], [200, '1000']);
+      const head = async (headers: Record<string, string> = {}) => {
+        const all = { ...auth(api), ...headers };
+        const answer = await fetch(`${api.url}/v1/files/${json.id}/content`, { method: 'HEAD', headers: all });
+        return [answer.status, answer.headers.get('content-range'), answer.headers.get('content-length')];
+      };
+      for (const range of ['', 'bytes=0-9', 'bytes=1000-'])
+        assert.deepEqual(await head(range === '' ? {} : { range }), [200, null, '1000'], range);
+    });
+
+    it('are given only where If-Match names them', async () => {
+      const { json } = await upload(api, randomBytes(100));
+      const etag = `"${json.sha256}"`;
+      const statusOf = async (method: 'GET' | 'HEAD', headers: Record<string, string>) => {
+        const all = { ...auth(api), ...headers };
+        const answer = await fetch(`${api.url}/v1/files/${json.id}/content`, { method, headers: all });
+        return [
+          answer.status,
+          answer.status === 412 ? answer.headers.get('content-type') : (await answer.arrayBuffer()).byteLength,
+        ];
+      };
+      const refused = [412, 'application/problem+json'];
+      for (const ifMatch of ['"other"', `W/${etag}`, `"x", W/${etag}`, json.sha256]) {
+        assert.deepEqual(await statusOf('GET', { 'if-match': ifMatch }), refused, ifMatch);
+        assert.equal((await statusOf('HEAD', { 'if-match': ifMatch }))[0], 412, ifMatch);
+      }
+      for (const ifMatch of [etag, '*', `"x", ${etag}`])
+        assert.deepEqual(await statusOf('GET', { 'if-match': ifMatch }), [200, 100], ifMatch);
+      assert.deepEqual(await statusOf('HEAD', { 'if-match': '*' }), [200, 0]);
+      assert.deepEqual(
+        await statusOf('GET', { 'if-match': '"x"', 'if-none-match': etag }),
+        refused,
+        'If-Match is first',
+      );
+      assert.deepEqual(await statusOf('GET', { 'if-match': etag, range: 'bytes=0-9' }), [206, 10]);
     });
 
     it('are stored once for the same content, which goes with the last of them', async () => {

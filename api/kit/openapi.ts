@@ -98,7 +98,7 @@ const PREFER = {
   name: 'Prefer',
   in: 'header',
   required: false,
-  description: 'RFC 7240: `respond-async` answers 202 at once, `wait=N` after N seconds at most.',
+  description: 'RFC 7240: `respond-async` answers 202 at once, `wait=N`, with it or without, after N seconds at most.',
   schema: { type: 'string' },
 };
 

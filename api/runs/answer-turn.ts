@@ -75,11 +75,11 @@ function inBackground(
   return { status: 202, body, replayed, headers: { location, ...applied } };
 }
 
-/** RFC 7240: `respond-async`, `wait=N` in seconds. */
+/** RFC 7240: `respond-async`, `wait=N` in seconds, which holds for both (4.3). */
 function waitMs(ctx: ApiContext): number {
-  if (prefers(ctx, 'respond-async')) return 0;
   const wait = /(?:^|[,;\s])wait=(\d{1,6})/i.exec(ctx.get('prefer'))?.[1];
-  return 1000 * Math.min(LIMITS.syncWaitSeconds, wait === undefined ? LIMITS.syncWaitSeconds : Number(wait));
+  const unlessSaid = prefers(ctx, 'respond-async') ? 0 : LIMITS.syncWaitSeconds;
+  return 1000 * Math.min(LIMITS.syncWaitSeconds, wait === undefined ? unlessSaid : Number(wait));
 }
 
 function prefers(ctx: ApiContext, preference: string): boolean {

@@ -54,6 +54,18 @@ describe('resuming a run', () => {
     });
   });
 
+  it('waits as long as its client does before it goes on in the background', async () => {
+    const answered = async (text: string, prefer: string) => {
+      const { run } = await waiting(text);
+      return post(`/v1/runs/${run}/resume`, { answer: 'ten' }, { headers: { prefer } });
+    };
+    const inTime = await answered('call ask_user {"question":"How much?"}', 'respond-async, wait=30');
+    assert.deepEqual([inTime.status, inTime.json.output?.status], [200, 'complete']);
+    const later = await answered('call ask_user {"question":"How much?"} | held wait say ten', 'respond-async, wait=1');
+    assert.deepEqual([later.status, later.headers.get('preference-applied')], [202, 'respond-async']);
+    api.model.release('wait');
+  });
+
   it('decides an approval, with the scope that deciding needs', async () => {
     const { run } = await waiting('call calculator {"expression":"6*7"}', { autonomy_level: 0 });
     const decision = { decision: 'approve' };

@@ -2,7 +2,16 @@
 import { inputId, messageIdOf } from './ag-ui-request.ts';
 import type { LongForm } from './form.ts';
 import { isAsWritten } from './turn-calls.ts';
-import type { Ask, CallPart, Change, Part, TextPart, TurnView, UserMessage } from './turn-view.ts';
+import {
+  callsOf,
+  type Ask,
+  type CallPart,
+  type Change,
+  type Part,
+  type TextPart,
+  type TurnView,
+  type UserMessage,
+} from './turn-view.ts';
 
 type AgUiEvent = { type: string } & Record<string, unknown>;
 type AgUiMessage = { id: string; role: string } & Record<string, unknown>;
@@ -66,7 +75,7 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'call_edited':
       return snapshots(view, client);
     case 'call_settled':
-      return isTold(change.call) ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call) }] : [];
+      return isTold(change.call) ? [{ type: 'TOOL_CALL_RESULT', role: 'tool', ...resultOf(change.call, client) }] : [];
     case 'message_changed':
       return [tellOf(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
     case 'text_settled':
@@ -138,10 +147,12 @@ function isTold({ state }: CallPart): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'denied';
 }
 
-function resultOf({ id, state, output, error }: CallPart) {
+/** A client that has given the result itself has it under an id of its own. */
+function resultOf({ id, state, output, error }: CallPart, { messages }: AgUiClient) {
   const result = state === 'succeeded' ? output : error;
   const text = typeof result === 'string' ? result : JSON.stringify(result);
-  return { messageId: `${id}.result`, toolCallId: id, content: text };
+  const given = messages.findLast(({ role, toolCallId }) => role === 'tool' && toolCallId === id);
+  return { messageId: given?.id ?? `${id}.result`, toolCallId: id, content: text };
 }
 
 /** What has become of a message that came while the turn was at work. */
@@ -169,15 +180,23 @@ function snapshots(view: TurnView, client: AgUiClient, had?: readonly AgUiMessag
 /** The client's messages, with those that the turn has so far; what waits for the turn comes after it. */
 function messagesWith(view: TurnView, client: AgUiClient): AgUiMessage[] {
   const meanwhile = view.messages.map((message) => ({ message, theirs: theirsOf(message, client) }));
-  const ofTurn = messagesOf(view, (message) => {
-    const theirs = theirsOf(message, client);
-    return theirs ?? { id: `${message.id}.input`, role: 'user', content: message.text };
-  });
+  const ofTurn = messagesOf(view, client);
   const placed = new Set([...ofTurn.map(({ id }) => id), ...meanwhile.flatMap(({ theirs }) => theirs?.id ?? [])]);
-  const kept = client.messages.filter(({ id }) => !placed.has(id) && !id.startsWith(`${view.turnId}.`));
+  const kept = withoutTurn(view, client).filter(({ id }) => !placed.has(id));
   const later = meanwhile.flatMap(({ message, theirs }) => (theirs && message.status !== 'read' ? [theirs] : []));
   const input = { id: inputId(view.turnId), role: 'user', content: view.message };
   return [...kept, ...(hasInput(client) ? [] : [input]), ...ofTurn, ...later];
+}
+
+/** The client's messages without those of the turn, and without results that it has given: those are told in their place. */
+function withoutTurn(view: TurnView, { messages }: AgUiClient): AgUiMessage[] {
+  const isOfTurn = ({ id }: AgUiMessage) => id.startsWith(`${view.turnId}.`);
+  const begun = messages.findIndex(isOfTurn);
+  const calls = new Set<unknown>(callsOf(view).map(({ id }) => id));
+  return messages.filter((message, place) => {
+    const isResult = message.role === 'tool' && (calls.has(message['toolCallId']) || (begun >= 0 && place > begun));
+    return !isResult && !isOfTurn(message);
+  });
 }
 
 /** The message as the client has it. */
@@ -191,16 +210,19 @@ function hasInput({ messages }: AgUiClient): boolean {
   return messages.some(({ role, id }) => role === 'user' && !id.endsWith('.input'));
 }
 
-function messagesOf(view: TurnView, toMessage: (message: UserMessage) => AgUiMessage): AgUiMessage[] {
+function messagesOf(view: TurnView, client: AgUiClient): AgUiMessage[] {
+  const toMessage = (message: UserMessage) =>
+    theirsOf(message, client) ?? { id: `${message.id}.input`, role: 'user', content: message.text };
   const read = view.messages.filter(({ status }) => status === 'read');
   const cuts = [0, ...read.map(({ place }) => place), view.parts.length];
   return cuts.slice(1).flatMap((end, index) => {
     const message = read[index];
-    return [...partsAsMessages(view, view.parts.slice(cuts[index], end)), ...(message ? [toMessage(message)] : [])];
+    const parts = view.parts.slice(cuts[index], end);
+    return [...partsAsMessages(view, client, parts), ...(message ? [toMessage(message)] : [])];
   });
 }
 
-function partsAsMessages(view: TurnView, shown: readonly Part[]): AgUiMessage[] {
+function partsAsMessages(view: TurnView, client: AgUiClient, shown: readonly Part[]): AgUiMessage[] {
   const all = shown.filter((part) => part.kind !== 'call' || part.state !== 'withdrawn');
   const steps = [...new Set(all.map(({ step }) => step))];
   return steps.flatMap((step) => {
@@ -213,7 +235,7 @@ function partsAsMessages(view: TurnView, shown: readonly Part[]): AgUiMessage[] 
       ...textsAsMessages(view, parts.slice(0, before)),
       ...(calls.length > 0 ? [{ id: callsId(view, step), role: 'assistant', toolCalls: calls.map(toolCall) }] : []),
       ...results.map((call) => {
-        const { messageId: id, ...result } = resultOf(call);
+        const { messageId: id, ...result } = resultOf(call, client);
         return { id, role: 'tool', ...result };
       }),
       // A node that makes a call answers after it.

@@ -189,6 +189,43 @@ describe('AG-UI', () => {
     assert.equal(lastText(again), 'all done');
   });
 
+  it('has one message for each result that its client gives, in its place and under the id that the client has for it', async () => {
+    const thread = randomUUID();
+    const client = open({ thread });
+    await send(client, 'call confirm {"what":"a"} & confirm {"what":"b"} | say all done');
+    const [first = '', second = ''] = client.pendingInterrupts.map(({ id }) => id);
+    const given = [
+      { id: randomUUID(), role: 'tool' as const, toolCallId: first, content: 'yes' },
+      { id: randomUUID(), role: 'tool' as const, toolCallId: second, content: '', error: 'The window was closed.' },
+    ];
+    const toldOf = ({ messages }: HttpAgent) =>
+      messages.map((message) =>
+        message.role === 'tool' ? [message.id, message.toolCallId, message.content] : message.role,
+      );
+    const told = [
+      'user',
+      'assistant',
+      [given[0]?.id, first, 'yes'],
+      [given[1]?.id, second, 'The window was closed.'],
+      'assistant',
+    ];
+    // Without the calls, and once more as a client does that was cut off.
+    const [asked, called] = client.messages;
+    assert.ok(asked && called);
+    for (const before of [[asked], [asked, called]]) {
+      const again = open({ thread });
+      again.setMessages([...before, ...given]);
+      await again.runAgent();
+      assert.deepEqual([toldOf(again), lastText(again)], [told, 'all done']);
+      await again.runAgent();
+      assert.deepEqual(toldOf(again), told);
+      const anew = openAgUi({ url: api.url, key: api.key, agent, thread, after: 0 });
+      anew.setMessages(again.messages);
+      await anew.runAgent();
+      assert.deepEqual(toldOf(anew), told);
+    }
+  });
+
   it('takes one of two resumes that come at once, and shows the other one how it stands since', async () => {
     const of = await newAgent(0);
     for (let round = 0; round < 8; round += 1) {

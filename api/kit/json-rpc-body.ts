@@ -28,11 +28,16 @@ export async function readMessage<T>(read: () => Promise<unknown>, check: (body:
 const request = z.object({ jsonrpc: z.literal('2.0'), id: rpcId, method: z.string() });
 
 /** What is JSON can be answered under its id, but where that is what does not fit, or in a batch. */
+export function answerTo({ body, errors }: RefusedJson): { id: string | number | null; code: number } {
+  const asked = request.safeParse(body);
+  if (!asked.success) return { id: null, code: INVALID_REQUEST };
+  const isInParams = errors?.every(({ path }) => path.startsWith('body.params.')) === true;
+  return { id: asked.data.id, code: isInParams ? INVALID_PARAMS : INVALID_REQUEST };
+}
+
 function refusedMessage(error: RefusedJson): unknown {
-  const asked = request.safeParse(error.body);
-  if (!asked.success) return withRpcError(error, INVALID_REQUEST);
-  const isInParams = error.errors?.every(({ path }) => path.startsWith('body.params.')) === true;
-  return withRpcError(error, isInParams ? INVALID_PARAMS : INVALID_REQUEST, asked.data.id);
+  const { id, code } = answerTo(error);
+  return withRpcError(error, code, id);
 }
 
 function withRpcError(error: unknown, code: number, id: string | number | null = null): unknown {

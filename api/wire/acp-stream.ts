@@ -2,6 +2,9 @@
 import { RequestError, type AnyMessage, type Stream } from '@agentclientprotocol/sdk';
 import type { RawData } from 'ws';
 import { cleanJson, isDeeperThan } from '../../core/content.ts';
+import { answerTo } from '../kit/json-rpc-body.ts';
+import { refuseRounded } from '../kit/refuse-rounded.ts';
+import { RefusedJson } from '../kit/refused-json.ts';
 import type { OpenSocket } from '../kit/sockets.ts';
 
 const MAX_DEPTH = 256;
@@ -9,14 +12,15 @@ const MAX_DEPTH = 256;
 /** The messages of a socket as the SDK takes them; whoever writes waits while the client does not keep up. */
 export function streamOf(open: OpenSocket, signal: AbortSignal): Stream {
   const { socket } = open;
-  const refuse = (error: RequestError) =>
-    open.send(JSON.stringify({ jsonrpc: '2.0', id: null, error: error.toErrorResponse() }));
   const readable = new ReadableStream<AnyMessage>({
     start(controller) {
       socket.on('message', (data: RawData, isBinary) => {
-        const message = isBinary ? undefined : parse(data);
-        if (message && !signal.aborted) controller.enqueue(message);
-        else if (!message) refuse(RequestError.invalidRequest(undefined, 'a message is one JSON-RPC object as text'));
+        try {
+          const message = parse(data, isBinary);
+          if (!signal.aborted) controller.enqueue(message);
+        } catch (error) {
+          open.send(JSON.stringify(refusal(error)));
+        }
       });
       signal.addEventListener('abort', () => controller.close());
     },
@@ -32,13 +36,35 @@ export function streamOf(open: OpenSocket, signal: AbortSignal): Stream {
   return { readable, writable };
 }
 
-function parse(data: RawData): AnyMessage | undefined {
+/** Throws what is to be answered in place of the message. */
+function parse(data: RawData, isBinary: boolean): AnyMessage {
+  if (isBinary) throw noMessage();
+  const text = (Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer)).toString();
+  const message = valueOf(text);
+  const isObject = typeof message === 'object' && message !== null && !Array.isArray(message);
+  if (!isObject || isDeeperThan(message, MAX_DEPTH)) throw noMessage();
+  refuseRounded(text, message);
+  return cleanJson(message) as AnyMessage;
+}
+
+function valueOf(text: string): unknown {
   try {
-    const text = (Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer)).toString();
-    const message: unknown = JSON.parse(text);
-    const isObject = typeof message === 'object' && message !== null && !Array.isArray(message);
-    return isObject && !isDeeperThan(message, MAX_DEPTH) ? (cleanJson(message) as AnyMessage) : undefined;
+    return JSON.parse(text);
   } catch {
-    return undefined;
+    throw RequestError.parseError(undefined, 'a message is JSON');
   }
+}
+
+function noMessage(): RequestError {
+  return RequestError.invalidRequest(undefined, 'a message is one JSON-RPC object as text');
+}
+
+function refusal(thrown: unknown) {
+  const jsonrpc = '2.0';
+  if (thrown instanceof RefusedJson) {
+    const { id, code } = answerTo(thrown);
+    return { jsonrpc, id, error: { code, message: thrown.message } };
+  }
+  const error = thrown instanceof RequestError ? thrown : RequestError.internalError();
+  return { jsonrpc, id: null, error: error.toErrorResponse() };
 }

@@ -50,8 +50,11 @@ function show(change: Change, view: TurnView): AcpFrame[] {
     case 'calls_withdrawn':
       return change.calls.map(withdrawn);
     case 'call_written':
-    case 'call_edited':
       return [update({ sessionUpdate: 'tool_call_update', ...requested(change.call) })];
+    case 'call_started':
+      return statusOf([change.call], 'in_progress');
+    case 'call_edited':
+      return [update({ sessionUpdate: 'tool_call_update', toolCallId: change.call.id, rawInput: change.call.input })];
     case 'call_settled':
       return [update({ sessionUpdate: 'tool_call_update', ...settled(change.call) })];
     case 'asked':
@@ -118,8 +121,9 @@ function withdrawn({ id }: CallPart): AcpFrame {
   return update({ sessionUpdate: 'tool_call_update', toolCallId: id, status: 'failed', _meta: marks });
 }
 
+/** Nobody knows yet whether somebody is asked before it begins. */
 function requested({ id, input }: CallPart) {
-  return { toolCallId: id, status: 'in_progress' as const, rawInput: input };
+  return { toolCallId: id, status: 'pending' as const, rawInput: input };
 }
 
 function settled({ id, state, output, error }: CallPart) {

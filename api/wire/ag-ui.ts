@@ -79,6 +79,7 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
     case 'message_changed':
       return [tellOf(change.message), ...(change.message.status === 'waiting' ? [] : snapshots(view, client))];
     case 'text_settled':
+    case 'call_started':
     case 'said':
     case 'asked':
     case 'answered':

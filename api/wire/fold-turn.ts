@@ -74,14 +74,17 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
         tool: String(payload['name']),
         input: event.call?.arguments ?? {},
       });
+    case 'tool.started':
+      return startCall(view, payload);
     case 'tool.succeeded':
     case 'tool.failed':
     case 'tool.denied':
     case 'tool.unknown':
     case 'tool.resolved':
       return settleCall(view, event, payload);
-    case 'approval.requested':
     case 'input.requested':
+      return payload['type'] === 'user' ? ask(view, event, payload) : letWait(view, payload);
+    case 'approval.requested':
     case 'client_tools.requested':
       return ask(view, event, payload);
     case 'approval.granted':
@@ -107,6 +110,18 @@ function takeAnswer(view: TurnView, given: { step: number; content: readonly Sto
 
 function callOf(view: TurnView, id: unknown): CallPart | undefined {
   return callsOf(view).find((call) => call.id === id);
+}
+
+function startCall(view: TurnView, payload: Payload): Change[] {
+  const call = callOf(view, payload['tool_call_id']);
+  return call ? [{ kind: 'call_started', call }] : [];
+}
+
+/** It waits for time or for another system; whoever was delegated to works on it. */
+function letWait(view: TurnView, payload: Payload): Change[] {
+  const call = callOf(view, payload['tool_call_id']);
+  if (call && payload['type'] !== 'child') call.isWaiting = true;
+  return startCall(view, payload);
 }
 
 function settleCall(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
@@ -146,11 +161,6 @@ function asksOf(view: TurnView, event: LoggedEvent, payload: Payload): Ask[] {
   if (event.type === 'input.requested') {
     const id = String(callId);
     const call = callOf(view, id);
-    if (payload['type'] !== 'user') {
-      // Whoever was delegated to works on it.
-      if (call && payload['type'] !== 'child') call.isWaiting = true;
-      return [];
-    }
     const message = textIn(payload, 'question');
     return [{ id, kind: 'question', calls: [id], tool: call?.tool ?? '', message }];
   }

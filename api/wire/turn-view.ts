@@ -91,7 +91,8 @@ export type Change =
   | { kind: 'call_begun'; call: CallPart }
   | { kind: 'call_grew'; call: CallPart; text: string }
   /** `call_written`: the log has what was shown while it was written. */
-  | { kind: 'call_requested' | 'call_written' | 'call_edited' | 'call_settled'; call: CallPart }
+  /** `call_started`: it is being made, or waits for time or another system. */
+  | { kind: 'call_requested' | 'call_written' | 'call_started' | 'call_edited' | 'call_settled'; call: CallPart }
   | { kind: 'calls_withdrawn'; calls: CallPart[] }
   | { kind: 'asked'; ask: Ask; calls: CallPart[] }
   | { kind: 'answered'; ask: Ask; isApproved: boolean; calls: CallPart[] }

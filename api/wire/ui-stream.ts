@@ -48,6 +48,7 @@ function show(change: Change, view: TurnView): Chunk[] {
       return [{ type: 'data-message', id, data: { message_id: id, text, status } }];
     }
     case 'text_settled':
+    case 'call_started':
     case 'said':
     case 'ended':
       return [];

@@ -128,6 +128,21 @@ describe('an agent over ACP', function () {
     assert.equal(api.model.asked('say again')[0]?.messages.length, 5);
   });
 
+  it('shows a call as pending until it begins, and while somebody is asked', async () => {
+    const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
+    const sleeping = await api.newAgent(['sleep']);
+    const statusesOf = async (of: string, call: string) => {
+      const client = await open(of, { onPermission: async () => choose('approve') });
+      await client.prompt(await client.newSession(), `call ${call} | say done`);
+      const statuses = client.updates.flatMap((update) => ('status' in update ? [update.status] : []));
+      return statuses.filter((status, at) => status !== statuses[at - 1]);
+    };
+    const sum = 'calculator {"expression":"6*7"}';
+    assert.deepEqual(await statusesOf(careful, sum), ['pending', 'in_progress', 'completed']);
+    assert.deepEqual(await statusesOf(sleeping, 'sleep {"seconds":0.1}'), ['pending', 'in_progress', 'completed']);
+    assert.deepEqual(await statusesOf(agent, sum), ['pending', 'completed'], 'the log has it with its result');
+  });
+
   it('replays a session to whoever loads it, or what came after a place', async () => {
     const first = await open();
     const id = await first.newSession();
@@ -483,12 +498,28 @@ describe('an agent over ACP', function () {
     assert.equal(await refused(`/acp/${agent}`, bearer(json.key)), 403);
     assert.equal((await api.call('GET', `/acp/${agent}`)).status, 426);
     const socket = new WebSocket(`${api.url.replace('http', 'ws')}/acp/${agent}`, { headers: bearer(api.key) });
-    const answers: { error: { code: number } }[] = [];
+    const answers: { id: unknown; error: { code: number; message: string } }[] = [];
     socket.on('message', (data: Buffer) => answers.push(JSON.parse(data.toString())));
     await new Promise((resolve) => socket.once('open', resolve));
-    for (const text of ['{', '[]', '"x"', `${'['.repeat(300)}${']'.repeat(300)}`]) socket.send(text);
-    await waitUntil('all are answered', () => answers.length === 4);
-    assert.deepEqual(new Set(answers.map(({ error }) => error.code)), new Set([-32600]));
+    const rounded =
+      '{"jsonrpc":"2.0","id":7,"method":"session/new","params":{"cwd":"/","_meta":{"n":9007199254740993}}}';
+    const sent = ['{', '[]', '"x"', `${'['.repeat(300)}${']'.repeat(300)}`, rounded, '{"id":9007199254740993}'];
+    for (const text of sent) socket.send(text);
+    socket.send(Buffer.from('{}'), { binary: true });
+    await waitUntil('all are answered', () => answers.length === 7);
+    assert.deepEqual(
+      answers.map(({ id, error }) => [id, error.code]),
+      [
+        [null, -32700],
+        [null, -32600],
+        [null, -32600],
+        [null, -32600],
+        [7, -32602],
+        [null, -32600],
+        [null, -32600],
+      ],
+    );
+    assert.match(answers[4]?.error.message ?? '', /^body\.params\._meta\.n is an integer/);
     socket.terminate();
   });
 });

@@ -203,18 +203,14 @@ export async function changeHandoff(tx: Tx, id: string, change: HandoffChange): 
 
 /**
  * Takes back what became of a conversation in a turn that is broken off: what its run has handed over and nobody has taken yet is
- * cancelled, and what it has given back is its own again. What is being taken at this moment is not waited for.
+ * cancelled, and what it has given back is its own again. Asked under the run's lock.
  */
 export async function undoHandoffs(tx: Tx, runId: string): Promise<void> {
   await tx.query(
-    `update handoffs h set status = undone.status, rejection = null,
-       completed_at = case when undone.status = 'cancelled' then clock_timestamp() end
-     from (
-       select id, case status when 'initiated' then 'cancelled' else 'accepted' end as status from handoffs
-       where carried_by = 'thread' and completed_at is null
-         and (source_run_id = $1 and status = 'initiated' or target_run_id = $1 and status = 'rejected')
-       for update skip locked) undone
-     where h.id = undone.id`,
+    `update handoffs set status = case status when 'initiated' then 'cancelled' else 'accepted' end, rejection = null,
+       completed_at = case status when 'initiated' then clock_timestamp() end
+     where carried_by = 'thread' and completed_at is null
+       and (source_run_id = $1 and status = 'initiated' or target_run_id = $1 and status = 'rejected')`,
     [runId],
   );
 }

@@ -1,6 +1,7 @@
 /**
  * Takes handoffs on that no workflow does: the target's run begins when that of the source has ended its turn, and what is not
- * taken comes back. Each look is one transaction under the lock of the handoff's row: nothing is begun twice or lost.
+ * taken comes back. Each look is one transaction under the lock of the handoff's row: nothing is begun twice or lost. It locks as
+ * whoever speaks, hands over or erases: the thread, then the run, then the handoff.
  */
 import { endAsCompleted } from '../../core/decision-events/endings.ts';
 import { DEFAULT_AUTONOMY } from '../../core/definition.ts';
@@ -14,6 +15,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   changeHandoff,
+  findHandoff,
   isHandedUntrusted,
   isHandoffOlder,
   listHandoffsToCarry,
@@ -58,7 +60,7 @@ async function carry(
   tx: Tx,
   { tenantId, id }: { tenantId: string; id: string },
 ): Promise<Announcement[]> {
-  const row = await lockHandoff(tx, id);
+  const row = await lockWithRun(tx, id);
   if (!row || row.completed_at) return [];
   const carrying = { context, tx, tenantId, row };
   if (row.carried_by === 'workflow') return close(carrying, 'cancelled');
@@ -68,6 +70,24 @@ async function carry(
   if (row.status === 'rejected') return target ? goBack(carrying, target) : close(carrying, 'cancelled');
   if (target && !isTerminal(target.status)) return [];
   return close(carrying, target?.status === 'completed' ? 'completed' : 'failed');
+}
+
+/** Nothing where somebody has taken it on while its run was waited for. */
+async function lockWithRun(tx: Tx, id: string): Promise<HandoffRow | undefined> {
+  const found = await findHandoff(tx, id);
+  const runId = found?.carried_by === 'thread' ? runOf(found) : null;
+  const run = runId === null ? undefined : await findRun(tx, runId);
+  if (run) {
+    await lockThread(tx, run.thread_id);
+    await lockRun(tx, run.id);
+  }
+  const row = await lockHandoff(tx, id);
+  return found && row && runOf(row) === runOf(found) ? row : undefined;
+}
+
+/** The run that has the work until somebody else takes it. */
+function runOf({ status, source_run_id, target_run_id }: HandoffRow): string | null {
+  return status === 'initiated' ? source_run_id : target_run_id;
 }
 
 async function close({ tx, row }: Carrying, to: 'completed' | 'failed' | 'cancelled'): Promise<Announcement[]> {

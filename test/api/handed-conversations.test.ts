@@ -2,12 +2,18 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { agentsOf, hasResult, startAgentsThatSay, text, use, type Say } from '../support/agents-that-say.ts';
 import type { TestApi } from '../support/api.ts';
+import type { AnthropicRequest } from '../support/fake-anthropic.ts';
+import { DOMAIN_MODE } from '../support/modes.ts';
+import { sessionsWaitingIn } from '../support/queries/postgres.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { lockHandoff } from '../../db/handoffs.ts';
+import { lockRun, lockThread } from '../../db/runs.ts';
 import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
 
 describe('handoffs of conversations', () => {
   let api: TestApi;
   let key: string;
+  let tenant: string;
   let { ids, make, read, agent } = {} as ReturnType<typeof agentsOf>;
   let say: Say;
 
@@ -23,7 +29,7 @@ describe('handoffs of conversations', () => {
   });
   after(() => api.close());
   beforeEach(async () => {
-    ({ key } = await api.newTenant());
+    ({ id: tenant, key } = await api.newTenant());
     ({ ids, make, read, agent } = agentsOf(api, key));
     await agent('ann', { capabilities: [{ skill_name: 'ann' }], tools: ['handoff'] });
     await agent('bob', { capabilities: [{ skill_name: 'bob' }], tools: ['reject_handoff'] });
@@ -226,6 +232,42 @@ describe('handoffs of conversations', () => {
       await make(`/v1/runs/${handoff.target_run_id}/complete`, {}, 200);
       await inState(`/v1/handoffs/${handoff.id}`, 'completed');
     });
+
+    // The embedded database has one session: nobody waits for a lock there.
+    for (const status of DOMAIN_MODE === 'embedded' ? [] : ['initiated', 'rejected']) {
+      it(`wait for whoever speaks or erases, who does not wait for them, where they are ${status}`, async () => {
+        const { db } = api.context;
+        const [rejecting, reject] = held();
+        const handOver = say;
+        const answer = (request: AnthropicRequest) =>
+          hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
+        say = (name, said, request) =>
+          name === 'ann' ? handOver(name, said, request) : rejecting.then(() => answer(request));
+        if (status === 'rejected') await bobIsAsked();
+        const { run_id: run } = await read(`/agent/session/${session}`);
+        const handoffId = (await read('/v1/handoffs')).handoffs[0].id;
+        let carried: Promise<unknown> | undefined;
+        await db.withTenant(tenant, async (tx) => {
+          await lockThread(tx, session);
+          if (status === 'rejected') reject();
+          else finish();
+          await waitUntil('the turn has ended', async () => {
+            const [handoff] = (await read('/v1/handoffs')).handoffs;
+            return handoff.status === status && (await read(`/agent/session/${session}`)).status === 'completed';
+          });
+          carried = carryHandoffs(api.context);
+          await waitUntil('it waits', async () => (await sessionsWaitingIn(db, 'from threads where id')).length > 0);
+          await lockRun(tx, run);
+          await lockHandoff(tx, handoffId);
+        });
+        await carried;
+        const next = status === 'rejected' ? 'ann' : 'bob';
+        await waitUntil(`${next} goes on`, async () => {
+          return (await read(`/agent/session/${session}`)).run_id === (await runsOf(next))[0]?.run_id;
+        });
+        reject();
+      });
+    }
 
     it('leave the session with the agent that goes on, by its own id or that of the one before', async () => {
       finish();

@@ -1,6 +1,5 @@
 /** The built-in tools `handoff` and `reject_handoff`: an agent passes its work to another one, or does not take what was passed to it. */
 import { DroverError } from '../../core/errors.ts';
-import { isTerminal } from '../../core/events.ts';
 import type { HandoffContext } from '../../core/handoff.ts';
 import { matchAgents } from '../../core/matching.ts';
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
@@ -17,6 +16,7 @@ import {
 } from '../../db/handoffs.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { findTask } from '../../db/tasks.ts';
+import { findToolCall } from '../../db/turns.ts';
 import { listWorkers } from '../../db/workers.ts';
 import type { DomainArguments } from '../../tools/builtin/builtin-type.ts';
 import { namesOf, toCandidate } from '../agents/find-workers.ts';
@@ -43,7 +43,6 @@ export async function handOver(context: Context, attempt: ToolAttempt<Wish>): Pr
   return inRun(context, attempt, async (tx, run) => {
     const made = await findHandoffOfCall(tx, attempt.toolCallId);
     if (made) return { outcome: answer(made) };
-    if (isTerminal(run.status)) return { outcome: refused('run-ended', 'The run has ended.') };
     const task = run.parent_task_id === null ? undefined : await findTask(tx, run.parent_task_id);
     if (run.parent_run_id !== null && (task?.run_id !== run.id || task.workflow_id === null)) {
       return { outcome: refused('not-yours', 'You work for the agent that has called you: answer it.') };
@@ -130,17 +129,24 @@ interface Done {
   change?: AppendedChange;
 }
 
-/** Under the lock of the run, so that the outcome and the event are one. What an agent does wrong is data. */
+type Attempt = Pick<ToolAttempt, 'tenantId' | 'runId' | 'toolCallId' | 'attempt'>;
+
+/**
+ * Under the lock of the run, so that the outcome and the event are one, and while its turn waits for this attempt: what comes later
+ * changes nothing. What an agent does wrong is data.
+ */
 async function inRun(
   context: Context,
-  { tenantId, runId }: Pick<ToolAttempt, 'tenantId' | 'runId'>,
+  attempt: Attempt,
   act: (tx: Tx, run: RunRow) => Promise<Done>,
 ): Promise<ToolOutcome> {
+  const { tenantId, runId } = attempt;
   if (runId === '') return refused('no-run', 'Work is handed over within a run alone.');
   try {
     const done = await context.db.withTenant(tenantId, async (tx) => {
       let outcome: Outcome | undefined;
       const appended = await appendIn(tx, { tenantId, runId }, async (run) => {
+        if (!(await isWaitedFor(tx, run, attempt))) return null;
         const { change, ...rest } = await act(tx, run);
         ({ outcome } = rest);
         return change ?? null;
@@ -148,11 +154,17 @@ async function inRun(
       return { outcome, appended };
     });
     if (done.appended) announceAppended(context, { ...done.appended, runId });
-    return done.outcome ?? refused('run-ended', 'The run has ended.');
+    return done.outcome ?? refused('turn-ended', 'The turn has ended: nothing has changed hands.');
   } catch (error) {
     if (error instanceof DroverError) return refused(error.code, error.message);
     throw error;
   }
+}
+
+/** Nobody has ended the turn of the call while the tool was at work, or made it again. */
+async function isWaitedFor(tx: Tx, { open_turn_id }: RunRow, { toolCallId, attempt }: Attempt): Promise<boolean> {
+  const call = await findToolCall(tx, toolCallId);
+  return call?.status === 'running' && call.attempt === attempt && call.turn_id === open_turn_id;
 }
 
 async function findTarget(

@@ -5,10 +5,13 @@ import type { TestApi } from '../support/api.ts';
 import type { AnthropicRequest } from '../support/fake-anthropic.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { sessionsWaitingIn } from '../support/queries/postgres.ts';
+import { ledgerOfRun } from '../support/queries/tool-calls.ts';
+import { attemptOf, briefly } from '../support/tool-attempt.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { lockHandoff } from '../../db/handoffs.ts';
 import { lockRun, lockThread } from '../../db/runs.ts';
 import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
+import { handOver, rejectHandoff } from '../../modules/workflows/hand-over.ts';
 
 describe('handoffs of conversations', () => {
   let api: TestApi;
@@ -96,6 +99,47 @@ describe('handoffs of conversations', () => {
       const { messages } = await read(`/agent/session/${session_id}`);
       return JSON.stringify(messages).includes('ann goes on');
     });
+  });
+
+  it('stay as they are where the turn of the tool was ended meanwhile, or its call made again', async () => {
+    say = (name, _said, request) => {
+      if (name === 'eve') return use('sleep', { seconds: 600 });
+      return hasResult(request) ? text('over') : use('handoff', { to_agent: 'eve', reason: 'Better at it' });
+    };
+    const eve = await agent('eve', { tools: ['handoff', 'reject_handoff', 'sleep'] });
+    const chat = { message: 'Help me', agent_id: ids['ann'], user_id: 'adam', autonomy_level: 2 };
+    const { session_id } = await make('/agent/chat', chat, 202);
+    const callOf = async (turns: number) => {
+      let runId = '';
+      await waitUntil('eve waits', async () => {
+        await carryHandoffs(api.context);
+        const [run] = (await read(`/v1/runs?agent_id=${eve}`)).runs;
+        runId = run?.run_id;
+        return run?.status === 'awaiting_human' && (await read(`/v1/runs/${runId}/turns`)).turns.length === turns;
+      });
+      const call = (await ledgerOfRun({ ...api, tenantId: tenant }, runId)).at(-1);
+      // A call for which the turn waits, in place of one of the tool.
+      return { tenantId: tenant, runId, toolCallId: call?.id ?? '', attempt: call?.attempt ?? 0 };
+    };
+    const changesNothing = async (call: Awaited<ReturnType<typeof callOf>>) => {
+      const outcomes = [
+        await handOver(api.context, { ...attemptOf({ to_agent: 'bob', reason: 'Late' }), ...call }),
+        await rejectHandoff(api.context, { ...attemptOf({ reason: 'Late' }), ...call }),
+      ];
+      assert.deepEqual(outcomes.map(briefly), ['error turn-ended', 'error turn-ended']);
+      const { handoffs } = await read('/v1/handoffs');
+      assert.deepEqual([handoffs.length, handoffs[0].status], [1, 'accepted']);
+    };
+    const first = await callOf(1);
+    await changesNothing({ ...first, attempt: first.attempt + 1 });
+    await make('/agent/interrupt', { session_id }, 200);
+    await changesNothing(first);
+    await make('/agent/chat', { message: 'Go on', session_id, user_id: 'adam' }, 202);
+    const second = await callOf(2);
+    await changesNothing(first);
+    const inTime = await rejectHandoff(api.context, { ...attemptOf({ reason: 'In time' }), ...second });
+    assert.equal(briefly(inTime), 'succeeded');
+    await make(`/v1/runs/${second.runId}/cancel`, {}, 202);
   });
 
   describe('in which more is said', () => {
@@ -201,9 +245,9 @@ describe('handoffs of conversations', () => {
     it('stay with the source where neither takes runs any more, and it answers what waits', async () => {
       await chat('And then?');
       for (const name of ['ann', 'bob']) await api.call('DELETE', `/v1/agents/${ids[name]}`, { key });
-      const handOver = say;
+      const usual = say;
       say = (name, said, request) =>
-        said.includes('And then?') ? text(`${name}, not bob on then`) : handOver(name, said, request);
+        said.includes('And then?') ? text(`${name}, not bob on then`) : usual(name, said, request);
       finish();
       assert.equal((await answered()).at(-1), 'ann, not bob on then');
       const [handoff] = (await read('/v1/handoffs')).handoffs;
@@ -238,11 +282,11 @@ describe('handoffs of conversations', () => {
       it(`wait for whoever speaks or erases, who does not wait for them, where they are ${status}`, async () => {
         const { db } = api.context;
         const [rejecting, reject] = held();
-        const handOver = say;
+        const usual = say;
         const answer = (request: AnthropicRequest) =>
           hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
         say = (name, said, request) =>
-          name === 'ann' ? handOver(name, said, request) : rejecting.then(() => answer(request));
+          name === 'ann' ? usual(name, said, request) : rejecting.then(() => answer(request));
         if (status === 'rejected') await bobIsAsked();
         const { run_id: run } = await read(`/agent/session/${session}`);
         const handoffId = (await read('/v1/handoffs')).handoffs[0].id;

@@ -4,6 +4,7 @@ import type { TestApi } from '../support/api.ts';
 import { agentsOf, hasResult, startAgentsThatSay, text, use, type Say } from '../support/agents-that-say.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { attemptOf } from '../support/tool-attempt.ts';
+import { ledgerOfRun } from '../support/queries/tool-calls.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { handOver } from '../../modules/workflows/hand-over.ts';
 import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
@@ -277,13 +278,22 @@ describe('handoffs', () => {
   });
 
   it('are made once, however often the call is made and whoever carries them', async () => {
-    const { run_id: runId, thread_id } = await make(`/v1/agents/${ids['ann']}/runs`, { input: { message: 'Go' } }, 202);
     const { id: tenantId } = tenant;
-    const call = { ...attemptOf({ to_agent: 'bob', reason: 'x' }), tenantId, runId, toolCallId: randomUUID() };
+    say = () => {
+      const calls = [1, 2].map(() => use('sleep', { seconds: 600 }));
+      return { content: calls.flatMap(({ content }) => content ?? []), stop_reason: 'tool_use' };
+    };
+    const eve = await agent('eve', { tools: ['handoff', 'sleep'] });
+    const { run_id: runId, thread_id } = await make(`/v1/agents/${eve}/runs`, { input: { message: 'Go' } }, 202);
+    await inState(`/v1/runs/${runId}`, 'awaiting_human');
+    // Two calls for which the run waits, in place of those of the tool.
+    const [one, other] = await ledgerOfRun({ ...api, tenantId }, runId);
+    const attempt = { ...attemptOf({ to_agent: 'bob', reason: 'x' }), tenantId, runId };
+    const call = { ...attempt, toolCallId: one?.id ?? '', attempt: one?.attempt ?? 0 };
     const made = await Promise.all([1, 2, 3, 4].map(() => handOver(api.context, call)));
     const outputs = new Set(made.map((outcome) => JSON.stringify(outcome)));
     assert.equal(outputs.size, 1, [...outputs].join());
-    const second = await handOver(api.context, { ...call, toolCallId: randomUUID() });
+    const second = await handOver(api.context, { ...call, toolCallId: other?.id ?? '' });
     assert.equal(second.kind === 'error' && second.code, 'handed-over');
     await carryHandoffs(api.context);
     assert.equal((await read('/v1/handoffs')).handoffs[0].status, 'initiated');

@@ -183,13 +183,13 @@ type HandoffChange =
   /** `isReturning`: it is not over before it has come back to its source. */
   | { to: 'rejected'; rejection: Rejection; isReturning?: boolean };
 
-/** Changes one that has not ended; false if it has. */
+/** Changes one that has not ended; false if it has. Of one that is on its way back only that can be cancelled. */
 export async function changeHandoff(tx: Tx, id: string, change: HandoffChange): Promise<boolean> {
   const rows = await tx.query(
     `update handoffs set status = $2, target_run_id = coalesce($3, target_run_id), rejection = coalesce($4::jsonb, rejection),
        accepted_at = case when $2 = 'accepted' then clock_timestamp() else accepted_at end,
        completed_at = case when $2 <> 'accepted' and not $5 then clock_timestamp() end
-     where id = $1 and status in ('initiated', 'accepted') returning id`,
+     where id = $1 and completed_at is null and (status <> 'rejected' or $2 = 'cancelled') returning id`,
     [
       id,
       change.to,

@@ -67,7 +67,9 @@ async function carry(
   if (row.status === 'initiated') return row.carried_by === 'run' ? begin(carrying, undefined) : follow(carrying);
   const target = row.target_run_id === null ? undefined : await findRun(tx, row.target_run_id);
   if (target && !isTerminal(target.status) && !isBetweenTurns(target)) return [];
-  if (row.status === 'rejected') return target ? goBack(carrying, target) : close(carrying, 'cancelled');
+  if (row.status === 'rejected') {
+    return target && !isStopped(target) ? goBack(carrying, target) : close(carrying, 'cancelled');
+  }
   if (target && !isTerminal(target.status)) return [];
   return close(carrying, target?.status === 'completed' ? 'completed' : 'failed');
 }
@@ -99,14 +101,17 @@ async function close({ tx, row }: Carrying, to: 'completed' | 'failed' | 'cancel
 async function follow(carrying: Carrying): Promise<Announcement[]> {
   const { tx, row } = carrying;
   const source = row.source_run_id === null ? undefined : await findRun(tx, row.source_run_id);
-  if (!source || source.erased_at || source.status === 'failed' || source.status === 'cancelled') {
-    return close(carrying, 'cancelled');
-  }
+  if (!source || isStopped(source) || source.status === 'failed') return close(carrying, 'cancelled');
   if (!isTerminal(source.status) && !isBetweenTurns(source)) return [];
   if (!(await isHead(tx, source))) {
     return (await isHandoffOlder(tx, row.id, LIMITS.handoffSeconds)) ? close(carrying, 'cancelled') : [];
   }
   return begin(carrying, source);
+}
+
+/** Whoever has done that wants nobody to go on from it. */
+function isStopped({ status, erased_at }: RunView): boolean {
+  return status === 'cancelled' || erased_at !== null;
 }
 
 function isBetweenTurns({ status, open_turn_id }: RunView): boolean {

@@ -277,6 +277,27 @@ describe('handoffs of conversations', () => {
       await inState(`/v1/handoffs/${handoff.id}`, 'completed');
     });
 
+    it('come back to nobody where the run that rejects them is cancelled', async () => {
+      say = (name, said, request) => {
+        if (said.includes('And then?')) return text(`${name} on then`);
+        if (name === 'ann') return text('over');
+        return hasResult(request) ? undefined : use('reject_handoff', { reason: 'Not today' });
+      };
+      finish();
+      await waitUntil('bob rejects it', async () => {
+        await carryHandoffs(api.context);
+        return (await read('/v1/handoffs')).handoffs[0].status === 'rejected';
+      });
+      await make(`/v1/runs/${(await runsOf('bob'))[0].run_id}/cancel`, {}, 202);
+      const { id } = (await read('/v1/handoffs')).handoffs[0];
+      await inState(`/v1/handoffs/${id}`, 'cancelled');
+      assert.equal((await read(`/v1/handoffs/${id}`)).returned_run_id, null);
+      assert.equal((await runsOf('ann')).length, 1);
+      await chat('And then?');
+      assert.equal((await answered()).at(-1), 'bob on then');
+      assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [2, 1]);
+    });
+
     // The embedded database has one session: nobody waits for a lock there.
     for (const status of DOMAIN_MODE === 'embedded' ? [] : ['initiated', 'rejected']) {
       it(`wait for whoever speaks or erases, who does not wait for them, where they are ${status}`, async () => {

@@ -221,6 +221,17 @@ describe('handoffs', () => {
     assert.equal(handoff.returned_run_id, done.run_id);
   });
 
+  it('are cancelled with the workflow of a task that is on its way back', async () => {
+    say = (name, _said, request) =>
+      name === 'ann' || hasResult(request) ? undefined : use('reject_handoff', { reason: 'Not my field' });
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const { id } = await hand(task);
+    await inState(`/v1/handoffs/${id}`, 'rejected');
+    await make(`/v1/runs/${(await read(`/v1/tasks/${task}`)).workflow_id}/cancel`, {}, 202);
+    await inState(`/v1/handoffs/${id}`, 'cancelled');
+  });
+
   it('are made by an agent as a tool: the task goes on with the target', async () => {
     say = (name, _said, request) => {
       if (name === 'bob') return text('done by bob');

@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { AgentName } from '../../modules/agents/read-agents.ts';
 import { createRun, type CreatedRun } from '../../modules/runs/create-run.ts';
-import { cancelRun } from '../../modules/runs/end-run.ts';
+import { cancelUnlessEnded } from '../../modules/runs/end-run.ts';
 import {
   mayRead,
   readAnswerCalls,
@@ -22,7 +22,7 @@ import { afterHandoff } from '../../modules/sessions/after-handoff.ts';
 import { findAnswer } from '../../modules/tenants/idempotency.ts';
 import { idParam } from '../kit/validate.ts';
 import { presentAnswer, presentRun } from '../runs/schemas.ts';
-import { markCancelled, startOf, tellCancelledCall, unlessCancelled } from './cancelled-calls.ts';
+import { endCall, startOf, tellCancelledCall, unlessCancelled } from './cancelled-calls.ts';
 import { toolNames } from './names.ts';
 import { answer, defineTool, type McpCall, type McpRequest, type McpTool } from './tool-kind.ts';
 
@@ -50,9 +50,14 @@ export function runTools(agents: readonly AgentName[]): McpTool[] {
       input,
       async call(call, asked) {
         const { run_id: run, turn_id: turn } = await beginOrGoOn(call, agent, asked);
-        return unlessCancelled(call, (gone) => awaitRun({ ...call, gone }, { run, turn }, asked.wait_seconds));
+        const wait = (gone: AbortSignal) => awaitRun({ ...call, gone }, { run, turn }, asked.wait_seconds);
+        return unlessCancelled(call, wait, () => cancelStarted(call, run));
       },
-      start: async (call, asked) => (await beginOrGoOn(call, agent, asked)).run_id,
+      async start(call, asked) {
+        // `tasks/cancel` alone cancels a task.
+        await endCall(call, call.id, 'answered');
+        return (await beginOrGoOn(call, agent, asked)).run_id;
+      },
     }),
   );
 }
@@ -104,19 +109,20 @@ async function openRunOn(
 }
 
 /**
- * Ends a call without an answer, and cancels the run that it has started; one that it only waits for goes on. Any process can: a call is
- * known by its session and its id.
+ * Ends a call without an answer, and cancels the run that it has started; one that it only waits for goes on, and so does that of a call
+ * which has been answered. Any process can: a call is known by its session and its id.
  */
 export async function cancelCall(request: McpRequest, id: string | number): Promise<void> {
-  const { context, caller } = request;
-  const started = await findAnswer(context, startOf(request, id));
-  // Before the run ends, so that whoever waits for it knows why.
-  await markCancelled(request, id);
-  if (started) {
-    const { run_id: runId } = started as CreatedRun;
-    await cancelRun(context, { tenantId: caller.tenantId, runId, by: caller }, 'cancelled by the MCP client');
-  }
+  // Before the run ends, so that whoever waits for it knows why; and before it is looked for: one that starts later finds the call ended.
+  if ((await endCall(request, id, 'cancelled')) === 'answered') return;
+  const started = await findAnswer(request.context, startOf(request, id));
+  if (started) await cancelStarted(request, (started as CreatedRun).run_id);
   tellCancelledCall(request, id);
+}
+
+async function cancelStarted({ context, caller }: McpRequest, runId: string): Promise<void> {
+  const run = { tenantId: caller.tenantId, runId, by: caller };
+  await cancelUnlessEnded(context, run, 'cancelled by the MCP client');
 }
 
 type WaitingCall = Omit<McpCall, 'id' | 'hangUp'>;

@@ -195,6 +195,49 @@ describe("Drover's MCP server", () => {
     assert.match((await other.answer).text, /"id":2/);
   });
 
+  it('heeds no cancellation of a call that was answered, or was made as a task', async () => {
+    const send = (body: object) => {
+      const headers = { accept: 'application/json, text/event-stream', 'mcp-session-id': 'late' };
+      return api.call('POST', '/mcp', { headers, body: { jsonrpc: '2.0', ...body } });
+    };
+    const begin = (id: number, args: { message: string; wait_seconds?: number }, task?: object) =>
+      send({ id, method: 'tools/call', params: { name: 'run_Mail___more', arguments: args, task } });
+    const cancel = (requestId: number) => send({ method: 'notifications/cancelled', params: { requestId } });
+    const statusOf = async (run: string) => (await api.call('GET', `/v1/runs/${run}`)).json.status;
+    const runOf = (text: string) => /"(?:run_id|taskId)":"([^"]+)"/.exec(text)?.[1] ?? text;
+    const asking = runOf((await begin(1, { message: 'call ask_user {"question":"Which?"}' })).text);
+    const working = runOf((await begin(2, { message: 'hang say late', wait_seconds: 0 })).text);
+    const asTask = runOf((await begin(3, { message: 'hang say tasked' }, {})).text);
+    const heeded = begin(4, { message: 'hang say heeded' });
+    await waitUntil('the model is asked', () => api.model.asked('hang say heeded').length === 1);
+    const { json } = await api.call('GET', '/v1/runs?limit=1');
+    // The last one shows that those before it were taken.
+    for (const id of [1, 2, 3, 4]) assert.equal((await cancel(id)).status, 202);
+    assert.ok(!(await heeded).text.includes('jsonrpc'));
+    await waitUntil('it is cancelled', async () => (await statusOf(json.runs[0].run_id)) === 'cancelled');
+    assert.equal(await statusOf(asking), 'awaiting_human');
+    for (const run of [working, asTask]) assert.notEqual(await statusOf(run), 'cancelled');
+    for (const run of [asking, working, asTask]) await api.call('POST', `/v1/runs/${run}/cancel`, { body: {} });
+  });
+
+  it('cancels the run of a call whose cancellation has come before it', async () => {
+    const send = (body: object) => {
+      const headers = { accept: 'application/json, text/event-stream', 'mcp-session-id': 'early' };
+      return api.call('POST', '/mcp', { headers, body: { jsonrpc: '2.0', ...body } });
+    };
+    const call = (id: number, name: string, args: object) =>
+      send({ id, method: 'tools/call', params: { name, arguments: args } });
+    const going = await ask('run_Mail___more', { message: 'hang say going', wait_seconds: 0 });
+    const { run_id } = going.data.run;
+    for (const requestId of [1, 2]) await send({ method: 'notifications/cancelled', params: { requestId } });
+    // The wait ends with the second one, so that the first was taken as well.
+    assert.ok(!(await call(2, 'get_run', { run_id, wait_seconds: 600 })).text.includes('jsonrpc'));
+    assert.ok(!(await call(1, 'run_Mail___more', { message: 'hang say early' })).text.includes('jsonrpc'));
+    const { json } = await api.call('GET', '/v1/runs?limit=1');
+    assert.deepEqual([json.runs[0].status, json.runs[0].run_id === run_id], ['cancelled', false]);
+    await api.call('POST', `/v1/runs/${run_id}/cancel`, { body: {} });
+  });
+
   it('does not answer a wait that its client has cancelled, and leaves the run alone', async () => {
     const send = (body: unknown) => {
       const headers = { accept: 'application/json, text/event-stream', 'mcp-session-id': 'waiting' };

@@ -146,7 +146,8 @@ export async function awaitRun(
     return await context.db.withTenant(tenantId, async (tx) => {
       const run = presentRun(await requireRun(tx, caller, path));
       const answered = turn && presentAnswer(turn, await readAnswerCalls(tx, turn));
-      return answer(inWords(run, answered), { run, ...(answered && { turn: answered }) }, run.status === 'failed');
+      const isError = run.status === 'failed' || (answered ? answered.error !== undefined : run.status === 'cancelled');
+      return answer(inWords(run, answered), { run, ...(answered && { turn: answered }) }, isError);
     });
   } finally {
     told.abort();
@@ -162,8 +163,11 @@ async function lastTurn({ context, caller }: WaitingCall, runId: string): Promis
 }
 
 function inWords(run: ReturnType<typeof presentRun>, turn: ReturnType<typeof presentAnswer> | undefined): string {
-  if (turn?.error) return `The run ${run.run_id} has failed: ${turn.error.message}`;
+  if (turn?.error && turn.output.status !== 'cancelled')
+    return `The run ${run.run_id} has failed: ${turn.error.message}`;
+  if (turn?.error && run.status !== 'cancelled') return `The run ${run.run_id} gives no answer: ${turn.error.message}`;
   if (turn?.output.status === 'complete') return turn.output.message;
+  if (run.status === 'cancelled') return `The run ${run.run_id} was cancelled.`;
   const waits = run.waits ?? [];
   if (waits.length === 0) return `The run ${run.run_id} is ${run.status}. get_run waits for it and tells more.`;
   return `The run ${run.run_id} on the thread ${run.thread_id} waits: ${JSON.stringify(waits)}`;

@@ -195,6 +195,19 @@ describe("Drover's MCP server", () => {
     assert.match((await other.answer).text, /"id":2/);
   });
 
+  it('says of a run that was cancelled that it was, as an error', async () => {
+    const params = { name: 'run_Mail___more', arguments: { message: 'hang say no more' }, task: {} };
+    const { taskId } = (await client.request({ method: 'tools/call', params }, CreateTaskResultSchema)).task;
+    await client.experimental.tasks.cancelTask(taskId);
+    const told = await ask('get_run', { run_id: taskId });
+    assert.deepEqual([told.text, told.isError], [`The run ${taskId} was cancelled.`, true]);
+    const { content, isError } = await client.experimental.tasks.getTaskResult(taskId, CallToolResultSchema);
+    assert.deepEqual([content, isError], [[{ type: 'text', text: told.text }], true]);
+
+    const answered = await ask('run_Mail___more', { message: 'say heard' });
+    assert.deepEqual([answered.text, answered.isError], ['heard', false]);
+  });
+
   it('heeds no cancellation of a call that was answered, or was made as a task', async () => {
     const send = (body: object) => {
       const headers = { accept: 'application/json, text/event-stream', 'mcp-session-id': 'late' };

@@ -31,7 +31,11 @@ export function createMcpServer(request: McpRequest): Server {
         'Each run_… tool starts a durable run of an agent. It goes on whether or not its caller waits: get_run tells how it is.',
     },
   );
-  server.setRequestHandler(ListToolsRequestSchema, async () => ({ tools: (await toolsOf(request)).map(describe) }));
+  server.setRequestHandler(ListToolsRequestSchema, async ({ params }) => {
+    // It has one page, which names no other.
+    if (params?.cursor !== undefined) throw new McpError(ErrorCode.InvalidParams, 'The cursor is none of this list.');
+    return { tools: (await toolsOf(request)).map(describe) };
+  });
   server.setRequestHandler(CallToolRequestSchema, async ({ params }, { requestId, _meta: meta, sendNotification }) => {
     const tool = await findTool(request, params.name);
     if (!tool) throw new McpError(ErrorCode.InvalidParams, `There is no tool "${params.name}".`);

@@ -80,6 +80,7 @@ describe("Drover's MCP server", () => {
     );
     assert.equal(tools[3]?.description, 'Answers mail.');
     assert.deepEqual(tools[3]?.inputSchema.required, ['message']);
+    await assert.rejects(client.listTools({ cursor: 'x' }), /-32602.*none of this list/);
     const writer = await connect(await newKey(['runs:write']));
     assert.deepEqual(
       (await writer.listTools()).tools.map(({ name }) => name),

@@ -342,6 +342,10 @@ describe('tools over HTTP', () => {
       const listed = [
         { name: 'good', description: 'd', inputSchema: { type: 'object' } },
         { name: 'bad', description: 'd', inputSchema: { type: 'object', properties: { a: { type: 'nothing' } } } },
+        { name: 'list', description: 'd', inputSchema: { type: 'array' } },
+        { name: 'none' },
+        { name: 'told', description: 5, inputSchema: { type: 'object' }, outputSchema: { type: 'object' } },
+        { name: 'answer', inputSchema: { type: 'object' }, outputSchema: { type: 'string' } },
       ];
       const mcp = await startMcpServer(listed);
       const transport = { type: 'http', endpoint: mcp.url };
@@ -351,8 +355,15 @@ describe('tools over HTTP', () => {
         json.tools.map(({ name }: { name: string }) => name),
         ['good'],
       );
-      assert.equal(json.skipped.length, 1);
-      assert.match(`${json.skipped[0].name}: ${json.skipped[0].reason}`, /^bad: .*schema.*properties\/a/);
+      const skipped = json.skipped.map(({ name, reason }: Record<string, string>) => `${name}: ${reason}`);
+      assert.equal(skipped.length, 5);
+      assert.match(skipped[0], /^bad: .*schema.*properties\/a/);
+      assert.match(skipped[1], /^list: Its input schema cannot be used: type: .*object/);
+      assert.match(skipped[2], /^none: Its input schema cannot be used: .*object/);
+      assert.match(skipped[3], /^told: Its definition cannot be used: description: .*string/);
+      assert.match(skipped[4], /^answer: Its output schema cannot be used: type: .*object/);
+      const chosen = { transport, exclude: ['list'], include: ['good'] };
+      assert.equal((await api.call('POST', '/v1/tools/import', { key, body: chosen })).status, 201);
       await mcp.close();
     });
 

@@ -7,7 +7,7 @@ import { SecretUnreadableError } from '../../core/secret-box.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
 import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
-import { uniqueName } from '../../tools/mcp/list-tools.ts';
+import { uniqueName } from '../../tools/unique-name.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';

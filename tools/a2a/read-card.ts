@@ -4,7 +4,7 @@ import { beginningOf } from '../../core/content.ts';
 import { impossible, messageOf } from '../../core/errors.ts';
 import { categoryFrom } from '../../core/tool-categories.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
-import { uniqueName } from '../mcp/list-tools.ts';
+import { uniqueName } from '../unique-name.ts';
 import type { ImportedTool, ServerToList } from '../transport-kind.ts';
 import { sentHeaders, type A2aTransport, type Remote } from './rpc.ts';
 

@@ -1,7 +1,9 @@
-import type { Tool } from '@modelcontextprotocol/sdk/types.js';
+import { PaginatedResultSchema, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import { impossible, messageOf } from '../../core/errors.ts';
 import { categoryFrom } from '../../core/tool-categories.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
+import { uniqueName } from '../unique-name.ts';
 import { withSecrets } from './server.ts';
 import type { McpServer, McpTransport } from './server.ts';
 import type { McpConnection, McpPool } from './pool.ts';
@@ -18,25 +20,41 @@ const MAX_TOOLS = 1000;
 const MAX_PAGES = 100;
 const MAX_MESSAGE_CHARS = 2000;
 
+const text = z.string().optional().catch(undefined);
+const schema = z.record(z.string(), z.unknown());
+const named = z.looseObject({ name: z.string() });
+/** Each tool is read by itself: one that is wrong is left out, and the others are not. */
+const list = PaginatedResultSchema.extend({ tools: z.array(named) });
+type Named = z.output<typeof named>;
+/** What there is of a tool that is wrong: where it was registered before, that has changed. */
+const wrong = named.extend({
+  title: text,
+  description: text,
+  inputSchema: schema.catch({}),
+  outputSchema: schema.optional().catch(undefined),
+});
+type ListedTool = Pick<Tool, 'name' | 'title' | 'description' | 'annotations'> &
+  Pick<z.output<typeof wrong>, 'inputSchema' | 'outputSchema'>;
+
 /**
  * Every tool of a server. Its word on risks and effects counts only where it is `trusted` (docs/tools.md).
  * Throws a `DroverError` (422) if the server does not start or does not answer.
  */
 export async function listMcpTools(wanted: McpServerToList, pool: McpPool): Promise<ImportedTool[]> {
   const { name: serverName, tools } = await listTools(wanted, pool);
-  const listed = wanted.secrets.redact(tools);
+  const listed = wanted.secrets.redact(tools).map(readTool);
   const category = categoryFrom(wanted.secrets.redact(serverName));
   const taken = new Set<string>();
-  return listed.map((tool) => ({
+  return listed.map(({ tool, fault }) => ({
     ...importTool(tool, { ...wanted, category, name: uniqueName(tool.name, taken) }),
-    fault: faultOf(tool, wanted.validator),
+    fault: fault ?? faultOf(tool, wanted.validator),
   }));
 }
 
 async function listTools(
   { tenantId, server, secrets, onToolsChanged }: McpServerToList,
   pool: McpPool,
-): Promise<{ name: string; tools: Tool[] }> {
+): Promise<{ name: string; tools: Named[] }> {
   const refuse = (what: string) => (error: unknown) => {
     throw impossible(`The MCP server ${what}: ${secrets.redact(messageOf(error)).slice(0, MAX_MESSAGE_CHARS)}`);
   };
@@ -51,11 +69,12 @@ async function listTools(
   }
 }
 
-async function allPages(server: McpConnection): Promise<Tool[]> {
-  const tools: Tool[] = [];
+async function allPages(server: McpConnection): Promise<Named[]> {
+  const tools: Named[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const listed = await server.client.listTools(cursor === undefined ? {} : { cursor }, { timeout: LIST_MS });
+    const request = { method: 'tools/list', params: cursor === undefined ? {} : { cursor } };
+    const listed = await server.client.request(request, list, { timeout: LIST_MS });
     tools.push(...listed.tools);
     if (tools.length > MAX_TOOLS) throw new Error(`it has more than ${MAX_TOOLS} tools`);
     cursor = listed.nextCursor;
@@ -64,14 +83,29 @@ async function allPages(server: McpConnection): Promise<Tool[]> {
   throw new Error(`it has more than ${MAX_PAGES} pages of tools`);
 }
 
-function faultOf(tool: Tool, { checkSchema }: ArgumentValidator): string | undefined {
+const SCHEMAS: Readonly<Record<string, string>> = { inputSchema: 'input schema', outputSchema: 'output schema' };
+
+function readTool(listed: Named): { tool: ListedTool; fault?: string } {
+  const { data: tool, error } = ToolSchema.safeParse(listed);
+  if (tool) return { tool };
+  const { path = [], message = '' } = error.issues[0] ?? {};
+  const part = SCHEMAS[String(path[0])];
+  const at = path.slice(part === undefined ? 0 : 1).join('/');
+  const { name, title, description, inputSchema, outputSchema } = wrong.parse(listed);
+  return {
+    tool: { name, title, description, inputSchema, outputSchema },
+    fault: `Its ${part ?? 'definition'} cannot be used: ${at === '' ? '' : `${at}: `}${message}`,
+  };
+}
+
+function faultOf(tool: ListedTool, { checkSchema }: ArgumentValidator): string | undefined {
   const [fault] = checkSchema(tool.inputSchema);
   if (!fault) return undefined;
   return `Its input schema cannot be used: ${fault.path === '' ? '' : `${fault.path}: `}${fault.message}`;
 }
 
 function importTool(
-  tool: Tool,
+  tool: ListedTool,
   {
     server,
     trusted,
@@ -92,7 +126,7 @@ function importTool(
   };
 }
 
-function wordOf(tool: Tool): Pick<ImportedTool, 'risk_level' | 'annotations'> {
+function wordOf(tool: ListedTool): Pick<ImportedTool, 'risk_level' | 'annotations'> {
   const { readOnlyHint, idempotentHint, destructiveHint } = tool.annotations ?? {};
   const given = Object.entries({ readOnlyHint, idempotentHint, destructiveHint });
   return {
@@ -100,16 +134,4 @@ function wordOf(tool: Tool): Pick<ImportedTool, 'risk_level' | 'annotations'> {
     risk_level: readOnlyHint ? 'READ_ONLY' : destructiveHint ? 'WRITE_HIGH_RISK' : DEFAULT_RISK,
     annotations: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
   };
-}
-
-/** A name that every model provider takes; two that become the same are numbered. */
-export function uniqueName(original: string, taken: Set<string>): string {
-  const plain = original.replace(/[^a-zA-Z0-9_-]+/g, '_').slice(0, 64) || 'tool';
-  let name = plain;
-  for (let number = 2; taken.has(name); number += 1) {
-    const suffix = `_${number}`;
-    name = plain.slice(0, 64 - suffix.length) + suffix;
-  }
-  taken.add(name);
-  return name;
 }

@@ -367,6 +367,25 @@ describe('tools over HTTP', () => {
       await mcp.close();
     });
 
+    it('are left out where their server takes their calls as tasks alone', async () => {
+      const { key } = await api.newTenant();
+      const mcp = await startMcpServer(
+        ['required', 'optional', 'forbidden'].map((taskSupport) => ({
+          name: taskSupport,
+          inputSchema: { type: 'object' },
+          execution: { taskSupport },
+        })),
+      );
+      const { status, json } = await load(key, { transport: { type: 'http', endpoint: mcp.url } });
+      const names = (of: { name: string }[]) => of.map(({ name }) => name);
+      assert.deepEqual(
+        [status, names(json.tools), names(json.skipped)],
+        [201, ['optional', 'forbidden'], ['required']],
+      );
+      assert.match(json.skipped[0].reason, /as tasks alone/);
+      await mcp.close();
+    });
+
     it('are none at all where one name belongs to another tool', async () => {
       const { key } = await api.newTenant();
       await api.call('POST', '/v1/tools', { key, body: { name: 'meta', description: 'd', transport: HTTP } });

@@ -33,7 +33,7 @@ const wrong = named.extend({
   inputSchema: schema.catch({}),
   outputSchema: schema.optional().catch(undefined),
 });
-type ListedTool = Pick<Tool, 'name' | 'title' | 'description' | 'annotations'> &
+type ListedTool = Pick<Tool, 'name' | 'title' | 'description' | 'annotations' | 'execution'> &
   Pick<z.output<typeof wrong>, 'inputSchema' | 'outputSchema'>;
 
 /**
@@ -99,6 +99,8 @@ function readTool(listed: Named): { tool: ListedTool; fault?: string } {
 }
 
 function faultOf(tool: ListedTool, { checkSchema }: ArgumentValidator): string | undefined {
+  if (tool.execution?.taskSupport === 'required')
+    return 'Its server takes calls of it as tasks alone, which Drover does not make.';
   const [fault] = checkSchema(tool.inputSchema);
   if (!fault) return undefined;
   return `Its input schema cannot be used: ${fault.path === '' ? '' : `${fault.path}: `}${fault.message}`;

@@ -1,5 +1,5 @@
 /** A2A's operations (protocol 1.0) over runs: a task is a run, a context its thread. */
-import { TaskState, type StreamResponse, type Task } from '@a2a-js/sdk';
+import { TaskState, type StreamResponse, type Task, type TaskStatus } from '@a2a-js/sdk';
 import { TaskNotCancelableError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { DroverError } from '../../core/errors.ts';
@@ -97,12 +97,14 @@ async function* follow(request: A2aRequest, runId: string): AsyncGenerator<Strea
     types: [...STEPS, ...TURNING_POINTS],
     signal: gone,
   });
-  const { id: taskId, contextId, status: working } = first;
+  const { id: taskId, contextId } = first;
+  let { status } = first;
   for await (const item of events) {
     if (item.kind !== 'logged') continue;
     const ids = { taskId, contextId, metadata: { step: item.event.step ?? 0, event: item.event.type } };
     if (STEPS.some((step) => step === item.event.type)) {
-      yield { payload: { $case: 'statusUpdate', value: { ...ids, status: working } } };
+      status = status && since(status, { ...status, timestamp: item.event.occurred_at.toISOString() });
+      yield { payload: { $case: 'statusUpdate', value: { ...ids, status } } };
       continue;
     }
     const now = await readTask(request, runId, 0);
@@ -110,9 +112,16 @@ async function* follow(request: A2aRequest, runId: string): AsyncGenerator<Strea
       sent.add(artifact.artifactId);
       yield { payload: { $case: 'artifactUpdate', value: { ...ids, artifact, append: false, lastChunk: true } } };
     }
-    yield { payload: { $case: 'statusUpdate', value: { ...ids, status: now.status } } };
+    status = since(status, now.status);
+    yield { payload: { $case: 'statusUpdate', value: { ...ids, status } } };
     if (SETTLED.includes(stateOf(now))) return;
   }
+}
+
+/** A task is read when it may be ahead of the events that are told: no status is told as earlier than the one before it. */
+function since(before: TaskStatus | undefined, status: TaskStatus | undefined): TaskStatus | undefined {
+  const [first, last] = [before?.timestamp ?? '', status?.timestamp ?? ''];
+  return status && { ...status, timestamp: first > last ? first : last };
 }
 
 const stateOf = ({ status }: Task) => status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;

@@ -170,6 +170,23 @@ describe('an agent over A2A', () => {
     assert.deepEqual(textsOf(await client.getTask({ tenant: '', id })), ['42']);
   });
 
+  it('tells each step with its time, and no status as earlier than the one before it', async () => {
+    const { id } = await say(
+      words('held timed call calculator {"expression":"1+1"} | say two', {}, { returnImmediately: true }),
+    );
+    const told: { time: string; event: unknown }[] = [];
+    for await (const { payload } of client.resubscribeTask({ tenant: '', id })) {
+      if (told.length === 0) api.model.release('timed');
+      if (payload?.$case !== 'task' && payload?.$case !== 'statusUpdate') continue;
+      const { status, metadata } = payload.value;
+      told.push({ time: status?.timestamp ?? '', event: metadata?.['event'] });
+    }
+    const times = told.map(({ time }) => time);
+    assert.deepEqual(times, times.toSorted());
+    const step = told.find(({ event }) => event === 'model.responded');
+    assert.ok(step && step.time > (times[0] ?? '?'), JSON.stringify(told));
+  });
+
   it('streams to whoever joins while it works, or waits, what is there and what comes', async () => {
     const { id } = await say(words('held joined say late', {}, { returnImmediately: true }));
     const seen: StreamResponse[] = [];

@@ -4,9 +4,14 @@ import { badRequest } from '../../core/errors.ts';
 
 const text = z.string().nullish();
 const flag = z.boolean().nullish();
+const CONTENTS = ['text', 'raw', 'url', 'data'] as const;
 const length = z.int().min(0).nullish();
 
-const part = z.looseObject({ text, url: text, raw: text });
+const part = z
+  .looseObject({ text, url: text, raw: text })
+  .refine((given) => CONTENTS.filter((kind) => (given[kind] ?? null) !== null).length === 1, {
+    error: 'must have exactly one of text, raw, url and data',
+  });
 const AGENT: readonly unknown[] = ['ROLE_AGENT', 'agent', 2];
 const message = z
   .looseObject({

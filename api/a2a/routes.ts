@@ -54,10 +54,13 @@ const rpc = defineRoute({
       description: 'The answer, or those of an operation that streams',
       json: z.looseObject({ jsonrpc: z.literal('2.0') }),
     },
+    202: 'empty',
   },
   async handle({ caller, params: { agent: id }, query, body, context, app, ctx }) {
     // One that was deprecated since begins no tasks; those that it has may be looked at, answered and cancelled.
     const agent = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, id));
+    // A notification is answered with nothing (JSON-RPC, section 4.1), and every operation is there for its answer.
+    if (body.id === undefined) return { status: 202 };
     const request = { context, caller, agent, url: urlOf(ctx, id), traceparent: ctx.state.traceparent };
     const operations = speaking(
       a2aOperations({ ...request, gone: untilEnded({ ctx, app, caller, context }) }),

@@ -371,6 +371,20 @@ describe('an agent over A2A', () => {
     assert.equal(api.model.asked('say odd').length, 0);
   });
 
+  it('answers a notification with nothing, and does nothing', async () => {
+    const message = { messageId: newId(), role: 'ROLE_USER', parts: [{ text: 'say notified' }] };
+    const send = (more: object) => {
+      const body = { jsonrpc: '2.0', method: 'SendMessage', params: { message }, ...more };
+      return api.call('POST', `/a2a/${agent}`, { body, headers: { 'a2a-version': '1.0' } });
+    };
+    const { status, text } = await send({});
+    assert.deepEqual([status, text], [202, '']);
+    assert.equal((await send({ method: 'GetTask', params: {} })).text, '');
+    assert.equal(api.model.asked('say notified').length, 0);
+    const { json } = await send({ id: 1 });
+    assert.deepEqual([json.id, json.result.task.status.state], [1, 'TASK_STATE_COMPLETED']);
+  });
+
   it('refuses parts that are no text with the error for types of content', async () => {
     for (const part of [{ url: 'https://example.com/x.png' }, { raw: 'aGk=' }, { data: { a: 1 } }]) {
       const message = { messageId: newId(), role: 'ROLE_USER', parts: [{ text: 'look' }, part] };

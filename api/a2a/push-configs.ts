@@ -48,14 +48,34 @@ export function pushOperations(request: A2aRequest): PushOperations {
       if (!found) throw notFound('The push configuration');
       return present(found);
     },
-    async listTaskPushNotificationConfigs({ taskId }) {
-      return { configs: (await configsOf(request, taskId)).map((row) => present(row)), nextPageToken: '' };
+    async listTaskPushNotificationConfigs({ taskId, pageSize, pageToken }) {
+      const { limit, start } = pageOf(pageSize, pageToken);
+      const inOrder = (await configsOf(request, taskId)).toSorted((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+      const rows = inOrder.filter((row) => placeOf(row) > start);
+      const page = rows.slice(0, limit);
+      const last = rows.length > limit ? page.at(-1) : undefined;
+      return { configs: page.map((row) => present(row)), nextPageToken: last ? placeOf(last) : '' };
     },
     async deleteTaskPushNotificationConfig({ taskId, id }) {
       await withTask(request, taskId, (tx, runId) => removePushConfig(tx, caller, { runId, pushId: id }));
     },
   };
 }
+
+const PAGE = 50;
+
+/** `start` is the place before the page's. Throws 400. */
+function pageOf(pageSize: number, pageToken: string) {
+  if (!Number.isInteger(pageSize) || pageSize < 0) throw badRequest('A page has one configuration at least.');
+  const isPlace = pageToken === '' || place.safeParse(pageToken.split(' ')).success;
+  if (!isPlace) throw badRequest('A pageToken is one that a page has ended with.');
+  return { limit: pageSize === 0 ? PAGE : pageSize, start: pageToken };
+}
+
+const place = z.tuple([z.iso.datetime(), z.uuid()]);
+
+/** Where it is among those of its task, oldest first. */
+const placeOf = ({ created_at: at, id }: PushConfigRow) => `${at.toISOString()} ${id}`;
 
 /** Whom to tell, and what to carry. Throws 400. */
 export function checkConfig(config: TaskPushNotificationConfig): z.output<typeof wanted> {

@@ -118,6 +118,22 @@ describe('push notifications over A2A', () => {
     assert.doesNotMatch(JSON.stringify(audit), /hidden/);
   });
 
+  it('are listed page by page, oldest first', async () => {
+    const { id: taskId } = await say(ask);
+    const names = ['c', 'b', 'a'];
+    for (const id of names) await client.createTaskPushNotificationConfig(config(taskId, { id }));
+    const list = (pageSize: number, pageToken = '') =>
+      client.listTaskPushNotificationConfig({ tenant: '', taskId, pageSize, pageToken });
+    const first = await list(2);
+    const second = await list(2, first.nextPageToken);
+    const listed = [first, second].map(({ configs }) => configs.map(({ id }) => id));
+    assert.deepEqual([listed, second.nextPageToken], [[['c', 'b'], ['a']], '']);
+    const whole = await list(0);
+    assert.deepEqual([whole.configs.map(({ id }) => id), whole.nextPageToken], [names, '']);
+    await assert.rejects(list(1, 'x'), /pageToken/);
+    await assert.rejects(list(-1), /page/);
+  });
+
   it('are refused for foreign tasks, odd addresses and tokens, and beyond the limit', async () => {
     await assert.rejects(client.createTaskPushNotificationConfig(config(newId())), /not|no/i);
     const { id } = await say(ask);

@@ -95,6 +95,8 @@ export interface RunRow {
   created_at?: string;
   updated_at: string;
   forked_at_seq: number | null;
+  /** The run that it is a retry of. */
+  retried_from: string | null;
   /** Its place among the runs of its thread, from 1. */
   thread_place: number | null;
   traceparent: string | null;

@@ -25,6 +25,8 @@ export interface RecordedCallRow {
   /** What the model asked for, where a person or a policy has put other arguments in their place. */
   asked: Record<string, unknown> | null;
   effect: ToolEffect;
+  /** Under which it was made, or would have been. */
+  idempotency_key: string;
   status: CallStatus;
   is_error: boolean | null;
   error: { code: string; message: string } | null;
@@ -76,7 +78,7 @@ export async function listRecordedCalls(
      edited as (
        select distinct on (a.tool_call_id) a.tool_call_id as call, a.original_arguments as asked
        from chain c join approvals a on a.run_id = c.id where a.original_arguments is not null)
-     select k.id, k.tool_id, k.name, k.arguments, coalesce(k.asked, d.asked) as asked, k.effect, case when ${FAILED_WITH_EFFECTS} then 'unknown' else k.status end as status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
+     select k.id, k.tool_id, k.name, k.arguments, coalesce(k.asked, d.asked) as asked, k.effect, k.idempotency_key, case when ${FAILED_WITH_EFFECTS} then 'unknown' else k.status end as status, k.is_error, k.error, k.output_bytes, k.origin, k.trust,
        k.model_output as content, ${IS_WHOLE} as is_whole, case when k.model_output is null and not ${IS_WHOLE} then k.output end as output,
        coalesce(t.seq, 0) as seq
      from chain c join tool_calls k on k.run_id = c.id left join told t on t.call = k.id left join edited d on d.call = k.id

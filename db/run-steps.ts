@@ -35,7 +35,7 @@ export async function listSteps(tx: Tx, runId: string, upTo: number): Promise<St
     `select c.step, c.provider, c.model, c.recorded, c.stop_reason, c.tokens_in, c.tokens_out, c.cost_usd, c.latency_ms,
        m.content, coalesce((select jsonb_agg(jsonb_build_object('tool', k.name, 'arguments', k.arguments,
          'status', k.status, 'output_md5', md5(k.output::text), 'is_error', k.is_error, 'latency_ms', k.latency_ms,
-         'recorded', k.recorded_from is not null) order by k.place)
+         'recorded', k.recorded_from is not null and k.attempt = 0) order by k.place)
          from tool_calls k where k.run_id = c.run_id and k.step = c.step), '[]') as calls
      from llm_calls c left join messages m on m.lineage = c.lineage and m.ordinal = c.length
      where c.run_id = $1 and c.step <= $2 order by c.seq`,

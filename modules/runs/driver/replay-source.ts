@@ -3,6 +3,7 @@
  * effects, and a recorded replay asks no model whose answer the record has (docs/replay.md).
  */
 import type { Compaction } from '../../../core/compaction.ts';
+import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { MADE_THOUGH_FAILED } from '../../../core/ledger.ts';
@@ -11,7 +12,7 @@ import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts
 import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';
 import type { ReplayState } from '../../../core/replay-state.ts';
 import type { RunState } from '../../../core/state.ts';
-import type { ToolDefinition } from '../../../core/tool.ts';
+import { effectOf, isWait, type ToolDefinition } from '../../../core/tool.ts';
 import { readMessages } from '../../../db/checkpoints.ts';
 import type { Tx } from '../../../db/database.ts';
 import {
@@ -282,6 +283,20 @@ export function hadEffect(call: Pick<RecordedCallRow, 'effect' | 'status' | 'err
   return call.effect !== 'read_only' && !['failed', 'denied', 'awaiting_approval'].includes(call.status);
 }
 
+/**
+ * Whether a retry makes a call of unknown outcome again, and asks nobody: its tool or its agent allows that under the key
+ * that it had, with the arguments that went with the key. What something from outside answers is sent under none.
+ */
+export function isMadeAgain(
+  recorded: RecordedCall,
+  retry: { run: Pick<RunRow, 'retried_from'>; limits: RunLimits; tool: ToolDefinition; key: string },
+): boolean {
+  const { run, limits, tool, key } = retry;
+  if (run.retried_from === null || recorded.isPast || key !== recorded.key || isWait(tool)) return false;
+  if (recorded.status === 'succeeded' || recorded.status === 'failed') return false;
+  return effectOf(tool) !== 'unknown' || limits.onUnknown === 'retry';
+}
+
 const UNSETTLED = {
   code: 'unsettled_in_record',
   message: 'The run that this one was started from had asked for the same call, whose outcome is not known.',
@@ -299,7 +314,7 @@ export function outcomeInRecord(call: RecordedCall): CallOutcome {
 export function settledByRecord(call: RecordedCall, callId: string) {
   const { is_error, error, output_bytes } = call;
   const tainted = call.trust === 'untrusted' && { untrusted: true as const };
-  const made = { attempt: 0, recorded_from: call.id, finished_at: 'now' };
+  const made = { attempt: 0, finished_at: 'now' };
   const said = call.origin && { origin: call.origin };
   const row = { ...made, ...said, copies_output: true, output_bytes: output_bytes ?? 0 };
   const about = { tool_call_id: callId };

@@ -16,7 +16,7 @@ import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts
 import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
 import { recordCallBatch, type CallBatchStep } from '../../approvals/propose-call-batch.ts';
-import { outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
+import { isMadeAgain, outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
 import { gatedRun, type DriveSession } from './session.ts';
 
 /**
@@ -82,8 +82,11 @@ export interface AskedIn {
   node?: { approval?: string | undefined; seconds?: number | undefined } | undefined;
 }
 
-/** A call that passes the gate is made, asked about, or answered from the record of an earlier run. */
-type Verdict = GateDecision | Recorded;
+/**
+ * A call that passes the gate is made, asked about, or answered from the record of an earlier run; `again`: the call there
+ * under whose key it is made.
+ */
+type Verdict = (GateDecision & { again?: RecordedCall }) | Recorded;
 
 /** `passed`: what the gate has decided about the call. */
 interface Recorded {
@@ -125,7 +128,8 @@ function requestCall(session: DriveSession, requested: Requested): void {
   appendEvent(session.log, ...requestCallEvents(session.log.state, { call, step, decided, outcome }));
   if (decision.kind === 'allow' && !waits) session.step.gatedAt.set(id, session.governance.epoch);
   const { name } = use;
-  const idempotency_key = `${session.run.id}-${step}-${place}`;
+  const record = recordOf(decision);
+  const idempotency_key = record?.idempotency_key ?? `${session.run.id}-${step}-${place}`;
   const { tainted_by } = taint;
   const tainted = tainted_by && { tainted_by };
   const row: LedgerCall = { id, turn_id: turnId, step, name, effect, idempotency_key, arguments: args, ...tainted };
@@ -143,6 +147,7 @@ function requestCall(session: DriveSession, requested: Requested): void {
     traceparent: session.traceparent,
     created_at: 'now',
     ...(isOther && { asked: use.input }),
+    ...(record && { recorded_from: record.id }),
     trust: taint.untrusted ? 'untrusted' : 'trusted',
     origin: tool && isMade(decision) ? originOfAnswer(tool) : 'drover',
     ...(decision.kind === 'recorded' ? settledByRecord(decision.answer, id).row : initialState(decision, mode, waits)),
@@ -196,8 +201,15 @@ function problemOf({ code, message }: { code: string; message: string }) {
 }
 
 function origin(decision: Verdict): { recorded_from?: string; allowed_by?: string } {
-  if (decision.kind === 'recorded') return { recorded_from: decision.answer.id };
-  return decision.kind === 'allow' && !decision.by.policy ? { allowed_by: decision.by.stage } : {};
+  const record = recordOf(decision);
+  return {
+    ...(record && { recorded_from: record.id }),
+    ...(decision.kind === 'allow' && !decision.by.policy && { allowed_by: decision.by.stage }),
+  };
+}
+
+function recordOf(decision: Verdict): RecordedCall | undefined {
+  return decision.kind === 'recorded' ? decision.answer : decision.again;
 }
 
 /**
@@ -261,7 +273,11 @@ function decideOn(
     { state: session.log.state, replaySource: session.replaySource },
     { tool, arguments: decision.arguments, asked: use.input, step },
   );
-  return answer ? { kind: 'recorded', tool, answer, passed: decision } : decision;
+  if (!answer) return decision;
+  const key = canonicalJson(decision.arguments);
+  if (isMadeAgain(answer, { run: session.run, limits: session.limits, tool, key }))
+    return { ...decision, again: answer };
+  return { kind: 'recorded', tool, answer, passed: decision };
 }
 
 /** A node that waits for an approval asks for one, whatever the policies let pass. */

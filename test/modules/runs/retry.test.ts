@@ -73,6 +73,55 @@ for (const mode of DOMAIN_MODES) {
         await assertSoundFork(two.json.new_run_id, 1);
       });
 
+      describe('of a run that was cancelled in a call', () => {
+        const keys = () => new Set(kit.world.deliveries(kit.label).map(({ key }) => key));
+        /** The retry of a run whose call is not answered. */
+        const retriedDuring = async (use: string, agent = kit.agent): Promise<string> => {
+          const { run } = await begin(`call ${use} | say ${kit.label}`, agent);
+          await waitUntil('the call is under way', () => made() === 1);
+          await post(`/v1/runs/${run}/cancel`);
+          await waitUntil('it is settled', async () => (await callsOf(run))[0]?.status === 'unknown');
+          return (await post(`/v1/runs/${run}/retry`)).json.run_id;
+        };
+        const chargeOf = (agent: string) =>
+          `${toolOf(agent, 'charge')} ${JSON.stringify({ label: kit.label, hang: true })}`;
+
+        it('makes it again under its first key where a person says so', async () => {
+          const run = await retriedDuring(tool('charge', { hang: true }));
+          const approval = (await untilAsked(run)).find(({ type }) => type === 'approval.requested');
+          assert.deepEqual([approval?.payload['kind'], made()], ['unknown', 1]);
+          const path = `/v1/approvals/${String(approval?.payload['approval_id'])}`;
+          assert.equal((await post(path, { decision: 'rerun' })).status, 200);
+          assert.equal((await done(run)).status, 'completed');
+          assert.deepEqual([made(), keys().size], [2, 1]);
+        });
+
+        it('makes it again under that key and asks nobody where the tool is idempotent', async () => {
+          const run = await retriedDuring(tool('record', { hang: true }));
+          assert.equal((await done(run)).status, 'completed');
+          assert.deepEqual([made(), keys().size], [2, 1]);
+          const [{ status, recorded_from }] = await callsOf(run);
+          assert.deepEqual([status, typeof recorded_from], ['succeeded', 'string']);
+          const { steps } = await get(`/v1/runs/${(await get(`/v1/runs/${run}`)).retried_from}/compare/${run}`);
+          assert.equal(steps[0].b.tool_calls[0].recorded, false);
+          await assertSoundFork(run, 1);
+        });
+
+        it('makes it again under that key where the agent accepts duplicates', async () => {
+          const bold = await createAgent(kit, { execution_config: { on_unknown: 'retry' } });
+          const once = await retriedDuring(chargeOf(bold), bold);
+          assert.equal((await done(once)).status, 'completed');
+          assert.deepEqual([made(), keys().size], [2, 1]);
+        });
+
+        it('does not make it again where the model is to be told', async () => {
+          const told = await createAgent(kit, { execution_config: { on_unknown: 'tell_model' } });
+          const run = await retriedDuring(chargeOf(told), told);
+          assert.equal((await done(run)).status, 'completed');
+          assert.deepEqual([made(), (await callsOf(run))[0]?.status], [1, 'unknown']);
+        });
+      });
+
       it('keeps the turns before, and waits where the last one was complete', async () => {
         const run = await openRun();
         await take(run, `say one ${kit.label}`);

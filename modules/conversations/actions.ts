@@ -1,5 +1,7 @@
 /** The actions of a run's log that an event stands for. */
 import { textOf } from '../../core/content.ts';
+import { NO_BUDGET } from '../../core/decide.ts';
+import { OUT_OF_BUDGET } from '../../core/events.ts';
 import { shownMoney } from '../../core/money.ts';
 import { stopReasonOf } from '../../core/projections/runs.ts';
 import { STOPPED } from '../../core/projections/turns.ts';
@@ -95,7 +97,7 @@ export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Ac
     case 'tool.unknown':
       return [{ type: 'tool_error', data: toolData(event, payload) }];
     case 'turn.completed':
-      return [completed(event, turn), ...memoryUpdated(turn)];
+      return [...refusedCall(payload['stop_reason'], turn), completed(event, turn), ...memoryUpdated(turn)];
     case 'turn.failed':
       return failed(event, payload['error'] as Problem, turn);
     case 'turn.interrupted': {
@@ -236,9 +238,17 @@ function toolData({ call }: LoggedEvent, payload: Payload): Record<string, unkno
 function failed(event: LoggedEvent, error: Problem, turn: SteppedTurn | undefined): Action[] {
   const data = { stop_reason: stopReasonOf(error), error };
   return [
+    ...refusedCall(error.code, turn),
     { ...ended('run_failed', event, turn), data },
     { type: 'error', data: { error } },
   ];
+}
+
+/** The model call that a turn has stopped before: it is announced with what is set aside for it, before its budgets are looked at. */
+function refusedCall(reason: unknown, turn: SteppedTurn | undefined): Action[] {
+  if (reason !== OUT_OF_BUDGET || !turn) return [];
+  const step = Object.keys(turn.asked).find((asked) => !(asked in turn.answers));
+  return step === undefined ? [] : [{ type: 'api_error', data: { error: NO_BUDGET }, step: Number(step) }];
 }
 
 function completed(event: LoggedEvent, turn: SteppedTurn | undefined): Action {

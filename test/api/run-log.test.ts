@@ -302,6 +302,25 @@ describe('The log of a run', () => {
     assert.equal((action_data['error'] as { code: string }).code, 'authentication');
   });
 
+  it('api_error: a call that was announced, and for which no budget was left', async () => {
+    const agent = await newAgent({ tools: ['calculator'] });
+    const asks = use({ name: 'calculator', input: { expression: '1+1' } });
+    const says = { content: [{ type: 'text' as const, text: 'Let me see.' }, ...(asks.content ?? [])] };
+    for (const [reply, ...end] of [
+      [says, 'run_completed'],
+      [asks, 'run_failed', 'error'],
+    ] as const) {
+      replies = [reply];
+      const config = { keep_open: true, budget: { max_steps: 1 } };
+      const { json } = await call('POST', `/v1/agents/${agent}/runs`, { config });
+      await call('POST', `/v1/runs/${json.run_id}/turns`, { input: { message: 'x' } });
+      const { step_number, action_data } = await only(json.run_id, 'api_error');
+      assert.deepEqual([step_number, (action_data['error'] as { code: string }).code], [2, 'budget']);
+      const types = typesOf(await logOf(json.run_id));
+      assert.deepEqual(types.slice(types.lastIndexOf('api_call_started') + 1), ['api_error', ...end]);
+    }
+  });
+
   it('tool_execution: what was called with what, what it answered and how long it took', async () => {
     replies = [use({ name: 'calculator', input: { expression: '2+3' }, id: 'toolu_sum' })];
     const action = await only(await talk(await newAgent({ tools: ['calculator'] }), ['x']), 'tool_execution');

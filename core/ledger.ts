@@ -16,7 +16,7 @@ export type Settlement =
       remote?: RemoteWork | undefined;
       origin?: Extract<MessageOrigin, 'drover'> | undefined;
     }
-  | { status: 'unknown'; code: string; message: string }
+  | { status: 'unknown'; code: string; message: string; perhapsIn?: number | undefined }
   /** `remote` goes on, and the next attempt looks at it; with a `question`, once that is answered. */
   | {
       status: 'retry';
@@ -27,7 +27,38 @@ export type Settlement =
       question?: string | undefined;
       /** As in `ToolOutcome`. */
       quotes?: boolean | undefined;
+      /** The first attempt that may have had its effect, if any. */
+      perhapsIn?: number | undefined;
     };
+
+/** Why the newest attempt of a call came to nothing, as the ledger keeps it; `perhaps_in` is nothing that clients are told. */
+export interface AttemptError {
+  code: string;
+  message: string;
+  /** The first attempt that may have had its effect; 0: one in the run that this one has been started from. */
+  perhaps_in?: number;
+}
+
+/** The same of an attempt that is over. */
+export function attemptError({
+  code,
+  message,
+  perhapsIn,
+}: {
+  code: string;
+  message: string;
+  perhapsIn?: number | undefined;
+}): AttemptError {
+  return { code, message, ...(perhapsIn !== undefined && { perhaps_in: perhapsIn }) };
+}
+
+/** What is to be known of a call's attempts to say whether one of them may have had its effect. */
+export interface MadeCall {
+  effect: ToolEffect;
+  /** Attempts made so far. */
+  attempt: number;
+  error?: AttemptError | null | undefined;
+}
 
 /**
  * Codes of calls that have failed although they were made, and had their effect for all that is known: their answer could not be read,
@@ -51,6 +82,8 @@ export interface AttemptRules {
   attempt: number;
   /** The attempt only looked at work that goes on elsewhere. */
   looked?: boolean | undefined;
+  /** The first attempt before it that may have had its effect. */
+  perhapsIn?: number | undefined;
   retry: ToolDefinition['execution']['retry_config'];
   /** Longest pause in ms that a tool may ask for; that of a call in the queue where it is absent. */
   longestPauseMs?: number | undefined;
@@ -98,8 +131,10 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
       ...quotes,
     };
   }
+  const perhapsIn = rules.perhapsIn ?? (mayHaveHappened(outcome) ? attempt : undefined);
+  const perhaps = perhapsIn !== undefined && { perhapsIn };
   if (mayHaveHappened(outcome) && rules.effect === 'unknown' && !rules.acceptsDuplicates)
-    return { status: 'unknown', code, message };
+    return { status: 'unknown', code, message, ...perhaps };
   const isUnsent = outcome.kind === 'unreached' && outcome.unsent === true;
   const mostRetries = Math.max(rules.retry.max_retries, isUnsent ? LIMITS.unsentRetries : 0);
   if (attempt > mostRetries) return { status: 'failed', code, message, ...saidBy(quotes) };
@@ -114,7 +149,8 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
       ...saidBy(quotes),
     };
   }
-  return { status: 'retry', waitMs: lengthenedMs(Math.max(pauseMs, askedForMs), chance), code, message, ...quotes };
+  const waitMs = lengthenedMs(Math.max(pauseMs, askedForMs), chance);
+  return { status: 'retry', waitMs, code, message, ...quotes, ...perhaps };
 }
 
 /** Who says how an attempt without an answer has ended: Drover, but for what it quotes. */
@@ -130,11 +166,16 @@ export function mayHaveHappened(outcome: ToolOutcome): boolean {
 }
 
 /** How an attempt ended whose worker is gone: nobody knows whether it had its effect. */
-export const INTERRUPTED: ToolOutcome = {
+export const INTERRUPTED = {
   kind: 'lost',
   code: 'interrupted',
   message: 'The worker was lost during the call.',
-};
+} as const satisfies ToolOutcome;
+
+/** What the ledger keeps of such an attempt, where another one follows. */
+export function interruptedAttempt({ attempt, error }: MadeCall): AttemptError {
+  return attemptError({ ...INTERRUPTED, perhapsIn: error?.perhaps_in ?? attempt });
+}
 
 /** How a call ends whose work goes on elsewhere, and that nobody waits for any more. */
 export function abandoned(
@@ -146,16 +187,29 @@ export function abandoned(
 
 /**
  * Settles an attempt of a run or turn that has ended: there is no next one, by which that of an idempotent tool would come to an
- * end that is known.
+ * end that is known. One that surely had no effect says nothing of those before it.
  */
-export function settleForGood(outcome: ToolOutcome, effect: ToolEffect): Exclude<Settlement, { status: 'retry' }> {
-  const leaves = effect === 'read_only' ? effect : 'unknown';
-  const rules = { effect: leaves, attempt: 1, retry: { max_retries: 0, backoff_ms: 0 } } as const;
+export function settleForGood(outcome: ToolOutcome, call: MadeCall): Exclude<Settlement, { status: 'retry' }> {
+  const leaves = call.effect === 'read_only' ? call.effect : 'unknown';
+  const { attempt, error } = call;
+  const before = error?.perhaps_in !== undefined && error.perhaps_in < attempt ? error.perhaps_in : undefined;
+  const rules = { effect: leaves, attempt, retry: { max_retries: 0, backoff_ms: 0 }, perhapsIn: before } as const;
+  if (before !== undefined && leaves === 'unknown' && (outcome.kind === 'unreached' || outcome.kind === 'aborted'))
+    return { status: 'unknown', code: outcome.code, message: outcome.message, perhapsIn: before };
   const settlement = settleAttempt(outcome, rules);
   if (settlement.status !== 'retry') return settlement;
   const { code, message } = settlement;
   const { quotes = settlement.question !== undefined } = settlement;
   return { status: 'failed', code, message, ...saidBy(quotes), ...remoteOf(settlement) };
+}
+
+/** How a call ends that is given up before its next attempt; undefined if it surely had no effect. */
+export function settleUnmade(
+  { effect, error }: MadeCall,
+  why: { code: string; message: string },
+): Extract<Settlement, { status: 'unknown' }> | undefined {
+  if (effect === 'read_only' || error?.perhaps_in === undefined) return undefined;
+  return { status: 'unknown', ...why, perhapsIn: error.perhaps_in };
 }
 
 function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: RemoteWork } {

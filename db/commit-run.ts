@@ -1,6 +1,7 @@
 /** The one way to write to a run. See `db/functions/commit-run.sql`. */
 import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
+import type { AttemptError } from '../core/ledger.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { RemoteWork, ToolEffect } from '../core/tool.ts';
 import type { OutputColumns } from '../core/tool-output.ts';
@@ -66,7 +67,7 @@ type CallColumns = Columns &
     /** Who says the output; as the call was asked for where it is absent. */
     origin?: MessageOrigin;
     is_error?: boolean | null;
-    error?: { code: string; message: string } | null;
+    error?: AttemptError | null;
     remote?: RemoteWork | null;
   };
 
@@ -107,6 +108,8 @@ export interface ClaimedCallRow {
   tainted_by?: number[] | null;
   /** Work that the call has begun elsewhere. */
   remote?: RemoteWork | null;
+  /** What became of the attempt before. */
+  error?: AttemptError | null;
   pins: { agent_id: string; agent_version: string; tools: RunRow['pinned']['tools'] };
 }
 

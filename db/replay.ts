@@ -2,6 +2,7 @@
 import { compaction, type Compaction } from '../core/compaction.ts';
 import type { AssistantBlock } from '../core/content.ts';
 import type { NewEvent, TurnInput } from '../core/events.ts';
+import type { AttemptError } from '../core/ledger.ts';
 import type { GivenMemory } from '../core/memory/prompt.ts';
 import type { StopReason, TokenUsage } from '../core/model.ts';
 import type { MessageOrigin, Trust } from '../core/origin.ts';
@@ -29,7 +30,7 @@ export interface RecordedCallRow {
   idempotency_key: string;
   status: CallStatus;
   is_error: boolean | null;
-  error: { code: string; message: string } | null;
+  error: AttemptError | null;
   output_bytes: number | null;
   origin: MessageOrigin | null;
   trust: Trust | null;

@@ -1,6 +1,7 @@
 /** Turns as they are read, with what happened in them. */
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
+import type { AttemptError } from '../core/ledger.ts';
 import type { TokenUsage } from '../core/model.ts';
 import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { Reading } from '../core/output-format.ts';
@@ -138,7 +139,7 @@ export interface ToolCallRow {
   status: CallStatus;
   attempt: number;
   is_error: boolean | null;
-  error: { code: string; message: string } | null;
+  error: AttemptError | null;
   output_bytes: number | null;
   latency_ms: number | null;
   /** Who says what it is answered with, and whether somebody vouches for that; null in calls of older builds. */
@@ -194,7 +195,7 @@ export async function lockToolCall(tx: Tx, id: string): Promise<LockedCallRow | 
   return row;
 }
 
-export type OpenCall = Pick<ToolCallRow, 'id' | 'mode' | 'effect' | 'attempt'> & {
+export type OpenCall = Pick<ToolCallRow, 'id' | 'mode' | 'effect' | 'attempt' | 'error'> & {
   status: 'awaiting_approval' | 'pending' | 'running';
   remote: RemoteWork | null;
 };
@@ -202,7 +203,7 @@ export type OpenCall = Pick<ToolCallRow, 'id' | 'mode' | 'effect' | 'attempt'> &
 /** Calls of a run that have not settled. */
 export async function listOpenCalls(tx: Tx, runId: string): Promise<OpenCall[]> {
   return tx.query<OpenCall>(
-    `select id, mode, effect, attempt, status, remote from tool_calls
+    `select id, mode, effect, attempt, error, status, remote from tool_calls
       where run_id = $1 and status in ('awaiting_approval', 'pending', 'running')`,
     [runId],
   );

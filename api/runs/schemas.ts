@@ -291,7 +291,7 @@ function presentCall(row: ToolCallRow): z.input<typeof toolCall> {
     origin: row.origin,
     trust: row.trust,
     tainted_by: row.tainted_by ?? [],
-    error: row.error,
+    error: row.error && { code: row.error.code, message: row.error.message },
     latency_ms: row.latency_ms,
   };
 }

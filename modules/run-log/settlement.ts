@@ -1,6 +1,6 @@
 /** A settled attempt as its ledger row: the same for a driver and for a worker. */
 import type { SettledCall } from '../../core/decision-events/tool-calls.ts';
-import type { Settlement } from '../../core/ledger.ts';
+import { attemptError, type Settlement } from '../../core/ledger.ts';
 import { bytesOf, failureColumns, outputColumns } from '../../core/tool-output.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 
@@ -22,7 +22,9 @@ export function settlementChange(settled: SettledCall): CallChange {
   const stored = failed ? failureColumns(message, failed.output) : outputColumns(null);
   const said = failed?.origin && { origin: failed.origin };
   const remote = failed?.remote ?? null;
-  return { ...base, set: { ...ended, status, ...stored, ...said, remote, is_error: true, error: { code, message } } };
+  const perhapsIn = settlement.status === 'unknown' ? (settlement.perhapsIn ?? attempt) : undefined;
+  const error = attemptError({ code, message, perhapsIn });
+  return { ...base, set: { ...ended, status, ...stored, ...said, remote, is_error: true, error } };
 }
 
 /** What the calls of a run have stored, and may store in all. */

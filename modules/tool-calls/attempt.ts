@@ -150,7 +150,8 @@ export function interruptionOf(lost: ClaimedCall): Exclude<Settlement, { status:
 
 function rulesOf({ call, attempt: number, retry, acceptsDuplicates, longestPauseMs }: ClaimedCall): AttemptRules {
   const looked = call.remote != null;
-  return { effect: call.effect, attempt: number, retry, acceptsDuplicates, looked, longestPauseMs };
+  const perhapsIn = call.error?.perhaps_in;
+  return { effect: call.effect, attempt: number, perhapsIn, retry, acceptsDuplicates, looked, longestPauseMs };
 }
 
 export interface Authorization {

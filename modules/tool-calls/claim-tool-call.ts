@@ -1,7 +1,7 @@
 /** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { approvalSeconds } from '../../core/definition.ts';
-import { INTERRUPTED, abandoned, settleForGood } from '../../core/ledger.ts';
+import { INTERRUPTED, abandoned, interruptedAttempt, settleForGood } from '../../core/ledger.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import { hasMovedOn } from '../../db/database.ts';
@@ -120,17 +120,18 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
       tenantId: run.tenant_id,
       ...pinsOf({ ...run, tools: run.pinned.tools }),
     });
-    const claim = { call, attempt: call.attempt + 1, agentId: run.agent_id, ...toolOf(pinned, call.name) };
+    const next = call.status === 'running' && !call.remote ? { ...call, error: interruptedAttempt(call) } : call;
+    const claim = { call: next, attempt: call.attempt + 1, agentId: run.agent_id, ...toolOf(pinned, call.name) };
     const lost = call.status === 'running' ? interrupted({ ...claim, attempt: call.attempt }) : undefined;
     if (lost) return { ...lost, continuation: continuationOf(job) };
     const authorization = await authorize(context, tx, { run, pinned, call });
     // It stays as it is, without a job, until the suspension is lifted.
     if (authorization.isSuspended) return null;
     // To look at what goes on elsewhere is no new effect: the gate let it begin.
-    const stopped = call.remote ? undefined : await recheckClaim(tx, { run, call }, authorization);
+    const stopped = call.remote ? undefined : await recheckClaim(tx, { run, call: next }, authorization);
     if (stopped) return { ...stopped, continuation: continuationOf(job) };
     result = claim;
-    return claimChange(call, { leaseMs: context.config.leaseMs, claimId: job.claimId, from: call.status });
+    return claimChange(next, { leaseMs: context.config.leaseMs, claimId: job.claimId, from: call.status });
   });
   return result;
 }
@@ -151,11 +152,12 @@ function toolOf(
 }
 
 function claimChange(
-  call: Pick<LedgerCall, 'id' | 'turn_id' | 'step' | 'remote'> & { attempt: number },
+  call: Pick<LedgerCall, 'id' | 'turn_id' | 'step' | 'remote' | 'error'> & { attempt: number },
   { leaseMs, claimId, from = 'pending' }: { leaseMs: number; claimId: string; from?: CallStatus },
 ): AppendedChange {
   const attempt = call.attempt + 1;
-  const set = { status: 'running' as const, attempt, started_at: 'now', retry_at: null };
+  const lost = from === 'running' && call.error && { error: call.error };
+  const set = { status: 'running' as const, attempt, started_at: 'now', retry_at: null, ...lost };
   // A look at what goes on elsewhere is nothing that the log tells.
   return {
     events: call.remote ? [] : [callEvent(call, { type: 'tool.started', payload: { tool_call_id: call.id, attempt } })],
@@ -174,12 +176,8 @@ function interrupted(lost: ClaimedCall): AppendedChange | undefined {
   return { events: [callEvent(call, settledEvent(settled))], calls: [settlementChange(settled)] };
 }
 
-function interruptedForGood({
-  id,
-  attempt,
-  effect,
-  remote,
-}: Pick<ClaimedCallRow, 'id' | 'attempt' | 'effect' | 'remote'>): AppendedChange {
-  const settlement = remote ? abandoned(remote) : settleForGood(INTERRUPTED, effect);
+function interruptedForGood(call: Omit<ClaimedCallRow, 'pins'>): AppendedChange {
+  const { id, attempt, remote } = call;
+  const settlement = remote ? abandoned(remote) : settleForGood(INTERRUPTED, call);
   return { events: [], calls: [settlementChange({ callId: id, attempt, settlement, latencyMs: 0 })] };
 }

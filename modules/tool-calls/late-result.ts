@@ -2,7 +2,7 @@
 import { withdrawQuestion } from '../../core/decision-events/approvals.ts';
 import { resolveLate, type SettledAs } from '../../core/decision-events/tool-calls.ts';
 import { isTerminal } from '../../core/events.ts';
-import { mayHaveHappened, settleForGood } from '../../core/ledger.ts';
+import { attemptError, mayHaveHappened, settleForGood } from '../../core/ledger.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
 import { findOpenQuestion } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -31,20 +31,24 @@ export async function applyLateResult(
 ): Promise<AppendedChange | null> {
   if (outcome.kind === 'elsewhere') return lateWork(tx, { run, call }, outcome);
   if (mayHaveHappened(outcome)) return null;
-  // Not `unknown`: only what may have had its effect is.
   const room = { storedBytes: run.output_bytes, limitBytes };
-  const settlement: SettledAs = withinOutputLimit(settleForGood(outcome, call.effect), room);
+  const settlement: SettledAs = withinOutputLimit(settleForGood(outcome, call), room);
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs };
   const change: CallChange = { ...settlementChange(settled), from: ['unknown'] };
-  if (isTerminal(run.status)) return { events: [], calls: [change] };
+  // An attempt before it may have had the effect that this one had not.
+  const isOpen = settlement.status === 'unknown';
+  if (isTerminal(run.status)) return isOpen ? null : { events: [], calls: [change] };
   const question = await findOpenQuestion(tx, { runId: run.id, callId: call.id });
   const asked = question && { approvalId: question.id, turnId: call.turn_id, callId: call.id, calls: [call.id] };
   if (asked && (outcome.kind === 'unreached' || outcome.kind === 'aborted')) {
     const { code, message } = outcome;
     const reason = `The call had no effect: ${message}`;
-    const again: CallChange = { ...change, set: { status: 'pending', error: { code, message } } };
+    const perhapsIn = isOpen ? settlement.perhapsIn : undefined;
+    const error = attemptError({ code, message, perhapsIn });
+    const again: CallChange = { ...change, set: { status: 'pending', error } };
     return { events: [withdrawQuestion(asked, { decision: 'rerun', reason })], calls: [again], ...continuation(run) };
   }
+  if (isOpen) return null;
   const reason = 'The call has ended after all.';
   const withdrawn = asked ? [withdrawQuestion(asked, { decision: 'happened', reason })] : [];
   const events = [...withdrawn, resolveLate(call.turn_id, call.step, settled)];

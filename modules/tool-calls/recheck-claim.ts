@@ -33,7 +33,7 @@ export async function recheckClaim(
   // Nobody was asked, or another policy or an older version of it asked: the approval does not count any more.
   const about = approvalRequest(pinned.definition, { id: call.id, decision });
   const asked = askApproval(call.turn_id, { step, about });
-  const set = { status: 'awaiting_approval' as const };
+  const set = { status: 'awaiting_approval' as const, ...(call.error && { error: call.error }) };
   return { events: [...events, asked], calls: [{ id: call.id, from: ['pending', 'running'], set }] };
 }
 

@@ -146,7 +146,7 @@ const GRACE_SECONDS = 600;
 
 /** The log of a run that has ended is closed; the ledger still says what happened. */
 function settledForGood({ claim, outcome, latencyMs }: MadeAttempt): AppendedChange {
-  const settlement = settleForGood(outcome, claim.call.effect);
+  const settlement = settleForGood(outcome, { ...claim.call, attempt: claim.attempt });
   const how = { callId: claim.call.id, attempt: claim.attempt, settlement, latencyMs };
   return { events: [], calls: [settlementChange(how)] };
 }

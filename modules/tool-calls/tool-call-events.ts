@@ -1,8 +1,9 @@
 /** What a worker of `tool-calls` appends to a run. */
 import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
+import { attemptError } from '../../core/ledger.ts';
 import type { RemoteWork } from '../../core/tool.ts';
 import { newId } from '../../lib/new-id.ts';
-import { NO_ROWS, type CallChange, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import { NO_ROWS, type CallChange, type LedgerCall, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { TURNS } from '../../jobs/turns.ts';
 
@@ -33,20 +34,31 @@ export function continuationOf({ tenantId, runId, turnId, traceparent }: ToolCal
 
 /** An attempt that was claimed and surely had no effect, or whose work goes on elsewhere: the call may be claimed again, after a pause. */
 export function giveUpAttempt(
-  call: { id: string },
+  call: Pick<LedgerCall, 'id' | 'error'>,
   attempt: number,
-  why: { code: string; message: string; waitMs: number; remote?: RemoteWork | undefined } = {
+  why: {
+    code: string;
+    message: string;
+    waitMs: number;
+    remote?: RemoteWork | undefined;
+    perhapsIn?: number | undefined;
+  } = {
     code: 'not_sent',
     message: 'The call was not sent.',
     waitMs: 0,
   },
 ): CallChange {
-  const { code, message, waitMs, remote } = why;
+  const { code, message, waitMs, remote, perhapsIn = call.error?.perhaps_in } = why;
   return {
     id: call.id,
     from: ['running'],
     attempt,
-    set: { status: 'pending', error: { code, message }, lease_expires_at: null, ...(remote && { remote }) },
+    set: {
+      status: 'pending',
+      error: attemptError({ code, message, perhapsIn }),
+      lease_expires_at: null,
+      ...(remote && { remote }),
+    },
     retry_ms: waitMs,
   };
 }

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { INTERRUPTED, settleAttempt, settleForGood } from '../../core/ledger.ts';
+import {
+  INTERRUPTED,
+  attemptError,
+  settleAttempt,
+  settleForGood,
+  settleUnmade,
+  type AttemptError,
+} from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { TOO_LATE, type ToolEffect, type ToolOutcome } from '../../core/tool.ts';
 
@@ -145,7 +152,10 @@ describe('Settling an attempt', () => {
       fc.property(outcomes, effects, retries, (outcome, effect, retry) => {
         const end = settleAttempt(outcome, { effect, attempt: 1, retry });
         fc.pre(!mayHaveHappened(outcome) || effect !== 'idempotent');
-        assert.equal(settleForGood(outcome, effect).status, end.status === 'retry' ? 'failed' : end.status);
+        assert.equal(
+          settleForGood(outcome, { effect, attempt: 1 }).status,
+          end.status === 'retry' ? 'failed' : end.status,
+        );
       }),
     );
   });
@@ -154,7 +164,29 @@ describe('Settling an attempt', () => {
     fc.assert(
       fc.property(outcomes, (outcome) => {
         const isUnknown = outcome.kind === 'lost' || (outcome.kind === 'aborted' && outcome.sent !== false);
-        assert.equal(settleForGood(outcome, 'idempotent').status === 'unknown', isUnknown);
+        assert.equal(settleForGood(outcome, { effect: 'idempotent', attempt: 1 }).status === 'unknown', isUnknown);
+      }),
+    );
+  });
+
+  it('knows, whenever no further attempt is made, whether one of them may have had its effect', () => {
+    fc.assert(
+      fc.property(fc.array(outcomes, { minLength: 1, maxLength: 5 }), effects, (script, effect) => {
+        const retry = { max_retries: script.length, backoff_ms: 1 };
+        let error: AttemptError | undefined;
+        for (const [before, outcome] of script.entries()) {
+          const attempt = before + 1;
+          const made = script.slice(0, attempt);
+          const isInDoubt = made.some(mayHaveHappened) && effect !== 'read_only';
+          const isAnswered = outcome.kind === 'succeeded' || outcome.kind === 'error';
+          const ended = settleForGood(outcome, { effect, attempt, error });
+          assert.equal(ended.status === 'unknown', isInDoubt && !isAnswered);
+          const next = settleAttempt(outcome, { effect, attempt, retry, perhapsIn: error?.perhaps_in });
+          if (next.status !== 'retry') return;
+          error = attemptError(next);
+          assert.equal(settleUnmade({ effect, attempt, error }, failure)?.status, isInDoubt ? 'unknown' : undefined);
+          assert.equal(error.perhaps_in, made.findIndex(mayHaveHappened) + 1 || undefined);
+        }
       }),
     );
   });

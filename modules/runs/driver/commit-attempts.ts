@@ -1,6 +1,7 @@
 /** How a driver commits the attempts of its own calls: with the steps of its run, the first one with the call's request. */
 import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
+import { attemptError, interruptedAttempt } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
@@ -124,7 +125,8 @@ async function lookAgain({ session, call, isRetry }: Attempts): Promise<Looked> 
     const authorization = await authorize(context, tx, { run, pinned, call: row });
     // The ledger has `pending` where a person wants it to be made again, or where it was put off.
     const wasUnderWay = !isRetry && call.status === 'running' && stored?.status === 'running';
-    return { row, wasUnderWay, authorization };
+    const lost = wasUnderWay && { error: interruptedAttempt(stored) };
+    return { row: { ...row, ...lost }, wasUnderWay, authorization };
   });
 }
 
@@ -156,23 +158,34 @@ function toClaim({ session, call, attempt }: Attempts, row: LedgerCall): Claimed
 /** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */
 async function putOff(session: DriveSession, row: LedgerCall): Promise<void> {
   session.step.ownCalls.set(row.id, { row, isBegun: false });
-  changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'pending' } });
+  changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'pending', ...errorOf(row) } });
+}
+
+/** What became of the attempt before. */
+function errorOf({ error }: LedgerCall): Pick<LedgerCall, 'error'> {
+  return error ? { error } : {};
 }
 
 async function begin({ session, attempt }: Attempts, row: LedgerCall): Promise<void> {
   appendEvent(session.log, beginAttempt(session.log.state, row.id, attempt));
-  changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'running', attempt } });
+  changeCall(session.log, {
+    id: row.id,
+    from: ['pending', 'running'],
+    set: { status: 'running', attempt, ...errorOf(row) },
+  });
   session.step.ownCalls.set(row.id, { row, isBegun: true });
   await commit(session);
 }
 
-async function settle(attempts: Attempts, { outcome, settlement, latencyMs, facts }: MadeAttempt): Promise<AttemptEnd> {
+async function settle(attempts: Attempts, made: MadeAttempt): Promise<AttemptEnd> {
   const { session, call, inTurn, attempt } = attempts;
+  const { claim: claimed, outcome, settlement, latencyMs, facts } = made;
   // A drive that is stopped from outside leaves the call to whoever takes the run up; what it has is kept.
   if (outcome.kind === 'aborted') session.signal.throwIfAborted();
   session.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
   if (settlement.status === 'retry' && settlement.question === undefined) {
     attempts.isRetry = true;
+    session.step.ownCalls.set(call.id, { row: { ...claimed.call, error: attemptError(settlement) }, isBegun: true });
     return { kind: 'later', waitMs: settlement.waitMs };
   }
   // A driver that holds its run asks nobody: what wants an answer has failed.

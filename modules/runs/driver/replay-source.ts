@@ -6,7 +6,7 @@ import type { Compaction } from '../../../core/compaction.ts';
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
-import { MADE_THOUGH_FAILED } from '../../../core/ledger.ts';
+import { attemptError, MADE_THOUGH_FAILED, type AttemptError } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts';
 import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';
@@ -302,6 +302,11 @@ const UNSETTLED = {
   message: 'The run that this one was started from had asked for the same call, whose outcome is not known.',
 };
 
+/** That nobody knows what became of a call, as its row in this run has it. */
+export function doubtOf({ error }: RecordedCall): AttemptError {
+  return attemptError({ ...(error ?? UNSETTLED), perhapsIn: 0 });
+}
+
 /** What the model reads as the result of such a call. */
 export function outcomeInRecord(call: RecordedCall): CallOutcome {
   const { status, is_error } = settledByRecord(call, '').row;
@@ -340,9 +345,12 @@ export function settledByRecord(call: RecordedCall, callId: string) {
           status: 'unknown' as const,
           output: null,
           is_error: true,
-          error: error ?? UNSETTLED,
+          error: doubtOf(call),
         },
-        event: { type: 'tool.unknown' as const, payload: { ...about, error: error ?? UNSETTLED, attempts: 0 } },
+        event: {
+          type: 'tool.unknown' as const,
+          payload: { ...about, error: attemptError(error ?? UNSETTLED), attempts: 0 },
+        },
       };
   }
 }

@@ -16,7 +16,14 @@ import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts
 import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
 import { recordCallBatch, type CallBatchStep } from '../../approvals/propose-call-batch.ts';
-import { isMadeAgain, outcomeInRecord, settledByRecord, takeRecordedCall, type RecordedCall } from './replay-source.ts';
+import {
+  doubtOf,
+  isMadeAgain,
+  outcomeInRecord,
+  settledByRecord,
+  takeRecordedCall,
+  type RecordedCall,
+} from './replay-source.ts';
 import { gatedRun, type DriveSession } from './session.ts';
 
 /**
@@ -132,7 +139,9 @@ function requestCall(session: DriveSession, requested: Requested): void {
   const idempotency_key = record?.idempotency_key ?? `${session.run.id}-${step}-${place}`;
   const { tainted_by } = taint;
   const tainted = tainted_by && { tainted_by };
-  const row: LedgerCall = { id, turn_id: turnId, step, name, effect, idempotency_key, arguments: args, ...tainted };
+  const doubt = decision.kind !== 'recorded' && decision.again && { error: doubtOf(decision.again) };
+  const made = { idempotency_key, arguments: args, ...doubt, ...tainted };
+  const row: LedgerCall = { id, turn_id: turnId, step, name, effect, ...made };
   if (decision.kind === 'allow' && (mode === 'pure' || mode === 'inline'))
     session.step.ownCalls.set(id, { row, isBegun: true });
   insertCall(session.log, {

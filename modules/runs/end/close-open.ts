@@ -1,7 +1,7 @@
 /** What is open in a run whose turn is ended from outside: its calls, approvals and call batch are closed in the same commit. */
 import { settledEvent, type SettledCall } from '../../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
-import { abandoned, settleForGood, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
+import { abandoned, settleForGood, settleUnmade, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import type { RemoteWork } from '../../../core/tool.ts';
 import { listOpenApprovals } from '../../../db/approvals.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
@@ -15,8 +15,9 @@ import { settlementChange } from '../../run-log/settlement.ts';
 const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
 
 /**
- * Closes the calls of a run that ends. Those that were not begun never are; those that its driver was making are settled
- * here, since nobody else can. A call that another worker makes settles in its own row.
+ * Closes the calls of a run that ends. Those that were not begun never are; those that its driver was making, and those that
+ * wait for another attempt after one that may have had its effect, are settled here, since nobody else can. A call that another
+ * worker makes settles in its own row.
  */
 export async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
   const calls = await listOpenCalls(tx, runId);
@@ -25,10 +26,12 @@ export async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED)
       return [leftElsewhere(call, call.remote, `The run ${ENDED[end]} during the call.`).change];
     }
     if (call.status !== 'running') {
+      const unmade = givenUp(call, { code: end, message: `The run ${ENDED[end]} between two attempts of the call.` });
+      if (unmade) return [unmade.change];
       return [refusedCall(call.id, { code: end, message: `The run ${ENDED[end]} before the call was made.` })];
     }
     if (call.mode === 'queued') return [];
-    return [settlementChange(cutShort(call, { code: end, message: `The run ${ENDED[end]} during the call.` }))];
+    return [cutShort(call, { code: end, message: `The run ${ENDED[end]} during the call.` }).change];
   });
 }
 
@@ -53,14 +56,15 @@ export async function closeCallsOfTurn(
       const { change, settled } = leftElsewhere(call, call.remote, error.message);
       return { change, event: { ...by, ...settledEvent(settled) } };
     }
-    if (call.status !== 'running' || call.mode === 'wait') {
+    const isUnmade = call.status !== 'running' || call.mode === 'wait';
+    const closing = isUnmade ? givenUp(call, error) : cutShort(call, error);
+    if (!closing) {
       return {
         change: refusedCall(call.id, error),
         event: { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } },
       };
     }
-    const settled = cutShort(call, error);
-    const change = settlementChange(settled);
+    const { change, settled } = closing;
     // The model reads why, too.
     if (settled.settlement.status === 'unknown') {
       change.set.model_output = [{ type: 'text', text: `${error.message} ${UNKNOWN_OUTCOME}` }];
@@ -92,20 +96,27 @@ export async function closeCallBatch(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn
   ];
 }
 
+interface ClosedCall {
+  change: CallChange;
+  settled: SettledCall;
+}
+
 /** A call whose work goes on elsewhere has failed here; that there is something left to cancel stays in its row. */
-function leftElsewhere(
-  { id, attempt }: OpenCall,
-  remote: RemoteWork,
-  message: string,
-): { change: CallChange; settled: SettledCall } {
+function leftElsewhere({ id, attempt }: OpenCall, remote: RemoteWork, message: string): ClosedCall {
   const settled = { callId: id, attempt, settlement: abandoned(remote, message), latencyMs: 0 };
   return { change: { ...settlementChange(settled), from: ['pending', 'running'] }, settled };
 }
 
-function cutShort(
-  { id, attempt, effect }: OpenCall,
-  { code, message }: { code: string; message: string },
-): SettledCall {
-  const settlement = settleForGood({ kind: 'aborted', code, message }, effect);
-  return { callId: id, attempt, settlement, latencyMs: 0 };
+function cutShort(call: OpenCall, { code, message }: { code: string; message: string }): ClosedCall {
+  const settlement = settleForGood({ kind: 'aborted', code, message }, call);
+  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
+  return { change: settlementChange(settled), settled };
+}
+
+/** A call before its next attempt, of which one may have had its effect; undefined for any other. */
+function givenUp(call: OpenCall, why: { code: string; message: string }): ClosedCall | undefined {
+  const settlement = settleUnmade(call, why);
+  if (!settlement) return undefined;
+  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
+  return { change: { ...settlementChange(settled), from: [call.status] }, settled };
 }

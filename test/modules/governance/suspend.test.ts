@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { findRun } from '../../../db/runs.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { openPlatform, type Platform } from '../../../modules/platform/open-platform.ts';
@@ -167,6 +168,22 @@ describe('Suspension', () => {
     await engine.finish(run);
     assert.deepEqual(await call(), { status: 'succeeded', attempt: 2 });
     assert.deepEqual([engine.tools.seen.length, (await view(run))?.status], [2, 'completed']);
+  });
+
+  it('leaves what may have had its effect unknown where the run ends before it is lifted', async () => {
+    const tool = { annotations: { idempotentHint: true }, execution: { inline: true } };
+    const agent = await engine.agent({}, [{ name: 'send', ...tool }]);
+    engine.say((request) => use({ name: offered(request, 'send'), input: {} }));
+    const { run } = await engine.start(agent, 'send it');
+    engine.toolsAnswer(async ({ socket }) => {
+      await silently('agent', agent);
+      socket.destroy();
+      return { status: 200, body: {} };
+    });
+    assert.equal(await engine.drive(run), 'dormant');
+    assert.deepEqual(await callOfRun(engine, run), { status: 'pending', attempt: 1 });
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+    assert.deepEqual(await callOfRun(engine, run), { status: 'unknown', attempt: 1 });
   });
 
   it('counts though it comes between the last look and the commit of the next attempt', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import { DelayedError, type Job } from 'bullmq';
 import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
@@ -129,6 +130,46 @@ describe('A call that another worker makes', () => {
     assert.deepEqual(await ledger(run), { status: 'denied', attempt: 0, code: 'cancelled', output });
     await engine.makeCalls(run);
     assert.equal(engine.tools.seen.length, 0);
+  });
+
+  describe('whose run is cancelled between two of its attempts', () => {
+    const lost = ({ socket }: { socket: Socket }) => {
+      socket.destroy();
+      return new Promise<never>(() => undefined);
+    };
+    const refused = () => Promise.resolve({ status: 429, body: {} });
+    /** The end of a call whose attempts go as they are told to. */
+    const endAfter = async (tool: object, ways: readonly (typeof lost | typeof refused)[]) => {
+      const { run } = await awaiting([{ name: 'note', ...tool, execution: HASTY }]);
+      engine.toolsAnswer((request, n) => (ways[n] ?? refused)(request));
+      while (engine.tools.seen.length < ways.length) await engine.makeCalls(run);
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+      return ledger(run);
+    };
+    const unknown = (attempt: number) => ({ status: 'unknown', attempt, code: 'cancelled', output: null });
+
+    it('is unknown where one of them may have had its effect', async () => {
+      assert.deepEqual(await endAfter(IDEMPOTENT, [lost]), unknown(1));
+      assert.deepEqual(await endAfter(IDEMPOTENT, [lost, refused]), unknown(2), 'the newest one surely had none');
+    });
+
+    it('was not made where none had any, or its tool only reads', async () => {
+      const output = 'The run was cancelled before the call was made.';
+      const denied = { status: 'denied', attempt: 2, code: 'cancelled', output };
+      assert.deepEqual(await endAfter(IDEMPOTENT, [refused, refused]), denied);
+      assert.deepEqual(await endAfter({ risk_level: 'READ_ONLY' }, [lost, refused]), denied);
+    });
+
+    it('is unknown where a worker died in one of them', async () => {
+      const { run } = await awaiting([{ name: 'note', ...IDEMPOTENT, execution: HASTY }]);
+      const answerLate = await dieDuringCall(run);
+      engine.toolsAnswer(refused);
+      assert.equal((await engine.makeCalls(run))[0]?.kind, 'later');
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+      assert.deepEqual(await ledger(run), unknown(2));
+      await answerLate();
+      assert.deepEqual(await ledger(run), unknown(2));
+    });
   });
 
   it('settles in its own row when its run is cancelled meanwhile, and the log of the run stays closed', async () => {

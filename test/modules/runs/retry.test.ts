@@ -107,6 +107,27 @@ for (const mode of DOMAIN_MODES) {
           await assertSoundFork(run, 1);
         });
 
+        it('knows its first key also where the retry was cancelled before it made the call', async () => {
+          const agent = await createAgent(kit);
+          const name = toolOf(agent, 'record');
+          const use = `${name} ${JSON.stringify({ label: kit.label, hang: true })}`;
+          const rule = { name, when: `tool == "${name}"`, decision: 'require_approval', reason: 'Wait.' };
+          const { run } = await begin(`call ${use} | say ${kit.label}`, agent);
+          await waitUntil('the call is under way', () => made() === 1);
+          await post(`/v1/runs/${run}/cancel`);
+          await waitUntil('it is settled', async () => (await callsOf(run))[0]?.status === 'unknown');
+          const policy = await post('/v1/policies', rule);
+          assert.equal(policy.status, 201, policy.text);
+          const second = (await post(`/v1/runs/${run}/retry`)).json.run_id;
+          await untilAsked(second);
+          await post(`/v1/runs/${second}/cancel`);
+          assert.equal((await callsOf(second))[0]?.status, 'unknown');
+          await call('DELETE', `/v1/policies/${policy.json.id}`);
+          const third = (await post(`/v1/runs/${second}/retry`)).json.run_id;
+          assert.equal((await done(third)).status, 'completed');
+          assert.deepEqual([made(), keys().size], [2, 1]);
+        });
+
         it('makes it again under that key where the agent accepts duplicates', async () => {
           const bold = await createAgent(kit, { execution_config: { on_unknown: 'retry' } });
           const once = await retriedDuring(chargeOf(bold), bold);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Context } from '../../../modules/governance/context.ts';
+import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { interruptSession } from '../../../modules/sessions/end-session.ts';
 import { createAuthenticator } from '../../../modules/tenants/authenticate-key.ts';
 import { startTestApi } from '../../support/api.ts';
@@ -65,6 +66,37 @@ describe('Interrupting a session', () => {
     assert.match(told(), /The user interrupted the turn before the call had a result\. The outcome .* is unknown/);
     const { json } = await api.call('GET', '/v1/approvals');
     assert.deepEqual([json.approvals, shop.seen.length], [[], 1]);
+    await shop.close();
+  });
+
+  it('says the same of a call that waits for its next attempt, where one may have had its effect', async () => {
+    const shop = await startServer(({ socket }) => socket.destroy());
+    const transport = { type: 'http', endpoint: `${shop.url}/book` };
+    const execution = { retry_config: { max_retries: 3, backoff_ms: 60_000 } };
+    const tool = { name: 'book', description: 'Books.', annotations: { idempotentHint: true }, transport, execution };
+    await api.call('POST', '/v1/tools', { body: tool });
+    const booker = await api.newAgent(['book']);
+    const session_id = await chat('call book {}', { agent_id: booker, autonomy_level: 2 });
+    const { run_id } = (await api.call('GET', `/agent/session/${session_id}`)).json;
+    const callOf = async () => {
+      const [turn] = (await api.call('GET', `/v1/runs/${run_id}/turns`)).json.turns;
+      return (await api.call('GET', `/v1/runs/${run_id}/turns/${turn.id}`)).json.tool_calls[0];
+    };
+    await waitUntil('it waits', async () => {
+      const call = await callOf();
+      return call?.attempt === 1 && call.status === 'pending';
+    });
+    assert.deepEqual(Object.keys((await callOf()).error), ['code', 'message']);
+    await api.call('POST', '/agent/interrupt', { body: { session_id } });
+    const { status, error } = await callOf();
+    assert.deepEqual([status, Object.keys(error)], ['unknown', ['code', 'message']]);
+    await chat('say what then', { session_id, agent_id: booker });
+    const told = () => JSON.stringify(api.model.asked('').at(-1)?.messages);
+    await waitUntil('the model is asked', () => told().includes('say what then'));
+    assert.match(told(), /The user interrupted the turn before the call had a result\. The outcome .* is unknown/);
+    const { json } = await api.call('GET', '/v1/approvals');
+    assert.deepEqual([json.approvals, shop.seen.length], [[], 1]);
+    assert.deepEqual((await rebuildProjections(api.context.db, { check: true })).differences, []);
     await shop.close();
   });
 

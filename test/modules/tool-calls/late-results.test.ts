@@ -220,6 +220,29 @@ describe('A result that comes later than the lease of its call', () => {
     assert.deepEqual(await typesOf(run), before);
   });
 
+  it('is not lost where people have had the call made again and the run ends before that', async () => {
+    const { run } = await unknownCall();
+    const [approval] = await approvalsOfRun(engine, run);
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id: approval?.id ?? '' }, { decision: 'rerun' });
+    assert.equal((await callOf(run)).status, 'pending');
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+    assert.equal((await callOf(run)).status, 'unknown');
+  });
+
+  it('says nothing of the attempt before it, which people have had made again', async () => {
+    const { run, making, answer } = await unknownCall({}, { answered: { status: 429, body: {} } });
+    const [approval] = await approvalsOfRun(engine, run);
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id: approval?.id ?? '' }, { decision: 'rerun' });
+    await engine.drive(run);
+    await engine.makeCalls(run);
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+    const call = await callOf(run);
+    assert.deepEqual([call.status, call.attempt], ['unknown', 2]);
+    answer();
+    await making;
+    assert.equal((await callOf(run)).status, 'unknown');
+  });
+
   it('is waited for by its worker, which does not break the call off', async () => {
     const agent = await engine.agent({}, [{ name: 'charge' }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('so be it')));

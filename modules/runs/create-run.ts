@@ -27,6 +27,7 @@ import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent 
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
+import { takeAlong } from './message-queue.ts';
 import type { HeldSlot, WrittenRun } from './written-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
@@ -37,6 +38,8 @@ export interface CreateRun extends OnThread {
   beginsThread?: boolean;
   /** It is the run in which a handoff of the thread's conversation goes on. */
   takesHandoffOn?: boolean;
+  /** Its input is the message that has waited in the run before it, which else goes along and waits in this one. */
+  beginsWithWaiting?: boolean;
   /** The ids that it and its thread get, where something was made for them before. */
   runId?: string | undefined;
   newThreadId?: string | undefined;
@@ -268,6 +271,8 @@ function newRun(request: Omit<CreateRun, 'idempotency'>, start: PinnedStart, pla
     const turn = { number: 1, input, ...(requestedBy !== undefined && { requested_by: requestedBy }) };
     events.push({ type: 'turn.started', actor: 'user', turn_id: turnId, payload: turn });
   }
+  const { keep_open: keepOpen } = created.payload;
+  events.push(...takeAlong(place.waiting, { turnId: input && turnId, keepOpen }));
   const job = input && { tenantId, runId, turnId, ...(traceparent && { traceparent }) };
   const { child, kind } = request;
   const owner = { tenant_id: tenantId, workspace_id: request.workspaceId };

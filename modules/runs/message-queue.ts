@@ -12,9 +12,23 @@ import { appendIn, type Announcement } from '../run-log/append-to-run.ts';
 /** A message as it was queued. */
 export type WaitingMessage = Extract<NewEvent, { type: 'message.queued' }>['payload'];
 
-/** The message that waits; undefined if none does. */
-export function waitingMessage(run: Pick<RunRow, 'queued' | 'dequeued_id'>): WaitingMessage | undefined {
-  return run.queued && run.queued.message_id !== run.dequeued_id ? run.queued : undefined;
+/** The message that waits; undefined if none does, or if it was erased. */
+export function waitingMessage(run: Pick<RunRow, 'queued' | 'dequeued_id' | 'erased_at'>): WaitingMessage | undefined {
+  if (!run.queued || run.erased_at) return undefined;
+  return run.queued.message_id === run.dequeued_id ? undefined : run.queued;
+}
+
+/**
+ * What has waited in the run before waits in the next one of the thread, from its first commit on, under its id. The turn of a run that ends
+ * with it reads it.
+ */
+export function takeAlong(
+  waiting: WaitingMessage | undefined,
+  { turnId, keepOpen }: { turnId: string | undefined; keepOpen: boolean },
+): NewEvent[] {
+  if (!waiting) return [];
+  const payload = keepOpen ? waiting : { ...waiting, mode: 'steer' as const };
+  return [{ type: 'message.queued', actor: 'user', turn_id: turnId, payload }];
 }
 
 /** Queues a message at a run whose turn is open. The caller holds the run: no turn ends meanwhile. */

@@ -8,6 +8,7 @@ import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { forkRun, type ForkedRun } from './creation/fork-run.ts';
 import { lastOfOpenThread } from './creation/open-thread.ts';
+import { waitingMessage, type WaitingMessage } from './message-queue.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { lastStartPoint } from './creation/start-point.ts';
 
@@ -69,7 +70,7 @@ async function retryIn(
   tx: Tx,
   { runId, requestedBy, traceparent }: RetriedBy,
 ): Promise<ForkedRun> {
-  const { original, place } = await retryable(tx, runId);
+  const { original, place, waiting } = await retryable(tx, runId);
   return forkRun(tx, {
     models,
     original,
@@ -80,20 +81,29 @@ async function retryIn(
     config: {},
     mayRaiseAutonomy: false,
     retryAtPlace: place,
+    waiting,
     requestedBy,
     traceparent,
   });
 }
 
-/** The run, and the number that its retry has on the thread. Throws 409 where it cannot be. */
-async function retryable(tx: Tx, runId: string): Promise<{ original: RunRow; place: number }> {
+interface Retryable {
+  original: RunRow;
+  /** The number that its retry has on the thread. */
+  place: number;
+  /** The message that waits in the run before the retry there. */
+  waiting: WaitingMessage | undefined;
+}
+
+/** The run, and where its retry begins. Throws 409 where it cannot be. */
+async function retryable(tx: Tx, runId: string): Promise<Retryable> {
   const found = await requireRetryable(tx, runId);
   if (found.original.kind === 'workflow') throw conflict('The run is a workflow.');
   return found;
 }
 
 /** The same of a run of whatever kind, which is held with its thread. */
-export async function requireRetryable(tx: Tx, runId: string): Promise<{ original: RunRow; place: number }> {
+export async function requireRetryable(tx: Tx, runId: string): Promise<Retryable> {
   // The thread before its run, as whoever begins another run on it.
   const { thread_id: threadId } = (await findRunRow(tx, runId)) ?? {};
   const thread = threadId === undefined ? undefined : await lockThread(tx, threadId);
@@ -108,7 +118,9 @@ export async function requireRetryable(tx: Tx, runId: string): Promise<{ origina
   }
   if (!thread) throw notFound('The thread');
   const last = await lastOfOpenThread(tx, thread);
-  if (!last || last.id === run.id || last.erased_at) return { original: run, place: thread.run_count + 1 };
+  if (!last || last.id === run.id || last.erased_at) {
+    return { original: run, place: thread.run_count + 1, waiting: last && waitingMessage(last) };
+  }
   const then = isTerminal(last.status) ? 'replay this one from a checkpoint instead' : 'wait for its end';
   throw conflict(`The thread has gone on with run ${last.id}; ${then}.`, { run_id: last.id });
 }

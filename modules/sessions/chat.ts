@@ -252,6 +252,7 @@ async function startRun(
     config: { autonomy_level: of.level, keep_open: true, session: { user_id: of.userId } },
     mayRaiseAutonomy: !of.isHandedOn && hasScope(caller.scopes, 'approvals:write'),
     ...(of.threadId !== undefined && { carriesAutonomy: true as const }),
+    beginsWithWaiting: of.message !== undefined,
     requestedBy: caller.keyId,
     traceparent,
   });

@@ -195,6 +195,7 @@ async function beginRun(
     threadId,
     beginsThread: true,
     input: left?.input ?? input,
+    beginsWithWaiting: left !== undefined,
     config: { keep_open: true },
     mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
     requestedBy: caller.keyId,

@@ -47,12 +47,18 @@ export interface SessionView {
 /** A session with its last messages. Throws 404. */
 export async function readSession(tx: Tx, caller: SessionCaller, id: string): Promise<SessionView> {
   const state = await requireSession(tx, caller, id);
-  const { run, facts } = state;
+  const { run, facts, session } = state;
   const { sessionMessages: limit, sessionMessageWindow: window } = LIMITS;
   const messages = run ? await lastMessages(tx, run.id, { limit, window }) : [];
   const unread = run ? await listUnreadInputs(tx, run.id) : [];
   messages.push(...unread.map(({ message }) => ({ role: 'user' as const, content: message })));
-  const queued = run ? (waitingMessage(run)?.input.message ?? null) : null;
+  const waits = run && session.archived_at === null ? waitingMessage(run) : undefined;
   const waiting = run && facts.has_open_turn ? await findRun(tx, run.id) : undefined;
-  return { state, status: sessionStatus(facts), messages: messages.slice(-limit), queued, waiting };
+  return {
+    state,
+    status: sessionStatus(facts),
+    messages: messages.slice(-limit),
+    queued: waits?.input.message ?? null,
+    waiting,
+  };
 }

@@ -23,13 +23,13 @@ import {
   noteReturned,
   type HandoffRow,
 } from '../../db/handoffs.ts';
-import { findRun, lockRun, lockThread, type RunView } from '../../db/runs.ts';
+import { findRun, lockThread, type RunView } from '../../db/runs.ts';
 import { usageBelow } from '../../db/task-effects.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, appendIn, type Announcement, type AppendedChange } from '../run-log/append-to-run.ts';
 import { writeRun } from '../runs/create-run.ts';
-import { queueMessageIn, turnOfQueued, waitingMessage } from '../runs/message-queue.ts';
+import { turnOfQueued } from '../runs/message-queue.ts';
 import { briefOf, rejectionNote } from './handoffs/brief.ts';
 import { mustTake } from './handoffs/write-handoff.ts';
 
@@ -213,10 +213,10 @@ interface NextRun {
   message: string;
 }
 
-/** What has waited for the end of the last turn goes along. */
 async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): Promise<Announcement> {
   const { source, agentId, message, level } = next;
   const untrusted = (await isHandedUntrusted(tx, row.id)) && { untrusted: true as const };
+  // What has waited for the end of the last turn goes along.
   const { written } = await writeRun(context, tx, {
     tenantId,
     workspaceId: row.workspace_id,
@@ -228,11 +228,7 @@ async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): P
     mayRaiseAutonomy: false,
     requestedBy: row.requested_by ?? undefined,
   });
-  const left = source && (await lockRun(tx, source.id));
-  const waiting = left && !left.erased_at && waitingMessage(left);
-  if (!waiting) return written;
-  const queued = await queueMessageIn(tx, { tenantId, runId: written.runId, message: waiting });
-  return { ...written, seq: queued.seq };
+  return written;
 }
 
 /** What held for the run before holds for the next: its session, its level, what it and all below it have left of its budget. */

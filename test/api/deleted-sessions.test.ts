@@ -16,7 +16,11 @@ describe('The thread of a session that was deleted', () => {
     const session = (await call('/agent/chat', chat)).json.session_id;
     const runsOf = async () => (await api.call('GET', `/v1/runs?thread_id=${session}`)).json.runs;
     const [run] = await runsOf();
+    await call('/agent/chat', { ...chat, message: 'and then', session_id: session });
+    assert.equal((await api.call('GET', `/agent/session/${session}`)).json.queued_message, 'and then');
     assert.equal((await api.call('DELETE', `/agent/session/${session}`)).status, 200);
+    const { json: shown } = await api.call('GET', `/agent/session/${session}`);
+    assert.deepEqual([shown.archived, shown.queued_message], [true, null]);
     const attempts = [
       call(`/v1/agents/${agent}/runs`, { thread_id: session, input: { message: 'two' } }),
       call(`/v1/agents/${agent}/runs`, { thread_id: session }),

@@ -3,9 +3,11 @@ import { canonicalJson } from '../../../core/canonical-json.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Message } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
+import { takeQueued } from '../../../core/decision-events/turns.ts';
 import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
 import { goTo, type GraphState } from '../../../core/graph/position.ts';
+import { toQueued } from '../../../core/message-queue.ts';
 import { originOf } from '../../../core/origin.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -21,6 +23,7 @@ import { toRunChange } from '../../run-log/run-change.ts';
 import type { Context } from '../../governance/context.ts';
 import { agentForRun, checkAutonomy, limitsOf } from './agent-for-run.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
+import { takeAlong, type WaitingMessage } from '../message-queue.ts';
 import { carriedFields, runCreated } from './run-created.ts';
 import type { StartPoint } from './start-point.ts';
 
@@ -45,6 +48,8 @@ interface Fork {
   mayRaiseAutonomy: boolean;
   /** A retry stays on the thread, with this number there; a replay gets a thread of its own. */
   retryAtPlace?: number;
+  /** The message that waits in the run before it on the thread. */
+  waiting?: WaitingMessage | undefined;
   /** The key that asks. */
   requestedBy?: string | undefined;
   traceparent: string | undefined;
@@ -68,7 +73,7 @@ export interface ForkedRun {
 
 /**
  * Writes the fork. It goes on with the turn that was open at the point, or takes the turn that followed in the original;
- * if there is neither, it waits for one. Throws as `agentForRun` and `checkAutonomy` do.
+ * if there is neither, the message that waits begins it, or it waits for one. Throws as `agentForRun` and `checkAutonomy` do.
  */
 export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const { original, from } = fork;
@@ -76,10 +81,11 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const runId = newId();
   const isRetry = fork.retryAtPlace !== undefined;
   const threadId = isRetry ? original.thread_id : newId();
-  const turnId = point.turn ? newId() : undefined;
+  const turnId = point.turn || fork.waiting ? newId() : undefined;
   const conversation = conversationOf(fork, point);
   const created = await createdEvent(tx, fork, { threadId, point, conversation });
   const events = [created, forkedEvent(fork, point), ...firstEvents(point, turnId, fork.requestedBy)];
+  events.push(...waitingEvents(fork, point, turnId));
   const owner = { tenant_id: original.tenant_id, workspace_id: original.workspace_id };
   const { traceparent } = fork;
   const payload = { tenantId: original.tenant_id, runId, ...(traceparent && { traceparent }) };
@@ -240,6 +246,19 @@ function firstEvents(
   const continues = begun ? { continues: { steps, tool_calls: toolCalls, ...tainted } } : {};
   const payload = { number: turnCount + 1, input, requested_by: requestedBy, ...continues };
   return [{ type: 'turn.started', actor: 'user', turn_id: turnId, payload }];
+}
+
+/** Of the message that waits: it begins the turn where there is no other. */
+function waitingEvents(
+  { waiting, original }: Fork,
+  { turn, turnCount }: ForkPoint,
+  turnId: string | undefined,
+): NewEvent[] {
+  const isNext = waiting && !turn && turnId !== undefined;
+  return [
+    ...takeAlong(waiting, { turnId: turn ? turnId : undefined, keepOpen: original.keep_open }),
+    ...(isNext ? takeQueued({ queued: toQueued(waiting), turnCount }, turnId) : []),
+  ];
 }
 
 function become(way: RunStatus[]): NewEvent[] {

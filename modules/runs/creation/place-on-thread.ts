@@ -10,6 +10,7 @@ import { findCarried, findCompaction } from '../../../db/replay.ts';
 import { lastUnerasedRun, lockThread } from '../../../db/runs.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { mustHaveAgent } from '../handing-over.ts';
+import { waitingMessage, type WaitingMessage } from '../message-queue.ts';
 import { lastOfOpenThread } from './open-thread.ts';
 
 /** What a run's conversation goes on from. */
@@ -23,6 +24,8 @@ type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
 export interface PlaceOnThread {
   place: number;
   previous: Previous | undefined;
+  /** The message that waits in the run before it. */
+  waiting?: WaitingMessage | undefined;
   /** The thread begins with it. */
   isFirst?: boolean;
 }
@@ -45,7 +48,8 @@ export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
   const place = thread.run_count + 1;
   if (!last) return { place, previous: undefined };
   const [carried, context] = await Promise.all([findCarried(tx, last.id), findCompaction(tx, last.id)]);
-  if (!last.erased_at) return { place, previous: { ...last, context, carried } };
+  const waiting = request.beginsWithWaiting ? undefined : waitingMessage(last);
+  if (!last.erased_at) return { place, waiting, previous: { ...last, context, carried } };
   // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
   const kept = await lastUnerasedRun(tx, request.threadId);
   const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
@@ -57,4 +61,5 @@ interface Placed {
   threadId?: string | undefined;
   beginsThread?: boolean;
   takesHandoffOn?: boolean;
+  beginsWithWaiting?: boolean;
 }

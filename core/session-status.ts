@@ -25,7 +25,7 @@ export interface SessionFacts {
   has_open_turn: boolean;
   /** Calls of the newest turn are made, or about to be. */
   is_calling: boolean;
-  /** A call of the newest turn has failed or was denied, or its outcome is unknown; not one of a plan that was rejected. */
+  /** A call of the newest turn has failed or was denied, or its outcome is unknown; not one of a plan that a person has rejected. */
   has_errors: boolean;
   has_queued: boolean;
 }

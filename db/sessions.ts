@@ -105,8 +105,9 @@ const WAITS_FOR = `case
   when exists (select from waits w where w.run_id = r.id and w.closed_at is null and w.type = 'user') then 'user'
   when exists (select from waits w where w.run_id = r.id and w.closed_at is null) then 'other' end`;
 
-// What a person has refused as a whole, or wanted otherwise, has not failed.
-const HAS_FAILED = `k.status in ('failed', 'denied', 'unknown') and not exists (select from plans e where e.run_id = k.run_id
+// What a person has refused as a whole, or wanted otherwise, has not failed; what lapsed, or nobody has decided on in time, has.
+const HAS_FAILED = `k.status in ('failed', 'denied', 'unknown') and not exists (select from plans e
+  join approvals a on a.run_id = e.run_id and a.plan_id = e.id and a.status = 'denied' where e.run_id = k.run_id
   and e.turn_id = k.turn_id and e.status = 'rejected' and e.steps @> jsonb_build_array(jsonb_build_object('tool_call_id', k.id)))`;
 
 /** A session as it stands now; undefined if there is none of that id in the workspace. */

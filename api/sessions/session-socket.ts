@@ -7,7 +7,8 @@ import type { Context } from '../../modules/governance/context.ts';
 import { streamSession, type SessionStreamItem } from '../../modules/sessions/stream-session.ts';
 import type { OpenSocket } from '../kit/sockets.ts';
 import type { SessionFrame } from './session-frame.ts';
-import { beforeTurns, deltaFrame, foldEvent, FOLDED } from './session-view.ts';
+import { deltaFrame, foldEvent, FOLDED } from './session-view.ts';
+import { beforeTurns } from './turn-view.ts';
 
 interface WatchedSession {
   tenantId: string;

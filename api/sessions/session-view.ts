@@ -3,13 +3,13 @@
  * start and nothing else. That an event gives no second frame is what lets a client go on after any `seq`.
  */
 import type { BusMessage } from '../../bus/bus.ts';
-import { textOf } from '../../core/content.ts';
 import { currentPayload, type EventType } from '../../core/events.ts';
 import { toSessionSeq } from '../../core/session-position.ts';
 import { ASK_USER_TOOL } from '../../core/tool.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { preview, previewOf } from './preview.ts';
 import type { SessionFrame } from './session-frame.ts';
+import { note, startTurn, stepsOf, type Payload, type TurnView } from './turn-view.ts';
 
 /** Events that the view is folded from. */
 export const FOLDED: readonly EventType[] = [
@@ -40,44 +40,9 @@ export const FOLDED: readonly EventType[] = [
   'plan.started',
   'plan.completed',
   'approval.requested',
+  'approval.expired',
   'input.requested',
 ];
-
-/** What frames of a turn follow from besides their event. */
-interface TurnView {
-  number: number;
-  startedAt: Date | null;
-  hasPlanned: boolean;
-  /** Where a call stands in its batch, or else in the answer that asked for it, and what for. */
-  calls: Map<string, { index: number; callBatchId?: string; tool: string; arguments: unknown; startedAt?: Date }>;
-  /** Calls without a result of their tool. */
-  failed: Set<string>;
-  batchHasFailed: boolean;
-  /** The model's last answer. */
-  answer: string;
-  /** That of a graph's node, until it is known whether the turn ends with it. */
-  untold: string;
-  /** A node of the graph has ended, and another follows; or the answer lacked something, and another one does. */
-  isBetween: boolean;
-  /** A model looks at the answer: it is not known yet whether the turn ends with it. */
-  isReflecting: boolean;
-}
-
-/** The view before the first event of a run. */
-export function beforeTurns(): TurnView {
-  return {
-    number: 0,
-    startedAt: null,
-    hasPlanned: false,
-    calls: new Map(),
-    failed: new Set(),
-    batchHasFailed: false,
-    answer: '',
-    untold: '',
-    isBetween: false,
-    isReflecting: false,
-  };
-}
 
 /** An event of a run at its place on the session's thread. */
 interface PlacedEvent {
@@ -85,7 +50,6 @@ interface PlacedEvent {
   place: number;
 }
 
-type Payload = Record<string, unknown>;
 type Shown = Pick<SessionFrame, 'type' | 'payload'> & { plan_id?: unknown; auto_executing?: unknown };
 
 /** The view after the event, and what the client sees of it; null if nothing. Changes and gives back the view it is given. */
@@ -127,70 +91,6 @@ export function deltaFrame(
 function payloadOf(event: LoggedEvent): Payload {
   const current = currentPayload(event);
   return typeof current === 'object' && current !== null ? { ...current } : {};
-}
-
-function startTurn(event: LoggedEvent, payload: Payload): TurnView {
-  return { ...beforeTurns(), number: Number(payload['number']), startedAt: event.occurred_at };
-}
-
-/** Keeps what later events of the turn need. */
-function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
-  const id = String(payload['tool_call_id']);
-  switch (event.type) {
-    case 'tool.requested':
-      turn.calls.set(id, {
-        index: Number(payload['place']),
-        tool: String(payload['name']),
-        arguments: event.call?.arguments ?? {},
-      });
-      return;
-    case 'tool.started': {
-      const call = turn.calls.get(id);
-      if (call) turn.calls.set(id, { ...call, startedAt: event.occurred_at });
-      return;
-    }
-    case 'plan.proposed':
-      stepsOf(payload).forEach(({ tool_call_id }, index) => {
-        const call = turn.calls.get(tool_call_id);
-        if (call) turn.calls.set(tool_call_id, { ...call, index, callBatchId: String(payload['plan_id']) });
-      });
-      return;
-    case 'plan.completed':
-      turn.batchHasFailed ||= payload['status'] === 'completed_with_errors';
-      return;
-    case 'plan.rejected':
-    case 'plan.refined':
-      // What a person has refused as a whole, or wanted otherwise, has not failed.
-      for (const [call, { callBatchId }] of turn.calls)
-        if (callBatchId === payload['plan_id']) turn.failed.delete(call);
-      return;
-    case 'tool.denied':
-    case 'tool.failed':
-    case 'tool.unknown':
-      turn.failed.add(id);
-      return;
-    case 'tool.resolved':
-      if (payload['outcome'] === 'succeeded') turn.failed.delete(id);
-      return;
-    case 'model.called':
-      turn.isReflecting = isVerdict(payload);
-      return;
-    case 'reflection.completed':
-      turn.isBetween = payload['last'] !== true;
-      return;
-    case 'model.responded':
-      if (payload['tool'] !== undefined) return;
-      turn.isBetween = false;
-      turn.answer = textOf(event.content ?? []);
-      turn.untold = payload['tool_calls'] === 0 ? turn.answer : '';
-      return;
-    case 'node.completed':
-    case 'run.max_steps_reached':
-      turn.isBetween = event.type === 'node.completed' && payload['ends'] !== true;
-      if (event.content) turn.answer = textOf(event.content);
-      return;
-    default:
-  }
 }
 
 function show(turn: TurnView, { event, place }: PlacedEvent, payload: Payload): Shown | null {
@@ -235,10 +135,6 @@ function planningStarted(turn: TurnView, { turn_id }: LoggedEvent): Shown | null
   if (turn.hasPlanned) return null;
   turn.hasPlanned = true;
   return { type: 'planning_started', payload: { turn_id } };
-}
-
-function stepsOf(payload: Payload): { tool_call_id: string; tool: string; risk_level: string }[] {
-  return Array.isArray(payload['steps']) ? payload['steps'] : [];
 }
 
 function planProposed(turn: TurnView, payload: Payload): Shown {
@@ -298,11 +194,6 @@ function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown |
     default:
       return null;
   }
-}
-
-function isVerdict(payload: Payload): boolean {
-  const choice = payload['tool_choice'];
-  return typeof choice === 'object' && choice !== null && 'tool' in choice && choice.tool === 'submit_verdict';
 }
 
 function answerReady(turn: TurnView, event: LoggedEvent): Shown {

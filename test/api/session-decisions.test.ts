@@ -96,8 +96,16 @@ describe('A plan of a session', () => {
     const refined = await propose(`call ${SUM} | say done`);
     assert.equal((await decide('refine', { ...refined, feedback: 'in words' })).status, 202);
     assert.equal((await answered(refined.session_id)).status, 'completed');
+    const lapsing = await Promise.all(
+      [[SUM], [SUM, SUM, SUM]].map((calls) => propose(`call ${calls.join(' & ')} | say done`)),
+    );
     const rule = { name: 'no sums', when: 'tool == "calculator"', decision: 'block', reason: 'no sums' };
     assert.equal((await api.call('POST', '/v1/policies', { body: rule })).status, 201);
+    for (const plan of lapsing) {
+      assert.equal((await decide('execute', plan)).status, 409);
+      assert.equal((await answered(plan.session_id)).status, 'completed_with_errors');
+      assert.equal(await framesOf(plan.session_id), 'completed_with_errors');
+    }
     for (const calls of [[SUM], [SUM, SUM, SUM]]) {
       const body = { message: `call ${calls.join(' & ')} | say done`, user_id: 'ada', agent_id: await api.newAgent() };
       const { session_id } = (await api.call('POST', '/agent/chat', { body })).json;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { SessionFrame } from '../../api/sessions/session-frame.ts';
-import { beforeTurns, foldEvent } from '../../api/sessions/session-view.ts';
+import { foldEvent } from '../../api/sessions/session-view.ts';
+import { beforeTurns } from '../../api/sessions/turn-view.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 
 const TURN = '01a00000-0000-7000-8000-000000000001';

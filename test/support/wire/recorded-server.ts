@@ -2,7 +2,8 @@
 import type { AnyMessage, SessionNotification, Stream } from '@agentclientprotocol/sdk';
 import { toText } from '../../../api/runs/sse.ts';
 import { SHOWN } from '../../../api/runs/sse-view.ts';
-import { beforeTurns, deltaFrame, foldEvent as foldForSocket, FOLDED } from '../../../api/sessions/session-view.ts';
+import { deltaFrame, foldEvent as foldForSocket, FOLDED } from '../../../api/sessions/session-view.ts';
+import { beforeTurns } from '../../../api/sessions/turn-view.ts';
 import { ACP, type AcpFrame } from '../../../api/wire/acp.ts';
 import { formFor, permissionFor } from '../../../api/wire/acp-asks.ts';
 import { tellUpdates } from '../../../api/wire/acp-session.ts';

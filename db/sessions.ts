@@ -93,11 +93,18 @@ export async function archiveSession(tx: Tx, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-const STEPS = `(select coalesce(jsonb_agg(batched.step || jsonb_build_object('arguments', coalesce(k.arguments, '{}')) order by batched.place), '[]')
+const stepsWhere = (
+  condition: string,
+) => `(select coalesce(jsonb_agg(batched.step || jsonb_build_object('arguments', coalesce(k.arguments, '{}')) order by batched.place), '[]')
   from jsonb_array_elements(p.steps) with ordinality as batched (step, place)
-  ${asColumns(`(batched.step->>'tool_call_id')::uuid as call`)} c left join tool_calls k on k.id = c.call)`;
-const CALL_BATCH = `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
-  'status', p.status, 'purpose', p.purpose, 'max_risk_level', p.max_risk_level, 'steps', ${STEPS})`;
+  ${asColumns(`(batched.step->>'tool_call_id')::uuid as call`)} c left join tool_calls k on k.id = c.call where ${condition})`;
+const callBatch = (
+  steps: string,
+) => `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
+  'status', p.status, 'purpose', p.purpose, 'max_risk_level', p.max_risk_level, 'steps', ${steps})`;
+const CALL_BATCH = callBatch(stepsWhere('true'));
+// What is decided on: a call that was refused at once is no part of that.
+const WAITING_CALL_BATCH = callBatch(stepsWhere("k.status = 'awaiting_approval'"));
 
 // A turn that was posted and has not begun waits for nobody, whatever the run has waited for before it.
 const WAITS_FOR = `case
@@ -105,10 +112,10 @@ const WAITS_FOR = `case
   when exists (select from waits w where w.run_id = r.id and w.closed_at is null and w.type = 'user') then 'user'
   when exists (select from waits w where w.run_id = r.id and w.closed_at is null) then 'other' end`;
 
-// What a person has refused as a whole, or wanted otherwise, has not failed; what lapsed, or nobody has decided on in time, has.
-const HAS_FAILED = `k.status in ('failed', 'denied', 'unknown') and not exists (select from plans e
-  join approvals a on a.run_id = e.run_id and a.plan_id = e.id and a.status = 'denied' where e.run_id = k.run_id
-  and e.turn_id = k.turn_id and e.status = 'rejected' and e.steps @> jsonb_build_array(jsonb_build_object('tool_call_id', k.id)))`;
+// What a person has refused as a whole, or wanted otherwise, has not failed; what lapsed, or nobody has decided on in time, has. After erasure the steps are not known any more.
+const HAS_FAILED = `k.status in ('failed', 'denied', 'unknown') and not exists (select from approvals a where a.run_id = k.run_id
+  and a.turn_id = k.turn_id and a.plan_id is not null and a.status = 'denied'
+  and coalesce(a.arguments->'steps' @> jsonb_build_array(jsonb_build_object('tool_call_id', k.id)), true))`;
 
 /** A session as it stands now; undefined if there is none of that id in the workspace. */
 export async function readSessionState(
@@ -123,7 +130,7 @@ export async function readSessionState(
           'has_errors', exists (select from tool_calls k where k.run_id = r.id and k.turn_id = t.id and ${HAS_FAILED})
             or exists (select from plans e where e.run_id = r.id and e.turn_id = t.id and e.status = 'completed_with_errors'),
           'has_queued', r.queued is not null and r.queued->>'message_id' is distinct from r.dequeued_id::text) as facts,
-        (select ${CALL_BATCH} from plans p join approvals a on a.run_id = p.run_id and a.plan_id = p.id and a.status = 'pending'
+        (select ${WAITING_CALL_BATCH} from plans p join approvals a on a.run_id = p.run_id and a.plan_id = p.id and a.status = 'pending'
           where p.run_id = r.id and p.turn_id = r.open_turn_id and p.status = 'proposed' order by p.step desc limit 1) as pending,
         coalesce(t.error, r.error) as error, ${SUSPENDED_BY} as suspended_by
       from sessions s

@@ -4,7 +4,7 @@ import { badRequest } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { chatRates, executeRates } from '../../core/rate-limits.ts';
 import { isAsked, SESSION_STATUSES } from '../../core/session-status.ts';
-import { RISK_LEVELS } from '../../core/tool.ts';
+import { highestRisk, RISK_LEVELS } from '../../core/tool.ts';
 import { chat } from '../../modules/sessions/chat.ts';
 import { executeCallBatch, refineCallBatch, rejectCallBatch } from '../../modules/sessions/decide-call-batch.ts';
 import { deleteSession, interruptSession } from '../../modules/sessions/end-session.ts';
@@ -244,7 +244,7 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
     pending_plan: pending && {
       plan_id: pending.plan_id,
       purpose: pending.purpose,
-      max_risk_level: pending.max_risk_level,
+      max_risk_level: highestRisk(pending.steps.map((each) => each.risk_level)),
       tool_count: pending.steps.length,
       steps: pending.steps,
     },

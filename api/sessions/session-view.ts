@@ -5,11 +5,11 @@
 import type { BusMessage } from '../../bus/bus.ts';
 import { currentPayload, type EventType } from '../../core/events.ts';
 import { toSessionSeq } from '../../core/session-position.ts';
-import { ASK_USER_TOOL } from '../../core/tool.ts';
+import { ASK_USER_TOOL, highestRisk } from '../../core/tool.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { preview, previewOf } from './preview.ts';
 import type { SessionFrame } from './session-frame.ts';
-import { note, startTurn, stepsOf, type Payload, type TurnView } from './turn-view.ts';
+import { note, shownSteps, startTurn, type Payload, type TurnView } from './turn-view.ts';
 
 /** Events that the view is folded from. */
 export const FOLDED: readonly EventType[] = [
@@ -138,10 +138,12 @@ function planningStarted(turn: TurnView, { turn_id }: LoggedEvent): Shown | null
 }
 
 function planProposed(turn: TurnView, payload: Payload): Shown {
-  const { plan_id, auto_executing, purpose, max_risk_level } = payload;
-  const steps = stepsOf(payload).map(({ tool_call_id, tool, risk_level }) => {
+  const { plan_id, auto_executing, purpose } = payload;
+  const shown = shownSteps(turn, payload);
+  const steps = shown.map(({ tool_call_id, tool, risk_level }) => {
     return { tool, arguments: turn.calls.get(tool_call_id)?.arguments ?? {}, risk_level, tool_call_id };
   });
+  const max_risk_level = highestRisk(shown.map((step) => step.risk_level));
   const told = { purpose, steps, max_risk_level, tool_count: steps.length };
   return { type: 'plan_proposed', plan_id, auto_executing, payload: told };
 }

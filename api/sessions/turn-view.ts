@@ -1,9 +1,20 @@
 /** What the view of a session keeps of a turn, by a fold over its events: frames follow from it besides their event. */
 import { textOf } from '../../core/content.ts';
+import type { RiskLevel } from '../../core/tool.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 
 /** As this build knows it. */
 export type Payload = Record<string, unknown>;
+
+interface ViewedCall {
+  index: number;
+  callBatchId?: string;
+  tool: string;
+  arguments: unknown;
+  startedAt?: Date;
+  /** It has its outcome. */
+  isOver?: boolean;
+}
 
 /** What frames of a turn follow from besides their event. */
 export interface TurnView {
@@ -11,7 +22,7 @@ export interface TurnView {
   startedAt: Date | null;
   hasPlanned: boolean;
   /** Where a call stands in its batch, or else in the answer that asked for it, and what for. */
-  calls: Map<string, { index: number; callBatchId?: string; tool: string; arguments: unknown; startedAt?: Date }>;
+  calls: Map<string, ViewedCall>;
   /** Calls without a result of their tool. */
   failed: Set<string>;
   batchHasFailed: boolean;
@@ -65,10 +76,7 @@ export function note(turn: TurnView, event: LoggedEvent, payload: Payload): void
       return;
     }
     case 'plan.proposed':
-      stepsOf(payload).forEach(({ tool_call_id }, index) => {
-        const call = turn.calls.get(tool_call_id);
-        if (call) turn.calls.set(tool_call_id, { ...call, index, callBatchId: String(payload['plan_id']) });
-      });
+      batchCalls(turn, payload);
       return;
     case 'plan.completed':
       turn.batchHasFailed ||= payload['status'] === 'completed_with_errors';
@@ -84,7 +92,8 @@ export function note(turn: TurnView, event: LoggedEvent, payload: Payload): void
     case 'tool.denied':
     case 'tool.failed':
     case 'tool.unknown':
-      turn.failed.add(id);
+    case 'tool.succeeded':
+      endCall(turn, id, event.type !== 'tool.succeeded');
       return;
     case 'tool.resolved':
       if (payload['outcome'] === 'succeeded') turn.failed.delete(id);
@@ -110,13 +119,30 @@ export function note(turn: TurnView, event: LoggedEvent, payload: Payload): void
   }
 }
 
+function batchCalls(turn: TurnView, payload: Payload): void {
+  shownSteps(turn, payload).forEach(({ tool_call_id }, index) => {
+    const call = turn.calls.get(tool_call_id);
+    if (call) turn.calls.set(tool_call_id, { ...call, index, callBatchId: String(payload['plan_id']) });
+  });
+}
+
 function forgive(turn: TurnView, batchId: unknown): void {
   for (const [call, { callBatchId }] of turn.calls) if (callBatchId === batchId) turn.failed.delete(call);
 }
 
-/** The steps of a call batch. */
-export function stepsOf(payload: Payload): { tool_call_id: string; tool: string; risk_level: string }[] {
-  return Array.isArray(payload['steps']) ? payload['steps'] : [];
+function endCall(turn: TurnView, id: string, hasFailed: boolean): void {
+  const call = turn.calls.get(id);
+  if (hasFailed) turn.failed.add(id);
+  if (call) call.isOver = true;
+}
+
+/** The steps of a call batch; of one that a person is asked about those that are decided on: what was refused at once is none. */
+export function shownSteps(
+  { calls }: TurnView,
+  payload: Payload,
+): { tool_call_id: string; tool: string; risk_level: RiskLevel }[] {
+  const steps: ReturnType<typeof shownSteps> = Array.isArray(payload['steps']) ? payload['steps'] : [];
+  return payload['auto_executing'] === true ? steps : steps.filter((step) => !calls.get(step.tool_call_id)?.isOver);
 }
 
 function isVerdict(payload: Payload): boolean {

@@ -1,7 +1,7 @@
 /** Events of a call batch: three or more calls of one answer, decided on as a whole (docs/design/decisions.md). */
 import type { NewEvent } from '../events.ts';
 import type { RunState } from '../state.ts';
-import { RISK_LEVELS, type RiskLevel } from '../tool.ts';
+import { highestRisk, type RiskLevel } from '../tool.ts';
 import { askApproval, type Asked } from './approvals.ts';
 
 interface ProposedCallBatch {
@@ -18,11 +18,10 @@ interface ProposedCallBatch {
 export function proposeCallBatch(state: RunState, batch: ProposedCallBatch): NewEvent[] {
   const { id: plan_id, purpose, step, steps, asked } = batch;
   const by = { turn_id: state.turn?.id, step };
-  const highest = Math.max(0, ...steps.map(({ risk }) => RISK_LEVELS.indexOf(risk)));
   const payload = {
     plan_id,
     purpose,
-    max_risk_level: RISK_LEVELS[highest] ?? ('WRITE_HIGH_RISK' as const),
+    max_risk_level: highestRisk(steps.map(({ risk }) => risk)),
     auto_executing: !asked,
     steps: steps.map(({ callId, tool, risk }) => ({ tool_call_id: callId, tool, risk_level: risk })),
   };

@@ -75,6 +75,29 @@ describe('A plan of a session', () => {
     assert.equal((await decide('reject', refined)).status, 409, 'it is the other one that was rejected');
   });
 
+  it('shows what is decided on, and no call that was refused at once', async () => {
+    const when = 'tool == "calculator" && arguments.expression == "1+1"';
+    const rule = { name: 'no ones', when, decision: 'block', reason: 'no ones' };
+    assert.equal((await api.call('POST', '/v1/policies', { body: rule })).status, 201);
+    const plan = await propose(`call calculator {"expression":"1+1"} & confirm {} & ${SUM} | say done`);
+    const { pending_plan: shown, run_id } = await read(plan.session_id);
+    const { json } = await api.call('GET', `/v1/approvals?status=pending&run_id=${run_id}`);
+    const decided = json.approvals[0].arguments.steps.map(({ tool_call_id }: { tool_call_id: string }) => tool_call_id);
+    const ids = (steps: { tool_call_id: string }[]) => steps.map(({ tool_call_id }) => tool_call_id);
+    assert.deepEqual([ids(shown.steps), shown.tool_count, decided.length], [decided, 2, 2]);
+    assert.equal((await decide('refine', { ...plan, feedback: 'in words' })).status, 202);
+    assert.equal((await until(plan.session_id, 'completed', 'completed_with_errors')).status, 'completed_with_errors');
+    const headers = { authorization: `Bearer ${api.key}` };
+    const watched = await watchSession({ url: api.url, session: plan.session_id, headers, after: 0 });
+    await watched.until('the turn is over', (seen) => seen.some(({ type }) => type === 'completed_with_errors'));
+    watched.socket.terminate();
+    const proposed = watched.frames.find(({ type }) => type === 'plan_proposed');
+    assert.deepEqual(
+      [proposed?.payload.steps?.map(({ tool }) => tool), proposed?.payload.tool_count],
+      [['confirm', 'calculator'], 2],
+    );
+  });
+
   it('has errors where a rule denies a call of it, however few they are, and none where a person refuses the whole', async () => {
     const framesOf = async (session: string) => {
       const headers = { authorization: `Bearer ${api.key}` };

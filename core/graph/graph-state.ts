@@ -8,7 +8,6 @@ type Completed = Extract<RunEvent, { type: 'node.completed' }>;
 /** The position once a node has been entered. */
 export function enteredNode(before: GraphState | null | undefined, { payload }: Entered): GraphState {
   const { node, visit, from, prompt, ordinal } = payload;
-  const [next, ...queue] = before?.queue ?? [];
   return {
     node,
     visit,
@@ -16,7 +15,7 @@ export function enteredNode(before: GraphState | null | undefined, { payload }: 
     open: true,
     ...(prompt !== undefined && { prompt }),
     ...(ordinal !== undefined && { ordinal }),
-    queue: next ? queue : [],
+    queue: (before?.queue ?? []).filter((each) => each.node !== node),
     visits: { ...before?.visits, [node]: visit },
     outcomes: before?.outcomes ?? {},
   };
@@ -41,5 +40,6 @@ export function completedNode(before: GraphState, { payload }: Completed): Graph
 /** A node that waits already is entered once, after all that have led to it: ways that part meet again. */
 function withNext(queue: readonly NextNode[], name: string, from: string): NextNode[] {
   if (!queue.some(({ node }) => node === name)) return [...queue, { node: name, from: [from] }];
-  return queue.map((each) => (each.node === name ? { ...each, from: [...each.from, from] } : each));
+  const withFrom = (all: readonly string[]) => [...all.filter((node) => node !== from), from];
+  return queue.map((each) => (each.node === name ? { ...each, from: withFrom(each.from) } : each));
 }

@@ -2,12 +2,14 @@
 import { LIMITS } from '../limits.ts';
 import type { RunState } from '../state.ts';
 import type { NodeType, WorkflowGraph } from './definition.ts';
+import { nextOf, type Ways } from './next-node.ts';
 import { visitsOf, type NextNode } from './position.ts';
 
 /** What decisions depend on of an agent's graph. */
 export interface GraphPlan {
   entryPoint: string;
   types: Readonly<Record<string, NodeType>>;
+  ways: Ways;
   /** Most visits of nodes in a turn. */
   maxVisits: number;
   /** Where no node asks a model, none is asked for a summary at the limit either. */
@@ -15,10 +17,12 @@ export interface GraphPlan {
 }
 
 /** The plan of a graph whose turns have so many steps. */
-export function planOf({ entry_point: entryPoint, nodes }: WorkflowGraph, maxSteps: number): GraphPlan {
+export function planOf({ entry_point: entryPoint, nodes, edges }: WorkflowGraph, maxSteps: number): GraphPlan {
   const types = Object.fromEntries(nodes.map(({ name, type }) => [name, type]));
+  const waysFrom = (node: string) => edges.filter(({ from }) => from === node).flatMap(({ to }) => to);
+  const ways = new Map(nodes.map(({ name }) => [name, waysFrom(name)]));
   const asksModels = nodes.some(({ type }) => type === 'llm');
-  return { entryPoint, types, maxVisits: maxSteps * LIMITS.nodeVisitsPerStep, asksModels };
+  return { entryPoint, types, ways, maxVisits: maxSteps * LIMITS.nodeVisitsPerStep, asksModels };
 }
 
 interface Limited {
@@ -42,15 +46,19 @@ type GraphStep =
   | { kind: 'no_node'; node: string };
 
 /** The next step of a turn whose calls have their results, and which has no answer yet. */
-export function graphStep(state: RunState, limits: Limited & { graph: GraphPlan }): GraphStep {
+export function graphStep(
+  state: Pick<RunState, 'turn' | 'graph' | 'modelCall'>,
+  limits: Limited & { graph: GraphPlan },
+): GraphStep {
   const { graph: at, turn, modelCall } = state;
   const plan = limits.graph;
-  const node = at?.open ? at.node : (at?.queue[0]?.node ?? plan.entryPoint);
+  const next = (at?.open ? at : nextOf(at?.queue ?? [], plan)) ?? { node: plan.entryPoint, from: [] };
+  const { node } = next;
   const type = Object.hasOwn(plan.types, node) ? plan.types[node] : undefined;
   if (!type) return { kind: 'no_node', node };
   if (at?.open)
     return type === 'llm' && !turn?.answer ? { kind: 'call_model', last: false } : { kind: 'complete_node' };
   const isLast = at && plan.asksModels && limitReached(state, limits) !== undefined;
   if (isLast || modelCall) return { kind: 'call_model', last: true };
-  return { kind: 'enter_node', next: at?.queue[0] ?? { node, from: [] } };
+  return { kind: 'enter_node', next };
 }

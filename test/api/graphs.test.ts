@@ -250,6 +250,26 @@ describe('an agent with a graph', () => {
     );
   });
 
+  it('makes the call of a join once, however much longer one way to it is than the other', async () => {
+    const router = (name: string) => ({ name, type: 'router' });
+    const join = { name: 'join', type: 'tool', config: { tool: 'calculator', input: { expression: '1 + 1' } } };
+    const graph = graphOf(
+      [...['draft', 'left', 'more', 'most', 'right'].map(router), join],
+      [
+        ['draft', ['left', 'right']],
+        ['left', 'more'],
+        ['more', 'most'],
+        ['most', 'join'],
+        ['right', 'join'],
+      ],
+    );
+    const run = await startRun(await newAgent(graph));
+    assert.equal((await settled(run)).status, 'completed');
+    assert.deepEqual(await visited(run), ['draft', 'left', 'right', 'more', 'most', 'join']);
+    const entered = (await events(run)).findLast(({ type }) => type === 'node.entered');
+    assert.deepEqual(entered?.payload['from'], ['right', 'most']);
+  });
+
   it('ends in bounds: at the limit a model sums up, or the last output is the answer', async () => {
     const add = {
       name: 'draft',

@@ -2,7 +2,7 @@
 import { textOf, type FileBlock, type ImageBlock, type Message } from './content.ts';
 import type { FieldError } from './errors.ts';
 import type { TurnInput } from './events.ts';
-import { beforeNode, type GraphState } from './graph/position.ts';
+import { beforeNode, withOutcome, type GraphState } from './graph/position.ts';
 import { isSettled, type CallState, type RunState } from './state.ts';
 
 export interface ForkPoint {
@@ -35,7 +35,7 @@ function taintOf({ untrusted = [] }: { untrusted?: readonly number[] }): { untru
 
 /**
  * The point that a state of a run stands for. Calls cannot be carried over to another run while they are open, so the
- * point then lies before the model's answer that asked for them.
+ * point then lies before the model's answer that asked for them. A node whose call has given nothing is entered again.
  */
 export function forkPoint(runId: string, state: RunState): ForkPoint {
   const { turn, calls, length, steps, turnCount, replay, graph } = state;
@@ -43,23 +43,32 @@ export function forkPoint(runId: string, state: RunState): ForkPoint {
   const { id, input, begun } = turn;
   const open = { id, input, begun, steps: turn.steps, toolCalls: turn.toolCalls, ...taintOf(turn) };
   const before = { length, steps, turnCount: turnCount - 1, turn: open };
-  if (!calls.some(isOpen)) {
+  const isOfNode = graph?.open === true && graph.ordinal !== undefined;
+  if (!calls.some(isOfNode ? hasGivenNothing : isOpen)) {
     const inherited = replay?.redo ?? null;
     const redo = inherited && { run_id: inherited.runId, step: inherited.step, settled: inherited.settled };
-    return { ...before, redo, graph };
+    return { ...before, redo, graph: isOfNode ? withOutcomeOf(graph, calls) : graph };
   }
   const settled = calls.filter(({ status }) => status === 'succeeded' || status === 'failed').map((call) => call.id);
-  const isOfNode = graph?.open === true && graph.ordinal !== undefined;
   return {
     ...before,
     // The answer and the message of its calls' results.
     length: length - 2,
     steps: steps - 1,
     turn: { ...open, steps: turn.steps - 1, toolCalls: turn.toolCalls - calls.length },
-    // The call of a node is asked for by the node once more.
-    redo: isOfNode ? null : { run_id: runId, step: steps, settled },
+    // The call of a node is asked for by the node once more; what it may have done is in the record.
+    redo: { run_id: runId, step: steps, settled: isOfNode ? [] : settled },
     graph: isOfNode ? beforeNode(graph) : graph,
   };
+}
+
+function hasGivenNothing({ status }: CallState): boolean {
+  return status !== 'succeeded';
+}
+
+/** The fork does not have the call, but it completes its node. */
+function withOutcomeOf(graph: GraphState, [call]: readonly CallState[]): GraphState {
+  return call ? withOutcome(graph, { status: 'succeeded', ordinal: graph.ordinal, tool_call_id: call.id }) : graph;
 }
 
 /** What a person may still settle is open, too. */

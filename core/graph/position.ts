@@ -46,6 +46,11 @@ export function beforeNode(graph: GraphState): GraphState {
   return goTo({ ...rest, node, visit, from, visits: { ...graph.visits, [node]: visit - 1 } }, { node, from }, true);
 }
 
+/** With what became of the node that was entered last. */
+export function withOutcome(graph: GraphState, outcome: NodeOutcome): GraphState {
+  return { ...graph, outcomes: { ...graph.outcomes, [graph.node]: outcome } };
+}
+
 /** On the way to a node; what waits stays behind it where `keep` says so. */
 export function goTo(graph: GraphState, next: NextNode, keep: boolean): GraphState {
   return { ...graph, open: false, queue: [next, ...(keep ? graph.queue : [])] };

@@ -184,6 +184,9 @@ function outcomeOf({ log: { state } }: DriveSession, node: CompiledNode): NodeOu
   if (node.type === 'llm') return { status: 'succeeded', ordinal: turn?.answer?.ordinal };
   if (node.type === 'router') return { ...graph?.outcomes[graph.from.at(-1) ?? ''], status: 'succeeded' };
   const [call] = calls;
+  const before = graph?.outcomes[node.name];
+  // The call was settled in the run that this one was forked from.
+  if (!call && before) return before;
   const status = call?.status === 'succeeded' || call?.status === 'denied' ? call.status : 'failed';
   return { status: call?.status === 'unknown' ? 'unknown' : status, ordinal: graph?.ordinal, tool_call_id: call?.id };
 }

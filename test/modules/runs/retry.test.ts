@@ -171,6 +171,73 @@ for (const mode of DOMAIN_MODES) {
       });
     });
 
+    describe('a node of a graph whose call was made, with a checkpoint at every step,', () => {
+      /** The agent's graph makes one call, and has what it gives put into words. */
+      const follow = async (more: object = {}, named = toolOf(kit.agent, 'charge')) => {
+        const workflow_graph = {
+          entry_point: 'pay',
+          nodes: [
+            {
+              name: 'pay',
+              type: 'tool',
+              config: { tool: named, input: { label: kit.label, ...more } },
+              writes: { count: '{{has(output.count) ? output.count : 0}}' },
+            },
+            { name: 'tell', type: 'llm' },
+          ],
+          edges: [{ from: 'pay', to: 'tell', condition: 'has(output.count)' }],
+        };
+        const execution_config = { checkpoint_frequency: 'on_change' };
+        return begin(`say ${kit.label}`, await createAgent(kit, { workflow_graph, execution_config }));
+      };
+
+      for (const name of ['charge', 'lookup'] as const) {
+        it(`makes it again in a retry where it has failed (${name})`, async () => {
+          const { run } = await follow({ status: 400 }, toolOf(kit.agent, name));
+          const { status, error } = await done(run);
+          assert.equal(status, 'failed');
+          assert.match(JSON.stringify(error), /no edge leads on: .*400/);
+          const retried = await post(`/v1/runs/${run}/retry`);
+          const end = await done(retried.json.new_run_id);
+          assert.equal(end.status, 'completed', JSON.stringify(end));
+          assert.equal(made(), 2);
+          await assertSoundFork(retried.json.new_run_id, 1);
+        });
+      }
+
+      it('does not make it again where nobody knows its outcome', async () => {
+        const impatient = await post('/v1/tools', {
+          name: `impatient_${kit.label.slice(0, 8)}`,
+          description: 'Waits for no answer.',
+          transport: { type: 'http', endpoint: `${kit.world.url}/charge` },
+          execution: { timeout_ms: 100 },
+        });
+        const { run } = await follow({ hang: true }, impatient.json.name);
+        await untilAsked(run);
+        await post(`/v1/runs/${run}/cancel`);
+        const retried = await post(`/v1/runs/${run}/retry`);
+        await untilAsked(retried.json.new_run_id);
+        assert.equal(made(), 1);
+        await post(`/v1/runs/${retried.json.new_run_id}/cancel`);
+      });
+
+      it('goes on with what it has given, from whatever checkpoint', async () => {
+        const { run } = await follow();
+        assert.equal((await done(run)).status, 'completed');
+        const checkpoints = await checkpointsOf(run);
+        assert.ok(checkpoints.filter(({ node }: { node: string }) => node === 'pay').length > 2);
+        for (const { id } of checkpoints) {
+          const started = await replay(run, { checkpoint_id: id });
+          if (started.status !== 'running') continue;
+          const end = await done(started.run_id);
+          assert.equal(end.status, 'completed', JSON.stringify(end));
+          const [last] = await checkpointsOf(started.run_id);
+          assert.deepEqual((await get(`/v1/runs/${started.run_id}/checkpoints/${last.id}`)).state.custom, { count: 1 });
+        }
+        assert.equal(made(), 1);
+      });
+    });
+
     describe('a run whose messages were changed behind its back', () => {
       const spoil = (run: string, ordinal: number) => changeMessagesFrom(kit.platform.context.db, run, ordinal);
 

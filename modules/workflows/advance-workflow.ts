@@ -5,9 +5,11 @@
  */
 import { askApproval } from '../../core/decision-events/approvals.ts';
 import { statusChanged } from '../../core/decision-events/turns.ts';
+import { approvalSeconds } from '../../core/definition.ts';
 import { isTerminal, SUBTASK, type NewEvent, type RunStatus } from '../../core/events.ts';
 import { digestOf } from '../../core/ids.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { findAgentVersion } from '../../db/agents.ts';
 import { howFar, listScheduledTasks, listTasksUnderWay, type ScheduledTask } from '../../db/scheduled-tasks.ts';
 import { changeTask, countTasks, hasOpenChild } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
@@ -186,9 +188,14 @@ function isAskedAbout({ workflow }: WorkflowStep, { error }: ScheduledTask): boo
 
 /** Asks a person about each task that has failed for good; its siblings go on meanwhile. */
 async function askAboutFailed(step: WorkflowStep): Promise<void> {
-  for (const task of step.tasks) {
-    if (task.status !== 'failed' || task.is_early || task.approval_status !== null || !isAskedAbout(step, task))
-      continue;
+  const unasked = step.tasks.filter(
+    (task) => task.status === 'failed' && !task.is_early && task.approval_status === null && isAskedAbout(step, task),
+  );
+  if (unasked.length === 0) return;
+  const { agent_id: agentId, agent_version: version } = step.run;
+  const agent = await findAgentVersion(step.tx, agentId, version);
+  const seconds = agent ? approvalSeconds(agent.definition) : LIMITS.approvalSeconds;
+  for (const task of unasked) {
     const error = task.error ?? { code: 'failed', message: 'It has failed.' };
     const approvalId = newId();
     const args = { task_id: task.id, subtask: task.name, error };
@@ -199,7 +206,7 @@ async function askAboutFailed(step: WorkflowStep): Promise<void> {
       tool: SUBTASK,
       arguments: args,
       digest: digestOf(args),
-      expires_in_seconds: LIMITS.approvalSeconds,
+      expires_in_seconds: seconds,
       message,
     };
     await changeTask(step.tx, task.id, { to: 'failed', error, tokens: null, approval_id: approvalId });

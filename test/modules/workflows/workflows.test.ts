@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
+import { findAnyApproval } from '../../../db/approvals.ts';
 import { listLostJoins } from '../../../db/task-upkeep.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
@@ -387,6 +388,24 @@ describe('The scheduler of a workflow', () => {
     const { workflow } = await read(id);
     assert.equal(workflow.status, 'completed');
     assert.equal(await childOf(id, 'good'), good, 'what was done was not done again');
+  });
+
+  it('asks about what has failed for as long as its agent says', async () => {
+    engine.say(() => ({ error: { status: 400, type: 'invalid_request_error' } }));
+    const settings = { on_subtask_failure: 'ask' as const, execution: 'eager' as const, max_replans: 0 };
+    const agentId = await engine.agent({ execution_config: { approval_timeout_seconds: 60 } });
+    const id = await start([subtask('bad')], { settings, agentId });
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await advance(id);
+      await engine.finish(await childOf(id, 'bad'));
+    }
+    await advance(id);
+    const approvalId = (await task(id, 'bad')).approval_id ?? '';
+    const approval = await engine.context.db.withTenant(engine.tenantId, (tx) =>
+      findAnyApproval(tx, { id: approvalId }),
+    );
+    assert.ok(approval);
+    assert.equal(approval.expires_at.getTime() - approval.created_at.getTime(), 60_000);
   });
 
   it('gives a task the time anew that it had, where a person has it tried again after its deadline', async () => {

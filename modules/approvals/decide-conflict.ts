@@ -5,6 +5,8 @@ import { LIMITS } from '../../core/limits.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { findAnyApproval, type ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
+import { findFragment } from '../../db/memory-spaces.ts';
 import { reasonGiven, recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { embedSoon } from '../memory/add-memory.ts';
@@ -32,9 +34,10 @@ export async function decideConflict(
   const { db } = context;
   const { tenantId, workspaceId, approvalId: id } = decider;
   const outcome = await db.withTenant(tenantId, async (tx): Promise<Outcome | undefined> => {
-    const approval = await findConflict(tx, { id, workspaceId });
-    if (!approval) return undefined;
+    const found = await findConflict(tx, { id, workspaceId });
+    if (!found) return undefined;
     const { decision, args } = readDecision(decided);
+    const approval = await asHeld(tx, found);
     if (approval.status !== 'pending') return repeated(approval, decision, args);
     if (approval.is_due) {
       await closeConflict(tx, { tenantId, workspaceId, id }, { status: 'expired' });
@@ -83,6 +86,15 @@ export async function expireConflict(
 async function findConflict(tx: Tx, of: { id: string; workspaceId?: string }): Promise<ConflictRow | undefined> {
   const found = await findAnyApproval(tx, of);
   return found?.run_id === null ? found : undefined;
+}
+
+/** As it stands once nobody else changes what it is about: the same decision may have come meanwhile. */
+async function asHeld(tx: Tx, approval: ConflictRow): Promise<ConflictRow> {
+  const { id, workspace_id: workspaceId, subject_id: subjectId, status } = approval;
+  if (status !== 'pending') return approval;
+  if (approval.subject_type === 'fragment') await findFragment(tx, { id: subjectId, workspaceId, lock: true });
+  else await lockMemoryOf(tx, String(approval.arguments['agent_id']));
+  return (await findConflict(tx, { id, workspaceId })) ?? approval;
 }
 
 function readDecision(decided: ApprovalDecision): { decision: Decision; args: Record<string, unknown> | undefined } {

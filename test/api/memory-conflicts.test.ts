@@ -107,6 +107,19 @@ describe('A contradiction in memory', () => {
     );
   });
 
+  it('is decided once by the same decision that comes several times at once, each of which is 200', async () => {
+    const { id, approval } = await disagree();
+    await add('The gate has 3 bars.');
+    const entry = await add('The gate has 4 bars.');
+    const about = (await pending()).find(({ memory_id: each }) => each === entry.id);
+    for (const each of [approval.id, about?.id ?? '']) {
+      const answers = await Promise.all([1, 2, 3, 4].map(() => decide(each, { decision: 'approve' })));
+      assert.ok(answers.every(({ status, json }) => status === 200 && json.status === 'approved'));
+    }
+    assert.equal((await read(`/v1/memory/fragments/${id}`)).version, 3);
+    await post(`/v1/agents/${agent}/memory/forget`, { query: 'gate' });
+  });
+
   it('is decided over HTTP: what was written, what was there, or another text', async () => {
     for (const [body, said] of [
       [{ decision: 'approve' }, 'The launch is in June.'],

@@ -1,6 +1,6 @@
 /** Where other systems call a run that waits for them. */
 import { z } from 'zod';
-import { receiveWebhook } from '../modules/waits/receive-webhook.ts';
+import { receiveWebhook, requireWebhook } from '../modules/waits/receive-webhook.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 
 const accepted = z.object({ status: z.literal('accepted') });
@@ -14,6 +14,7 @@ const receive = defineRoute({
   body: z.unknown(),
   keepsDigits: true,
   responses: { 200: accepted, 202: accepted },
+  admit: ({ context, params }) => requireWebhook(context, params.token),
   async handle({ params, body, context }) {
     const { isNew } = await receiveWebhook(context, params.token, body);
     return { status: isNew ? 202 : 200, body: { status: 'accepted' as const } };

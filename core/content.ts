@@ -144,32 +144,48 @@ export function beginningOf(text: string, mostChars: number): string {
   return beginning.length < text.length && /[\uD800-\uDBFF]$/.test(beginning) ? beginning.slice(0, -1) : beginning;
 }
 
-/** `cleanText` on every string and key of a JSON value, whatever its depth; a number that no JSON can say is null, as `JSON.stringify` has it. */
+/**
+ * `cleanText` on every string and key of a JSON value, whatever its depth; a number that no JSON can say is null, as
+ * `JSON.stringify` has it. What is so already, as nearly all is, comes back itself.
+ */
 export function cleanJson<T>(value: T): T {
-  if (typeof value === 'string') return cleanText(value) as T;
-  if (Array.isArray(value)) return value.map(cleanJson) as T;
-  if (typeof value === 'number') return (Number.isFinite(value) ? value : null) as T;
+  return isClean(value) ? value : (cleaned(value) as T);
+}
+
+function isClean(value: unknown): boolean {
+  if (typeof value === 'string') return isStorable(value);
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (Array.isArray(value)) return value.every(isClean);
+  if (value === null || typeof value !== 'object') return true;
+  return Object.entries(value).every(([key, item]) => isStorable(key) && isClean(item));
+}
+
+function cleaned(value: unknown): unknown {
+  if (typeof value === 'string') return cleanText(value);
+  if (Array.isArray(value)) return value.map(cleaned);
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null;
   if (value === null || typeof value !== 'object') return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [cleanText(key), cleanJson(item)])) as T;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [cleanText(key), cleaned(item)]));
 }
 
 /** Whether a JSON value holds a number that was too large for a double (`1e400`), which no JSON can say any more. */
 export function holdsInfinity(root: unknown): boolean {
-  for (let level: unknown[] = [root]; level.length > 0; level = level.flatMap(inside)) {
-    if (level.some((item) => typeof item === 'number' && !Number.isFinite(item))) return true;
+  const left = [root];
+  while (left.length > 0) {
+    const item = left.pop();
+    if (typeof item === 'number' && !Number.isFinite(item)) return true;
+    for (const each of inside(item)) left.push(each);
   }
   return false;
 }
 
-/** Whether a JSON value is nested deeper than so many levels. */
+/** Whether a JSON value is nested deeper than so many levels, which are few enough for a recursion. */
 export function isDeeperThan(root: unknown, levels: number): boolean {
-  let level: unknown[] = [root];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > levels) return true;
-    level = level.flatMap(inside);
-  }
-  return false;
+  if (levels < 0) return true;
+  return inside(root).some((item) => isDeeperThan(item, levels - 1));
 }
 
-/** JSON is looked through level by level and not by recursion, which a deep one would break. */
-const inside = (item: unknown): unknown[] => (typeof item === 'object' && item !== null ? Object.values(item) : []);
+function inside(item: unknown): readonly unknown[] {
+  if (typeof item !== 'object' || item === null) return [];
+  return Array.isArray(item) ? item : Object.values(item);
+}

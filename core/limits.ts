@@ -2,6 +2,8 @@
 export const LIMITS = {
   /** A request body, in bytes. */
   bodyBytes: 10 * 1024 * 1024,
+  /** Commas, lists and objects of the JSON in a request body, and in what the server of a tool answers. */
+  jsonValues: 200_000,
   /** A URL in a request, and its headers together, in bytes; and the time in seconds in which all of a request has come. */
   urlBytes: 16 * 1024,
   headerBytes: 16 * 1024,

@@ -2,7 +2,7 @@
 import type { WaitType } from '../core/waits.ts';
 import type { Database, Tx } from './database.ts';
 
-interface WaitRow {
+export interface WaitRow {
   id: string;
   tenant_id: string;
   run_id: string;

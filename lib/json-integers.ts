@@ -1,5 +1,6 @@
 /** Integers in JSON that a double cannot hold: beyond 2^53 `JSON.parse` gives another number than was written. */
 import { randomUUID } from 'node:crypto';
+import { endOfString } from './json-size.ts';
 
 /** Whether JSON has an integer that `JSON.parse` would change. */
 export function losesDigits(json: string): boolean {
@@ -73,11 +74,4 @@ function findChanged(json: string): Place[] {
     }
   }
   return found;
-}
-
-/** The place of the quotation mark that ends the string which begins at `start`. */
-function endOfString(json: string, start: number): number {
-  let at = start + 1;
-  while (at < json.length && json.charCodeAt(at) !== 0x22) at += json.charCodeAt(at) === 0x5c ? 2 : 1;
-  return at;
 }

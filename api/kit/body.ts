@@ -3,24 +3,23 @@ import { cleanJson, holdsInfinity, isDeeperThan } from '../../core/content.ts';
 import { badRequest, DroverError, tooLarge } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { parseKeepingDigits } from '../../lib/json-integers.ts';
+import { holdsMoreValues } from '../../lib/json-size.ts';
 import { refuseRounded } from './refuse-rounded.ts';
 import { RefusedJson } from './refused-json.ts';
 import type { ApiContext } from './state.ts';
 
 const MAX_DEPTH = 256;
 
-const parseJson = bodyParser({
-  enableTypes: ['json'],
-  // The content type has been looked at before.
-  detectJSON: () => true,
-  jsonLimit: LIMITS.bodyBytes,
-  // What is no object is for the schema to refuse, which says what was expected.
-  jsonStrict: false,
+const readText = bodyParser({
+  enableTypes: ['text'],
+  extendTypes: { text: ['json', '+json'] },
+  textLimit: String(LIMITS.bodyBytes),
 });
 
 /**
  * The request's JSON, with text that can be stored; an empty body is `{}`. Integers that would be rounded are strings of their
- * digits with `keepsDigits`. Throws 400 for what is no JSON and, without, for such integers, 413 for more than 10 MiB, 415 for another content type.
+ * digits with `keepsDigits`. Throws 400 for what is no JSON and, without, for such integers, 413 for more than 10 MiB and for
+ * too many values, 415 for another content type.
  */
 export async function readBody(ctx: ApiContext, { keepsDigits }: { keepsDigits?: true }): Promise<unknown> {
   const type = ctx.request.is('json', '+json');
@@ -29,17 +28,37 @@ export async function readBody(ctx: ApiContext, { keepsDigits }: { keepsDigits?:
   if (type === false) {
     throw new DroverError('unsupported-media-type', 415, 'The body must be JSON: Content-Type: application/json.');
   }
-  await parseJson(ctx, () => Promise.resolve()).catch((error: unknown) => {
+  await readText(ctx, () => Promise.resolve()).catch((error: unknown) => {
     throw explainBody(error, LIMITS.bodyBytes);
   });
-  const body = ctx.request.body ?? null;
-  if (body === '' && ctx.request.rawBody === '') return {};
+  const text: unknown = ctx.request.body;
+  const json = typeof text === 'string' ? text : '';
+  if (json === '') return {};
+  // Before it is parsed: a body of 10 MiB can be an object of a gigabyte.
+  if (holdsMoreValues(json, LIMITS.jsonValues))
+    throw tooLarge(`The body has more than ${LIMITS.jsonValues} values (commas, lists and objects).`);
+  const body = parse(json);
   if (isDeeperThan(body, MAX_DEPTH)) throw new RefusedJson(body, `The body is nested deeper than ${MAX_DEPTH} levels.`);
   if (holdsInfinity(body))
     throw new RefusedJson(body, 'The body has a number that is too large: at most 1.797e308, or as a string.');
-  if (keepsDigits) return cleanJson(parseKeepingDigits(ctx.request.rawBody));
-  refuseRounded(ctx.request.rawBody, body);
+  if (namesPrototype(body)) throw badRequest('The body has a key `__proto__`, which is not taken.');
+  if (keepsDigits) return cleanJson(parseKeepingDigits(json));
+  refuseRounded(json, body);
   return cleanJson(body);
+}
+
+function parse(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch (error) {
+    throw explainBody(error, LIMITS.bodyBytes);
+  }
+}
+
+/** As its own key, which whoever copies the object would set as its prototype. */
+function namesPrototype(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.hasOwn(value, '__proto__') || Object.values(value).some(namesPrototype);
 }
 
 /** What the parser of a body has failed of, as an answer says it: 400, 413 for more than `maxBytes`, 415. */
@@ -53,9 +72,6 @@ export function explainBody(error: unknown, maxBytes: number): unknown {
       415,
       'The Content-Encoding must be gzip, deflate, br or identity.',
     );
-  }
-  if (error instanceof SyntaxError && error.message.includes('prototype')) {
-    return badRequest('The body has a key `__proto__`, which is not taken.');
   }
   if (error instanceof SyntaxError) {
     const place = /at position \d+(?: \(line \d+ column \d+\))?/.exec(error.message)?.[0];

@@ -101,6 +101,8 @@ export interface RouteSpec<P extends Schema, Q extends Schema, B extends Schema,
   params?: P;
   query?: Q;
   body?: B;
+  /** Throws for a request that is refused whatever its body: before that is read, where nobody had to show a key. */
+  admit?: (request: { context: Context; params: Out<P> }) => Promise<void>;
   handle: (request: RouteRequest<P, Q, B, A>) => Promise<Reply>;
 }
 
@@ -162,16 +164,20 @@ export function defineRoute<
   Q extends Schema = undefined,
   B extends Schema = undefined,
 >(spec: RouteSpec<P, Q, B, A>): Route {
-  const { handle, ...head } = spec;
+  const { handle, admit, ...head } = spec;
   const { params, query, body } = spec;
   const run = async (incoming: Incoming): Promise<Reply> => {
     const { ctx, context, app, caller } = incoming;
     const read = await countByBody(incoming, spec);
-    const checked = await withIds(context, caller, async () => ({
-      params: checkParams(params, ctx),
-      query: checkPart(query ?? NOTHING, withMetadata(ctx.query), 'query'),
-      body: takesBody(spec) ? await readChecked(read, spec) : undefined,
-    }));
+    const checked = await withIds(context, caller, async () => {
+      const named = checkParams(params, ctx) as Out<P>;
+      await admit?.({ context, params: named });
+      return {
+        params: named,
+        query: checkPart(query ?? NOTHING, withMetadata(ctx.query), 'query'),
+        body: takesBody(spec) ? await readChecked(read, spec) : undefined,
+      };
+    });
     const idempotency = idempotencyOf(ctx, caller, { route: spec, ...checked });
     const request = { ...checked, caller, idempotency, context, app, ctx };
     return handle(request as unknown as RouteRequest<P, Q, B, A>);

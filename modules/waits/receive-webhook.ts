@@ -1,15 +1,24 @@
 /** A call from outside under an unguessable address: the payload of the one wait that the address was made for. */
 import { notFound } from '../../core/errors.ts';
 import { sha256 } from '../../core/ids.ts';
-import { findWaitByToken } from '../../db/waits.ts';
+import { findWaitByToken, type WaitRow } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 import { postSignal } from './post-signal.ts';
 
+/** Throws 404 for an unknown token. */
+export async function requireWebhook(context: Pick<Context, 'db'>, token: string): Promise<void> {
+  await findWebhook(context, token);
+}
+
 /** `isNew` is false for a repeated one. Throws 404 for an unknown token, 409 if nothing waits for it any more. */
 export async function receiveWebhook(context: Context, token: string, payload: unknown): Promise<{ isNew: boolean }> {
-  const wait = await findWaitByToken(context.db, sha256(token));
-  if (!wait) throw notFound('The webhook');
-  const { tenant_id: tenantId, run_id: runId, id, name } = wait;
+  const { tenant_id: tenantId, run_id: runId, id, name } = await findWebhook(context, token);
   const signal = { type: 'webhook' as const, name: name ?? undefined, payload };
   return postSignal(context, { tenantId, runId, id: `webhook ${id}`, waitId: id, ...signal });
+}
+
+async function findWebhook({ db }: Pick<Context, 'db'>, token: string): Promise<WaitRow> {
+  const wait = await findWaitByToken(db, sha256(token));
+  if (!wait) throw notFound('The webhook');
+  return wait;
 }

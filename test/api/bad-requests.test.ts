@@ -3,6 +3,7 @@ import { request as httpRequest } from 'node:http';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { LIMITS } from '../../core/limits.ts';
 import { newId } from '../../lib/new-id.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { startTestApi } from '../support/api.ts';
 import type { Answer, Call, TestApi } from '../support/api.ts';
 import { newName } from '../support/new-name.ts';
@@ -132,6 +133,35 @@ describe('a bad request', () => {
     it('of up to 10 MiB is read', async () => {
       const large = JSON.stringify({ name: 'a', description: 'x'.repeat(10 * 1024 * 1024 - 100) });
       assertProblem(await create({ raw: large }), 400, { path: 'body.description', message: /too big/i });
+    });
+
+    it('of more values than may be is 413 before it is parsed, and strings do not count', async () => {
+      const packed = { 'content-encoding': 'gzip' };
+      for (const value of ['{}', '[]', '0', '"a"']) {
+        const raw = gzipSync(
+          `[${Array.from({ length: LIMITS.jsonValues + 1 })
+            .fill(value)
+            .join(',')}]`,
+        );
+        assertProblem(await create({ raw, headers: packed }), 413, /more than 200000 values/);
+      }
+      const description = '{,['.repeat(LIMITS.jsonValues);
+      const answer = await create({ body: { name: 'a', description } });
+      assertProblem(answer, 400, { path: 'body.description', message: /too big/i });
+    });
+
+    it('of as many values as may be costs less than a second', async () => {
+      const raw = `[${'{},'.repeat(LIMITS.jsonValues / 2 - 2)}9007199254740991]`;
+      const before = cpuMs();
+      assertProblem(await create({ raw }), 400);
+      const spent = cpuMs() - before;
+      assert.ok(spent < 1000, `${spent} ms`);
+    });
+
+    it('to a webhook that there is not is 404, and is not even read', async () => {
+      for (const raw of ['no JSON', `[${'{},'.repeat(LIMITS.jsonValues)}{}]`]) {
+        assertProblem(await api.call('POST', `/v1/hooks/${'A'.repeat(43)}`, { key: null, raw }), 404, /webhook/);
+      }
     });
 
     it('of another content type, encoding or none is 415', async () => {

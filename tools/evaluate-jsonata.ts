@@ -1,32 +1,50 @@
+/**
+ * JSONata, in a process of its own: its functions make a text of any length or a list of any size in one step (`$pad`,
+ * `$split`), which no limit of time sees. A thread would not do: one that asks for too much at once ends its whole process.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import jsonata from 'jsonata';
-import { beginningOf } from '../core/content.ts';
-import { isTimeLimit, runBounded } from './run-bounded.ts';
+import { createOneByOne } from '../lib/one-by-one.ts';
+import type { JsonataAnswer, JsonataRequest } from './jsonata/child.ts';
+import { messageOf } from './jsonata/message-of.ts';
 
-/** It blocks the process for that long at worst. */
 const MAX_MS = 1000;
-const MAX_STACK = 400;
-const MAX_SEQUENCE = 200_000;
+/** What an evaluation may take beyond its time before its process is killed, and what that has to start in. */
+const GRACE_MS = 1000;
+const START_MS = 10_000;
+/** Of the process's heap; data and result of 10 MiB each take half of it. */
+const MAX_MB = 128;
+
+const SELF = import.meta.url;
+/** Where nothing has been built, it is told to take the loader. */
+const PROGRAM = SELF.endsWith('.ts')
+  ? [
+      '--eval',
+      `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(({ tsImport }) =>
+         tsImport('./jsonata/child.ts', ${JSON.stringify(SELF)}));`,
+    ]
+  : [fileURLToPath(new URL('./jsonata/child.js', SELF))];
 
 /** JSON (null for nothing), or what went wrong. */
 type Evaluated = { result: unknown } | { fault: 'too-slow' | 'failed'; message: string };
 
-/** Evaluates a JSONata 2 expression over JSON, for at most a second: the evaluation never yields to a timer. */
+const TOO_SLOW = { fault: 'too-slow', message: 'it takes too long' } as const;
+const TOO_LARGE = { fault: 'failed', message: `it takes more than ${MAX_MB} MB` } as const;
+
+const line = createOneByOne();
+
+/** Evaluates a JSONata 2 expression over JSON, for at most a second, one after the other. */
 export async function evaluateJsonata(text: string, data: unknown, timeoutMs: number): Promise<Evaluated> {
-  const limitMs = Math.max(1, Math.min(timeoutMs, MAX_MS));
-  try {
-    const expression = jsonata(text, {
-      timeout: limitMs,
-      stack: MAX_STACK,
-      sequence: MAX_SEQUENCE,
-      RegexEngine: boundedRegExp(performance.now() + limitMs),
-    });
-    // By way of JSON: JSONata marks its sequences with hidden properties and may return functions.
-    const json = JSON.stringify(await expression.evaluate(data)) as string | undefined;
-    return { result: json === undefined ? null : (JSON.parse(json) as unknown) };
-  } catch (error) {
-    if (isTimeLimit(error)) return { fault: 'too-slow', message: 'a regular expression takes too long' };
-    return { fault: 'failed', message: messageOf(error) };
-  }
+  const endsAt = performance.now() + timeoutMs;
+  return line.run('', async () => {
+    if (performance.now() >= endsAt) return TOO_SLOW;
+    const child = await readyChild();
+    const limitMs = Math.max(1, Math.min(timeoutMs, MAX_MS));
+    const answer = await ask(child, { text, json: JSON.stringify(data ?? null), limitMs });
+    return 'json' in answer ? { result: JSON.parse(answer.json) as unknown } : answer;
+  });
 }
 
 /** What is wrong with an expression; undefined if it can be evaluated. */
@@ -39,19 +57,65 @@ export function jsonataFault(text: string): string | undefined {
   }
 }
 
-/** JSONata checks its time between steps only; one match of a bad pattern would never come back. */
-function boundedRegExp(endsAt: number): RegExpConstructor {
-  class BoundedRegExp extends RegExp {
-    override exec(text: string): RegExpExecArray | null {
-      return runBounded(() => super.exec(text), endsAt - performance.now());
-    }
+let kept: ChildProcess | undefined;
+
+/** Starts with the first evaluation, and again after one that has ended its process. */
+async function readyChild(): Promise<ChildProcess> {
+  if (kept?.connected === true) return kept;
+  const flags = [`--max-old-space-size=${MAX_MB}`, '--max-semi-space-size=8'];
+  const child = spawn(process.execPath, [...flags, ...PROGRAM], {
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    serialization: 'advanced',
+    // It has no use for secrets.
+    env: {},
+  });
+  // Whoever waits for it hears of its end.
+  child.on('error', () => undefined);
+  const signal = AbortSignal.timeout(START_MS);
+  const ended = once(child, 'exit', { signal }).then(() => {
+    throw new Error('The process for JSONata has ended before it began.');
+  });
+  try {
+    await Promise.race([once(child, 'message', { signal }), ended]);
+  } catch (error) {
+    child.kill('SIGKILL');
+    throw error;
   }
-  return BoundedRegExp as unknown as RegExpConstructor;
+  holdUp(child, false);
+  kept = child;
+  return child;
 }
 
-/** JSONata throws plain objects with a message and a position. */
-function messageOf(error: unknown): string {
-  const { message, position } = error as { message?: unknown; position?: unknown };
-  const text = typeof message === 'string' ? beginningOf(message, 500) : 'unknown reason';
-  return typeof position === 'number' ? `${text} (at character ${position})` : text;
+/** Rejects where the process cannot be told. */
+async function ask(child: ChildProcess, request: JsonataRequest): Promise<JsonataAnswer> {
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    child.kill('SIGKILL');
+  }, request.limitMs + GRACE_MS);
+  holdUp(child, true);
+  try {
+    return await new Promise<JsonataAnswer>((resolve, reject) => {
+      child.once('message', resolve);
+      child.once('exit', () => resolve(isLate ? TOO_SLOW : TOO_LARGE));
+      child.send(request, (error) => {
+        if (error) reject(error);
+      });
+    });
+  } finally {
+    clearTimeout(timer);
+    child.removeAllListeners('message').removeAllListeners('exit');
+    holdUp(child, false);
+  }
+}
+
+/** A process that has nothing else to do may end, but not while somebody waits. */
+function holdUp(child: ChildProcess, isWaitedFor: boolean): void {
+  if (isWaitedFor) {
+    child.ref();
+    child.channel?.ref();
+  } else {
+    child.unref();
+    child.channel?.unref();
+  }
 }

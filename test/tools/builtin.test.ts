@@ -4,6 +4,7 @@ import { isPure } from '../../core/tool.ts';
 import { BUILTIN_TOOLS, runBuiltin } from '../../tools/builtin.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createArgumentValidator } from '../../tools/validate-arguments.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf } from '../support/tool-attempt.ts';
 
@@ -227,6 +228,22 @@ describe('json_query', () => {
     assert.match(messageOf(await query('orders[', orders)), /at character \d/);
     assert.match(messageOf(await query('$nope()', orders)), /non-function/);
     assert.match(messageOf(await query('x'.repeat(4001), orders)), /4000 characters/);
+  });
+
+  const large = [
+    '$length($pad("x",300000000))',
+    '$split($pad("x",100000000),"")',
+    '$formatNumber(1,$pad("0",100000000))',
+    '$map([1..150000], function($x) { {"a": $x} })',
+  ];
+  it('takes no more memory and time than it may, whatever it is asked for, and goes on', async () => {
+    const before = cpuMs();
+    for (const text of large) {
+      assert.match(briefly(await query(text, {})), /^error (query-failed|too-slow)$/, text);
+      assert.deepEqual(outputOf(await query('$sum(orders.total)', orders)), { result: 22 });
+    }
+    const spent = cpuMs() - before;
+    assert.ok(spent < 1000, `${spent} ms of this process`);
   });
 
   const endless = [

@@ -26,11 +26,11 @@ export const JSON_QUERY: Builtin = {
   ...READS,
 };
 
-/** `{data, query} -> {result}`, by JSONata 2. Stops after a second. */
+/** `{data, query} -> {result}`, by JSONata 2. Stops after a second, and where it takes too much memory. */
 export async function queryJson(attempt: ToolAttempt<{ data: unknown; query: string }>): Promise<ToolOutcome> {
   const { data, query } = attempt.arguments;
   const evaluated = await evaluateJsonata(query, data, attempt.timeoutMs);
   if ('result' in evaluated) return { kind: 'succeeded', output: evaluated };
   if (evaluated.fault === 'failed') return toolError('query-failed', `The query failed: ${evaluated.message}`);
-  return toolError('too-slow', 'A regular expression of the query takes too long.');
+  return toolError('too-slow', 'The query takes too long.');
 }

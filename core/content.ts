@@ -179,6 +179,21 @@ export function holdsInfinity(root: unknown): boolean {
   return false;
 }
 
+/** Whether the JSON of a value has more than so many commas, lists and objects. */
+export function isLargerThan(root: unknown, mostValues: number): boolean {
+  const left = [root];
+  let count = 0;
+  while (left.length > 0) {
+    const item = left.pop();
+    if (typeof item !== 'object' || item === null) continue;
+    const items = inside(item);
+    count += Math.max(items.length, 1);
+    if (count > mostValues) return true;
+    for (const each of items) left.push(each);
+  }
+  return false;
+}
+
 /** Whether a JSON value is nested deeper than so many levels, which are few enough for a recursion. */
 export function isDeeperThan(root: unknown, levels: number): boolean {
   if (levels < 0) return true;

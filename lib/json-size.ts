@@ -13,6 +13,26 @@ export function holdsMoreValues(json: string, most: number): boolean {
   return left < 0;
 }
 
+/**
+ * Counts the same of JSON that comes in pieces, as bytes. A text in which a line ends is none: what stands around the
+ * JSON, as in a stream of events, misleads for a line at most.
+ */
+export function countingValues(): (piece: Uint8Array) => number {
+  let count = 0;
+  let isInString = false;
+  let isEscaped = false;
+  return (piece) => {
+    for (const sign of piece) {
+      if (sign === 0x0a || sign === 0x0d) isInString = isEscaped = false;
+      else if (isEscaped) isEscaped = false;
+      else if (sign === 0x22) isInString = !isInString;
+      else if (isInString) isEscaped = sign === 0x5c;
+      else if (sign === 0x2c || sign === 0x5b || sign === 0x7b) count += 1;
+    }
+    return count;
+  };
+}
+
 /** The place of the quotation mark that ends the string which begins at `start`. */
 export function endOfString(json: string, start: number): number {
   let at = start + 1;

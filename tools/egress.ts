@@ -51,6 +51,8 @@ interface EgressStreamInit {
   body?: string | undefined;
   /** An answer, or one event of it where it is a stream of events, that is longer breaks off. */
   maxBytes: number;
+  /** The same of one that has more commas, lists and objects, which it would be parsed into. */
+  maxValues: number;
   /** Until the headers of the answer are there. */
   timeoutMs: number;
   /** For all of it, the body too. */
@@ -128,7 +130,7 @@ async function openStream(
       throw explain(error, { exchange: { deadline, init }, request, sent: state.connected });
     });
     signal.addEventListener('abort', end, { once: true });
-    return streamedResponse(response, { maxBytes: init.maxBytes, finish });
+    return streamedResponse(response, { ...init, finish });
   } catch (error) {
     finish();
     throw error;

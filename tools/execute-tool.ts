@@ -1,5 +1,5 @@
 /** The one way to call a tool: picks its transport and holds it to its limits. Retries are the ledger's affair. */
-import { beginningOf, cleanJson, cleanText, isDeeperThan } from '../core/content.ts';
+import { beginningOf, cleanJson, cleanText, isDeeperThan, isLargerThan } from '../core/content.ts';
 import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -12,6 +12,7 @@ import type { DomainFunctions } from './builtin/builtin-type.ts';
 import type { Egress } from './egress.ts';
 import { createSecretValues, hostRefusing, isToolSecret, NO_SECRETS, secretNamesIn } from './secret-values.ts';
 import type { SecretValues, StoredSecret } from './secret-values.ts';
+import { TOO_MANY_VALUES } from './response-body.ts';
 import type { ChangedServer, ImportedTool, OpenTransport, TransportCall, TransportRuntime } from './transport-kind.ts';
 import { commandOf, destinationOf, kindOf, TRANSPORTS } from './transports.ts';
 import { createArgumentValidator, type ArgumentValidator } from './validate-arguments.ts';
@@ -278,6 +279,7 @@ function storable(
   secrets: SecretValues,
 ): { output: unknown } | { fault: { code: string; message: string } } {
   try {
+    if (isLargerThan(output, LIMITS.jsonValues)) return { fault: TOO_MANY_VALUES };
     if (isDeeperThan(output, LIMITS.toolOutputDepth)) return { fault: TOO_DEEP };
     const clean: unknown = cleanJson(secrets.redact(output ?? null));
     if (bytesOf(clean) <= LIMITS.toolOutputBytes) return { output: clean };

@@ -46,12 +46,7 @@ function outcomeOf(response: EgressResponse): ToolOutcome {
   const body = decodeBody(response);
   if (status >= 200 && status < 300) {
     if ('output' in body) return { kind: 'succeeded', output: body.output };
-    return {
-      kind: 'error',
-      origin: 'drover',
-      code: 'not-text',
-      message: `The tool answered with ${body.binary}.`,
-    };
+    return { kind: 'error', origin: 'drover', ...body.fault };
   }
   const code = `http-${status}`;
   const words = 'output' in body ? excerpt(body.output) : '';

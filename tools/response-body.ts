@@ -1,16 +1,29 @@
+import { LIMITS } from '../core/limits.ts';
 import { parseKeepingDigits } from '../lib/json-integers.ts';
+import { holdsMoreValues } from '../lib/json-size.ts';
 import type { EgressResponse } from './egress.ts';
 
-/** A body as JSON or text (null if it is empty), or what it is instead. */
-export function decodeBody(response: EgressResponse): { output: unknown } | { binary: string } {
+/** What is said of JSON that is not even parsed. */
+export const TOO_MANY_VALUES = {
+  code: 'output-too-large',
+  message: `The tool answered more than ${LIMITS.jsonValues} values (commas, lists and objects), which is more than may be kept.`,
+};
+
+/** A body as JSON or text (null if it is empty), or what is wrong with it. */
+export function decodeBody(
+  response: EgressResponse,
+): { output: unknown } | { fault: { code: string; message: string } } {
   if (response.body.length === 0) return { output: null };
   const type = mediaType(response);
   const text = decodeText(response);
   if (text === undefined) {
     const why = isTextual(type) ? `which are ${NO_SUCH_TEXT}` : 'neither JSON nor text';
-    return { binary: `${response.body.length} bytes of ${type || 'unknown type'}, ${why}` };
+    const what = `${response.body.length} bytes of ${type || 'unknown type'}, ${why}`;
+    return { fault: { code: 'not-text', message: `The tool answered with ${what}.` } };
   }
-  return { output: type === '' || /[/+]json$/.test(type) ? parseOrText(text) : text };
+  if (type === '') return { output: parseOrText(text) };
+  if (!/[/+]json$/.test(type)) return { output: text };
+  return hasTooManyValues(text) ? { fault: TOO_MANY_VALUES } : { output: parseOrText(text) };
 }
 
 /** What is said of bytes that are declared to be text, after "are". */
@@ -68,8 +81,17 @@ export function mediaType(response: EgressResponse): string {
   return (response.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
-/** Text as the JSON it holds, or as it is. Integers beyond 2^53 are strings: as numbers they would be others. */
+/** Whether JSON has more values than may be parsed; a text that is none may seem to. */
+export function hasTooManyValues(json: string): boolean {
+  return holdsMoreValues(json, LIMITS.jsonValues);
+}
+
+/**
+ * Text as the JSON it holds, or as it is; so is JSON with too many values. Integers beyond 2^53 are strings: as numbers they
+ * would be others.
+ */
 export function parseOrText(text: string): unknown {
+  if (hasTooManyValues(text)) return text;
   try {
     return parseKeepingDigits(text);
   } catch {

@@ -1,15 +1,17 @@
 import type { Response as UndiciResponse } from 'undici';
+import { countingValues } from '../lib/json-size.ts';
 import { EgressError } from './egress-error.ts';
 
 const NO_BODY = [101, 103, 204, 205, 304];
 
 /**
  * The response with a body that calls `finish` once, at its end: read, broken off, or let go. A body, or an event of a
- * stream of events, that is longer than `maxBytes` ends in an `EgressError`, and so does one that breaks off.
+ * stream of events, that is longer than `maxBytes`, or is JSON of more than `maxValues`, ends in an `EgressError`, and so
+ * does one that breaks off.
  */
 export function streamedResponse(
   response: UndiciResponse,
-  { maxBytes, finish }: { maxBytes: number; finish: () => void },
+  { maxBytes, maxValues, finish }: { maxBytes: number; maxValues: number; finish: () => void },
 ): Response {
   const init = { status: response.status, statusText: response.statusText, headers: [...response.headers] };
   if (response.body === null || NO_BODY.includes(response.status)) {
@@ -17,7 +19,7 @@ export function streamedResponse(
     return new Response(null, init);
   }
   const reader = response.body.getReader();
-  const count = byteCounter(/^text\/event-stream/i.test(response.headers.get('content-type') ?? ''));
+  const count = sizeCounter(/^text\/event-stream/i.test(response.headers.get('content-type') ?? ''));
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       try {
@@ -28,9 +30,9 @@ export function streamedResponse(
           return;
         }
         const chunk = value as Uint8Array;
-        if (count(chunk) > maxBytes) {
-          throw new EgressError('too-large', `the answer is larger than ${maxBytes} bytes`, { sent: true });
-        }
+        const { bytes, values } = count(chunk);
+        if (bytes > maxBytes) throw tooLarge(`is larger than ${maxBytes} bytes`);
+        if (values > maxValues) throw tooLarge(`has more than ${maxValues} values`);
         controller.enqueue(chunk);
       } catch (error) {
         finish();
@@ -43,13 +45,19 @@ export function streamedResponse(
   return new Response(body, init);
 }
 
-/** Bytes so far, of the whole body or since the last empty line of a stream of events. */
-function byteCounter(events: boolean): (chunk: Uint8Array) => number {
+function tooLarge(what: string): EgressError {
+  return new EgressError('too-large', `the answer ${what}`, { sent: true });
+}
+
+/** Bytes and values of JSON so far, of the whole body or since the last empty line of a stream of events. */
+function sizeCounter(events: boolean): (chunk: Uint8Array) => { bytes: number; values: number } {
   let bytes = 0;
+  let countValues = countingValues();
   return (chunk) => {
     const text = events ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength) : undefined;
     const end = text ? Math.max(text.lastIndexOf('\n\n'), text.lastIndexOf('\n\r\n'), text.lastIndexOf('\r\r')) : -1;
     bytes = end < 0 ? bytes + chunk.byteLength : chunk.byteLength - end;
-    return bytes;
+    if (end >= 0) countValues = countingValues();
+    return { bytes, values: countValues(end < 0 ? chunk : chunk.subarray(end)) };
   };
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { holdsMoreValues } from '../../lib/json-size.ts';
+import { isLargerThan } from '../../core/content.ts';
+import { countingValues, holdsMoreValues } from '../../lib/json-size.ts';
 
 /** What `holdsMoreValues` counts, by the value that was parsed. */
 function countIn(value: unknown): number {
@@ -17,6 +18,11 @@ describe('the values of JSON', () => {
         const count = countIn(JSON.parse(json));
         assert.equal(holdsMoreValues(json, count), false);
         if (count > 0) assert.equal(holdsMoreValues(json, count - 1), true);
+        assert.equal(isLargerThan(JSON.parse(json), count), false);
+        if (count > 0) assert.equal(isLargerThan(JSON.parse(json), count - 1), true);
+        const counting = countingValues();
+        const counts = Array.from(Buffer.from(json), (byte) => counting(Uint8Array.of(byte)));
+        assert.equal(counts.at(-1), count);
       }),
     );
   });

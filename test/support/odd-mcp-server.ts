@@ -98,6 +98,7 @@ const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolRe
   meta: ({ meta }) => text(JSON.stringify(meta)),
   pid: () => text(String(process.pid)),
   large: (call) => text('x'.repeat(Number(call.arguments['bytes']))),
+  crowd: (call) => ({ content: [], structuredContent: { list: Array(Number(call.arguments['values'])).fill(0) } }),
   'odd name/1': (call) => text(JSON.stringify(call.arguments)),
   odd_name_1: () => text('the other one'),
 };

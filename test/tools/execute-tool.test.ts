@@ -8,6 +8,7 @@ import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
 import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
 import { uniqueName } from '../../tools/unique-name.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
@@ -137,6 +138,30 @@ describe('createTools', () => {
     assert.equal(briefly(outcome), 'error output-too-large');
   });
 
+  it('takes an output of more values than may be for an error, before it costs much', async () => {
+    let type = 'application/json';
+    const body = `[${'{},'.repeat(3_000_000)}{}]`;
+    const server = await startServer((_request, response) =>
+      response.writeHead(200, { 'content-type': type }).end(body),
+    );
+    make();
+    const http = toolOf({ type: 'http', endpoint: server.url });
+    const mcp = toolOf({ type: 'mcp_stdio', ...ODD_SERVER }, 'crowd');
+    const crowd = (values: number) => tools.execute(mcp, attemptOf({ values }));
+    assert.equal(briefly(await crowd(LIMITS.jsonValues - 10)), 'succeeded');
+    const before = cpuMs();
+    for (const outcome of [await tools.execute(http, attemptOf({})), await crowd(LIMITS.jsonValues + 10)]) {
+      assert.equal(briefly(outcome), 'error output-too-large');
+      assert.match(messageOf(outcome), /more than 200000 values/);
+    }
+    assert.equal(briefly(await crowd(LIMITS.jsonValues * 2)), 'error output-too-large');
+    type = 'text/plain';
+    assert.equal(outputOf(await tools.execute(http, attemptOf({}))), body);
+    const spent = cpuMs() - before;
+    assert.ok(spent < 1500, `${spent} ms`);
+    await server.close();
+  });
+
   it('measures a text by its own bytes, and anything else by its JSON', async () => {
     let answer = { type: 'text/plain', body: '' };
     const server = await startServer((_request, response) =>
@@ -153,9 +178,7 @@ describe('createTools', () => {
     assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error egress-too-large');
     answer = { type: 'application/json', body: JSON.stringify(['x'.repeat(most - 4)]) };
     assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'succeeded');
-    answer.body = `[${Array(most / 20)
-      .fill('1e20')
-      .join(',')}]`;
+    answer.body = `["${'x'.repeat(most - 1_000_000)}",${Array(150_000).fill('1e20').join(',')}]`;
     assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error output-too-large');
     await server.close();
   });
@@ -210,7 +233,7 @@ describe('createTools', () => {
       make();
       const imported = await tools.listTools('tenant-1', { type: 'mcp_stdio', ...ODD_SERVER }, false);
       const odd = imported.filter((tool) => tool.name.startsWith('odd'));
-      assert.equal(imported.length, 20);
+      assert.equal(imported.length, 21);
       assert.deepEqual(
         odd.map((tool) => tool.name),
         ['odd_name_1', 'odd_name_1_2'],

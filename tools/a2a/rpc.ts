@@ -6,6 +6,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { ToolAttempt, ToolOutcome, TransportTypes } from '../../core/tool.ts';
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import type { Egress, EgressInit } from '../egress.ts';
+import { hasTooManyValues, TOO_MANY_VALUES } from '../response-body.ts';
 import { secretNamesIn, type SecretValues } from '../secret-values.ts';
 
 export type A2aTransport = TransportTypes['a2a'];
@@ -60,7 +61,9 @@ export async function ask(remote: Remote, { method, params }: Question, attempt:
       signal: attempt.signal,
     });
     if (status !== 200) return { missing: refusedBy(status, headers.get('retry-after')) };
-    const parsed = answer.safeParse(jsonOf(body.toString()));
+    const text = body.toString();
+    if (hasTooManyValues(text)) return { missing: { kind: 'error', origin: 'drover', ...TOO_MANY_VALUES } };
+    const parsed = answer.safeParse(jsonOf(text));
     if (!parsed.success)
       return { missing: { kind: 'error', origin: 'drover', code: 'bad-answer', message: 'It does not speak A2A.' } };
     return 'error' in parsed.data ? { refused: parsed.data.error } : { result: parsed.data.result };

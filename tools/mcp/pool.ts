@@ -4,9 +4,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { digestOf } from '../../core/ids.ts';
-import { LIMITS } from '../../core/limits.ts';
 import type { Egress } from '../egress.ts';
 import { createFailedStarts } from './failed-starts.ts';
+import { MESSAGE_LIMITS } from './message-limits.ts';
 import { createRemoteTransport } from './remote-transport.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 import type { McpServer } from './server.ts';
@@ -59,8 +59,6 @@ const START_MS = 30_000;
 const BACKOFF_MS = 1000;
 /** Who has lived that long has not failed at its start. */
 const STEADY_MS = 10_000;
-/** An answer may hold its output twice, as data and as text for those who read no data. */
-const MAX_MESSAGE_BYTES = 2 * LIMITS.toolOutputBytes + 65_536;
 
 interface Entry extends McpConnection {
   key: string;
@@ -207,8 +205,8 @@ interface AnyTransport {
 
 function transportOf(server: McpServer, egress: Egress): AnyTransport {
   if (server.type !== 'mcp_stdio') {
-    return { ...createRemoteTransport(server, egress, MAX_MESSAGE_BYTES), lastWords: () => '' };
+    return { ...createRemoteTransport(server, egress, MESSAGE_LIMITS), lastWords: () => '' };
   }
-  const { transport, stderr } = createStdioTransport(server, MAX_MESSAGE_BYTES);
+  const { transport, stderr } = createStdioTransport(server, MESSAGE_LIMITS);
   return { transport, failure: () => undefined, lastWords: stderr, endSession: async () => undefined };
 }

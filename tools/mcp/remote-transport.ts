@@ -6,6 +6,7 @@ import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/tran
 import { linkSignals } from '../../lib/link-signals.ts';
 import { EgressError } from '../egress-error.ts';
 import type { Egress } from '../egress.ts';
+import type { MessageLimits } from './message-limits.ts';
 import type { McpServer } from './server.ts';
 
 type RemoteServer = Extract<McpServer, { type: 'mcp_http' | 'mcp_sse' }>;
@@ -34,7 +35,7 @@ interface RequestStreams {
 }
 
 /** Makes the transport of a server; nothing is sent yet. The SDK follows redirects within its origin only. */
-export function createRemoteTransport(server: RemoteServer, egress: Egress, maxMessageBytes: number): RemoteTransport {
+export function createRemoteTransport(server: RemoteServer, egress: Egress, most: MessageLimits): RemoteTransport {
   let failure: EgressError | undefined;
   const { origin } = new URL(server.endpoint);
   const guarded: FetchLike = async (url, init = {}) => {
@@ -56,7 +57,7 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, maxM
         method: init.method ?? 'GET',
         headers: Object.fromEntries(new Headers(init.headers)),
         body: typeof init.body === 'string' ? init.body : undefined,
-        maxBytes: maxMessageBytes,
+        ...most,
         timeoutMs: HEADERS_MS,
         signal,
         onEnd,

@@ -4,6 +4,8 @@ import { getDefaultEnvironment } from '@modelcontextprotocol/sdk/client/stdio.js
 import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { LIMITS } from '../../core/limits.ts';
+import { holdsMoreValues } from '../../lib/json-size.ts';
+import type { MessageLimits } from './message-limits.ts';
 import type { McpServer } from './server.ts';
 
 type StdioServer = Extract<McpServer, { type: 'mcp_stdio' }>;
@@ -19,7 +21,7 @@ const STDERR_CHARS = LIMITS.secretBytes + 10_000;
  */
 export function createStdioTransport(
   server: StdioServer,
-  maxMessageBytes: number,
+  most: MessageLimits,
 ): { transport: Transport; stderr: () => string } {
   let child: ChildProcessWithoutNullStreams | undefined;
   let ended: Promise<void> = Promise.resolve();
@@ -39,7 +41,7 @@ export function createStdioTransport(
       started.stderr.on('data', (chunk: Buffer) => {
         stderr = (stderr + chunk.toString('utf8')).slice(-STDERR_CHARS);
       });
-      listen(started, transport, maxMessageBytes);
+      listen(started, transport, most);
       await new Promise((resolve, reject) => {
         started.on('spawn', resolve).on('error', reject);
       });
@@ -74,8 +76,12 @@ function spawnLeader({ command, args = [], env }: StdioServer): ChildProcessWith
   return leader.on('exit', () => signalGroup(leader, 'SIGKILL'));
 }
 
-function listen(child: ChildProcessWithoutNullStreams, transport: Transport, maxMessageBytes: number): void {
-  const split = lineSplitter(maxMessageBytes);
+function listen(
+  child: ChildProcessWithoutNullStreams,
+  transport: Transport,
+  { maxBytes, maxValues }: MessageLimits,
+): void {
+  const split = lineSplitter(maxBytes);
   const receive = (line: string): void => {
     try {
       transport.onmessage?.(deserializeMessage(line));
@@ -85,7 +91,10 @@ function listen(child: ChildProcessWithoutNullStreams, transport: Transport, max
   };
   child.stdout.on('data', (chunk: Buffer) => {
     try {
-      for (const line of split(chunk)) receive(line);
+      for (const line of split(chunk)) {
+        if (holdsMoreValues(line, maxValues)) throw tooLong(`${maxValues} values`);
+        receive(line);
+      }
     } catch (error) {
       // More than a message may hold: nothing after it can be read either.
       transport.onerror?.(error as Error);
@@ -112,9 +121,11 @@ function lineSplitter(maxBytes: number): (chunk: Buffer) => string[] {
     bytes += chunk.length - from;
     if (bytes <= maxBytes) return lines;
     parts = [];
-    throw new Error(`a message exceeded maximum size of ${maxBytes} bytes`);
+    throw tooLong(`${maxBytes} bytes`);
   };
 }
+
+const tooLong = (most: string) => new Error(`a message exceeded maximum size of ${most}`);
 
 /** Its group's id is the process's own, and stays taken as long as one of the group lives. */
 function signalGroup({ pid }: ChildProcessWithoutNullStreams, signal: NodeJS.Signals): void {

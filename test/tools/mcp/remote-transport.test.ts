@@ -44,6 +44,11 @@ describe('a call over Streamable HTTP', () => {
       effects.push(`${name} in ${String(headers['mcp-session-id'])}`);
       if (name === 'drop') return socket.destroy();
       if (name === 'silence') return response.writeHead(200, { 'content-type': 'text/event-stream' }).end(': bye\n\n');
+      if (name === 'crowd') return answer({ content: [], structuredContent: { list: Array(300_000).fill(0) } });
+      if (name === 'crowd of events') {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        return response.end(`: "\ndata: {"result":[${'{},'.repeat(1_000_000)}{}]}\n\n`);
+      }
       if (name === 'busy') return response.writeHead(503).end('busy');
       return answer({ content: [{ type: 'text', text: 'done' }] });
     });
@@ -72,6 +77,11 @@ describe('a call over Streamable HTTP', () => {
       assert.deepEqual(effects, [`ok in session-${first}`, `ok in session-${session}`]);
     });
   }
+
+  it('breaks off where its answer has more values than may be', async () => {
+    assert.equal(briefly(await call('crowd')), 'error egress-too-large');
+    assert.equal(briefly(await call('crowd of events')), 'lost lost');
+  });
 
   it('leaves the next connection alone where several say that the server does not know the one before', async () => {
     await pool.close();

@@ -1,0 +1,12 @@
+import { LIMITS } from '../../core/limits.ts';
+
+export interface MessageLimits {
+  maxBytes: number;
+  maxValues: number;
+}
+
+/** Of a message of a server. An answer may hold its output twice, as data and as text for those who read no data. */
+export const MESSAGE_LIMITS: MessageLimits = {
+  maxBytes: 2 * LIMITS.toolOutputBytes + 65_536,
+  maxValues: LIMITS.jsonValues + 10_000,
+};

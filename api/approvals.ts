@@ -176,7 +176,7 @@ const signal = defineRunRoutes({
       return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
     }
     const payload = type === 'user' ? parse(userPayload, body.payload) : body.payload;
-    const posted = await postSignal(context, { ...sent, type, name, payload });
+    const posted = await postSignal(context, { ...sent, type, name, payload, requestedBy: caller.keyId });
     return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
   },
 });

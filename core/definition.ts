@@ -148,7 +148,10 @@ const executionConfig = z.strictObject({
   checkpoint_frequency: z.enum(['every_turn', 'on_change', 'manual']).optional(),
   on_unknown: z.enum(['ask', 'tell_model', 'fail', 'retry']).optional(),
   approval_timeout_seconds: z.number().positive().max(LIMITS.waitSeconds).optional(),
-  four_eyes: z.boolean().optional().describe('The key that asked for a turn may not approve its calls.'),
+  four_eyes: z
+    .boolean()
+    .optional()
+    .describe('The keys that asked for a turn, steered it or answered in it may not approve its calls.'),
   client_tool_timeout_seconds: z.number().positive().max(LIMITS.waitSeconds).optional(),
   provider_outage_seconds: z
     .number()

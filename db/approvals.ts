@@ -153,26 +153,32 @@ export async function findGrant(tx: Tx, of: { runId: string; callId: string }): 
 }
 
 /**
- * The key that asked for a turn; of a run that works for another one the key that has handed its task over or submitted it, or that asked
- * for the last turn of the nearest run above it whose log says so; undefined if none does.
+ * The keys that have had a say in a turn: the one that asked for it, those that steered it, and those that have answered in it or
+ * ahead of it. Of a run that works for another one the key that has handed its task over or submitted it, or those of the last turn
+ * of the nearest run above it whose log names any.
  */
-export async function findRequester(tx: Tx, of: { runId: string; turnId: string }): Promise<string | undefined> {
-  const [row] = await tx.query<{ key: string }>(
+export async function findRequesters(tx: Tx, of: { runId: string; turnId: string }): Promise<string[]> {
+  const begun = edgeEvent('last', {
+    run: 'a.id',
+    where: "e.type = 'turn.started' and (a.height > 0 or e.turn_id = $2)",
+  });
+  const [row] = await tx.query<{ keys: string[] }>(
     `with recursive above (id, parent_run_id, parent_task_id, height) as (
        select id, parent_run_id, parent_task_id, 0 from runs where id = $1 union all
        select r.id, r.parent_run_id, r.parent_task_id, a.height + 1 from above a join runs r on r.id = a.parent_run_id),
      asked as (
-       select a.height, coalesce(
-         (select e.payload->>'requested_by'
-            from ${edgeEvent('last', { run: 'a.id', where: "e.type = 'turn.started' and (a.height > 0 or e.turn_id = $2)" })} e),
+       select a.height, array_remove(said.keys || coalesce(t.payload->>'requested_by',
          (select h.requested_by::text from handoffs h where h.task_id = a.parent_task_id and h.requested_by is not null
             order by h.created_at desc, h.id desc limit 1),
-         (select t.requested_by::text from tasks t where t.id = a.parent_task_id)) as key
-       from above a)
-     select key from asked where key is not null order by height limit 1`,
+         (select k.requested_by::text from tasks k where k.id = a.parent_task_id)), null) as keys
+       from above a left join lateral ${begun} t on true cross join lateral (
+         select coalesce(array_agg(distinct s.payload->>'requested_by'), '{}') as keys from run_events s
+         where s.run_id = a.id and (s.type = 'message.queued' and s.turn_id = t.turn_id and s.payload->>'mode' = 'steer'
+           or s.type = 'signal.received' and (s.turn_id = t.turn_id or s.payload->>'tool_call_id' is null))) said)
+     select keys from asked where cardinality(keys) > 0 order by height limit 1`,
     [of.runId, of.turnId],
   );
-  return row?.key;
+  return row?.keys ?? [];
 }
 
 /** A row of `signals`. `digest`: of what it says, where its sender has given the id. */

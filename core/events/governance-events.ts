@@ -47,7 +47,7 @@ export const GOVERNANCE_EVENTS = {
     /** Why a person is asked, and the policy that requires it; without a policy it is the autonomy matrix. */
     message: z.string().optional(),
     policy: policyRef.optional(),
-    /** The key that asked for the turn may not approve. */
+    /** The keys that had a say in the turn may not approve. */
     four_eyes: z.boolean().optional(),
     /** Of a call batch: the calls that wait. */
     calls: z.array(uuid).optional(),

@@ -1,6 +1,6 @@
 /** Events of tool calls, and of what calls wait for. */
 import { z } from 'zod';
-import { count, defineEvent, problem, requestedCall, uuid } from './event.ts';
+import { count, defineEvent, key, problem, requestedCall, uuid } from './event.ts';
 
 export const TOOL_EVENTS = {
   'tool.requested': defineEvent(3, {
@@ -56,13 +56,14 @@ export const TOOL_EVENTS = {
   /** Calls that the client executes, all that are open; a partial set of results asks for the rest again. */
   'client_tools.requested': defineEvent(1, { tool_call_ids: z.array(uuid), timeout_seconds: z.number().optional() }),
 
-  'signal.received': defineEvent(1, {
+  'signal.received': defineEvent(2, {
     signal_id: z.string(),
     type: z.enum(['approval', 'timer', 'webhook', 'user', 'tool_results']),
     name: z.string().optional(),
     payload: z.unknown(),
     /** The call that it is for, where it is for one alone. */
     tool_call_id: uuid.optional(),
+    requested_by: key,
   }),
 
   /** The time of a wait is up: a timer's is what it waited for, any other's is its failure. */

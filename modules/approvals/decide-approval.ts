@@ -4,7 +4,7 @@ import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { bytesOf } from '../../core/tool-output.ts';
-import { findApproval, findRequester, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
+import { findApproval, findRequesters, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';
@@ -211,9 +211,10 @@ function isSame(left: PolicyRef | null, right: PolicyRef | null): boolean {
 }
 
 async function refuseRequester(tx: Tx, approval: ApprovalRow, keyId: string | undefined): Promise<void> {
-  const requester = await findRequester(tx, { runId: approval.run_id, turnId: approval.turn_id });
-  if (keyId === undefined || keyId !== requester) return;
-  throw forbidden('This call needs four eyes: the key that asked for the turn may not approve it.');
+  if (keyId === undefined) return;
+  const requesters = await findRequesters(tx, { runId: approval.run_id, turnId: approval.turn_id });
+  if (!requesters.includes(keyId)) return;
+  throw forbidden('This call needs four eyes: a key that asked for the turn, or had a say in it, may not approve it.');
 }
 
 async function auditDecision(

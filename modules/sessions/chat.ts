@@ -169,9 +169,10 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
     });
     written.push(posted.written);
   } else if (isAsked(state.facts)) {
+    const { tenantId, keyId: requestedBy } = caller;
     const payload = { message: request.message };
     const waitId = await findShownQuestion(tx, run.id);
-    const posted = await postSignalIn(tx, { tenantId: caller.tenantId, runId: run.id, type: 'user', payload, waitId });
+    const posted = await postSignalIn(tx, { tenantId, runId: run.id, type: 'user', payload, waitId, requestedBy });
     if (posted.written) written.push(posted.written);
   } else {
     written.push(await queue(tx, request, { runId: run.id, status: sessionStatus(state.facts) }));

@@ -22,6 +22,8 @@ interface AnsweredTurn {
 interface Said {
   input: TurnInput;
   attachedAt?: string | undefined;
+  /** The key that says it. */
+  requestedBy?: string | undefined;
 }
 
 /** Answers the run's one open question; undefined if it has none or several. Throws 422 for attachments. */
@@ -43,7 +45,7 @@ export async function answerQuestionIn(
 export async function answerOf(
   tx: Tx,
   run: RunRow,
-  { input, attachedAt = 'body.input.attachments' }: Said,
+  { input, requestedBy, attachedAt = 'body.input.attachments' }: Said,
 ): Promise<{ change: AppendedChange; after: number } | undefined> {
   if (!run.open_turn_id) return undefined;
   const [question, another] = (await listAnswerable(tx, run.id)).filter(({ type }) => type === 'user');
@@ -52,7 +54,8 @@ export async function answerOf(
     const message = 'cannot go with the answer to a question';
     throw impossible(`${attachedAt} ${message}.`, [{ path: attachedAt, message }]);
   }
-  const signal = { id: newId(), type: 'user' as const, payload: { message: input.message }, callId: question.id };
+  const said = { type: 'user' as const, payload: { message: input.message }, requestedBy };
+  const signal = { id: newId(), ...said, callId: question.id };
   await keepSignal(tx, run, signal);
   const after = await lastEventSeq(tx, run.id, 'input.requested');
   return { change: { events: [signalEvent(run, signal)], ...(await answeredCall(tx, run, signal)) }, after };

@@ -147,7 +147,7 @@ async function changeFor(context: Context, tx: Tx, { run, request }: Answering):
       });
       if (made?.refusal) throw new RefusedDecision(decision);
       if (made) changes.push(made.change);
-    } else if (wait) changes.push(await signalFor(tx, run, { answer, wait }));
+    } else if (wait) changes.push(await signalFor(tx, run, { answer, wait, requestedBy: request.caller.keyId }));
   }
   if (results.length > 0) {
     const limitBytes = context.config.runOutputBytes;
@@ -199,14 +199,18 @@ function resultsFor(results: readonly ToolResult[], wait: Answerable | undefined
 async function signalFor(
   tx: Tx,
   run: RunRow,
-  { answer, wait }: { answer: Extract<WaitAnswer, { kind: 'answer' | 'payload' }>; wait: Answerable },
+  {
+    answer,
+    wait,
+    requestedBy,
+  }: { answer: Extract<WaitAnswer, { kind: 'answer' | 'payload' }>; wait: Answerable; requestedBy: string | undefined },
 ): Promise<AppendedChange> {
   const { id: callId, name } = wait;
   const type = wait.type === 'user' ? 'user' : wait.type === 'timer' ? 'timer' : 'webhook';
   const payload = answer.kind === 'answer' ? { message: answer.message } : answer.payload;
   const id = newId();
   await keepSignal(tx, run, { id, type, payload });
-  const event = signalEvent(run, { id, type, name: name ?? undefined, payload, callId });
+  const event = signalEvent(run, { id, type, name: name ?? undefined, payload, callId, requestedBy });
   return { events: [event], ...(await answeredCall(tx, run, { callId, payload })) };
 }
 

@@ -21,6 +21,8 @@ interface PostedSignal {
   type: 'timer' | 'webhook' | 'user';
   name?: string | undefined;
   payload: unknown;
+  /** The key that sends it; a webhook's sender has none. */
+  requestedBy?: string | undefined;
   /** The one wait that it is for; no other is answered, and where it is over nothing is kept. */
   waitId?: string | undefined;
 }
@@ -48,14 +50,14 @@ export async function postSignalIn(
   const id = signal.id ?? newId();
   const appended = await appendIn(tx, signal, async (run) => {
     if (isTerminal(run.status)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
-    const { runId, type, name, payload } = signal;
+    const { runId, type, name, payload, requestedBy } = signal;
     if (!(await keepSignal(tx, run, { id, type, payload, digest: signal.digest }))) return null;
     const wait = signal.waitId
       ? await findOpenWait(tx, runId, signal.waitId)
       : await findAnsweredWait(tx, { runId, type, name: name ?? null });
     if (signal.waitId && !wait) throw conflict('Nothing waits for it any more.');
     return {
-      events: [signalEvent(run, { id, type, name, payload, callId: wait?.id })],
+      events: [signalEvent(run, { id, type, name, payload, callId: wait?.id, requestedBy })],
       // Nothing waits for it yet: the log keeps it until something does.
       ...(wait && (await answeredCall(tx, run, { callId: wait.id, payload }))),
     };
@@ -66,12 +68,13 @@ export async function postSignalIn(
 /** That a signal has come: for `callId` alone, or for whatever waits for its type and name. */
 export function signalEvent(
   run: RunRow,
-  signal: Pick<PostedSignal, 'type' | 'name' | 'payload'> & { id: string; callId: string | undefined },
+  signal: Pick<PostedSignal, 'type' | 'name' | 'payload' | 'requestedBy'> & { id: string; callId: string | undefined },
 ): NewEvent {
-  const { id: signal_id, type, name, payload = null, callId } = signal;
+  const { id: signal_id, type, name, payload = null, callId, requestedBy } = signal;
+  const by = requestedBy !== undefined && { requested_by: requestedBy };
   const named = { ...(name !== undefined && { name }), payload, ...(callId !== undefined && { tool_call_id: callId }) };
   const turn_id = run.open_turn_id ?? undefined;
-  return { type: 'signal.received', actor: 'user', turn_id, payload: { signal_id, type, ...named } };
+  return { type: 'signal.received', actor: 'user', turn_id, payload: { signal_id, type, ...named, ...by } };
 }
 
 /** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */

@@ -156,4 +156,61 @@ describe('A key with runs:write', () => {
     await api.call('POST', `/v1/runs/${workflow.id}/cancel`, { body: {} });
     api.model.release('wait');
   });
+
+  it('approves nothing under four eyes that it has steered to or answered for', async () => {
+    const rule = {
+      name: 'sums',
+      when: 'tool == "calculator"',
+      decision: 'require_approval',
+      reason: 'r',
+      four_eyes: true,
+    };
+    const { json: policy } = await api.call('POST', '/v1/policies', { body: rule });
+    const agent = await api.newAgent(['calculator', 'ask_user', 'current_time'], { autonomy_level: 3 });
+    const asking = async () => {
+      const message = `call ask_user {"question":"sum?"} | ${CALL}`;
+      const { json } = await as(runner, `/v1/agents/${agent}/runs`, { input: { message } });
+      await waitUntil('the question', async () => {
+        return (await api.call('GET', `/v1/runs/${json.run_id}`)).json.waiting_for?.type === 'user';
+      });
+      return json.run_id as string;
+    };
+    const said = { message: 'yes' };
+    const ways: Record<string, () => Promise<{ run: string; answer: { status: number; text: string } }>> = {
+      async 'an answer'() {
+        const run = await asking();
+        return { run, answer: await as(decider, `/v1/runs/${run}/resume`, { answer: 'yes' }) };
+      },
+      async 'a signal'() {
+        const run = await asking();
+        return { run, answer: await as(decider, `/v1/runs/${run}/signals`, { type: 'user', payload: said }) };
+      },
+      async 'a turn that answers'() {
+        const run = await asking();
+        return { run, answer: await as(decider, `/v1/agents/${agent}/runs/${run}/turns`, { input: said }) };
+      },
+      async steering() {
+        const begun = { user_id: 'ada', agent_id: agent, message: 'held steering call current_time {}' };
+        const { json } = await as(runner, '/agent/chat', begun);
+        const steers = { session_id: json.session_id, user_id: 'ada', mode: 'steer', message: CALL };
+        const answer = await as(decider, '/agent/chat', steers);
+        api.model.release('steering');
+        const { json: session } = await api.call('GET', `/agent/session/${json.session_id}`);
+        return { run: session.run_id, answer };
+      },
+    };
+    for (const [what, act] of Object.entries(ways)) {
+      const { run, answer } = await act();
+      assert.ok(answer.status < 300, `${what}: ${answer.text}`);
+      const id = await approvalOf(run);
+      const own = await as(decider, `/v1/approvals/${id}`, { decision: 'approve' });
+      assert.deepEqual([own.status, /four eyes/.test(own.json.detail)], [403, true], what);
+      assert.equal(
+        (await api.call('POST', `/v1/approvals/${id}`, { body: { decision: 'approve' } })).status,
+        200,
+        what,
+      );
+    }
+    await api.call('DELETE', `/v1/policies/${policy.id}`);
+  });
 });

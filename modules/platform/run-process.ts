@@ -12,6 +12,9 @@ interface Program {
   listens: (config: Config) => { port: number; named: string } | undefined;
 }
 
+/** A Ctrl-C under `npm start` comes twice at once: from the terminal, and from npm, which passes on its own. */
+const ONE_SIGNAL_MS = 500;
+
 /**
  * Opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
  * everything and ends the process with 0, also while it is still starting; a second one ends it at once. An address that
@@ -27,9 +30,11 @@ export async function runProcess(
   const stopped = new Promise<undefined>((resolve) => {
     stop.signal.addEventListener('abort', () => resolve(undefined));
   });
+  let stoppedMs = Infinity;
   const onSignal = () => {
     // A second Ctrl-C means it.
-    if (stop.signal.aborted) process.exit(130);
+    if (performance.now() - stoppedMs > ONE_SIGNAL_MS) process.exit(130);
+    stoppedMs = Math.min(stoppedMs, performance.now());
     stop.abort();
   };
   stopBy(onSignal);

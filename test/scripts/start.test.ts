@@ -3,7 +3,7 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { programOf } from '../support/processes.ts';
 import { ROOT } from '../support/repository.ts';
@@ -28,6 +28,33 @@ describe('npm start', function () {
       rmSync(dir, { recursive: true, force: true });
     }
   });
+
+  const signals = {
+    'a supervisor': (npm: number) => process.kill(npm, 'SIGTERM'),
+    // To all processes of the terminal, as npm's own group is here.
+    'Ctrl-C': (npm: number) => process.kill(-npm, 'SIGINT'),
+  };
+  for (const [from, send] of Object.entries(signals))
+    it(`ends with all that it has started on a signal from ${from}`, async () => {
+      const dir = mkdtempSync(join(tmpdir(), 'drover-test-start-'));
+      const env = { PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, DROVER_DATA_DIR: dir, PORT: '0' };
+      const npm = spawn('npm', ['start'], { cwd: ROOT, env, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
+      const pid = npm.pid ?? 0;
+      let output = '';
+      let closed = false;
+      npm.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
+      // Nobody has its output open any more.
+      npm.once('close', () => (closed = true));
+      try {
+        await waitUntil('the banner', () => output.includes('Try it:') || closed, 240_000);
+        send(pid);
+        await waitUntil('the end of all processes', () => closed, 60_000);
+        assert.equal(npm.exitCode, 0, output);
+      } finally {
+        if (!closed) process.kill(-pid, 'SIGKILL');
+        rmSync(dir, { recursive: true, force: true });
+      }
+    });
 });
 
 async function startAndPaste(dir: string) {

@@ -128,7 +128,8 @@ describe('the program of the README', () => {
     folder = mkdtempSync(join(tmpdir(), 'drover-readme-'));
     symlinkSync(fileURLToPath(new URL('node_modules', ROOT)), join(folder, 'node_modules'));
     writeFileSync(join(folder, 'package.json'), '{"name":"ask","version":"1.0.0"}');
-    writeFileSync(join(folder, 'ask.ts'), /^```ts\n([\s\S]*?)^```$/m.exec(read('README.md'))?.[1] ?? '');
+    writeFileSync(join(folder, 'ask.ts'), program);
+    writeFileSync(join(folder, 'hurry.ts'), program.replace('headers = {', "headers = { prefer: 'wait=1',"));
     model = await startFakeAnthropic(() => reply);
     const env = { ANTHROPIC_API_KEY: 'test', ANTHROPIC_BASE_URL: model.url };
     platform = await openTestPlatform(undefined, { api: true, workers: true, env });
@@ -148,6 +149,7 @@ describe('the program of the README', () => {
       ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({ code, text: stdout + stderr }),
     );
   }
+  const program = /^```ts\n([\s\S]*?)^```$/m.exec(read('README.md'))?.[1] ?? '';
   const ask = () => run('tsx/dist/cli.mjs', 'ask.ts');
 
   it('has the types that a strict CommonJS project asks for', async () => {
@@ -168,6 +170,13 @@ describe('the program of the README', () => {
     const { code, text } = await ask();
     assert.match(text, /The turn is failed: \S/);
     assert.equal(code, 1);
+  });
+
+  it('prints where a turn is that was not answered in time', async () => {
+    reply = { error: { status: 503, type: 'api_error' } };
+    const { code, text } = await run('tsx/dist/cli.mjs', 'hurry.ts');
+    assert.match(text, /^\{\n  turn_id: '[\da-f-]{36}',\n[^]*  status: 'running'/);
+    assert.equal(code, 0);
   });
 });
 

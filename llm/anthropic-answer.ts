@@ -6,6 +6,7 @@ import type { AnswerPiece, ArgumentsPiece, StopReason, TokenUsage } from '../cor
 import { tokenCount } from './complete-usage.ts';
 import { modelErrorOf } from './model-errors.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
+import { notItsApi } from './response-form.ts';
 
 /** An answer as far as it has been read. */
 export interface AnswerDraft {
@@ -151,13 +152,14 @@ const CONTAINER_ID = /^[\w-]{1,200}$/;
 /** Takes a message that came in one piece, as some stand-ins answer even when asked for a stream. */
 export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (delta: AnswerPiece) => void): void {
   if (message.error) throw streamError(message.error);
+  if (message.content === undefined) throw notItsApi('anthropic', 'JSON that is no answer of a model');
   takeEvent(draft, { type: 'message_start', message }, onDelta);
   (message.content ?? []).forEach((block, index) => {
     takeEvent(draft, { type: 'content_block_start', index, content_block: block }, onDelta);
     if (block.text) onDelta({ type: 'text', text: block.text });
     if (block.thinking) onDelta({ type: 'thinking', text: block.thinking });
   });
-  draft.ended = message.content !== undefined;
+  draft.ended = true;
 }
 
 /** Content and stop reason of a whole answer. Throws `unavailable` where the stream ended before its end. */

@@ -3,6 +3,7 @@ import { beginningOf, cleanText } from '../core/content.ts';
 import { ModelError, promptTokens } from '../core/model.ts';
 import type { ModelErrorKind, TokenUsage } from '../core/model.ts';
 import type { CutOff } from './call-guard.ts';
+import { baseUrlVariable } from './response-form.ts';
 
 /** What both SDKs' errors have in common; every field may be missing, as in an error event in mid-stream. */
 interface ProviderFailure {
@@ -24,7 +25,7 @@ export function toModelError(provider: string, error: unknown, cutOff?: CutOff):
     const message = `${provider}: the answer has a form that cannot be read (${error.message}).`;
     return new ModelError('invalid_request', message, { cause: error });
   }
-  return modelErrorOf(provider, failureOf(error));
+  return modelErrorOf(provider, failureOf(provider, error));
 }
 
 /** Classifies by status if there is one, else by the error's type, else as a broken connection. */
@@ -107,12 +108,12 @@ function retryAfterMs(headers: Headers | undefined): number | undefined {
   return Number.isFinite(parsed) ? Math.max(0, parsed) : undefined;
 }
 
-function failureOf(error: unknown): ProviderFailure {
+function failureOf(provider: string, error: unknown): ProviderFailure {
   if (!(error instanceof Error)) return { message: String(error) };
   const fields = error as Error & Record<string, unknown>;
   const status = typeof fields['status'] === 'number' ? fields['status'] : undefined;
   return {
-    message: messageOf(fields),
+    message: messageOf(provider, fields),
     status,
     type: stringOf(fields['type']) ?? stringOf(nested(fields['error'], 'type')),
     code: stringOf(fields['code']),
@@ -122,11 +123,16 @@ function failureOf(error: unknown): ProviderFailure {
   };
 }
 
-function messageOf(fields: Error & Record<string, unknown>): string {
+/** What a connection fails with at an address that is none of an API, or for a moment. */
+const ODD_ADDRESS = new Set(['ENOTFOUND', 'ERR_SSL_WRONG_VERSION_NUMBER']);
+
+function messageOf(provider: string, fields: Error & Record<string, unknown>): string {
   const told = stringOf(fields['apiMessage']) ?? stringOf(nested(fields['error'], 'message'));
   if (told) return told;
   const code = rootCode(fields.cause);
-  return code ? `${fields.message} (${code})` : fields.message;
+  if (!code) return fields.message;
+  const hint = ODD_ADDRESS.has(code) ? ` Check ${baseUrlVariable(provider)} if it is set.` : '';
+  return `${fields.message} (${code})${hint}`;
 }
 
 function rootCode(cause: unknown, depth = 0): string | undefined {

@@ -4,6 +4,7 @@ import type { AnswerPiece, StopReason, TokenUsage } from '../core/model.ts';
 import { tokenCount } from './complete-usage.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
 import { modelErrorOf } from './model-errors.ts';
+import { notItsApi } from './response-form.ts';
 
 /** An answer as far as it has been read. */
 export interface CompletionDraft {
@@ -86,13 +87,14 @@ export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelt
   });
 }
 
-/** Takes a completion that came in one piece: it is whole, whether or not it says why it ends. */
+/** Takes a completion that came in one piece: it is whole, whether or not it says why it ends. Throws `invalid_request` for JSON that is none. */
 export function takeCompletion(
   draft: CompletionDraft,
   completion: CompletionChunk,
   onDelta: (delta: AnswerPiece) => void,
 ): void {
   takeChunk(draft, completion, onDelta);
+  if (completion.choices === undefined) throw notItsApi('openai', 'JSON that is no answer of a model');
   draft.ended = Boolean(completion.choices?.[0]);
 }
 

@@ -4,12 +4,18 @@ import { ModelError } from '../core/model.ts';
 /** How an answer comes: as a stream, or in one piece although a stream was asked for. Throws `invalid_request` for a web page. */
 export function formOf(provider: string, { headers }: Pick<Response, 'headers'>): 'json' | 'events' {
   const type = headers.get('content-type') ?? '';
-  if (type.includes('text/html')) {
-    const hint = `is ${provider.toUpperCase()}_BASE_URL the address of its API?`;
-    throw new ModelError('invalid_request', `${provider}: the server answered with a web page: ${hint}`);
-  }
+  if (type.includes('text/html')) throw notItsApi(provider, 'a web page');
   return type.includes('application/json') ? 'json' : 'events';
 }
+
+/** Where the server is no API of a model: asking again would change nothing. `answered` is what it answered with. */
+export function notItsApi(provider: string, answered: string): ModelError {
+  const hint = `is ${baseUrlVariable(provider)} the address of its API?`;
+  return new ModelError('invalid_request', `${provider}: the server answered with ${answered}: ${hint}`);
+}
+
+/** The variable that says where a provider is. */
+export const baseUrlVariable = (provider: string): string => `${provider.toUpperCase()}_BASE_URL`;
 
 /** The object that an event or a whole answer holds. Throws `unavailable` for anything else: not with its text, which is content. */
 export function parseEvent(provider: string, text: string): object {

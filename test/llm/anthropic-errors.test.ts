@@ -97,6 +97,13 @@ describe('anthropicModel, when it gets no answer', () => {
     await assert.rejects(ask(stream, modelRequest()), { kind: 'unavailable', message: /ECONNREFUSED/ });
   });
 
+  it('says which setting to look at where the address may be wrong', async () => {
+    server = await startFakeAnthropic(() => ({}));
+    const stream = anthropicModel({ apiKey: 'k', baseUrl: server.url.replace('http:', 'https:') });
+    const message = /\(ERR_SSL_WRONG_VERSION_NUMBER\) Check ANTHROPIC_BASE_URL if it is set\.$/;
+    await assert.rejects(ask(stream, modelRequest()), { kind: 'unavailable', message });
+  });
+
   it('gives up on a server that does not begin to answer in time', async () => {
     const error = await failure({ delayMs: 20_000 }, { timeoutMs: 100 });
     assert.equal(error.kind, 'timeout');

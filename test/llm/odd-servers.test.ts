@@ -266,6 +266,16 @@ const CHAT_COMPLETIONS: Case[] = [
     error: { kind: 'invalid_request', message: /web page.*OPENAI_BASE_URL/ },
   },
   {
+    name: 'JSON of something else than a model',
+    send: json({ message: 'Welcome' }),
+    error: { kind: 'invalid_request', message: /no answer of a model: is OPENAI_BASE_URL the address of its API\?$/ },
+  },
+  {
+    name: 'a completion that says nothing',
+    send: json({ choices: [] }),
+    error: { kind: 'unavailable', message: /broke off/ },
+  },
+  {
     name: 'something else than JSON',
     send: stream('Internal trouble, secret 42', 'application/json'),
     error: { kind: 'unavailable', message: /^openai: the server sent something else than a JSON object\.$/ },
@@ -377,6 +387,14 @@ const MESSAGES: Case[] = [
     name: 'a web page',
     send: stream('<html></html>', 'text/html'),
     error: { kind: 'invalid_request', message: /web page.*ANTHROPIC_BASE_URL/ },
+  },
+  {
+    name: 'JSON of something else than a model',
+    send: json({ message: 'Welcome' }),
+    error: {
+      kind: 'invalid_request',
+      message: /no answer of a model: is ANTHROPIC_BASE_URL the address of its API\?$/,
+    },
   },
   {
     name: 'an error with status 200',

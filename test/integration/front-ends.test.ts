@@ -34,7 +34,9 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       });
       await new Promise<void>((resolve) => files.listen(0, '127.0.0.1', resolve));
       origin = `http://127.0.0.1:${(files.address() as AddressInfo).port}`;
-      api = await startScriptedService({ env: { DROVER_CORS_ORIGINS: origin } });
+      // Nobody listens there.
+      const away = { OPENAI_API_KEY: 'test', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' };
+      api = await startScriptedService({ env: { DROVER_CORS_ORIGINS: origin, ...away } });
     });
     afterEach(async () => {
       await page?.close();
@@ -111,12 +113,53 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await page.until('it is loaded anew', `document.querySelector('#key')?.value === ''`);
       await fill(page, '#url', api.url);
       await fill(page, '#key', api.key);
-      await fill(page, '#agent', await api.newAgent([], { llm_config: { default_model: 'openai/gpt-5' } }));
+      const execution_config = { provider_outage_seconds: 0 };
+      await fill(
+        page,
+        '#agent',
+        await api.newAgent([], { llm_config: { default_model: 'openai/gpt-5' }, execution_config }),
+      );
       await page.type('#text', 'Hello');
       await click(page, 'Send');
       await page.until('the turn has failed', `document.querySelector('#status').textContent === 'error'`);
       await page.until('it says why', shows('failed'));
       await picture(page, 'session-failed');
+    });
+
+    it('without a library asks what became of a call', async () => {
+      const rude = createServer((_, response) => response.destroy());
+      await new Promise<void>((resolve) => rude.listen(0, '127.0.0.1', resolve));
+      const transport = { type: 'http', endpoint: `http://127.0.0.1:${(rude.address() as AddressInfo).port}/send` };
+      await api.call('POST', '/v1/tools', { body: { name: 'send', description: 'Sends.', transport } });
+      const agent = await api.newAgent(['send'], { autonomy_level: 3 });
+      page = await openPage(`${origin}/session.html`);
+      await page.until('it is there', `document.querySelector('#text')`);
+      await fill(page, '#url', api.url);
+      await fill(page, '#key', api.key);
+      await fill(page, '#agent', agent);
+      await fill(page, '#level', '3');
+      await page.type('#text', 'call send {} | say I have asked.');
+      await click(page, 'Send');
+      await page.until('it asks', shows('unknown: send'));
+      await picture(page, 'session-unknown');
+      await click(page, 'It has happened');
+      await page.until('it has its answer', shows('I have asked.'));
+      await page.until('nothing is asked', `document.querySelector('#waits').textContent === ''`);
+      rude.close();
+    });
+
+    it('without a library says that a provider is away', async () => {
+      page = await openPage(`${origin}/session.html`);
+      await page.until('it is there', `document.querySelector('#text')`);
+      await fill(page, '#url', api.url);
+      await fill(page, '#key', api.key);
+      await fill(page, '#agent', await api.newAgent([], { llm_config: { default_model: 'openai/gpt-5' } }));
+      await page.type('#text', 'Hello');
+      await click(page, 'Send');
+      await page.until('it says so', shows('The model has not answered since'));
+      await picture(page, 'session-away');
+      await click(page, 'Stop');
+      await page.until('the turn is over', `document.querySelector('#status').textContent === 'interrupted'`);
     });
 
     it('on assistant-ui talks with a token for its thread, and decides what is asked', async () => {

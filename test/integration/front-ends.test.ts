@@ -78,12 +78,15 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await click(page, 'Send');
       await page.until('it asks', `document.querySelector('#messages').innerText.endsWith('assistant\\n\\nHow much?')`);
       await picture(page, 'session-question');
-      // After a reload the page knows the session by its address, and asks for the key alone.
+      // After a reload the page knows server and session by its address, and asks for the key alone.
       await page.evaluate(`location.reload()`);
       await page.until('it is loaded anew', `document.querySelector('#key')?.value === ''`);
-      await fill(page, '#url', api.url);
+      const change = `document.querySelector('#key').dispatchEvent(new Event('change'))`;
+      await fill(page, '#key', 'wrong');
+      await page.evaluate(change);
+      await page.until('it says why not', `document.querySelector('#problem').textContent.includes('key')`);
       await fill(page, '#key', api.key);
-      await page.evaluate(`document.querySelector('#key').dispatchEvent(new Event('change'))`);
+      await page.evaluate(change);
       await page.until('it asks again', shows('How much?'));
       await page.type('#text', 'ten of them');
       await click(page, 'Send');

@@ -1,6 +1,8 @@
 /** The API's process. What it consists of is imported once a signal can stop it. */
 import { stopEarly } from '../lib/early-stop.ts';
+import { requireNode } from '../lib/require-node.ts';
 
+requireNode();
 stopEarly();
 const { runApi } = await import('./run-api.ts');
 await runApi();

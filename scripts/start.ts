@@ -1,6 +1,8 @@
 /** Everything in one process. What it consists of is imported once a signal can stop it. */
 import { stopEarly } from '../lib/early-stop.ts';
+import { requireNode } from '../lib/require-node.ts';
 
+requireNode();
 stopEarly();
 const { runEverything } = await import('./run-everything.ts');
 await runEverything();

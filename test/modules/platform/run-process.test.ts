@@ -22,13 +22,14 @@ async function startMain(file: string, env: Record<string, string>, program?: re
   return { child, output, exited: once(child, 'close') };
 }
 
+const toUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
+
 /** For `--import`: the process gets SIGTERM as soon as it begins to load the module that all of them load. */
 function terminatedAtLoading(module: string): string {
   const hook = `export const load = (url, context, next) => {
     if (url.endsWith(${JSON.stringify(module)})) process.kill(process.pid, 'SIGTERM');
     return next(url, context);
   };`;
-  const toUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
   return toUrl(`import { register } from 'node:module'; register(${JSON.stringify(toUrl(hook))});`);
 }
 
@@ -44,6 +45,16 @@ describe('the life of a process', () => {
       const program = ['--import', terminatedAtLoading('/config.js'), ...(await unbundledOf(file))];
       const { output, exited } = await startMain(file, { DROVER_DATA_DIR: '/nowhere' }, program);
       assert.deepEqual([await exited, output], [[0, null], { out: '', err: '' }]);
+    });
+  }
+
+  for (const file of ['scripts/start.ts', 'scripts/drover.ts', 'scripts/demo.ts', 'api/main.ts', 'workers/main.ts']) {
+    it(`ends with one line on a Node that is too old, before it loads its code: ${file}`, async () => {
+      const versions = `{ value: { ...process.versions, node: '20.19.4' } }`;
+      const old = toUrl(`Object.defineProperty(process, 'versions', ${versions});`);
+      const { output, exited } = await startMain(file, {}, ['--import', old, ...(await programOf(file))]);
+      assert.deepEqual(await exited, [1, null]);
+      assert.deepEqual(output, { out: '', err: 'Drover needs Node 20.20 or later; this is 20.19.4.\n' });
     });
   }
 

@@ -23,7 +23,7 @@ import {
   noteReturned,
   type HandoffRow,
 } from '../../db/handoffs.ts';
-import { findRun, lockThread, type RunView } from '../../db/runs.ts';
+import { findRun, lockRun, lockThread, type RunView } from '../../db/runs.ts';
 import { usageBelow } from '../../db/task-effects.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';

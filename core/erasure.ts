@@ -13,7 +13,6 @@ const KEPT_TEXTS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
   'run.created': [
     'agent_version',
     'config.model_override',
-    'config.session.user_id',
     'pinned.limits.model',
     'pinned.tools.name',
     'pinned.tools.version',

@@ -49,7 +49,9 @@ export const ERASERS: Readonly<Record<string, string>> = {
   tool_calls: `update tool_calls set arguments = '{}', asked = null, output = null, model_output = null, remote = remote - 'question' - 'answer',
     name = case when tool_id is null then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
+  // Of its configuration, who has talked in its session; the rest are settings.
   runs: `update runs set metadata = case when metadata is not null then '{}'::jsonb end,
+    config = case when config ? 'session' then jsonb_set(config, '{session,user_id}', '""') else config end,
     queued = case when queued is not null then jsonb_set(queued, '{input}', '{"message": ""}') end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where id = $1`,
   turns: `update turns set input = jsonb_build_object('message', ''),
@@ -121,14 +123,13 @@ export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, reado
   'names and settings of what a tenant has set up': {
     approvals: ['tool', 'policy'],
     checkpoints: ['node', 'channel_versions'],
-    runs: ['agent_version', 'config', 'pinned'],
+    runs: ['agent_version', 'pinned'],
     tool_calls: ['tool_version'],
     workflows: ['settings'],
   },
   'ids, and positions in logs': {
     idempotency_keys: ['key'],
     runs: ['lineage_base', 'traceparent'],
-    sessions: ['user_id'],
     tool_calls: ['tool_use_id', 'idempotency_key', 'traceparent'],
   },
   digests: {
@@ -140,7 +141,10 @@ export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, reado
     waits: ['token_hash'],
   },
   'what a run waits for is empty in one that has ended, as an erased one has': { runs: ['waiting_for'] },
-  'what clients keep with a thread goes with it (`eraseThreadRow`)': { threads: ['extras', 'metadata', 'external_id'] },
+  'what clients keep with a thread goes with it (`eraseThreadRow`)': {
+    threads: ['extras', 'metadata', 'external_id'],
+    sessions: ['user_id'],
+  },
   'what webhooks are told is listed field by field': { webhook_deliveries: ['notice'] },
 };
 
@@ -267,12 +271,13 @@ export async function listUnerasedRuns(tx: Tx, threadId: string): Promise<string
   return rows.map(({ id }) => id);
 }
 
-/** Marks a thread, whose title and extras go; answers when it was erased first. */
+/** Marks a thread, whose title and extras go, and who has talked there; answers when it was erased first. */
 export async function eraseThreadRow(tx: Tx, threadId: string): Promise<Date | undefined> {
   const [row] = await tx.query<{ erased_at: Date }>(
     `update threads set erased_at = coalesce(erased_at, now()), title = null, extras = '{}', metadata = '{}', external_id = null where id = $1 returning erased_at`,
     [threadId],
   );
+  await tx.query(`update sessions set user_id = '' where id = $1`, [threadId]);
   // Files that were stored for it; those of its runs go with them.
   await eraseFilesOfThread(tx, threadId);
   await forgetMemoriesOfThread(tx, threadId);

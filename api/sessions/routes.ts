@@ -177,8 +177,8 @@ const session = z
     id: z.uuid(),
     session_id: z.uuid(),
     agent_id: z.uuid(),
-    user_id: z.string(),
-    character_id: z.union([z.string(), z.int()]),
+    user_id: z.string().nullable().describe('Null once the thread is erased.'),
+    character_id: z.union([z.string(), z.int()]).nullable(),
     autonomy_level: z.int(),
     status,
     archived: z.boolean(),
@@ -225,6 +225,11 @@ const get = defineRoute({
   },
 });
 
+function asCharacterId(user: string): string | number | null {
+  const number = Number(user);
+  return Number.isSafeInteger(number) && String(number) === user ? number : user || null;
+}
+
 function present({ state, status: now, messages, queued, waiting }: SessionView): z.input<typeof session> {
   const { session: row, run, pending, error, suspended_by } = state;
   const { id, agent_id, user_id, autonomy_level, context } = row;
@@ -233,9 +238,8 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
     id,
     session_id: id,
     agent_id,
-    user_id,
-    character_id:
-      Number.isSafeInteger(Number(user_id)) && String(Number(user_id)) === user_id ? Number(user_id) : user_id,
+    user_id: user_id || null,
+    character_id: asCharacterId(user_id),
     autonomy_level,
     status: now,
     archived: row.archived_at !== null,

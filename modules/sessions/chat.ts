@@ -1,6 +1,6 @@
 /** A message to a session: a turn, the answer to a question, or what waits until the open turn lets it in. */
 import type { Caller } from '../../core/caller.ts';
-import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
+import { conflict, erased, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { isAsked, sessionStatus, type SessionStatus } from '../../core/session-status.ts';
@@ -206,6 +206,8 @@ async function nextAgent(tx: Tx, caller: Caller, session: SessionState['session'
 
 /** What a session was begun with stays as it is. */
 function checkSame({ userId, autonomyLevel }: Chat, { session }: SessionState): void {
+  // With its thread it has forgotten who talked.
+  if (session.user_id === '') throw erased('The session');
   if (session.user_id !== userId) throw notFound('The session');
   if (autonomyLevel !== undefined && autonomyLevel !== session.autonomy_level) {
     throw conflict(`The session's autonomy level is ${session.autonomy_level}; another one needs another session.`);

@@ -192,10 +192,10 @@ for (const mode of DOMAIN_MODES) {
       assert.equal(model.asked('say after')[0]?.messages.length, 1);
     });
 
-    it('leaves nothing of a session: of its plans that were refined and rejected, and of what was given with it', async () => {
+    it('leaves nothing of a session: of its plans that were refined and rejected, of what was given with it, and of who has talked', async () => {
       const canary = `canary-${randomUUID()}`;
       const said = `call risky {"text":"${canary}"} | call risky {"text":"${canary}"} | say ${canary}`;
-      const of = { user_id: 'ada', agent_id: agent, autonomy_level: 0, context: { note: canary } };
+      const of = { user_id: `ada of ${canary}`, agent_id: agent, autonomy_level: 0, context: { note: canary } };
       const { session_id } = (await call('POST', '/agent/chat', { message: said, ...of })).json;
       const planned = async (before?: string): Promise<string> => {
         let plan = '';
@@ -214,6 +214,10 @@ for (const mode of DOMAIN_MODES) {
       const erased = await call('DELETE', `/v1/threads/${session_id}`);
       assert.equal(erased.status, 202, erased.text);
       await assertGone(canary);
+      const { json: shown } = await call('GET', `/agent/session/${session_id}`);
+      assert.deepEqual([shown['user_id'], shown['character_id']], [null, null]);
+      const again = await call('POST', '/agent/chat', { message: 'hello?', session_id, user_id: of.user_id });
+      assert.deepEqual([again.status, again.json['code']], [409, 'erased']);
     });
 
     it('is refused while others stand on the messages, which are erased where that is asked for', async () => {

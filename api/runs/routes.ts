@@ -1,11 +1,14 @@
 /** Runs: start, list, get, cancel, complete. */
 import { z } from 'zod';
-import { RUN_STATUSES } from '../../core/events.ts';
+import type { Caller } from '../../core/caller.ts';
+import { isTerminal, RUN_STATUSES } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
 import { readRuns, readTree, readRun, readRunRef } from '../../modules/runs/read-runs.ts';
 import { afterHandoff } from '../../modules/sessions/after-handoff.ts';
+import { readWaitingTasks } from '../../modules/workflows/read-workflows.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { agentIdParam, externalIdParam, threadIdParam } from '../kit/external-ids.ts';
@@ -16,6 +19,9 @@ import { defineRunRoutes, runParams } from './run-access.ts';
 import { createRunBody } from './request-schemas.ts';
 import { createdRun, presentRun, presentRunTo, run } from './schemas.ts';
 import { presentTree, runTree } from './run-tree.ts';
+import { presentWaitingChild } from './waiting.ts';
+
+type Shown = z.input<typeof run>;
 
 const agentParams = z.strictObject({ id: agentIdParam });
 
@@ -132,7 +138,7 @@ const get = defineRunRoutes({
   async handle({ caller, params, context, ctx }) {
     const row = await readRun(context, caller, params);
     const showsPaths = row.waits?.some(({ type }) => type === 'webhook') && hasScope(caller.scopes, 'runs:write');
-    if (!showsPaths) return { status: 200, body: presentRun(row) };
+    if (!showsPaths) return { status: 200, body: await withWaitingChild(context, caller, presentRun(row)) };
     const paths = await context.db.withTenant(caller.tenantId, (tx) =>
       webhookPaths(tx, context, { tenantId: caller.tenantId, id: row.id }),
     );
@@ -140,6 +146,14 @@ const get = defineRunRoutes({
     return { status: 200, body: presentRun(row, urls) };
   },
 });
+
+/** Of a workflow that waits for nothing itself: with what a child of it waits for. */
+async function withWaitingChild(context: Context, { tenantId }: Caller, shown: Shown): Promise<Shown> {
+  if (shown.kind !== 'workflow' || shown.waiting_for || isTerminal(shown.status)) return shown;
+  const { tasks, children } = await readWaitingTasks(context, { tenantId, runId: shown.id });
+  const waiting = presentWaitingChild(tasks, children);
+  return waiting ? { ...shown, waiting_for: waiting } : shown;
+}
 
 const tree = defineRunRoutes({
   method: 'get',

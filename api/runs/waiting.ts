@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import type { AwaitedApproval, OpenWait, ProviderWait, RunView } from '../../modules/runs/read-runs.ts';
+import type { WaitingTask } from '../../modules/workflows/read-workflows.ts';
 
 export const waitingFor = z.object({
   wait_id: z
@@ -49,6 +50,19 @@ export function presentWaiting(row: RunView, hookUrls?: ReadonlyMap<string, stri
   if (!row.idle_since || (row.status !== 'awaiting_human' && row.status !== 'created')) return undefined;
   const until = new Date(row.idle_since.getTime() + LIMITS.idleSeconds * 1000).toISOString();
   return { wait_id: null, type: 'turn', name: null, until };
+}
+
+/** A workflow goes on beside a child that waits; nobody else says that somebody is to answer it. `children` are by task. */
+export function presentWaitingChild(
+  tasks: readonly WaitingTask[],
+  children: ReadonlyMap<string, RunView>,
+): Waiting | undefined {
+  for (const { id, name } of tasks) {
+    const child = children.get(id);
+    const waiting = child && presentWaiting(child);
+    if (waiting) return { wait_id: id, type: 'child', name, until: waiting.until, run_id: child.id };
+  }
+  return undefined;
 }
 
 /** All that can be answered, ordered by the time at which it ends. `hookUrls` are by wait. */

@@ -9,7 +9,7 @@ import { hasScope } from '../../core/scopes.ts';
 import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/workflows/read-workflows.ts';
 import type { RunView } from '../../modules/runs/read-runs.ts';
 import type { Waiting } from '../../modules/workflows/read-workflows.ts';
-import { presentWaiting, waitingFor } from '../runs/waiting.ts';
+import { presentWaiting, presentWaitingChild, waitingFor } from '../runs/waiting.ts';
 import { agentIdParam, agentNameParam } from '../kit/external-ids.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
 
@@ -252,7 +252,7 @@ export function presentWhole(
   { own, children }: Waiting,
 ): z.input<typeof workflowWithTasks> {
   const tasks = found.tasks.map((row) => presentTask(row, children.get(row.id)));
-  const waiting = (own && presentWaiting(own)) ?? waitingOfChild(tasks);
+  const waiting = (own && presentWaiting(own)) ?? presentWaitingChild(found.tasks, children);
   const { tokens_in = 0, tokens_out = 0, cost_usd = null } = own ?? {};
   return {
     ...presentWorkflow(found.workflow),
@@ -260,12 +260,4 @@ export function presentWhole(
     ...(waiting && { waiting_for: waiting }),
     tasks,
   };
-}
-
-/** A workflow goes on beside a child that waits; nobody else says that somebody is to answer it. */
-function waitingOfChild(tasks: readonly z.input<typeof task>[]): z.input<typeof waitingFor> | undefined {
-  const first = tasks.find(({ waiting_for: waits }) => waits !== undefined);
-  if (!first?.waiting_for || !first.run_id) return undefined;
-  const { until } = first.waiting_for;
-  return { wait_id: first.id, type: 'child', name: first.subtask_id, until, run_id: first.run_id };
 }

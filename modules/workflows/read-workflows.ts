@@ -2,10 +2,12 @@
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
+import { listTasksUnderWay } from '../../db/scheduled-tasks.ts';
 import { findTask, listTasks, listTasksOf, type TaskRow, type TaskStatus } from '../../db/tasks.ts';
 import { findRun, listWaiting, type RunView } from '../../db/runs.ts';
 import { findWorkflow, listWorkflows, type WorkflowRow } from '../../db/workflows.ts';
 import type { RunStatus } from '../../core/events.ts';
+import type { Context } from '../governance/context.ts';
 
 export { TASK_STATUSES, type TaskRow } from '../../db/tasks.ts';
 export { type WorkflowRow } from '../../db/workflows.ts';
@@ -26,6 +28,9 @@ export interface Waiting {
   own: RunView | undefined;
   children: ReadonlyMap<string, RunView>;
 }
+
+/** A task, as far as that is shown of it while it waits. */
+export type WaitingTask = Pick<TaskRow, 'id' | 'name'>;
 
 /** What a workflow and its tasks wait for. */
 export async function readWaiting(
@@ -55,6 +60,17 @@ export async function readWaitingChildren(
     if (run) found.set(id, run);
   }
   return found;
+}
+
+/** The tasks of a workflow that are under way, with the children that wait for something. */
+export async function readWaitingTasks(
+  { db }: Pick<Context, 'db'>,
+  of: { tenantId: string; runId: string },
+): Promise<{ tasks: readonly WaitingTask[]; children: Waiting['children'] }> {
+  return db.withTenant(of.tenantId, async (tx) => {
+    const tasks = await listTasksUnderWay(tx, of.runId);
+    return { tasks, children: await readWaitingChildren(tx, tasks) };
+  });
 }
 
 /** A page, newest first. */

@@ -155,6 +155,7 @@ describe('workflows', () => {
     assert.equal(waiting.waiting_for.question, 'Which one?');
     const { type, name, run_id } = workflow.waiting_for;
     assert.deepEqual([type, name, run_id], ['child', 'wait', waiting.run_id]);
+    assert.deepEqual((await read(`/v1/runs/${id}`)).waiting_for, workflow.waiting_for);
     assert.equal((await read(`/v1/tasks/${waiting.id}`)).waiting_for.type, 'user');
     assert.equal((await read(`/v1/tasks?workflow_id=${id}`)).tasks[1].waiting_for.type, 'user');
     const tree = await read(`/v1/runs/${id}/tree`);

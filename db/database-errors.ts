@@ -1,5 +1,8 @@
 import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
 
+/** What brings a database to this version's schema. */
+export const MIGRATE_FIRST = 'Run `npm run migrate` first (where only dist/ is there: `node dist/scripts/migrate.js`).';
+
 /** A role is missing, may not be taken, or would see every tenant's rows. The message says what an administrator can do. */
 export class DatabaseRoleError extends Error {
   constructor(message: string, cause?: unknown) {

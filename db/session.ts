@@ -1,6 +1,6 @@
 import type { ClientBase, CustomTypesConfig } from 'pg';
 import pg from 'pg';
-import { DatabaseRoleError } from './database-errors.ts';
+import { DatabaseRoleError, MIGRATE_FIRST } from './database-errors.ts';
 
 /** Who a connection acts for: what row level security sees, and where unqualified names lead. */
 export type SessionOwner = 'app' | 'maintenance' | 'owner' | 'queue';
@@ -60,7 +60,7 @@ function explainRoleError(error: unknown, role: string): unknown {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
   // 22023: the role does not exist; 42501: it may not be taken.
   if (code === '22023') {
-    return new DatabaseRoleError(`The role ${role} is missing from the database. Run the migrations first.`, error);
+    return new DatabaseRoleError(`The role ${role} is missing from the database. ${MIGRATE_FIRST}`, error);
   }
   if (code !== '42501') return error;
   const remedy = `GRANT ${role} TO <the user of DATABASE_URL>`;

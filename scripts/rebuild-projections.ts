@@ -1,14 +1,14 @@
 /** `npm run projections:rebuild [-- --check]`: makes the projections what the logs say, or only tells what differs. */
 import { loadConfig } from '../config.ts';
-import { openDatabase } from '../db/open-database.ts';
 import { rebuildProjections } from '../modules/run-log/rebuild-projections.ts';
+import { openExisting } from '../modules/platform/open-existing.ts';
 import { runOnce } from '../modules/platform/run-once.ts';
 
 const MOST_SHOWN = 50;
 
 await runOnce(async () => {
   const check = process.argv.includes('--check');
-  const database = await openDatabase(loadConfig());
+  const database = await openExisting(loadConfig());
   try {
     const { runs, differences } = await rebuildProjections(database, { check });
     for (const { runId: run, table, row, column, stored, expected } of differences.slice(0, MOST_SHOWN)) {

@@ -26,6 +26,7 @@ const WITH_STATEMENTS = ['modules/audit/audit.test.ts', 'modules/runs/partitions
 const WITH_MODE = [
   'api/admin/queue-adapter.ts',
   'api/run-api.ts',
+  'modules/platform/open-existing.ts',
   'modules/platform/open-platform.ts',
   'modules/platform/open-store.ts',
   'modules/platform/unserved-queues.ts',

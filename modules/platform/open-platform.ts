@@ -9,7 +9,7 @@ import type { Config } from '../../config.ts';
 import { DatabaseRoleError } from '../../db/database-errors.ts';
 import { isDatabaseAway, type Database } from '../../db/database.ts';
 import { beginDataDir } from '../../db/embedded-image.ts';
-import { migrate, pendingMigrations } from '../../db/migrate.ts';
+import { migrate } from '../../db/migrate.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { voidLeases } from '../../db/maintenance.ts';
 import type { Context } from '../governance/context.ts';
@@ -39,6 +39,7 @@ import { domainFunctions } from './domain-functions.ts';
 import { commitLanes } from './commit-lanes.ts';
 import { createClosers, type Closers } from './closers.ts';
 import { createLog, describingErrors } from './create-log.ts';
+import { expectMigrated } from './expect-migrated.ts';
 import { openStore } from './open-store.ts';
 
 const FIRST_WAIT_MS = 250;
@@ -199,11 +200,7 @@ async function prepareDatabase(config: Config, db: Database, signal: AbortSignal
   signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
   if (embedded) await migrate(config, db);
-  const pending = await pendingMigrations(db);
-  if (pending.length > 0)
-    throw new Error(
-      `The database lacks ${pending.length} migrations. Run \`npm run migrate\` first (where only dist/ is there: \`node dist/scripts/migrate.js\`).`,
-    );
+  await expectMigrated(db);
   if (embedded) await voidLeases(db);
   const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
   await ensureDefaultTenant(db, { apiKey });

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createTestServices } from '../../support/database.ts';
 import { startServer } from '../../support/echo-server.ts';
@@ -55,6 +56,18 @@ describe('the life of a process', () => {
       const { output, exited } = await startMain(file, {}, ['--import', old, ...(await programOf(file))]);
       assert.deepEqual(await exited, [1, null]);
       assert.deepEqual(output, { out: '', err: 'Drover needs Node 20.20 or later; this is 20.19.4.\n' });
+    });
+  }
+
+  for (const file of ['scripts/rebuild-projections.ts', 'scripts/reencrypt-secrets.ts']) {
+    it(`begins nothing where there is none, and ends with one line: ${file}`, async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'drover-test-none-'));
+      const dataDir = join(folder, 'data');
+      const { output, exited } = await startMain(file, { DROVER_DATA_DIR: dataDir });
+      assert.deepEqual(await exited, [1, null]);
+      assert.match(output.err, /^DROVER_DATA_DIR is [^\n]+ Drover was never started there\.\n$/);
+      assert.deepEqual([output.out, readdirSync(folder)], ['', []]);
+      rmSync(folder, { recursive: true });
     });
   }
 

@@ -1,0 +1,11 @@
+import { MIGRATE_FIRST } from '../../db/database-errors.ts';
+import type { Database } from '../../db/database.ts';
+import { pendingMigrations } from '../../db/migrate.ts';
+
+/** Throws where the schema is not this version's, with what brings it there. */
+export async function expectMigrated(database: Database): Promise<void> {
+  const pending = await pendingMigrations(database);
+  if (pending.length === 0) return;
+  const remedy = database.kind === 'pglite' ? 'Start Drover on its data directory first.' : MIGRATE_FIRST;
+  throw new Error(`The database lacks ${pending.length} migrations. ${remedy}`);
+}

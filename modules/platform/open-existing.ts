@@ -1,0 +1,21 @@
+/** For scripts that work on all that an installation keeps. */
+import { existsSync } from 'node:fs';
+import type { Config } from '../../config.ts';
+import type { Database } from '../../db/database.ts';
+import { clusterIn } from '../../db/embedded.ts';
+import { openDatabase } from '../../db/open-database.ts';
+import { expectMigrated } from './expect-migrated.ts';
+
+/** Connects to the database of an installation. Throws where there is none: nothing is begun. */
+export async function openExisting(config: Config): Promise<Database> {
+  if (config.mode === 'embedded' && !existsSync(clusterIn(config.dataDir) ?? ''))
+    throw new Error(`DROVER_DATA_DIR is ${config.dataDir}, where there is no data: Drover was never started there.`);
+  const database = await openDatabase(config);
+  try {
+    await expectMigrated(database);
+    return database;
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}

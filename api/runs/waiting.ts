@@ -22,7 +22,7 @@ export const waitingFor = z.object({
   kind: z.enum(['approval', 'unknown', 'conflict']).optional().describe('Of `approval`.'),
   message: z.string().nullable().optional().describe('Of `approval`: why a person is asked.'),
   since: z.iso.datetime().optional().describe('Of `provider`: since when no model has answered.'),
-  next_at: z.iso.datetime().optional().describe('Of `provider`: when it is asked next.'),
+  next_at: z.iso.datetime().optional().describe('Of `provider`: when it is asked next; now while it is being asked.'),
   error: z.object({ code: z.string(), message: z.string() }).optional().describe('Of `provider`: what it said.'),
   run_id: z
     .uuid()
@@ -73,8 +73,14 @@ export function presentWaits(row: RunView, hookUrls?: ReadonlyMap<string, string
 }
 
 function presentProviderWait({ since, next_at, until, error }: ProviderWait): Waiting {
-  const times = { since: toInstant(since), next_at: toInstant(next_at), until: toInstant(until) };
+  const times = { since: toInstant(since), next_at: notBeforeNow(toInstant(next_at)), until: toInstant(until) };
   return { wait_id: null, type: 'provider', name: null, ...times, error };
+}
+
+/** While a run asks for all that wait, its time has come. */
+function notBeforeNow(instant: string): string {
+  const now = new Date().toISOString();
+  return instant < now ? now : instant;
 }
 
 function presentApproval({ id, name, until, ...approval }: AwaitedApproval): Waiting {

@@ -79,6 +79,16 @@ for (const mode of DOMAIN_MODES) {
       );
     });
 
+    it('is asked next at no time that is over, also while another run asks', async () => {
+      engine.say(() => AWAY);
+      const { run } = await engine.start(agent, 'hello');
+      assert.equal(await engine.drive(run), 'dormant');
+      await dueNow();
+      const before = Date.now();
+      const { waiting_for: waiting } = await shown(run);
+      assert.ok(Date.parse(waiting?.next_at ?? '') >= before, waiting?.next_at);
+    });
+
     it('lets one of all that wait ask, and each of them goes on once it is answered', async () => {
       engine.say(() => AWAY);
       const runs = await Promise.all(Array.from({ length: 5 }, () => engine.start(agent, 'hello')));

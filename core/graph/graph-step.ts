@@ -3,7 +3,7 @@ import { LIMITS } from '../limits.ts';
 import type { RunState } from '../state.ts';
 import type { NodeType, WorkflowGraph } from './definition.ts';
 import { nextOf, type Ways } from './next-node.ts';
-import { visitsOf, type NextNode } from './position.ts';
+import { isEntered, visitsOf, type NextNode } from './position.ts';
 
 /** What decisions depend on of an agent's graph. */
 export interface GraphPlan {
@@ -52,13 +52,13 @@ export function graphStep(
 ): GraphStep {
   const { graph: at, turn, modelCall } = state;
   const plan = limits.graph;
-  const next = (at?.open ? at : nextOf(at?.queue ?? [], plan)) ?? { node: plan.entryPoint, from: [] };
-  const { node } = next;
+  const next = at?.open ? { node: at.node, from: at.from } : nextOf(at?.queue ?? [], plan);
+  const node = next?.node ?? plan.entryPoint;
   const type = Object.hasOwn(plan.types, node) ? plan.types[node] : undefined;
   if (!type) return { kind: 'no_node', node };
-  if (at?.open)
+  if (at && isEntered(at))
     return type === 'llm' && !turn?.answer ? { kind: 'call_model', last: false } : { kind: 'complete_node' };
   const isLast = at && plan.asksModels && limitReached(state, limits) !== undefined;
   if (isLast || modelCall) return { kind: 'call_model', last: true };
-  return { kind: 'enter_node', next };
+  return { kind: 'enter_node', next: next ?? { node, from: [] } };
 }

@@ -46,6 +46,17 @@ export function beforeNode(graph: GraphState): GraphState {
   return goTo({ ...rest, node, visit, from, visits: { ...graph.visits, [node]: visit - 1 } }, { node, from }, true);
 }
 
+/** An open node whose prompt is to be filled in anew: the visit does not count until it is entered once more. */
+export function toFillAgain(graph: GraphState): GraphState {
+  if (!graph.open || graph.prompt === undefined) return graph;
+  return { ...graph, visits: { ...graph.visits, [graph.node]: graph.visit - 1 } };
+}
+
+/** Whether a node is open, and not to be entered once more. */
+export function isEntered(graph: GraphState): boolean {
+  return graph.open && graph.visits[graph.node] === graph.visit;
+}
+
 /** With what became of the node that was entered last. */
 export function withOutcome(graph: GraphState, outcome: NodeOutcome): GraphState {
   return { ...graph, outcomes: { ...graph.outcomes, [graph.node]: outcome } };

@@ -6,7 +6,7 @@ import type { AgentDefinition } from '../../../core/definition.ts';
 import { takeQueued } from '../../../core/decision-events/turns.ts';
 import { checkEvent, type NewEvent, type RunStatus } from '../../../core/events.ts';
 import { forkPoint, segmentsOf, withMessages, type ForkPoint } from '../../../core/fork.ts';
-import { goTo, type GraphState } from '../../../core/graph/position.ts';
+import { goTo, toFillAgain, type GraphState } from '../../../core/graph/position.ts';
 import { toQueued } from '../../../core/message-queue.ts';
 import { originOf } from '../../../core/origin.ts';
 import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
@@ -199,7 +199,10 @@ function forkedLimits({ original, config, models }: Fork, definition: AgentDefin
 }
 
 function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEvent {
-  const graph = graphAt(point, fork.modified.current_node);
+  const custom = fork.modified.custom ?? from.state.custom;
+  const isChanged = canonicalJson(custom) !== canonicalJson(from.state.custom);
+  const at = graphAt(point, fork.modified.current_node);
+  const graph = at && isChanged ? toFillAgain(at) : at;
   const given = Object.entries(fork.modified).filter(([, value]) => value !== undefined);
   return {
     type: 'run.forked',
@@ -215,7 +218,7 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
       turn_count: point.turnCount,
       redo: point.redo,
       modified: given.map(([channel]) => channel),
-      custom: fork.modified.custom ?? from.state.custom,
+      custom,
       // A signal for one call of the original has no such call in the fork.
       signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
       ...(graph && { graph }),

@@ -42,7 +42,9 @@ export async function enter(session: DriveSession, next: NextNode): Promise<void
       return appendEvent(log, ...enterNode(log.state, { ...entered, length: lengthOf(log) }));
     case 'llm': {
       const prompt = node.prompt.isPlain ? undefined : textFrom(node, node.prompt, variables);
-      for (const from of next.from) await tellOutput(session, outcomes[from]);
+      // One that is entered once more, in a fork, was told before.
+      const told = log.state.graph?.open ? [] : next.from;
+      for (const from of told) await tellOutput(session, outcomes[from]);
       const given = { ...(prompt !== undefined && { prompt }), length: lengthOf(log) };
       return appendEvent(log, ...enterNode(log.state, { ...entered, ...given }));
     }

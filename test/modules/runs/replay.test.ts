@@ -336,6 +336,26 @@ for (const mode of DOMAIN_MODES) {
       });
     });
 
+    describe('a replay with other channels from within a node of a graph', () => {
+      it('fills in its prompt with these, and goes on with what was said there', async () => {
+        const prompt = 'It is {{has(state.word) ? state.word : "nothing"}}, {{iteration}}.';
+        const workflow_graph = { entry_point: 'a', nodes: [{ name: 'a', type: 'llm', config: { prompt } }], edges: [] };
+        const execution_config = { checkpoint_frequency: 'on_change' };
+        const agent = await createAgent(kit, { workflow_graph, execution_config });
+        const { run } = await begin(`call calculator {"expression":"1+1"} | say ok ${kit.label}`, agent);
+        await done(run);
+        const asked = () => kit.model.asked(kit.label);
+        for (const { id } of await checkpointsOf(run)) {
+          const started = await replay(run, { checkpoint_id: id, modified_state: { custom: { word: 'blue' } } });
+          if (started.status !== 'running') continue;
+          assert.equal((await done(started.run_id)).status, 'completed');
+          assert.match(asked().at(-1)?.system ?? '', /It is blue, 1\./);
+          assert.equal(asked().at(-1)?.messages.length, 3);
+        }
+        assert.match(asked()[1]?.system ?? '', /It is nothing, 1\./);
+      });
+    });
+
     describe('a recorded replay', () => {
       it('asks nobody while its requests are those of the record', async () => {
         const { run } = await begin(

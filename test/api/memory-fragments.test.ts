@@ -114,4 +114,15 @@ describe('A fragment of a space', () => {
     assert.equal(late.status, 409, late.text);
     assert.deepEqual([(await get(id)).version, (await get(id)).content.data.b], [4, 2]);
   });
+
+  it('has the type of what it says where an object and a text are merged', async () => {
+    const { id } = await write({ a: 1 });
+    await write({ a: 2 }, { fragment_id: id });
+    const both = await write('It is three.', { fragment_id: id, base_version: 1 });
+    assert.deepEqual([both.content.type, both.conflicts.length], ['structured', 1]);
+    const { id: left } = await write({ a: 1 });
+    await write('It is two.', { fragment_id: left });
+    const same = await write({ a: 1 }, { fragment_id: left, base_version: 1 });
+    assert.deepEqual(same.content, { type: 'text', data: 'It is two.' });
+  });
 });

@@ -50,6 +50,11 @@ export async function nextContent(
   if (!base) return plain;
   const { data, conflicts } = mergeThreeWay(base.content.data, fragment.content.data, write.content.data);
   const provenance = { merged_from: [fragment.version, 'write'], base_version: baseVersion };
-  const content = { type: write.content.type, data };
+  const content = [fragment.content, write.content].find((side) => side.data === data) ?? contentWith(data);
   return { content, provenance, merged: true, conflicts, unresolved: conflicts.length > 0, replaces: false };
+}
+
+/** What neither side says alone. */
+function contentWith(data: unknown): FragmentContent {
+  return { type: typeof data === 'string' ? 'text' : 'structured', data };
 }

@@ -9,7 +9,7 @@ import { evaluatePolicies } from '../modules/governance/evaluate-policies.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../modules/governance/write-policy.ts';
 import { agentIdParam } from './kit/external-ids.ts';
-import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
+import { nextOf, pageFields, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
@@ -116,9 +116,8 @@ const list = defineRoute({
   responses: { 200: pageFields('policies', policy) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) => readPolicies(tx, { before, limit: limit + 1 }));
-    const { items, ...page } = pageOf(rows, limit, ({ id }) => id);
-    return { status: 200, body: { policies: items.map(present), ...page } };
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) => readPolicies(tx, { before, limit }));
+    return { status: 200, body: { policies: rows.map(present), ...nextOf(rows, more, ({ id }) => id) } };
   },
 });
 
@@ -145,11 +144,11 @@ const versions = defineRoute({
   responses: { 200: pageFields('versions', policyVersion) },
   async handle({ caller, params, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readPolicyVersions(tx, params.id, { before, limit: limit + 1 }),
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
+      readPolicyVersions(tx, params.id, { before, limit }),
     );
-    const { items, ...page } = pageOf(rows, limit, ({ version }) => version);
-    const shown = items.map(({ version, definition, created_at }) => {
+    const page = nextOf(rows, more, ({ version }) => version);
+    const shown = rows.map(({ version, definition, created_at }) => {
       return { version, ...definition, created_at: created_at.toISOString() };
     });
     return { status: 200, body: { versions: shown, ...page } };

@@ -6,7 +6,7 @@ import { PATTERNS, readTeams, type TeamRow } from '../modules/agents/read-teams.
 import { changeTeam, createTeam, removeTeam, requireTeam } from '../modules/agents/write-team.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { agentIdParam } from './kit/external-ids.ts';
-import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
+import { nextOf, pageFields, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
@@ -82,11 +82,10 @@ const list = defineRoute({
   query: pageQuery(),
   responses: { 200: pageFields('teams', team) },
   async handle({ caller, query: { limit, cursor: before }, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readTeams(tx, caller, { before, limit: limit + 1 }),
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
+      readTeams(tx, caller, { before, limit }),
     );
-    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
-    return { status: 200, body: { teams: items.map(present), ...page } };
+    return { status: 200, body: { teams: rows.map(present), ...nextOf(rows, more, ({ id }) => id) } };
   },
 });
 

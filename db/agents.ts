@@ -3,6 +3,7 @@ import type { AgentDefinition } from '../core/definition.ts';
 import type { Tx } from './database.ts';
 import { TOOL_NAME } from './migrations/0061-teams-at-work.ts';
 import { noteWantedModel } from './memory-models.ts';
+import { fetchSizedPage, type Page } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { setAgentSkills } from './skills.ts';
 
@@ -128,14 +129,14 @@ interface AgentFilter {
 }
 
 /** A page of a workspace's agents, newest first. */
-export async function listAgents(tx: Tx, page: AgentFilter): Promise<AgentRow[]> {
-  const query = selectFrom(AGENT_COLUMNS, AGENT_TABLES, [
+export async function listAgents(tx: Tx, page: AgentFilter): Promise<Page<AgentRow>> {
+  const query = selectFrom(`${AGENT_COLUMNS}, json_bytes(v.definition) as bytes`, AGENT_TABLES, [
     ['a.workspace_id', '=', page.workspaceId],
     ['a.id', '<', page.before],
   ]);
   if (page.status) void query.whereRaw(`(${AGENT_STATUS}) = ?`, [page.status]);
   if (page.metadata) void query.whereRaw(`v.definition->'metadata' @> ?::jsonb`, [JSON.stringify(page.metadata)]);
-  return fetchRows<AgentRow>(tx, query.orderBy('a.id', 'desc').limit(page.limit));
+  return fetchSizedPage<AgentRow>(tx, query, { order: 'id desc', limit: page.limit });
 }
 
 /** Agents with their current definitions, in any order. */
@@ -186,12 +187,12 @@ export async function deprecateAgent(tx: Tx, id: string): Promise<void> {
 export async function listAgentVersions(
   tx: Tx,
   page: { agentId: string; before?: number | undefined; limit: number },
-): Promise<AgentVersionRow[]> {
-  const query = selectFrom(VERSION_COLUMNS, 'agent_versions', [
+): Promise<Page<AgentVersionRow>> {
+  const query = selectFrom(`${VERSION_COLUMNS}, json_bytes(definition) as bytes`, 'agent_versions', [
     ['agent_id', '=', page.agentId],
     ['ordinal', '<', page.before],
   ]);
-  return fetchRows<AgentVersionRow>(tx, query.orderBy('ordinal', 'desc').limit(page.limit));
+  return fetchSizedPage<AgentVersionRow>(tx, query, { order: 'ordinal desc', limit: page.limit });
 }
 
 /** One version of an agent. */

@@ -1,5 +1,7 @@
 /** Pages of rows with content: they end where they are large enough, however many rows are asked for. */
+import type { Knex } from 'knex';
 import { LIMITS } from '../core/limits.ts';
+import type { Tx } from './database.ts';
 
 /** A row with the size of its content. */
 export interface Sized {
@@ -29,4 +31,20 @@ export function pageOfSized<R extends Sized>(found: readonly R[], limit: number)
     return index === limit || (index > 0 && bytes > LIMITS.eventsPageBytes);
   });
   return { rows: beyond < 0 ? [...found] : found.slice(0, beyond), more: beyond >= 0 };
+}
+
+/** A page of a query that has a column `bytes`; `order` names columns of the query. */
+export async function fetchSizedPage<R extends object>(
+  tx: Tx,
+  query: Knex.QueryBuilder,
+  { order, limit }: { order: string; limit: number },
+): Promise<Page<R>> {
+  const { sql, bindings } = query
+    .orderByRaw(order)
+    .limit(limit + 1)
+    .toSQL()
+    .toNative();
+  const found = await tx.query<Sized & { bytes_before: unknown }>(untilFull(sql, order), bindings);
+  const { rows, more } = pageOfSized(found, limit);
+  return { rows: rows.map(({ bytes: _bytes, bytes_before: _before, ...row }) => row as R), more };
 }

@@ -1,7 +1,8 @@
 /** Policies and their immutable versions. */
 import type { PolicyDefinition } from '../core/policy.ts';
 import type { Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { fetchSizedPage, type Page } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
 
 /** A policy with its current version. */
 export interface PolicyRow {
@@ -76,12 +77,15 @@ export async function countPolicies(tx: Tx): Promise<number> {
 }
 
 /** A page of policies, newest first. */
-export async function listPolicies(tx: Tx, page: { before?: string | undefined; limit: number }): Promise<PolicyRow[]> {
-  const query = selectFrom(COLUMNS, TABLES, [
+export async function listPolicies(
+  tx: Tx,
+  page: { before?: string | undefined; limit: number },
+): Promise<Page<PolicyRow>> {
+  const query = selectFrom(`${COLUMNS}, json_bytes(v.definition) as bytes`, TABLES, [
     ['p.status', '=', 'active'],
     ['p.id', '<', page.before],
   ]);
-  return fetchRows<PolicyRow>(tx, query.orderBy('p.id', 'desc').limit(page.limit));
+  return fetchSizedPage<PolicyRow>(tx, query, { order: 'id desc', limit: page.limit });
 }
 
 /** A page of a policy's versions, newest first. */
@@ -89,12 +93,12 @@ export async function listPolicyVersions(
   tx: Tx,
   id: string,
   page: { before?: number | undefined; limit: number },
-): Promise<PolicyVersionRow[]> {
-  const query = selectFrom('version, definition, created_at', 'policy_versions', [
+): Promise<Page<PolicyVersionRow>> {
+  const query = selectFrom('version, definition, created_at, json_bytes(definition) as bytes', 'policy_versions', [
     ['policy_id', '=', id],
     ['version', '<', page.before],
   ]);
-  return fetchRows<PolicyVersionRow>(tx, query.orderBy('version', 'desc').limit(page.limit));
+  return fetchSizedPage<PolicyVersionRow>(tx, query, { order: 'version desc', limit: page.limit });
 }
 
 /** Deletes a policy: it does not apply any more; its versions stay for the decisions that refer to them. */

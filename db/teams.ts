@@ -1,6 +1,7 @@
 /** Teams and their members. */
 import type { Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { fetchSizedPage, type Page } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
 
 export const PATTERNS = ['hierarchical', 'parallel', 'sequential'] as const;
 type Pattern = (typeof PATTERNS)[number];
@@ -115,10 +116,10 @@ export async function memberIds(tx: Tx, id: string): Promise<string[]> {
 export async function listTeams(
   tx: Tx,
   page: { workspaceId: string; before?: string | undefined; limit: number },
-): Promise<TeamRow[]> {
-  const query = selectFrom(COLUMNS, 'teams t', [
+): Promise<Page<TeamRow>> {
+  const query = selectFrom(`${COLUMNS}, json_bytes(t.config) as bytes`, 'teams t', [
     ['t.workspace_id', '=', page.workspaceId],
     ['t.id', '<', page.before],
   ]);
-  return fetchRows<TeamRow>(tx, query.orderBy('t.id', 'desc').limit(page.limit));
+  return fetchSizedPage<TeamRow>(tx, query, { order: 'id desc', limit: page.limit });
 }

@@ -1,7 +1,8 @@
 import type { ToolDefinition } from '../core/tool.ts';
 import { isUuid } from '../lib/is-uuid.ts';
 import type { Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { fetchSizedPage, type Page } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
 
 /** A registered tool with its current definition. Built-in tools have no row. */
 export interface ToolRow {
@@ -30,6 +31,7 @@ interface NewToolVersion {
 
 const COLUMNS = `
   t.id, t.name, t.suspended_at is not null as suspended, t.proposed, t.current_version, v.definition, v.content_hash, t.created_at, t.updated_at`;
+const SIZED = `${COLUMNS}, json_bytes(v.definition) + coalesce(json_bytes(t.proposed), 0) as bytes`;
 const TABLES = 'tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version';
 const TOOL = `select ${COLUMNS} from ${TABLES} where t.status = 'registered'`;
 
@@ -115,8 +117,8 @@ export async function findToolsByRemoteName(tx: Tx, plainNames: readonly string[
 export async function listTools(
   tx: Tx,
   page: { before?: string | undefined; limit: number; name?: string | undefined; permissions?: string[] | undefined },
-): Promise<ToolRow[]> {
-  const query = selectFrom(COLUMNS, TABLES, [
+): Promise<Page<ToolRow>> {
+  const query = selectFrom(SIZED, TABLES, [
     ['t.status', '=', 'registered'],
     ['t.id', '<', page.before],
     ['t.name', '=', page.name],
@@ -125,7 +127,7 @@ export async function listTools(
     const needed = page.permissions.map((name) => ({ name }));
     void query.whereRaw(`v.definition->'permissions' @> ?::jsonb`, [JSON.stringify(needed)]);
   }
-  return fetchRows<ToolRow>(tx, query.orderBy('t.id', 'desc').limit(page.limit));
+  return fetchSizedPage<ToolRow>(tx, query, { order: 'id desc', limit: page.limit });
 }
 
 /** The registered tools over a kind of transport, oldest first. */

@@ -14,7 +14,7 @@ import { embedSoon } from '../../modules/memory/add-memory.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { retireAgent, updateAgent } from '../../modules/agents/update-agent.ts';
-import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
 import { agentIdParam, externalIdParam } from '../kit/external-ids.ts';
@@ -61,11 +61,10 @@ const list = defineRoute({
   responses: { 200: pageFields('agents', agent) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before, status, metadata } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readAgents(tx, caller, { before, limit: limit + 1, status, metadata }),
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
+      readAgents(tx, caller, { before, limit, status, metadata }),
     );
-    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
-    return { status: 200, body: { agents: items.map(presentAgent), ...page } };
+    return { status: 200, body: { agents: rows.map(presentAgent), ...nextOf(rows, more, ({ id }) => id) } };
   },
 });
 
@@ -147,11 +146,11 @@ const versions = defineRoute({
   responses: { 200: pageFields('versions', agentVersion) },
   async handle({ caller, params, query, context }) {
     const { limit, cursor: before } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readAgentVersions(tx, caller, { agentId: params.id, before, limit: limit + 1 }),
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
+      readAgentVersions(tx, caller, { agentId: params.id, before, limit }),
     );
-    const { items, ...page } = pageOf(rows, limit, (row) => row.ordinal);
-    return { status: 200, body: { versions: items.map(presentVersion), ...page } };
+    const page = nextOf(rows, more, ({ ordinal }) => ordinal);
+    return { status: 200, body: { versions: rows.map(presentVersion), ...page } };
   },
 });
 

@@ -11,7 +11,7 @@ import { changeRules } from '../../modules/governance/earlier-commits.ts';
 import { setSuspension } from '../../modules/governance/suspend.ts';
 import { putTool, removeTool, updateTool } from '../../modules/tools-registry/update-tool.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
-import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute } from '../kit/route.ts';
 import type { Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -67,13 +67,13 @@ const list = defineRoute({
   async handle({ caller, query, context }) {
     const { limit, cursor: after, capabilities: permissions } = query;
     const filter = parseFilter(query.filter ?? []);
-    const found = await context.db.withTenant(caller.tenantId, (tx) =>
-      listAllTools(tx, { after, limit: limit + 1, filter, permissions }),
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
+      listAllTools(tx, { after, limit, filter, permissions }),
     );
-    const { items, ...page } = pageOf(found, limit, ({ definition }) => definition.id);
+    const page = nextOf(rows, more, ({ definition }) => definition.id);
     return {
       status: 200,
-      body: { tools: items.map(({ definition, row }) => presentListedTool(definition, row)), ...page },
+      body: { tools: rows.map(({ definition, row }) => presentListedTool(definition, row)), ...page },
     };
   },
 });

@@ -31,7 +31,7 @@ export async function readAgents(
   tx: Tx,
   caller: Caller,
   page: Omit<Parameters<typeof listAgents>[1], 'workspaceId'>,
-): Promise<AgentRow[]> {
+): ReturnType<typeof listAgents> {
   return listAgents(tx, { ...page, workspaceId: caller.workspaceId });
 }
 
@@ -54,7 +54,7 @@ export async function readAgentVersions(
   tx: Tx,
   caller: Caller,
   page: Parameters<typeof listAgentVersions>[1],
-): Promise<AgentVersionRow[]> {
+): ReturnType<typeof listAgentVersions> {
   await requireAgent(tx, caller, page.agentId);
   return listAgentVersions(tx, page);
 }

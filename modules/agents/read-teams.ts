@@ -1,6 +1,6 @@
 import type { Caller } from '../../core/caller.ts';
 import type { Tx } from '../../db/database.ts';
-import { listTeams, type TeamRow } from '../../db/teams.ts';
+import { listTeams } from '../../db/teams.ts';
 
 export { PATTERNS, type TeamRow } from '../../db/teams.ts';
 
@@ -9,6 +9,6 @@ export async function readTeams(
   tx: Tx,
   caller: Caller,
   page: { before: string | undefined; limit: number },
-): Promise<TeamRow[]> {
+): ReturnType<typeof listTeams> {
   return listTeams(tx, { ...page, workspaceId: caller.workspaceId });
 }

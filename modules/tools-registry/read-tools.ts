@@ -1,6 +1,7 @@
 import { badRequest, notFound } from '../../core/errors.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { Tx } from '../../db/database.ts';
+import type { Page } from '../../db/page-bytes.ts';
 import { findTool, listTools, type ToolRow } from '../../db/tools.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 
@@ -35,21 +36,17 @@ export function parseFilter(terms: readonly string[]): ToolFilter {
 export async function listAllTools(
   tx: Tx,
   page: { after?: string | undefined; limit: number; filter: ToolFilter; permissions?: string[] | undefined },
-): Promise<ListedTool[]> {
+): Promise<Page<ListedTool>> {
   const { after, limit, filter, permissions = [] } = page;
   const place = BUILTIN_TOOLS.findIndex(({ id }) => id === after);
   const builtins = filter.builtin === false || (after !== undefined && place < 0) ? [] : BUILTIN_TOOLS.slice(place + 1);
-  const fitting = builtins.filter((tool) => fits(tool, filter, permissions)).slice(0, limit);
-  const rest = limit - fitting.length;
+  const fitting = builtins.filter((tool) => fits(tool, filter, permissions)).map((definition) => ({ definition }));
+  if (fitting.length > limit || filter.builtin === true)
+    return { rows: fitting.slice(0, limit), more: fitting.length > limit };
   const before = place < 0 ? after : undefined;
-  const rows =
-    filter.builtin === true || rest === 0
-      ? []
-      : await listTools(tx, { before, limit: rest, name: filter.name, permissions });
-  return [
-    ...fitting.map((definition) => ({ definition })),
-    ...rows.map((row) => ({ definition: row.definition, row })),
-  ];
+  const rest = { before, limit: limit - fitting.length, name: filter.name, permissions };
+  const { rows, more } = await listTools(tx, rest);
+  return { rows: [...fitting, ...rows.map((row) => ({ definition: row.definition, row }))], more };
 }
 
 /** A registered tool. Throws 404. */

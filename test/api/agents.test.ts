@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../core/limits.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
 
@@ -168,6 +169,35 @@ describe('agents over HTTP', () => {
       pages += 1;
     } while (cursor !== '');
     assert.deepEqual([seen, pages], [made, 3]);
+  });
+
+  it('that are large are listed in pages that end where they are large enough, and so are their versions', async () => {
+    const input = { text: 'x'.repeat(1_500_000) };
+    const large = { system_prompt: { examples: [{ question: 'q', steps: [{ tool: 'calculator', input }] }] } };
+    const ids: string[] = [];
+    for (let n = 0; n < 5; n++) ids.unshift((await create({ name: `large ${n}`, ...large })).id);
+    for (let n = 0; n < 4; n++) await patch(ids[0] ?? '', { description: `d${n}` });
+    const walk = async (path: string, list: string) => {
+      const found: Record<string, string>[] = [];
+      for (let cursor = ''; ;) {
+        const { json, text } = await api.call('GET', `${path}?limit=200${cursor}`);
+        assert.ok(text.length < LIMITS.eventsPageBytes, `${text.length} characters`);
+        found.push(...json[list]);
+        if (json.next_cursor === undefined) return found;
+        cursor = `&cursor=${json.next_cursor}`;
+      }
+    };
+    const listed = await walk('/v1/agents', 'agents');
+    assert.deepEqual(
+      listed.slice(0, 5).map(({ id }) => id),
+      ids,
+    );
+    assert.equal(new Set(listed.map(({ id }) => id)).size, listed.length);
+    const versions = await walk(`/v1/agents/${ids[0]}/versions`, 'versions');
+    assert.deepEqual(
+      versions.map(({ version }) => version),
+      ['1.4.0', '1.3.0', '1.2.0', '1.1.0', '1.0.0'],
+    );
   });
 
   it('can be listed by status', async () => {

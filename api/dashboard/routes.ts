@@ -27,7 +27,7 @@ const FIRST_DAY = new Date('1970-01-01');
 const LAST_DAY = new Date('9999-01-01');
 
 const moment = z
-  .union([z.iso.date(), momentParam])
+  .union([z.iso.date(), momentParam], { error: 'must be a day (2026-11-22) or a time (2026-11-22T10:00:00Z)' })
   .transform((text) => new Date(text))
   .refine((day) => day >= FIRST_DAY && day < LAST_DAY, 'is not a day of the years 1970 to 9998')
   .meta({ type: 'string' });

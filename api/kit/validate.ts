@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { badRequest, notFound } from '../../core/errors.ts';
+import { badRequest, DroverError } from '../../core/errors.ts';
 import type { FieldError } from '../../core/errors.ts';
 import { shortPath } from '../../modules/problem-of.ts';
 import type { ApiContext } from './state.ts';
@@ -25,12 +25,14 @@ export const timeTextParam = timeParam.transform((at) => at.toISOString());
 
 const MAX_ERRORS = 50;
 
-/** What the schema makes of the parameters in the path; those that it refuses name nothing that exists. Throws 404. */
+/** What the schema makes of the parameters in the path; those that it refuses name nothing that exists. Throws 404, which says what form they have. */
 export function checkParams(schema: z.ZodType | undefined, ctx: ApiContext): unknown {
   if (!schema) return undefined;
   const parsed = schema.safeParse({ ...ctx.params });
-  if (!parsed.success) throw notFound(shortPath(ctx.path));
-  return parsed.data;
+  if (parsed.success) return parsed.data;
+  const route = ctx.state.route?.replaceAll(/:(\w+)/g, '{$1}') ?? '';
+  const faults = parsed.error.issues.map((issue) => `{${dotted(issue.path)}} ${wording(issue)}`);
+  throw new DroverError('not-found', 404, `There is no ${shortPath(ctx.path)}: of ${route} ${faults.join(', ')}.`);
 }
 
 /** What the schema makes of a part of the request. Throws 400 with every fault, as `body.config.max_turns`. */
@@ -72,7 +74,18 @@ function isMissing({ path, code, message }: Issue): boolean {
 function wording(issue: Issue): string {
   const { message } = issue;
   if (issue.code === 'invalid_type' && message.endsWith('received undefined')) return 'is required';
+  if (issue.code === 'invalid_format' && issue.format === 'uuid') return 'must be a UUID';
+  const kinds = issue.code === 'invalid_union' ? kindsOf(issue.errors) : '';
+  if (message === 'Invalid input' && kinds !== '') return `expected ${kinds}`;
   return message === 'Invalid input' ? 'is not of a known form' : lowerFirst(message.replace(/^Invalid input: /, ''));
+}
+
+/** The kinds of value that a union takes, where what was given is none of them. */
+function kindsOf(branches: readonly Issue[][]): string {
+  const kinds = branches.map((issues) =>
+    issues.flatMap((issue) => (issue.path.length === 0 && issue.code === 'invalid_type' ? [issue.expected] : [])).at(0),
+  );
+  return kinds.includes(undefined) ? '' : [...new Set(kinds)].join(' or ');
 }
 
 function lowerFirst(text: string): string {

@@ -10,20 +10,23 @@ const filename = z.string().min(1).max(1000).optional();
 
 /** A content, or a file by its id. All that are no text and no URL are kept as files. */
 export const attachment = z
-  .union([
-    z.strictObject({ type: z.literal('text'), text: z.string() }),
-    z.strictObject({
-      type: z.literal('image'),
-      source: z.union([
-        base64,
-        z.strictObject({ type: z.literal('url'), url: z.url({ protocol: /^https?$/ }).max(4000) }),
-      ]),
-    }),
-    z
-      .strictObject({ type: z.enum(['file', 'image', 'document']).optional(), file_id })
-      .transform(({ file_id: id }) => ({ type: 'file' as const, file_id: id })),
-    z
-      .strictObject({ type: z.enum(['file', 'document']), source: base64, filename })
-      .transform((given) => ({ ...given, type: 'file' as const })),
-  ])
+  .union(
+    [
+      z.strictObject({ type: z.literal('text'), text: z.string() }),
+      z.strictObject({
+        type: z.literal('image'),
+        source: z.union([
+          base64,
+          z.strictObject({ type: z.literal('url'), url: z.url({ protocol: /^https?$/ }).max(4000) }),
+        ]),
+      }),
+      z
+        .strictObject({ type: z.enum(['file', 'image', 'document']).optional(), file_id })
+        .transform(({ file_id: id }) => ({ type: 'file' as const, file_id: id })),
+      z
+        .strictObject({ type: z.enum(['file', 'document']), source: base64, filename })
+        .transform((given) => ({ ...given, type: 'file' as const })),
+    ],
+    { error: 'must be {type: "text", text}, {type: "image", source}, {type: "file", source, filename} or {file_id}' },
+  )
   .meta({ id: 'Attachment' });

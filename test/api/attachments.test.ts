@@ -296,6 +296,8 @@ describe('attachments', function () {
       return `${turn.status} ${turn.json.detail}`;
     };
     const at = '422 body.input.attachments.0';
+    const forms = '{type: "text", text}, {type: "image", source}, {type: "file", source, filename} or {file_id}';
+    assert.equal(await refused({ url: 'https://example.com' }), `400 body.input.attachments.0 must be ${forms}`);
     assert.equal(await refused(image), `${at} is of the type image/png, which this model does not take.`);
     assert.match(
       await refused({ file_id: zip }),

@@ -95,6 +95,21 @@ describe("a client's own names for agents", () => {
     assert.equal(tried.status, 200, tried.text);
   });
 
+  it('are what is asked for where a path has a name in the place of an id', async () => {
+    const detail = async (path: string, body = {}) => {
+      const { status, json } = await api.call('POST', path, { body });
+      assert.equal(status, 404);
+      return json.detail;
+    };
+    const form = 'must be a UUID, or ext: and an external id.';
+    assert.equal(
+      await detail('/v1/agents/support/runs'),
+      `There is no /v1/agents/support/runs: of /v1/agents/{id}/runs {id} ${form}`,
+    );
+    assert.equal(await detail('/ag-ui/support'), `There is no /ag-ui/support: of /ag-ui/{agent} {agent} ${form}`);
+    assert.match(await detail('/v1/tools/calculator/execute'), / \{id\} must be a UUID\.$/);
+  });
+
   it('name nothing where nobody has given them', async () => {
     const { status, json } = await api.call('GET', '/v1/agents/ext:nobody');
     assert.deepEqual([status, json.detail], [404, 'The agent "ext:nobody" does not exist.']);

@@ -20,10 +20,14 @@ const MAX_ERRORS = 20;
 const COMPILE_MS = 2000;
 /** A pattern can be written so that one match takes hours; no honest call needs this long. */
 const VALIDATE_MS = 1000;
+/** All calls of an answer together: they are checked one after the other, and nothing else is done meanwhile. */
+const ANSWER_MS = 2000;
 
 export interface ArgumentValidator {
   /** The faults of `args`, none if they fit. Nothing is coerced, filled in or removed. Never throws. */
   validateArguments: (schema: Record<string, unknown>, args: unknown) => FieldError[];
+  /** The same for the calls of one answer, which share their time: those that are left when it is over have a fault. */
+  validateTogether: () => ArgumentValidator['validateArguments'];
   /** The faults of a tool's `input_schema`, none if it can be registered: an object schema that compiles, within limits. */
   checkSchema: (schema: unknown) => FieldError[];
   /** The faults of an answer's value by a schema of any kind; and those of such a schema, none if it can be used. */
@@ -49,11 +53,28 @@ export function createArgumentValidator(): ArgumentValidator {
     if (!('fault' in compiled && compiled.fault === TOO_SLOW)) cache.set(key, compiled);
     return compiled;
   };
+  const validateArguments: ArgumentValidator['validateArguments'] = (schema, args) =>
+    faultsOf(compile, schema, { what: 'arguments', value: args });
   return {
-    validateArguments: (schema, args) => faultsOf(compile, schema, { what: 'arguments', value: args }),
+    validateArguments,
+    validateTogether: () => sharingTime(validateArguments),
     checkSchema: (schema) => faultsOfSchema(compile, schema, 'object'),
     validateAnswer: (schema, value) => faultsOf(compile, schema, { what: 'answer', value }),
     checkAnswerSchema: (schema) => faultsOfSchema(compile, schema, 'any'),
+  };
+}
+
+function sharingTime(validate: ArgumentValidator['validateArguments']): ArgumentValidator['validateArguments'] {
+  let leftMs = ANSWER_MS;
+  return (schema, args) => {
+    if (leftMs <= 0)
+      return [{ path: '', message: '/: was not checked, as the calls before it took too long to check' }];
+    const startedAt = performance.now();
+    try {
+      return validate(schema, args);
+    } finally {
+      leftMs -= performance.now() - startedAt;
+    }
   };
 }
 

@@ -16,6 +16,8 @@ export interface GatedRun {
   tools: ReadonlyMap<string, ToolDefinition>;
   governance: Governance;
   usedUp: BudgetStanding | undefined;
+  /** For one of several calls of an answer: what they are checked by together. */
+  validate?: GateInput['validate'] | undefined;
 }
 
 interface WantedCall {
@@ -42,7 +44,7 @@ export function gateCall(subject: GatedRun, wanted: WantedCall): GateDecision {
 
 /** What the gate gets to see. */
 export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
-  const { context, run, definition, tools, governance, usedUp } = subject;
+  const { context, run, definition, tools, governance, usedUp, validate } = subject;
   const { step, taintedBy, ...call } = wanted;
   return {
     governance,
@@ -67,7 +69,7 @@ export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
     ...call,
     taintedBy: taintedBy ?? [],
     usedUp,
-    validate: context.tools.validator.validateArguments,
+    validate: validate ?? context.tools.validator.validateArguments,
   };
 }
 

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { createArgumentValidator } from '../../tools/validate-arguments.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
-const { checkSchema, validateArguments } = createArgumentValidator();
+const validator = createArgumentValidator();
+const { checkSchema, validateArguments } = validator;
 
 const object = (properties: Record<string, unknown>, more: Record<string, unknown> = {}) => ({
   type: 'object',
@@ -118,6 +120,18 @@ describe('validateArguments', () => {
     assert.match(messages(schema, { name }).join(), /too long to check/);
     assert.ok(Date.now() - before < 30_000);
     assert.deepEqual(validateArguments(schema, { name: 'aaa' }), [], 'the validator still works');
+  });
+
+  it('takes no longer for all calls of an answer than for a few that backtrack without end, and says which were not checked', () => {
+    const schema = object({ name: { type: 'string', pattern: '^(?=(a+)+$)a' } });
+    const validate = validator.validateTogether();
+    const before = cpuMs();
+    const found = Array.from({ length: 64 }, () => validate(schema, { name: `${'a'.repeat(50)}!` })[0]?.message);
+    const spent = cpuMs() - before;
+    assert.ok(spent < 6000, `${spent} ms`);
+    assert.match(found[0] ?? '', /too long to check/);
+    assert.match(found.at(-1) ?? '', /was not checked/);
+    assert.deepEqual(validator.validateTogether()(schema, { name: 'aaa' }), []);
   });
 
   it('stops comparing items with each other where there are too many, however alike they are', () => {

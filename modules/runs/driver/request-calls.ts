@@ -14,7 +14,7 @@ import type { GateDecision } from '../../governance/gate.ts';
 import { suspendedBy } from '../../governance/governance.ts';
 import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts';
 import { approvalRequest } from '../../approvals/approval-request.ts';
-import { decisionEvents, gateCall } from '../../governance/gate-call.ts';
+import { decisionEvents, gateCall, type GatedRun } from '../../governance/gate-call.ts';
 import { recordCallBatch, type CallBatchStep } from '../../approvals/propose-call-batch.ts';
 import {
   doubtOf,
@@ -36,9 +36,10 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
   const before = (session.log.state.turn?.toolCalls ?? 0) - calls.length;
   // Without a prototype V8 keeps it as a table: no hidden class for each id.
   const outcomes = Object.create(null) as Record<string, CallOutcome>;
+  const validate = session.context.tools.validator.validateTogether();
   const verdicts = calls.map(({ use }, place) => ({
     use,
-    decision: decideOn(session, { ...asked, use, place, before, calls: calls.map((call) => call.use) }),
+    decision: decideOn(session, { ...asked, validate, use, place, before, calls: calls.map((call) => call.use) }),
   }));
   const isAllInvalid = verdicts.every(({ decision }) => isRejected(decision));
   const attempt = asked.node ? undefined : isAllInvalid ? invalidAnswersBefore(session.log.state) + 1 : 0;
@@ -264,9 +265,10 @@ function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind
 /** `before`: calls of the turn before this answer. */
 function decideOn(
   session: DriveSession,
-  asked: AskedIn & { use: ToolUseBlock; place: number; before: number; calls: readonly ToolUseBlock[] },
+  asked: AskedIn &
+    Pick<GatedRun, 'validate'> & { use: ToolUseBlock; place: number; before: number; calls: readonly ToolUseBlock[] },
 ): Verdict {
-  const { use, place, step, before, usedUp, granted, calls, offered = session.tools } = asked;
+  const { use, place, step, before, usedUp, granted, calls, validate, offered = session.tools } = asked;
   const fault = faultOfPlace(use.name, place);
   const by = { stage: 'binding' as const };
   if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
@@ -275,7 +277,10 @@ function decideOn(
   const taintedBy = session.log.state.turn?.untrusted;
   const callsInTurn = before + place;
   const wanted = { name: use.name, arguments: use.input, callsInTurn, isOverRate, step, taintedBy };
-  const decision = askedByNode(gateCall({ ...gatedRun(session), tools: offered, usedUp }, wanted), asked.node);
+  const decision = askedByNode(
+    gateCall({ ...gatedRun(session), tools: offered, usedUp, validate }, wanted),
+    asked.node,
+  );
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;
   const answer = takeRecordedCall(

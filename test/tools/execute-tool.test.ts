@@ -265,6 +265,31 @@ describe('createTools', () => {
       );
     });
 
+    it('takes no more of a server than may be kept, and no longer descriptions than tools have', async () => {
+      let description = 'd'.repeat(30_000);
+      let pages = 1;
+      let listed = 0;
+      const server = await startServer(({ method, body }, response) => {
+        if (method !== 'POST') return response.writeHead(405).end();
+        const { id, method: asked, params } = JSON.parse(body);
+        if (id === undefined) return response.writeHead(202).end();
+        const serverInfo = { name: 'fake', version: '1' };
+        const hello = { protocolVersion: params?.protocolVersion, capabilities: { tools: {} }, serverInfo };
+        if (asked !== 'initialize') listed += 1;
+        const tool = { name: `t${listed}`, description, inputSchema: { type: 'object' } };
+        const page = { tools: [tool], ...(listed < pages && { nextCursor: String(listed) }) };
+        response.writeHead(200, { 'content-type': 'application/json' });
+        return response.end(JSON.stringify({ jsonrpc: '2.0', id, result: asked === 'initialize' ? hello : page }));
+      });
+      make();
+      const list = () => tools.listTools('tenant-1', { type: 'mcp_http', endpoint: `${server.url}/mcp` }, true);
+      assert.equal((await list())[0]?.description.length, 20_000);
+      [description, pages, listed] = ['d'.repeat(3_000_000), 99, 0];
+      await assert.rejects(list(), /come to more than 10485760 bytes/);
+      assert.equal(listed, 4);
+      await server.close();
+    });
+
     it('says why a server cannot be imported', async () => {
       make();
       await assert.rejects(

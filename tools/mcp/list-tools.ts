@@ -1,7 +1,10 @@
 import { PaginatedResultSchema, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
+import { beginningOf } from '../../core/content.ts';
 import { impossible, messageOf } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
 import { categoryFrom } from '../../core/tool-categories.ts';
+import { bytesOf } from '../../core/tool-output.ts';
 import { DEFAULT_RISK } from '../../core/tool.ts';
 import { uniqueName } from '../unique-name.ts';
 import { withSecrets } from './server.ts';
@@ -18,6 +21,10 @@ interface McpServerToList extends ServerToList<McpTransport> {
 const LIST_MS = 30_000;
 const MAX_TOOLS = 1000;
 const MAX_PAGES = 100;
+/** Of all pages together, as JSON. */
+const MAX_BYTES = LIMITS.toolOutputBytes;
+/** As many as whoever registers a tool by hand may give it. */
+const MAX_DESCRIPTION_CHARS = 20_000;
 const MAX_MESSAGE_CHARS = 2000;
 
 const text = z.string().optional().catch(undefined);
@@ -72,10 +79,13 @@ async function listTools(
 async function allPages(server: McpConnection): Promise<Named[]> {
   const tools: Named[] = [];
   let cursor: string | undefined;
+  let bytes = 0;
   for (let page = 0; page < MAX_PAGES; page += 1) {
     const request = { method: 'tools/list', params: cursor === undefined ? {} : { cursor } };
     const listed = await server.client.request(request, list, { timeout: LIST_MS });
     tools.push(...listed.tools);
+    bytes += bytesOf(listed.tools);
+    if (bytes > MAX_BYTES) throw new Error(`its tools come to more than ${MAX_BYTES} bytes`);
     if (tools.length > MAX_TOOLS) throw new Error(`it has more than ${MAX_TOOLS} tools`);
     cursor = listed.nextCursor;
     if (cursor === undefined) return tools;
@@ -120,7 +130,7 @@ function importTool(
     name,
     ...(title === undefined ? {} : { display_name: title }),
     ...(category === undefined ? {} : { category }),
-    description: tool.description ?? title ?? tool.name,
+    description: beginningOf(tool.description ?? title ?? tool.name, MAX_DESCRIPTION_CHARS),
     input_schema: tool.inputSchema,
     ...(tool.outputSchema === undefined ? {} : { output_schema: tool.outputSchema }),
     transport: { ...server, tool: tool.name },

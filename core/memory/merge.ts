@@ -51,7 +51,7 @@ function mergeValues({ base, a, b }: Sides<unknown>, path: string): Merged {
 function mergeTexts(base: string, a: string, b: string): Merged {
   if (a === b || b === base) return { data: a, conflicts: [] };
   if (a === base) return { data: b, conflicts: [] };
-  const merged = mergePassages({ base, a, b }, [wordsIn, sentencesIn]);
+  const merged = mergePassages({ base, a, b }, { ways: [wordsIn, sentencesIn], steps: { left: MOST_STEPS } });
   return {
     data: merged.map(({ text }) => text).join(''),
     conflicts: merged.some((each) => each.isBoth) ? ['text'] : [],
@@ -66,18 +66,24 @@ interface Passage {
 
 type Split = (text: string) => string[];
 
+/** How texts may be parted, and what is left of the steps that all comparisons of a merge may take. */
+interface Means {
+  ways: readonly Split[];
+  steps: { left: number };
+}
+
 /**
  * By the first way of parting them that is soon done: by words, or by sentences, and by words within those that both sides have changed. Where
  * neither is, as where one word stands there ten thousand times, both are kept.
  */
-function mergePassages(sides: Sides<string>, ways: readonly Split[]): Passage[] {
-  const split = ways.find((each) => isSoonDone(partsOf(sides, each)));
+function mergePassages(sides: Sides<string>, { ways, steps }: Means): Passage[] {
+  const split = ways.find((each) => takeSteps(partsOf(sides, each), steps));
   if (!split) return [both(sides)];
   const { base, a, b } = partsOf(sides, split);
   return diff3Merge(a, base, b, { excludeFalseConflicts: true }).flatMap(({ ok, conflict }) => {
     if (ok) return [{ text: ok.join(''), isBoth: false }];
     const inner = { base: textOf(conflict?.o), a: textOf(conflict?.a), b: textOf(conflict?.b) };
-    return split === wordsIn ? [both(inner)] : mergePassages(inner, [wordsIn]);
+    return split === wordsIn ? [both(inner)] : mergePassages(inner, { ways: [wordsIn], steps });
   });
 }
 
@@ -93,17 +99,21 @@ function both({ a, b }: Sides<string>): Passage {
   return { text: `<<<<<<< a\n${a}\n=======\n${b}\n>>>>>>> b`, isBoth: true };
 }
 
-/** A comparison takes as long as there are pairs of the same part, times the length: a quarter of a second for so many. */
+/** A comparison takes as long as there are pairs of the same part, times the length: a quarter of a second for so many, all those of a merge together. */
 const MOST_STEPS = 400_000_000;
 
-function isSoonDone({ base, a, b }: Sides<string[]>): boolean {
+/** Whether a comparison has its steps left; it has taken them then. */
+function takeSteps({ base, a, b }: Sides<string[]>, left: Means['steps']): boolean {
   const counts = new Map<string, number>();
   for (const part of base) counts.set(part, (counts.get(part) ?? 0) + 1);
-  const steps = [a, b].map((side) => {
+  const needed = [a, b].map((side) => {
     const pairs = side.reduce((sum, part) => sum + (counts.get(part) ?? 0), 0);
     return pairs * Math.min(side.length, base.length);
   });
-  return Math.max(...steps) <= MOST_STEPS;
+  const most = Math.max(...needed);
+  if (most > left.left) return false;
+  left.left -= most;
+  return true;
 }
 
 /** Words, each with the space before it. */

@@ -67,6 +67,17 @@ describe('a three-way merge', () => {
     assert.ok(cpuMs() - started < 5000);
   });
 
+  it('takes no longer for many conflicts, of which it keeps both sides where its time is over', () => {
+    const text = (more: number) =>
+      Array.from({ length: 120 }, (_, n) => `${'word '.repeat(600 + more)}${n}. Sentence ${n} stays.`).join(' ');
+    const started = cpuMs();
+    const { data, conflicts } = mergeThreeWay(text(0), text(1), text(2));
+    const spent = cpuMs() - started;
+    assert.deepEqual(conflicts, ['text']);
+    assert.match(String(data), /Sentence 119 stays/);
+    assert.ok(spent < 4000, `${spent} ms`);
+  });
+
   it('finds the same conflicts from either side, whatever the texts, and takes what one alone has changed', () => {
     const text = fc
       .array(fc.constantFrom('a', 'b', 'c. ', '\n', ' ', 'd! '), { maxLength: 30 })

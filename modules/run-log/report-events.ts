@@ -47,7 +47,7 @@ function reportEvent(
   const { work, outcome } = kind;
   const { error, latency_ms, tool_call_id: call, model } = event.payload as Facts;
   const code = error?.code ?? '';
-  metrics.outcomes[work].inc({ outcome, code });
+  metrics.outcomes[work].inc({ outcome, code: labelOf(code) });
   const tookMs = work === 'run' ? ageMs(run.runId) : work === 'turn' ? ageMs(event.turn_id) : latency_ms;
   if (tookMs !== undefined) metrics.outcomeSeconds[work].observe({ outcome }, tookMs / 1000);
   if (!error || outcome === 'retried' || outcome === 'denied') return;
@@ -55,6 +55,13 @@ function reportEvent(
   const about = { run: runId, turn: event.turn_id, step: event.step, tenant, agent };
   const tool = call === undefined ? undefined : run.toolOf?.(call);
   log.warn({ ...about, call, tool, model, outcome, code, cause: causeOf(work, error) }, `${NAMES[work]} ${outcome}`);
+}
+
+/** Those of JSON-RPC, MCP and A2A; a server may answer any number, and each label is a series for good. */
+const RPC_CODES = /^(mcp|a2a)-(32700|3260[0-3]|3200\d|32042)$/;
+
+function labelOf(code: string): string {
+  return /^(mcp|a2a)[-+\d]/.test(code) && !RPC_CODES.test(code) ? 'other' : code;
 }
 
 const NAMES: Record<Work, string> = { run: 'run', turn: 'turn', tool_call: 'tool call', model_call: 'model call' };

@@ -93,6 +93,33 @@ describe('What fails', () => {
     );
   });
 
+  it('is counted as "other" where a server has answered a code of its own', async () => {
+    const server = await startServer(({ method, body }, response) => {
+      if (method !== 'POST') return response.writeHead(405).end();
+      const { id, method: asked, params } = JSON.parse(body);
+      if (id === undefined) return response.writeHead(202).end();
+      const serverInfo = { name: 'fake', version: '1' };
+      const result = { protocolVersion: params?.protocolVersion, capabilities: { tools: {} }, serverInfo };
+      const error = { code: params?.name === 'known' ? -32602 : 901_324_848, message: 'no' };
+      response.writeHead(200, { 'content-type': 'application/json' });
+      return response.end(JSON.stringify({ jsonrpc: '2.0', id, ...(asked === 'initialize' ? { result } : { error }) }));
+    });
+    try {
+      for (const name of ['known', 'own']) {
+        const transport = { type: 'mcp_http', endpoint: `${server.url}/mcp`, tool: name };
+        await post('/v1/tools', { name, description: 'Fails.', transport, risk_level: 'READ_ONLY' });
+        say((n) => (n === 0 ? use({ name }) : text('sorry')));
+        assert.equal((await take(await begin(await agentWith({ tools: [name] })))).output.message, 'sorry');
+      }
+      await untilShown(
+        /^drover_tool_calls_total\{outcome="failed",code="mcp-32602"\} 1$/m,
+        /^drover_tool_calls_total\{outcome="failed",code="other"\} 1$/m,
+      );
+    } finally {
+      await server.close();
+    }
+  });
+
   it('is such a line, too, for a call of which nobody knows whether it has failed', async () => {
     const broken = await startServer((_request, response) => {
       response.writeHead(502);

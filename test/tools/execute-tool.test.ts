@@ -12,6 +12,7 @@ import { cpuMs } from '../support/cpu-time.ts';
 import { startServer } from '../support/echo-server.ts';
 import { attemptOf, briefly, messageOf, outputOf, toolOf } from '../support/tool-attempt.ts';
 import { ODD_SERVER } from '../support/odd-server.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 const EGRESS = createEgress({ allow: [], allowLoopback: true });
 const NODE = process.execPath;
@@ -287,6 +288,36 @@ describe('createTools', () => {
       [description, pages, listed] = ['d'.repeat(3_000_000), 99, 0];
       await assert.rejects(list(), /come to more than 10485760 bytes/);
       assert.equal(listed, 4);
+      await server.close();
+    });
+
+    it('is looked at again where it says in the answer to a call that its tools have changed', async () => {
+      const changed = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' };
+      const server = await startServer(({ method, body }, response) => {
+        if (method !== 'POST') return response.writeHead(405).end();
+        const { id, method: asked, params } = JSON.parse(body);
+        if (id === undefined) return response.writeHead(202).end();
+        const serverInfo = { name: 'fake', version: '1' };
+        const hello = { protocolVersion: params?.protocolVersion, capabilities: { tools: { listChanged: true } } };
+        const results: Record<string, object> = {
+          initialize: { ...hello, serverInfo },
+          'tools/list': { tools: [{ name: 'new', inputSchema: { type: 'object' } }] },
+          'tools/call': { content: [{ type: 'text', text: 'done' }] },
+        };
+        const answer = { jsonrpc: '2.0', id, result: results[asked] };
+        const said = asked === 'tools/call' ? [changed, answer] : [answer];
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        return response.end(said.map((each) => `data: ${JSON.stringify(each)}\n\n`).join(''));
+      });
+      const looks: unknown[] = [];
+      make({
+        onToolsChanged: async ({ listed }) => void looks.push(...listed.map(({ name }) => name)),
+        onFault: (error) => looks.push(error),
+      });
+      const tool = toolOf({ type: 'mcp_http', endpoint: `${server.url}/mcp`, tool: 'old' });
+      assert.equal(outputOf(await tools.execute(tool, attemptOf({}))), 'done');
+      await waitUntil('it is looked at', () => looks.length > 0);
+      assert.deepEqual(looks, ['new']);
       await server.close();
     });
 

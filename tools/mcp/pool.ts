@@ -7,7 +7,7 @@ import { digestOf } from '../../core/ids.ts';
 import type { Egress } from '../egress.ts';
 import { createFailedStarts } from './failed-starts.ts';
 import { MESSAGE_LIMITS } from './message-limits.ts';
-import { createRemoteTransport } from './remote-transport.ts';
+import { createRemoteTransport, outsideOfRequests } from './remote-transport.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 import type { McpServer } from './server.ts';
 
@@ -163,7 +163,9 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
   client.fallbackRequestHandler = async ({ method }) => {
     throw new McpError(ErrorCode.MethodNotFound, `Drover does not do ${method}: it only calls tools.`);
   };
-  client.setNotificationHandler(ToolListChangedNotificationSchema, () => target.onToolsChanged?.());
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () =>
+    outsideOfRequests(() => target.onToolsChanged?.()),
+  );
   Object.assign(client, {
     onerror: (error: Error) => {
       sentTooMuch ||= /exceeded maximum size/.test(error.message);

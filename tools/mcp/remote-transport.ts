@@ -34,6 +34,11 @@ interface RequestStreams {
   ended: () => void;
 }
 
+/** Does what goes on when the request is over in whose answer it was told. */
+export function outsideOfRequests(work: () => void): void {
+  current.exit(work);
+}
+
 /** Makes the transport of a server; nothing is sent yet. The SDK follows redirects within its origin only. */
 export function createRemoteTransport(server: RemoteServer, egress: Egress, most: MessageLimits): RemoteTransport {
   let failure: EgressError | undefined;

@@ -1,7 +1,7 @@
 /** `drover approvals`: what waits for a person, exactly as it would be done, and the person's word. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, json, jsonOrText, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { connected, id, json, jsonOrText, oneOf, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { difference, line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Approval {
@@ -31,7 +31,12 @@ export function addApprovals(program: Command): void {
   const approvals = program.command('approvals').description('what waits for a person, and the person’s word');
   withPage(approvals.command('list'))
     .description('list approvals, newest first')
-    .option('--status <status>', 'pending, approved, denied, expired, settled or all', 'pending')
+    .option(
+      '--status <status>',
+      'pending, approved, denied, expired, settled or all',
+      oneOf('pending', 'approved', 'denied', 'expired', 'settled', 'all'),
+      'pending',
+    )
     .option('--run <id>', 'of one run', id)
     .action(list);
   withPlace(approvals.command('show'))

@@ -1,9 +1,11 @@
 /** `drover handoffs`: what one agent has passed to another. */
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
-import { connected, id, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { connected, id, someOf, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { readJsonFile } from './read-json-file.ts';
 import { line, print, printFields, printJson, printNext, printTable } from './print.ts';
+
+const STATUSES = ['initiated', 'accepted', 'completed', 'rejected', 'failed', 'cancelled'];
 
 interface Listed {
   id: string;
@@ -41,7 +43,11 @@ export function addHandoffs(program: Command): void {
   withPage(handoffs.command('list'))
     .description('list handoffs, newest first')
     .option('--task <id>', 'of one task', id)
-    .option('--status <status,…>', 'those that are initiated, accepted, completed, rejected, failed, cancelled')
+    .option(
+      '--status <status,…>',
+      'those that are initiated, accepted, completed, rejected, failed, cancelled',
+      someOf(...STATUSES),
+    )
     .action(list);
   withPlace(handoffs.command('show'))
     .description('show a handoff with the chain that has led to it')

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { loadClientConfig } from '../../config.ts';
 import { SCOPES, type Scope } from '../../core/scopes.ts';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { connected, id, time, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, print, printJson, printNext, printTable } from './print.ts';
 
 interface Key {
@@ -23,7 +23,7 @@ export function addKeys(program: Command): void {
     .description('make a key, and print it this once')
     .option('--name <name>', 'what it is for', 'command line')
     .option('--scopes <scope,…>', `what it may do: ${SCOPES.join(', ')}`, 'admin')
-    .option('--expires <time>', 'until when, as in 2027-01-31T00:00:00Z')
+    .option('--expires <time>', 'until when, as in 2027-01-31T00:00:00Z', time)
     .option('--direct', 'in the database of DATABASE_URL, without a service or a key: the first key is made like this')
     .option('--tenant <id>', 'of this tenant, with --direct', id)
     .action(create);

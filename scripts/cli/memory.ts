@@ -5,7 +5,7 @@ import { CommandError, EXIT } from './errors.ts';
 import { addConsolidations } from './memory-consolidations.ts';
 import { addReports } from './memory-reports.ts';
 import { addSpaces } from './memory-spaces.ts';
-import { connected, id, json, paged, share, whole, withPlace, type Page, type Shared } from './options.ts';
+import { connected, id, json, oneOf, paged, share, whole, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 
 interface Entry {
@@ -59,7 +59,11 @@ export function addMemory(program: Command): void {
     .action(add);
   paged(command('list', 'list what an agent remembers, the most important first'))
     .option('--type <type>', 'of one type')
-    .option('--status <status>', 'active (as a rule), disputed, superseded or archived')
+    .option(
+      '--status <status>',
+      'active (as a rule), disputed, superseded or archived',
+      oneOf('active', 'disputed', 'superseded', 'archived'),
+    )
     .option('--thread <thread>', 'of one conversation')
     .action(list);
   command('search', 'ask what an agent remembers, as recall does, the best first')

@@ -1,5 +1,6 @@
 /** What every command that speaks to a service takes. */
 import { InvalidArgumentError, type Command } from 'commander';
+import type { RunStatus } from '../../core/events.ts';
 import { holdsInfinity } from '../../core/content.ts';
 import type { Client } from './client.ts';
 import { withClient } from './connect.ts';
@@ -62,6 +63,42 @@ export function share(text: string): number {
   const value = /^\d(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
   if (value >= 0 && value <= 1) return value;
   throw new InvalidArgumentError('It is a number from 0 to 1.');
+}
+
+/** One of some words on the command line. */
+export function oneOf(...words: string[]): (text: string) => string {
+  return (text) => {
+    if (words.includes(text)) return text;
+    throw new InvalidArgumentError(`It is one of: ${words.join(', ')}.`);
+  };
+}
+
+/** The same, or several with commas between them. */
+export function someOf(...words: string[]): (text: string) => string {
+  return (text) => {
+    if (text.split(',').every((each) => words.includes(each.trim()))) return text;
+    throw new InvalidArgumentError(`It is one of these, or several with commas between them: ${words.join(', ')}.`);
+  };
+}
+
+/** How runs stand, workflows among them. */
+export const RUN_STATUSES = [
+  'created',
+  'initializing',
+  'planning',
+  'executing',
+  'awaiting_tool',
+  'awaiting_human',
+  'reflecting',
+  'completed',
+  'failed',
+  'cancelled',
+] as const satisfies readonly RunStatus[];
+
+/** A time on the command line. */
+export function time(text: string): string {
+  if (/^\d{4}-\d\d-\d\dt/i.test(text) && !Number.isNaN(Date.parse(text))) return text;
+  throw new InvalidArgumentError('It is a time, as 2027-01-31T00:00:00Z.');
 }
 
 /** Names with commas between them. */

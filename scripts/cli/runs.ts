@@ -5,7 +5,18 @@ import { backoffMs, jitteredMs } from '../../core/backoff.ts';
 import { agentOf } from './named.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
-import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
+import {
+  connected,
+  id,
+  oneOf,
+  RUN_STATUSES,
+  someOf,
+  time,
+  withPage,
+  withPlace,
+  type Page,
+  type Shared,
+} from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 import { addRunTree } from './run-tree.ts';
 
@@ -30,7 +41,11 @@ export function addRuns(program: Command): void {
   const runs = program.command('runs').description('runs: how they stand, what they do, and their end');
   withPage(runs.command('list'))
     .description('list runs, newest first')
-    .option('--status <status,…>', 'those that are created, executing, awaiting_human, completed, failed, …')
+    .option(
+      '--status <status,…>',
+      'those that are created, executing, awaiting_human, completed, failed, …',
+      someOf(...RUN_STATUSES),
+    )
     .option('--agent <agent>', 'of one agent, by its id, its name or ext:<external id>')
     .option('--thread <id>', 'of one thread', id)
     .action(list);
@@ -49,12 +64,12 @@ export function addRuns(program: Command): void {
   withPlace(runs.command('retry'))
     .description('retry a run that has failed, or all that fit the options')
     .argument('[id]', 'the run', id)
-    .option('--status <status>', 'failed (as a rule) or cancelled')
+    .option('--status <status>', 'failed (as a rule) or cancelled', oneOf('failed', 'cancelled'))
     .option('--error-code <code>', 'those that failed with it, such as provider_unavailable')
     .option('--agent <agent>', 'of one agent, by its id, its name or ext:<external id>')
     .option('--thread <id>', 'of one thread', id)
-    .option('--created-after <time>', 'created then or later, as in 2026-11-22T10:00:00Z')
-    .option('--created-before <time>', 'created earlier than that')
+    .option('--created-after <time>', 'created then or later, as in 2026-11-22T10:00:00Z', time)
+    .option('--created-before <time>', 'created earlier than that', time)
     .option('--dry-run', 'only say which')
     .action(retry);
   withPlace(runs.command('follow'))

@@ -2,7 +2,7 @@
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
-import { connected, id, whole, type Shared, withPlace } from './options.ts';
+import { connected, id, oneOf, whole, withPlace, type Shared } from './options.ts';
 import { plain, print, printFields, printJson } from './print.ts';
 
 interface Session {
@@ -47,7 +47,7 @@ export function addSessions(program: Command): void {
     .option('--agent <agent>', 'with whom, by id, name or ext:<external id>, where the workspace has several agents')
     .option('--user <id>', 'who talks (your login name)')
     .option('--level <n>', 'autonomy level of a new session', whole(0, 3))
-    .option('--mode <mode>', 'while a turn is open: queue, steer or reject', 'queue')
+    .option('--mode <mode>', 'while a turn is open: queue, steer or reject', oneOf('queue', 'steer', 'reject'), 'queue')
     .action(say);
   command('show', 'show a session: how it stands, what was said last, the plan that waits').action(show);
   command('execute', 'approve the plan that waits, and carry it out')

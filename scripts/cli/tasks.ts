@@ -1,9 +1,11 @@
 /** `drover tasks`: one piece of work for whichever agent fits best. */
 import type { Command } from 'commander';
 import { agentsOf } from './named.ts';
-import { connected, id, names, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { connected, id, names, someOf, time, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, print, printFields, printJson, printNext, printTable } from './print.ts';
 import type { Task } from './task-tree.ts';
+
+const STATUSES = ['pending', 'assigned', 'in_progress', 'awaiting_handoff', 'completed', 'failed', 'cancelled'];
 
 /** Adds the commands. */
 export function addTasks(program: Command): void {
@@ -17,12 +19,16 @@ export function addTasks(program: Command): void {
     .option('--prefer <agent,…>', 'agents that come first, by id or name', names)
     .option('--exclude <agent,…>', 'agents that do not come into question, by id or name', names)
     .option('--max-tokens <n>', 'it fails beyond that', whole(1, 1_000_000_000))
-    .option('--deadline <time>', 'it fails after that, as in 2026-11-22T10:00:00Z')
+    .option('--deadline <time>', 'it fails after that, as in 2026-11-22T10:00:00Z', time)
     .action(submit);
   withPage(tasks.command('list'))
     .description('list tasks, newest first')
     .option('--workflow <id>', 'of one workflow', id)
-    .option('--status <status,…>', 'those that are pending, assigned, in_progress, completed, failed, cancelled')
+    .option(
+      '--status <status,…>',
+      'those that are pending, assigned, in_progress, completed, failed, …',
+      someOf(...STATUSES),
+    )
     .action(list);
   withPlace(tasks.command('show'))
     .description('show a task: who does it, in which run, and what came of it')

@@ -4,7 +4,7 @@ import { agentOf, teamOf } from './named.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { followWorkflow, printWorkflow, type Workflow } from './follow-workflow.ts';
-import { connected, id, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
+import { connected, id, RUN_STATUSES, someOf, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, print, printJson, printNext, printTable } from './print.ts';
 import { printTasks } from './tasks.ts';
 import { readJsonFile } from './read-json-file.ts';
@@ -41,7 +41,11 @@ export function addWorkflows(program: Command): void {
     .action(run);
   withPage(workflows.command('list'))
     .description('list workflows, newest first')
-    .option('--status <status,…>', 'those that are executing, awaiting_human, completed, failed, …')
+    .option(
+      '--status <status,…>',
+      'those that are executing, awaiting_human, completed, failed, …',
+      someOf(...RUN_STATUSES),
+    )
     .action(list);
   withPlace(workflows.command('show'))
     .description('show a workflow: how it stands, its subtasks as a tree, its result')

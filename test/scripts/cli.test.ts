@@ -253,7 +253,7 @@ describe('drover, the command line', function () {
     assert.match((await there('handoffs', 'list', '--task', asked)).out, new RegExp(`^${handed.out.trim()} `, 'm'));
     assert.match((await there('handoffs', 'show', handed.out.trim())).out, /^reason +Better at it$/m);
     const wrong = await there('tasks', 'submit', 'Sleep', '--deadline', 'tomorrow');
-    assert.deepEqual([wrong.code, wrong.err.match(/deadline/g)?.length], [1, 1], wrong.err);
+    assert.deepEqual([wrong.code, wrong.err.match(/deadline/g)?.length], [2, 1], wrong.err);
   });
 
   it('lists teams, and shows who is in one', async () => {
@@ -327,6 +327,10 @@ describe('drover, the command line', function () {
     for (const wrong of [
       ['approvals', 'show', 'nonsense'],
       ['fly'],
+      ['keys', 'create', '--expires', 'tomorrow'],
+      ['runs', 'list', '--status', 'failed,bogus'],
+      ['approvals', 'list', '--status', 'bogus'],
+      ['sessions', 'say', 'Hello', '--mode', 'foo'],
       ['runs', 'list', '--limit', '0'],
       ['keys', 'create', '--scopes', 'all'],
       ['approvals', 'edit', ROW.id, '--set', 'a=1e400'],
@@ -338,6 +342,8 @@ describe('drover, the command line', function () {
       const { code, err } = await there(...wrong);
       assert.equal(code, 2, wrong.join(' '));
       assert.ok(err.length > 0);
+      const [option = ''] = wrong.filter((each) => /^--(expires|status|mode)$/.test(each));
+      assert.ok(err.includes(option), err);
     }
   });
 

@@ -62,6 +62,7 @@ async function loadThread({ url, thread, apiKey }: Connection) {
   stream.abort();
   if (newest.status === 404 || newest.status === 204) return { messages: [] };
   const answer = newest.ok ? await fetch(`${url}/v1/threads/${id}/conversations`, { headers }) : newest;
+  if (answer.status === 401) throw new Error('The key is not valid.');
   if (!answer.ok) throw new Error(`What was said before cannot be had (${answer.status}).`);
   const { conversations } = (await answer.json()) as { conversations: Turn[] };
   const messages = conversations.slice(1).toReversed().flatMap(messagesOf);

@@ -165,6 +165,15 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       await page.until('the turn is over', `document.querySelector('#status').textContent === 'interrupted'`);
     });
 
+    it('on assistant-ui says that a key is wrong', async () => {
+      const query = new URLSearchParams({ url: api.url, agent: await api.newAgent(), thread: randomUUID() }).toString();
+      page = await openPage(`${origin}/assistant-ui/dist/index.html?${query}`);
+      await page.type('input[name=apiKey]', 'wrong');
+      await click(page, 'Connect');
+      await page.until('it says so', shows('The key is not valid'));
+      await picture(page, 'assistant-ui-wrong-key');
+    });
+
     it('on assistant-ui talks with a token for its thread, and decides what is asked', async () => {
       assert.ok(existsSync(BUILT), 'examples/assistant-ui has to be built first: npm ci && npm run build');
       const agent = await api.newAgent(['calculator'], { autonomy_level: 0 });

@@ -1,12 +1,20 @@
 /** The pages beside the board: plain HTML, no script. */
 
+interface SignIn {
+  action: string;
+  /** Where it leads then. */
+  to: string;
+  problem?: string | undefined;
+}
+
 /** The form that asks for a key. */
-export function signInPage(action: string, problem?: string): string {
+export function signInPage({ action, to, problem }: SignIn): string {
   return page(
     'Sign in',
     `<p>The queues are for the operator: the default tenant's admin key opens them.</p>
     ${problem === undefined ? '' : `<p class="problem" role="alert">${problem}</p>`}
     <form method="post" action="${action}">
+      <input type="hidden" name="to" value="${escape(to)}">
       <label for="key">API key</label>
       <input id="key" name="key" type="password" autocomplete="current-password" required autofocus>
       <button>Sign in</button>
@@ -41,4 +49,11 @@ ${content}
 </body>
 </html>
 `;
+}
+
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+
+/** A text as HTML. */
+export function escape(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }

@@ -8,7 +8,7 @@ import { authenticate } from '../kit/authenticate.ts';
 import { explainBody } from '../kit/body.ts';
 import type { ApiContext, Middleware } from '../kit/state.ts';
 import type { AppParts } from '../kit/route.ts';
-import { BOARD as BASE, SIGN_OUT } from './board-paths.ts';
+import { BOARD as BASE, placeOnBoard, SIGN_IN, SIGN_OUT } from './board-paths.ts';
 import type { MountedBoard } from './mount-board.ts';
 import { signInPage, signOutPage } from './pages.ts';
 import { runPage } from './run-page.ts';
@@ -16,7 +16,6 @@ import { createSessionCookies, SESSION_MS } from './session-cookie.ts';
 import type { SessionCookies } from './session-cookie.ts';
 import type { TurnsAdapter } from './turns-adapter.ts';
 
-const SIGN_IN = `${BASE}/sign-in`;
 const RUNS = `${BASE}/runs/`;
 const COOKIE = 'drover_admin';
 
@@ -55,7 +54,7 @@ export function queueBoard(context: Context, parts: AppParts): Middleware {
     if (ctx.path === SIGN_IN && ctx.method === 'POST') return signIn(ctx, desk);
     if (ctx.path === SIGN_OUT) return signOut(ctx);
     const caller = await visitorOf(ctx, desk);
-    if (!caller) return showForm(ctx, 401);
+    if (!caller) return showForm(ctx, 401, { to: ctx.url });
     ctx.state.caller = caller;
     const { board, turns } = await mounted();
     if (ctx.path.startsWith(RUNS)) return showRun(ctx, turns);
@@ -82,18 +81,21 @@ async function visitorOf(ctx: ApiContext, { context, parts, sessions }: Desk): P
   return authenticate(ctx, { access: 'operator' }, { ...parts, ...context });
 }
 
+const field = z.string().trim().catch('');
+const signInForm = z.object({ key: field, to: field }).catch({ key: '', to: '' });
+
 async function signIn(ctx: ApiContext, { parts, sessions }: Desk): Promise<void> {
   await parseForm(ctx, () => Promise.resolve()).catch((error: unknown) => {
     throw explainBody(error, FORM_BYTES);
   });
-  const form = ctx.request.body;
-  const key = typeof form === 'object' && form !== null && 'key' in form ? form.key : undefined;
-  const caller = typeof key === 'string' ? await parts.authenticator.byKey(key.trim()) : undefined;
-  if (!caller) return showForm(ctx, 401, 'This key is unknown, expired or revoked.');
+  const { key, to } = signInForm.parse(ctx.request.body);
+  const caller = key === '' ? undefined : await parts.authenticator.byKey(key);
+  if (!caller) return showForm(ctx, 401, { to, problem: 'This key is unknown, expired or revoked.' });
   ctx.state.caller = caller;
-  if (!caller.isOperator) return showForm(ctx, 403, 'This key is not an admin key of the default tenant.');
+  if (!caller.isOperator)
+    return showForm(ctx, 403, { to, problem: 'This key is not an admin key of the default tenant.' });
   setCookie(ctx, sessions.issue(caller.keyId));
-  ctx.redirect(BASE);
+  ctx.redirect(placeOnBoard(to));
   ctx.status = 303;
 }
 
@@ -121,8 +123,8 @@ function setCookie(ctx: ApiContext, value: string | null): void {
   });
 }
 
-function showForm(ctx: ApiContext, status: number, problem?: string): void {
-  showPage(ctx, status, signInPage(SIGN_IN, problem));
+function showForm(ctx: ApiContext, status: number, { to, problem }: { to: string; problem?: string }): void {
+  showPage(ctx, status, signInPage({ action: SIGN_IN, to: placeOnBoard(to), problem }));
 }
 
 function showPage(ctx: ApiContext, status: number, html: string): void {

@@ -2,7 +2,7 @@
 import type { BoardTurn } from '../../modules/platform/read-queue-board.ts';
 import { BOARD } from './board-paths.ts';
 import { outcomeOf } from './turn-card.ts';
-import { page } from './pages.ts';
+import { escape, page } from './pages.ts';
 
 /** `turns`: the run's, the newest first, at least one. */
 export function runPage(run: BoardTurn, turns: readonly BoardTurn[]): string {
@@ -25,10 +25,4 @@ export function runPage(run: BoardTurn, turns: readonly BoardTurn[]): string {
 function turnItem(turn: BoardTurn): string {
   const why = turn.error ? `<br>${escape(turn.error.message)}` : '';
   return `<li value="${turn.number}"><a href="${BOARD}/queue/turns/${turn.id}">${escape(outcomeOf(turn))}</a>${why}</li>`;
-}
-
-const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
-
-function escape(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }

@@ -23,10 +23,10 @@ describe('the queue board', () => {
   });
   after(() => api.close());
 
-  const signIn = (key: string, headers: Record<string, string> = {}) =>
+  const signIn = (key: string, headers: Record<string, string> = {}, more: Record<string, string> = {}) =>
     api.call('POST', `${BOARD}/sign-in`, {
       key: null,
-      raw: new URLSearchParams({ key }).toString(),
+      raw: new URLSearchParams({ key, ...more }).toString(),
       headers: { ...BROWSER, 'content-type': 'application/x-www-form-urlencoded', ...headers },
       redirect: 'manual',
     });
@@ -67,6 +67,19 @@ describe('the queue board', () => {
     assert.ok(!cookie.includes(api.key));
     const board = await visit('', { headers: { ...BROWSER, cookie: cookie.split(';')[0] ?? '' } });
     assert.deepEqual([board.status, /__UI_CONFIG__/.test(board.text)], [200, true]);
+  });
+
+  it('leads whom it asks to sign in to where they wanted to go, and nowhere else', async () => {
+    const link = `${BOARD}/queue/turns?status=failed&page=2`;
+    const { text } = await api.call('GET', link, { key: null, headers: BROWSER });
+    assert.match(text, /name="to" value="\/admin\/queues\/queue\/turns\?status=failed&amp;page=2"/);
+    const leads = async (to: string) => (await signIn(api.key, {}, { to })).headers.get('location');
+    assert.equal(await leads(link), link);
+    const elsewhere = ['https://evil.example/admin/queues/', `//evil.example${BOARD}/`, `\\\\evil.example${BOARD}/`];
+    for (const to of [...elsewhere, `${BOARD}/../../v1/runs`, `${BOARD}evil`, `${BOARD}/sign-out`, 'javascript:1', ''])
+      assert.equal(await leads(to), BOARD, to);
+    const wrong = await signIn('wrong', {}, { to: link });
+    assert.match(wrong.text, /name="to" value="\/admin\/queues\/queue/);
   });
 
   it('loads nothing from elsewhere', async () => {

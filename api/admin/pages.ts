@@ -36,7 +36,8 @@ export function page(title: string, content: string): string {
 <meta name="viewport" content="width=device-width">
 <title>${title} · Drover</title>
 <style>
-  body { font: 16px/1.5 system-ui, sans-serif; color-scheme: light dark; max-width: 26rem; margin: 15vh auto 0; padding: 0 1rem }
+  :root { color-scheme: light dark }
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 26rem; margin: 15vh auto 0; padding: 0 1rem }
   label { display: block }
   input, button { font: inherit; box-sizing: border-box; width: 100%; padding: .5rem; margin: .25rem 0 .75rem }
   .problem { color: #d33 }

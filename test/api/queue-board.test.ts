@@ -58,6 +58,7 @@ describe('the queue board', () => {
   it('shows a browser a form, and after signing in the board', async () => {
     const form = await visit('', { headers: BROWSER });
     assert.match(form.text, /<form method="post" action="\/admin\/queues\/sign-in">/);
+    assert.match(form.text, /:root \{ color-scheme: light dark \}/);
     const answer = await signIn(api.key);
     assert.deepEqual([answer.status, new URL(answer.headers.get('location') ?? '', api.url).pathname], [303, BOARD]);
     const cookie = answer.headers.get('set-cookie') ?? '';

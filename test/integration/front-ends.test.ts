@@ -62,6 +62,8 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
       const agent = await api.newAgent(['calculator', 'ask_user'], { autonomy_level: 0 });
       page = await openPage(`${origin}/session.html`);
       await page.until('it is there', `document.querySelector('#text')`);
+      const nameless = `[...document.querySelectorAll('input')].filter((each) => !each.labels.length && !each.ariaLabel).length`;
+      assert.deepEqual(await page.evaluate(`[document.documentElement.lang, ${nameless}]`), ['en', 0]);
       await fill(page, '#url', api.url);
       await fill(page, '#key', api.key);
       await fill(page, '#agent', agent);

@@ -45,8 +45,7 @@ export async function runProcess(
     const place = listens(config);
     if (place) await expectFree({ host: config.host, port: place.port }, place.named);
     platform = await openPlatform(config, { signal: stop.signal });
-    for (const variable of platform.context.config.unreadVariables)
-      platform.context.log.warn({ variable }, 'this variable is named like one of Drover’s, and nothing reads it');
+    warnOfSettings(platform.context);
     await start(platform);
     const broken = await Promise.race([stopped, platform.broken]);
     if (broken) throw broken;
@@ -60,4 +59,14 @@ export async function runProcess(
     await platform?.close().catch(() => undefined);
     process.exit(isStopped ? 0 : 1);
   }
+}
+
+/** Characters of a secret key that nobody guesses. */
+const SOUND_KEY_CHARS = 16;
+
+function warnOfSettings({ config, log }: Platform['context']): void {
+  for (const variable of config.unreadVariables)
+    log.warn({ variable }, 'this variable is named like one of Drover’s, and nothing reads it');
+  if (config.secretKeys.some((key) => key.length < SOUND_KEY_CHARS))
+    log.warn({ variable: 'DROVER_SECRET_KEY' }, 'a key of less than 16 characters can be guessed');
 }

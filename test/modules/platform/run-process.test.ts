@@ -169,14 +169,15 @@ describe('the life of a process', () => {
     await services.drop();
   });
 
-  it('warns of a variable that nothing reads, by its name', async () => {
+  it('warns of a variable that nothing reads, by its name, and of a key that can be guessed', async () => {
     const services = await createTestServices(DOMAIN_MODE);
-    const env = { ...services.env, PORT: '0', DROVER_QUEUE_PREFX: 'misspelt' };
+    const env = { ...services.env, PORT: '0', DROVER_QUEUE_PREFX: 'misspelt', DROVER_SECRET_KEY: 'short' };
     const { child, output, exited } = await startMain('scripts/start.ts', env);
     await waitUntil('it is up', () => /is up/.test(output.err) || child.exitCode !== null);
     child.kill('SIGTERM');
     assert.deepEqual(await exited, [0, null]);
     assert.match(output.out, /"variable":"DROVER_QUEUE_PREFX"/);
+    assert.match(output.out, /"variable":"DROVER_SECRET_KEY","msg":"a key of less than 16 characters/);
     await services.drop();
   });
 });

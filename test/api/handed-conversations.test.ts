@@ -255,7 +255,8 @@ describe('handoffs of conversations', () => {
       assert.deepEqual([(await runsOf('bob')).length, (await runsOf('ann')).length], [0, 1]);
     });
 
-    it('stay with the target where the turn in which it rejects them is interrupted', async () => {
+    /** In a turn that does not end by itself. */
+    const bobRejects = async () => {
       say = (name, said, request) => {
         if (said.includes('And then?')) return text(`${name} on then`);
         if (name === 'ann') return text('over');
@@ -266,6 +267,10 @@ describe('handoffs of conversations', () => {
         await carryHandoffs(api.context);
         return (await read('/v1/handoffs')).handoffs[0].status === 'rejected';
       });
+    };
+
+    it('stay with the target where the turn in which it rejects them is interrupted', async () => {
+      await bobRejects();
       await make('/agent/interrupt', { session_id: session }, 200);
       await carryHandoffs(api.context);
       const [handoff] = (await read('/v1/handoffs')).handoffs;
@@ -278,16 +283,7 @@ describe('handoffs of conversations', () => {
     });
 
     it('come back to nobody where the run that rejects them is cancelled', async () => {
-      say = (name, said, request) => {
-        if (said.includes('And then?')) return text(`${name} on then`);
-        if (name === 'ann') return text('over');
-        return hasResult(request) ? undefined : use('reject_handoff', { reason: 'Not today' });
-      };
-      finish();
-      await waitUntil('bob rejects it', async () => {
-        await carryHandoffs(api.context);
-        return (await read('/v1/handoffs')).handoffs[0].status === 'rejected';
-      });
+      await bobRejects();
       await make(`/v1/runs/${(await runsOf('bob'))[0].run_id}/cancel`, {}, 202);
       const { id } = (await read('/v1/handoffs')).handoffs[0];
       await inState(`/v1/handoffs/${id}`, 'cancelled');

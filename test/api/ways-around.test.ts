@@ -192,6 +192,7 @@ describe('A key with runs:write', () => {
       async steering() {
         const begun = { user_id: 'ada', agent_id: agent, message: 'held steering call current_time {}' };
         const { json } = await as(runner, '/agent/chat', begun);
+        await waitUntil('the model is asked', () => api.model.asked('held steering').length > 0);
         const steers = { session_id: json.session_id, user_id: 'ada', mode: 'steer', message: CALL };
         const answer = await as(decider, '/agent/chat', steers);
         api.model.release('steering');

@@ -109,17 +109,18 @@ describe('handoffs of conversations', () => {
     const eve = await agent('eve', { tools: ['handoff', 'reject_handoff', 'sleep'] });
     const chat = { message: 'Help me', agent_id: ids['ann'], user_id: 'adam', autonomy_level: 2 };
     const { session_id } = await make('/agent/chat', chat, 202);
-    const callOf = async (turns: number) => {
+    const callOf = async (turn: number) => {
+      let calls: Awaited<ReturnType<typeof ledgerOfRun>> = [];
       let runId = '';
       await waitUntil('eve waits', async () => {
         await carryHandoffs(api.context);
-        const [run] = (await read(`/v1/runs?agent_id=${eve}`)).runs;
-        runId = run?.run_id;
-        return run?.status === 'awaiting_human' && (await read(`/v1/runs/${runId}/turns`)).turns.length === turns;
+        runId = (await read(`/v1/runs?agent_id=${eve}`)).runs[0]?.run_id ?? '';
+        calls = runId === '' ? [] : await ledgerOfRun({ ...api, tenantId: tenant }, runId);
+        return calls.length === turn && calls.at(-1)?.status === 'running';
       });
-      const call = (await ledgerOfRun({ ...api, tenantId: tenant }, runId)).at(-1);
+      const { id = '', attempt = 0 } = calls.at(-1) ?? {};
       // A call for which the turn waits, in place of one of the tool.
-      return { tenantId: tenant, runId, toolCallId: call?.id ?? '', attempt: call?.attempt ?? 0 };
+      return { tenantId: tenant, runId, toolCallId: id, attempt };
     };
     const changesNothing = async (call: Awaited<ReturnType<typeof callOf>>) => {
       const outcomes = [

@@ -1,8 +1,9 @@
 /** What starts Drover as a process of its own needs to know of it: whether it has ended, is ready, and what it said last. */
 import type { ChildProcess } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 
 const READY_REQUEST_MS = 2000;
 const TAIL_LINES = 15;
@@ -23,12 +24,22 @@ export function tailOf(file: string): string {
   return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-TAIL_LINES).join('\n');
 }
 
-/** A port of the loopback interface that was free a moment ago. */
+/**
+ * A port of the loopback interface that was free a moment ago, from below those that the kernel gives to clients and to whoever wants any:
+ * one of them may be taken before it is listened on.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (let tries = 0; tries < 100; tries++) {
+    const port = randomInt(20_000, 32_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+  throw new Error('no port of 127.0.0.1 is free');
 }

@@ -73,7 +73,7 @@ describe('npm run demo', function () {
 
   it('stops the service and removes its data at Ctrl-C', async () => {
     const demo = start(...compiled);
-    await waitUntil('a question', () => demo.output().includes('Question:'), 240_000);
+    await untilSaid(demo, 'Question:');
     const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
     assert.ok(isAlive(pid));
     demo.child.kill('SIGINT');
@@ -85,7 +85,7 @@ describe('npm run demo', function () {
   it('takes the service with it when it is killed itself, and at night from source', async () => {
     const source = [process.execPath, '--import', 'tsx', 'scripts/demo.ts'];
     const demo = start(...sized({ usual: compiled, nightly: source }));
-    await waitUntil('a service', () => demo.output().includes('ready in'), 240_000);
+    await untilSaid(demo, 'ready in');
     const pid = Number(/process +(\d+), ready/.exec(demo.output())?.[1]);
     demo.child.kill('SIGKILL');
     await waitUntil('the end of the service', () => !isAlive(pid));
@@ -134,6 +134,13 @@ function runDemo([command = '', ...args]: string[], temporary: string): Running 
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += String(chunk)));
   const ended = once(child, 'close').then(([code]) => code as number | null);
   return { child, ended, output: () => output };
+}
+
+/** Fails with what it has said where it ends before. */
+async function untilSaid({ child, output }: Running, words: string): Promise<void> {
+  const isOver = () => output().includes(words) || child.exitCode !== null || child.signalCode !== null;
+  await waitUntil(words, isOver, 240_000);
+  assert.ok(output().includes(words), output());
 }
 
 function demoFolders(temporary: string): string[] {

@@ -4,7 +4,7 @@ import { chmod, chown, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort } from './pgbouncer.ts';
+import { freePort } from '../../scripts/kit/child-process.ts';
 import { query } from './template.ts';
 
 const run = promisify(execFile);

@@ -13,7 +13,6 @@ import pg from 'pg';
 import { Agent } from 'undici';
 import { loadConfig } from '../config.ts';
 import { migrate } from '../db/migrate.ts';
-import { freePort, hasEnded } from '../scripts/kit/child-process.ts';
 import { cpuOfProcess, createMeter } from './costs.ts';
 import { BENCH_KEY } from './drover.ts';
 import type { Figure } from './figures.ts';
@@ -130,6 +129,19 @@ async function isReady(url: string): Promise<boolean> {
   const answered = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
   await answered?.body?.cancel();
   return answered?.ok === true;
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
+}
+
+/** A port that was free a moment ago. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
 }
 
 function figure(what: string, value: number, unit: string): Figure {

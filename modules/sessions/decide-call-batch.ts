@@ -74,7 +74,8 @@ export async function rejectCallBatch(
 ): Promise<SessionStatus> {
   const { caller } = ref;
   const found = await readCallBatch(context, ref);
-  if (await isRejected(context, ref, found)) return sessionStatus(found.state.facts);
+  // Not as it was found: the rejection may have come between the two reads.
+  if (await isRejected(context, ref, found)) return readStatus(context, ref);
   const approvalId = mustWait(found);
   const message = reason ? `A person rejected the plan: ${reason}` : 'A person rejected the plan.';
   const appended = await appendToRun(

@@ -18,21 +18,11 @@ import { MODEL_EVENTS } from './events/model-events.ts';
 import { TOOL_EVENTS } from './events/tool-events.ts';
 import { READINGS } from './output-format.ts';
 import { runConfig } from './run-config.ts';
+import { RUN_STATUSES, type RunStatus } from './run-status.ts';
 import { upcast } from './upcast.ts';
 
-export const RUN_STATUSES = [
-  'created',
-  'initializing',
-  'planning',
-  'executing',
-  'awaiting_tool',
-  'awaiting_human',
-  'reflecting',
-  'completed',
-  'failed',
-  'cancelled',
-] as const;
-export type RunStatus = (typeof RUN_STATUSES)[number];
+export { RUN_STATUSES };
+export type { RunStatus };
 
 /** What drives it: the loop of its agent, or the scheduler of its tasks. */
 export const RUN_KINDS = ['agent', 'workflow'] as const;

@@ -5,12 +5,12 @@ import type { OutputPart } from './tool-output.ts';
 export const RISK_LEVELS = ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'] as const;
 export type RiskLevel = (typeof RISK_LEVELS)[number];
 /** Of a tool that does not say. */
+export const DEFAULT_RISK: RiskLevel = 'WRITE_LOW_RISK';
+
 /** The highest of some; the lowest there is where there are none. */
 export function highestRisk(levels: readonly RiskLevel[]): RiskLevel {
   return RISK_LEVELS.findLast((level) => levels.includes(level)) ?? 'READ_ONLY';
 }
-
-export const DEFAULT_RISK: RiskLevel = 'WRITE_LOW_RISK';
 
 /** Whether a call may be sent again when nobody knows if the last attempt had its effect. */
 export const EFFECTS = ['read_only', 'idempotent', 'unknown'] as const;

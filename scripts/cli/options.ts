@@ -1,6 +1,5 @@
 /** What every command that speaks to a service takes. */
 import { InvalidArgumentError, type Command } from 'commander';
-import type { RunStatus } from '../../core/events.ts';
 import { holdsInfinity } from '../../core/content.ts';
 import type { Client } from './client.ts';
 import { withClient } from './connect.ts';
@@ -80,20 +79,6 @@ export function someOf(...words: string[]): (text: string) => string {
     throw new InvalidArgumentError(`It is one of these, or several with commas between them: ${words.join(', ')}.`);
   };
 }
-
-/** How runs stand, workflows among them. */
-export const RUN_STATUSES = [
-  'created',
-  'initializing',
-  'planning',
-  'executing',
-  'awaiting_tool',
-  'awaiting_human',
-  'reflecting',
-  'completed',
-  'failed',
-  'cancelled',
-] as const satisfies readonly RunStatus[];
 
 /** A time on the command line. */
 export function time(text: string): string {

@@ -2,21 +2,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { backoffMs, jitteredMs } from '../../core/backoff.ts';
+import { RUN_STATUSES } from '../../core/run-status.ts';
 import { agentOf } from './named.ts';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
-import {
-  connected,
-  id,
-  oneOf,
-  RUN_STATUSES,
-  someOf,
-  time,
-  withPage,
-  withPlace,
-  type Page,
-  type Shared,
-} from './options.ts';
+import { connected, id, oneOf, someOf, time, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 import { addRunTree } from './run-tree.ts';
 

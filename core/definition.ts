@@ -235,6 +235,11 @@ export function workflowExamplesOf(definition: AgentDefinition): WorkflowExample
 
 /** The autonomy level of an agent that does not say. */
 export const DEFAULT_AUTONOMY = 2;
+
+export function autonomyOf(definition: AgentDefinition): number {
+  return definition.autonomy_level ?? DEFAULT_AUTONOMY;
+}
+
 /** How long a run waits for a model provider that is away. */
 export function outageSeconds(definition: AgentDefinition): number {
   return definition.execution_config?.provider_outage_seconds ?? LIMITS.providerOutageSeconds;

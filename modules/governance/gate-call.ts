@@ -1,6 +1,6 @@
 /** A call of a run before the gate: the same for a driver, for a worker that claims it, and for a person who edits it. */
 import type { BudgetStanding } from '../../core/budget.ts';
-import { DEFAULT_AUTONOMY, type AgentDefinition } from '../../core/definition.ts';
+import { autonomyOf, type AgentDefinition } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -33,8 +33,8 @@ interface WantedCall {
 }
 
 /** The level of a run: its own, else its agent's, else 2 (docs/design/decisions.md). */
-function autonomyOf(run: Pick<RunRow, 'config'>, definition: AgentDefinition): number {
-  return run.config.autonomy_level ?? definition.autonomy_level ?? DEFAULT_AUTONOMY;
+function levelOf(run: Pick<RunRow, 'config'>, definition: AgentDefinition): number {
+  return run.config.autonomy_level ?? autonomyOf(definition);
 }
 
 /** What the gate decides about a call by the current policies. */
@@ -49,7 +49,7 @@ export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
   return {
     governance,
     definition,
-    autonomyLevel: autonomyOf(run, definition),
+    autonomyLevel: levelOf(run, definition),
     tools,
     agent: {
       id: run.agent_id,

@@ -1,5 +1,5 @@
 /** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
-import { DEFAULT_AUTONOMY } from '../../core/definition.ts';
+import { autonomyOf } from '../../core/definition.ts';
 import { unavailable } from '../../core/errors.ts';
 import {
   checkEvent,
@@ -192,13 +192,10 @@ function prepare(
 }
 
 /** The configuration, with an autonomy level that its agent has, too. */
-function withinAgent(
-  { config, mayRaiseAutonomy }: PrepareRun,
-  { definition: { autonomy_level: most = DEFAULT_AUTONOMY } }: Start,
-): PrepareRun['config'] {
+function withinAgent({ config, mayRaiseAutonomy }: PrepareRun, { definition }: Start): PrepareRun['config'] {
   const { autonomy_level: level } = config;
   if (mayRaiseAutonomy || level === undefined) return config;
-  return { ...config, autonomy_level: Math.min(level, most) };
+  return { ...config, autonomy_level: Math.min(level, autonomyOf(definition)) };
 }
 
 async function writeHeld(

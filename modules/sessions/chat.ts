@@ -1,5 +1,6 @@
 /** A message to a session: a turn, the answer to a question, or what waits until the open turn lets it in. */
 import type { Caller } from '../../core/caller.ts';
+import { autonomyOf, DEFAULT_AUTONOMY } from '../../core/definition.ts';
 import { conflict, erased, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
@@ -52,8 +53,8 @@ interface At {
   tx: Tx;
 }
 
-/** The autonomy level of a session that is not given one. */
-const DEFAULT_AUTONOMY = 1;
+/** The autonomy level of a session that is not given one; its agent's, where that is lower. */
+const SESSION_AUTONOMY = 1;
 
 /**
  * Takes a message. Throws 404 for an unknown session or agent, and for another user's session; 409 for a deleted
@@ -93,8 +94,7 @@ async function begin(at: At, request: Chat, written: Announcement[]): Promise<Ta
   const agentId = request.agentId ?? (await onlyAgent(tx, caller));
   const agent = await findAgent(tx, agentId, caller.workspaceId);
   if (!agent) throw notFound('The agent');
-  const level =
-    request.autonomyLevel ?? Math.min(DEFAULT_AUTONOMY, agent.definition.autonomy_level ?? DEFAULT_AUTONOMY);
+  const level = request.autonomyLevel ?? Math.min(SESSION_AUTONOMY, autonomyOf(agent.definition));
   const made = await startRun(at, request, { agentId, userId, level });
   written.push(made.written);
   const along = insertSession(tx, {
@@ -113,7 +113,7 @@ async function begin(at: At, request: Chat, written: Announcement[]): Promise<Ta
 async function isAbove(tx: Tx, caller: Caller, { agent_id, config }: RunRow): Promise<boolean> {
   if (config.autonomy_level === undefined || hasScope(caller.scopes, 'approvals:write')) return false;
   const agent = await findAgent(tx, agent_id, caller.workspaceId);
-  return config.autonomy_level > (agent?.definition.autonomy_level ?? DEFAULT_AUTONOMY);
+  return config.autonomy_level > (agent ? autonomyOf(agent.definition) : DEFAULT_AUTONOMY);
 }
 
 async function onlyAgent(tx: Tx, caller: Caller): Promise<string> {

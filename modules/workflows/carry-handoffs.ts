@@ -4,7 +4,7 @@
  * whoever speaks, hands over or erases: the thread, then the run, then the handoff.
  */
 import { endAsCompleted } from '../../core/decision-events/endings.ts';
-import { DEFAULT_AUTONOMY } from '../../core/definition.ts';
+import { autonomyOf } from '../../core/definition.ts';
 import { conflict, DroverError, notFound } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -143,7 +143,7 @@ async function take(carrying: Carrying, source: RunView | undefined): Promise<An
   const target = await findAgent(tx, row.target_agent_id, row.workspace_id);
   if (!target) throw notFound('The agent');
   mustTake(target);
-  const level = target.definition.autonomy_level ?? DEFAULT_AUTONOMY;
+  const level = autonomyOf(target.definition);
   const written = await start(carrying, { agentId: target.id, level, source, message: await briefOf(tx, row) });
   await changeHandoff(tx, row.id, { to: 'accepted', run_id: written.runId });
   const payload = { ...aboutOf(row), run_id: written.runId, agent_id: target.id };
@@ -168,7 +168,7 @@ async function takeBack(carrying: Carrying, last: RunView): Promise<Announcement
   if (!(await isHead(tx, last))) throw conflict('The conversation has gone on since.');
   const agent = await findAgent(tx, row.source_agent_id, row.workspace_id);
   if (!agent) throw notFound('The agent');
-  const level = agent.definition.autonomy_level ?? DEFAULT_AUTONOMY;
+  const level = autonomyOf(agent.definition);
   const message = await rejectionNote(tx, row);
   const written = await start(carrying, { agentId: agent.id, level, source: last, message });
   await noteReturned(tx, row.id, written.runId);

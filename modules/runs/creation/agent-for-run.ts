@@ -1,6 +1,6 @@
 /** What a new run of an agent starts with: which version, and which tools it pins. */
 import { looseningOfAgent } from '../../../core/loosening.ts';
-import { DEFAULT_AUTONOMY, type AgentDefinition } from '../../../core/definition.ts';
+import { autonomyOf, type AgentDefinition } from '../../../core/definition.ts';
 import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
 import type { PinnedLimits } from '../../../core/events.ts';
 import { findAgent, findVersionAsOf, loadAgentVersion } from '../../../db/agents.ts';
@@ -51,7 +51,7 @@ export async function agentForRun(tx: Tx, wanted: WantedStart): Promise<Omit<Sta
     throw impossible(message, [{ path: 'body.config.agent_version', message }]);
   }
   const { autonomy_level: _level, ...loosened } = looseningOfAgent(definition, agent.definition);
-  const older = { level: agent.definition.autonomy_level ?? DEFAULT_AUTONOMY, loosened: Object.keys(loosened) };
+  const older = { level: autonomyOf(agent.definition), loosened: Object.keys(loosened) };
   return { version, definition, older };
 }
 
@@ -108,7 +108,7 @@ export function checkAutonomy(
   mayRaise: boolean,
 ): void {
   if (mayRaise) return;
-  const own = definition.autonomy_level ?? DEFAULT_AUTONOMY;
+  const own = autonomyOf(definition);
   if ((level ?? 0) > own)
     throw forbidden("Raising the autonomy level above the agent's needs the scope approvals:write.");
   if (!older) return;

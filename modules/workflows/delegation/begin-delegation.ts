@@ -1,5 +1,5 @@
 /** Begins what an agent has delegated: chooses who does it, and creates its task and the child with the event that says so. */
-import { DEFAULT_AUTONOMY } from '../../../core/definition.ts';
+import { autonomyOf } from '../../../core/definition.ts';
 import { unchangedBrief, type DelegatedWork } from '../../../core/brief.ts';
 import { DroverError } from '../../../core/errors.ts';
 import type { NewEvent } from '../../../core/events.ts';
@@ -143,7 +143,7 @@ async function chooseDelegate(
   const row = others.find(({ id }) => id === best?.id);
   if (!best || !row) return 'busy';
   const score = Math.round(best.score * 1000) / 1000;
-  const delegate: Delegate = { agentId: row.id, autonomyLevel: levelOf(row), reason: 'matched', score };
+  const delegate: Delegate = { agentId: row.id, autonomyLevel: autonomyOf(row.definition), reason: 'matched', score };
   return (await takePlace(look, others, row.id)) ?? delegate;
 }
 
@@ -153,7 +153,7 @@ async function namedDelegate(look: DelegationLook, agent: string): Promise<Deleg
   const named = others.find(({ id }) => id === agent) ?? others.find(({ definition }) => definition.name === agent);
   if (!named) throw nobody(`There is no agent "${agent}" to delegate to.`, others);
   if (!isFree(others, named.id)) return 'busy';
-  const delegate: Delegate = { agentId: named.id, autonomyLevel: levelOf(named), reason: 'named' };
+  const delegate: Delegate = { agentId: named.id, autonomyLevel: autonomyOf(named.definition), reason: 'named' };
   return (await takePlace(look, others, named.id)) ?? delegate;
 }
 
@@ -177,10 +177,6 @@ async function listOthers({ tx, run }: DelegationLook, skills: readonly (readonl
   const ids = teamId === undefined ? undefined : await memberIds(tx, teamId);
   const found = await listWorkers(tx, { workspaceId: run.workspace_id, skills, ...(ids && { ids }) });
   return found.filter(({ id }) => id !== run.agent_id);
-}
-
-function levelOf({ definition }: WorkerRow): number {
-  return definition.autonomy_level ?? DEFAULT_AUTONOMY;
 }
 
 const MOST_NAMES = 20;

@@ -95,6 +95,13 @@ export function isConflictOfTransactions(error: unknown): boolean {
   return isConflictOfTransactions(error.cause);
 }
 
+/** Whether a statement did nothing for a reason that passes: a conflict of transactions, or a time or lock that ran out. */
+export function isUndone(error: unknown): boolean {
+  if (isConflictOfTransactions(error)) return true;
+  if (!(error instanceof Error)) return false;
+  return isStatementTimeout(error) || isLockTimeout(error) || isUndone(error.cause);
+}
+
 /** Whether the database has no connection left for whoever asks. */
 export function isOutOfConnections(error: unknown): boolean {
   return error instanceof Error && (('code' in error && error.code === '53300') || isOutOfConnections(error.cause));

@@ -1,5 +1,5 @@
 import { unavailable, type DroverError } from '../core/errors.ts';
-import { isConflictOfTransactions, isDiskFull, isOutOfConnections } from '../db/database-errors.ts';
+import { isConflictOfTransactions, isDiskFull, isOutOfConnections, isUndone } from '../db/database-errors.ts';
 import { isDatabaseAway, isDatabaseBusy } from '../db/database.ts';
 
 /** The 503 for what failed since a backing service is away, or this process is overloaded; undefined for any other failure. */
@@ -15,6 +15,8 @@ export function asUnavailable(thrown: unknown): DroverError | undefined {
       'Others change the same at the time, and nothing was done; the request may be sent again.',
       thrown,
     );
+  if (isUndone(thrown))
+    return unavailable('The database took too long, and nothing was done; the request may be sent again.', thrown);
   if (isDatabaseAway(thrown)) return unavailable('The database is away; the request may be sent again.', thrown);
   if (isQueueAway(thrown)) return unavailable('The queue is away; the request may be sent again.', thrown);
   return undefined;

@@ -2,6 +2,7 @@
 import { UnrecoverableError, type Job } from 'bullmq';
 import { DroverError } from '../core/errors.ts';
 import { FileStoreError } from '../lib/file-store.ts';
+import { isUndone } from '../db/database-errors.ts';
 import { isDatabaseAway } from '../db/database.ts';
 import type { TurnJob } from '../jobs/turns.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -38,9 +39,9 @@ async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise
   }
 }
 
-/** What a run cannot do without is away, as the database or the file store: the run is sent again until it is back. */
+/** What a run cannot do without is away or held up, as the database or the file store: the run is sent again until that is over. */
 function isAway(error: unknown): boolean {
-  if (isDatabaseAway(error)) return true;
+  if (isDatabaseAway(error) || isUndone(error)) return true;
   const isLasting = error instanceof DroverError && error.cause instanceof FileStoreError && error.cause.isLasting;
   return error instanceof DroverError && error.code === 'unavailable' && !isLasting;
 }

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backoffMs, jitteredMs } from '../../core/backoff.ts';
+import { isUndone } from '../../db/database-errors.ts';
 import { isDatabaseAway } from '../../db/database.ts';
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 1000;
 
 /**
- * Repeats `work` while the database is unavailable, for `forMs` at most. After the signal it is tried once more; then,
+ * Repeats `work` while the database is unavailable, or has undone it for a reason that passes, for `forMs` at most. After the signal it is tried once more; then,
  * and when the time is up, its error is thrown.
  */
 export async function retryWhileUnavailable<T>(
@@ -19,7 +20,7 @@ export async function retryWhileUnavailable<T>(
     try {
       return await work();
     } catch (error) {
-      if (!isDatabaseAway(error) || isLast) throw error;
+      if (isLast || !(isDatabaseAway(error) || isUndone(error))) throw error;
       const pauseMs = backoffMs({ firstMs: FIRST_PAUSE_MS, mostMs: LONGEST_PAUSE_MS, attempt });
       await sleep(jitteredMs(pauseMs, 0.5, Math.random()), undefined, { signal }).catch(() => undefined);
     }

@@ -22,6 +22,17 @@ describe('What is repeated while the database is away', () => {
     assert.equal(await retryWhileUnavailable(work, { forMs: 600_000, signal }), 'kept');
   });
 
+  it('is repeated also where the database has undone it for a reason that passes', async () => {
+    const codes = ['40P01', '40001', '55P03', '57014'];
+    const work = async () => {
+      const code = codes.shift();
+      if (code) throw Object.assign(new Error('no'), { code });
+      return 'done';
+    };
+    const signal = new AbortController().signal;
+    assert.equal(await retryWhileUnavailable(work, { forMs: 600_000, signal }), 'done');
+  });
+
   it('is tried once more after the signal, and then its error is thrown; any other error at once', async () => {
     let attempts = 0;
     const work = (error: Error) => async () => {

@@ -11,7 +11,7 @@ import { MODES } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { messagesOfRun, typesOfEvents } from '../../support/queries/logs.ts';
-import { sessionsWaitingIn, terminateSession } from '../../support/queries/postgres.ts';
+import { cancelStatement, sessionsWaitingIn, terminateSession } from '../../support/queries/postgres.ts';
 
 const ANSWERS: Record<string, (request: AnthropicRequest) => AnthropicReply> = {
   'ends its run': () => text('done'),
@@ -52,6 +52,16 @@ function onPostgres(): void {
 
   /** A run whose first answer is being committed: the statement waits on the server, since somebody holds the run's row. */
   async function inFlight(answer: (request: AnthropicRequest) => AnthropicReply, leaseMs?: number): Promise<InFlight> {
+    const flight = await waitingCommit(answer, leaseMs);
+    await proxy.cut();
+    return flight;
+  }
+
+  /** The same with its connection. */
+  async function waitingCommit(
+    answer: (request: AnthropicRequest) => AnthropicReply,
+    leaseMs?: number,
+  ): Promise<InFlight> {
     const held = door();
     let holding: Promise<void> = Promise.resolve();
     engine.say(async (request, n) => {
@@ -68,7 +78,6 @@ function onPostgres(): void {
     const context = { ...engine.context, config: { ...config, leaseMs: leaseMs ?? config.leaseMs } };
     const driving = engine.drive(run, context).catch((error: unknown) => `failed: ${String(error)}`);
     await waitUntil('the commit waits', async () => (await waiting('commit_run')).length === 1);
-    await proxy.cut();
     const letGo = () => {
       held.open();
       return holding;
@@ -144,6 +153,16 @@ function onPostgres(): void {
       assert.equal(await count(flight.run, 'signal.received'), 1);
     });
   }
+
+  it('is committed once where its statement ran out of time', async () => {
+    const flight = await waitingCommit(() => text('in time'));
+    const pids = await waiting('commit_run');
+    for (const pid of pids) await cancelStatement(outside.context.db, pid);
+    await waitUntil('it is tried again', async () => (await waiting('commit_run')).length > 0);
+    await flight.letGo();
+    assert.equal(await flight.driving, 'dormant');
+    await assertOnce(flight.run, 1);
+  });
 
   it('is given up where the run was cancelled meanwhile', async () => {
     const flight = await inFlight(() => text('too late'));

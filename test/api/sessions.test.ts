@@ -319,19 +319,6 @@ describe('a session', function () {
       await until(session, 'completed');
       assert.deepEqual(called.toSorted(), ['/buy', '/look']);
     });
-
-    it('goes on with its run at the level of an agent that names none', async () => {
-      const { json: key } = await call('POST', '/v1/api-keys', { name: 'talker', scopes: ['runs:write', 'runs:read'] });
-      const say = (more: object) => {
-        const body = { message: 'hello', user_id: user, agent_id: agent, ...more };
-        return request(`${platform.url}/agent/chat`, 'POST', { key: key.key, body });
-      };
-      const { json } = await say({ autonomy_level: 2 });
-      const { run_id } = await until(json.session_id, 'completed');
-      assert.equal((await say({ session_id: json.session_id })).status, 202);
-      const { run_id: next, messages } = await until(json.session_id, 'completed');
-      assert.deepEqual([next, messages.length], [run_id, 4]);
-    });
   });
 
   describe('while a turn is open', () => {

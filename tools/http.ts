@@ -21,19 +21,30 @@ export async function callHttp(
 ): Promise<ToolOutcome> {
   const request = buildRequest(transport, attempt, runtime.secrets);
   if ('fault' in request) return { kind: 'error', origin: 'drover', code: 'invalid-arguments', message: request.fault };
+  const startedMs = performance.now();
   try {
     const outcome = outcomeOf(await runtime.egress.fetch(request.url, request.init));
-    return await mapped(transport, outcome, attempt);
+    const leftMs = attempt.timeoutMs - (performance.now() - startedMs);
+    return await mapped(transport, outcome, { tenantId: attempt.tenantId, leftMs });
   } catch (error) {
     if (error instanceof EgressError) return outcomeOfEgressError(error);
     throw error;
   }
 }
 
+/** What a mapping has at least, however late the answer has come, in ms: less than the call has beyond its time (`execute-tool.ts`). */
+const MAPPING_MS = 500;
+
 /** The part of the answer that the tool is for. The call has been made, so a mapping that fails is never tried again. */
-async function mapped(transport: HttpTransport, outcome: ToolOutcome, attempt: ToolAttempt): Promise<ToolOutcome> {
+async function mapped(
+  transport: HttpTransport,
+  outcome: ToolOutcome,
+  { tenantId, leftMs }: { tenantId: string; leftMs: number },
+): Promise<ToolOutcome> {
   if (transport.response === undefined || outcome.kind !== 'succeeded') return outcome;
-  const evaluated = await evaluateJsonata(transport.response.expression, outcome.output, attempt.timeoutMs);
+  const { expression: text } = transport.response;
+  const timeoutMs = Math.max(leftMs, MAPPING_MS);
+  const evaluated = await evaluateJsonata({ text, data: outcome.output, tenantId }, timeoutMs);
   if ('result' in evaluated) return { kind: 'succeeded', output: evaluated.result };
   const message = `The tool has answered, but its response.expression fails: ${evaluated.message}`;
   return { kind: 'error', origin: 'drover', code: 'response-mapping', message, output: outcome.output };

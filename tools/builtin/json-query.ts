@@ -29,7 +29,7 @@ export const JSON_QUERY: Builtin = {
 /** `{data, query} -> {result}`, by JSONata 2. Stops after a second, and where it takes too much memory. */
 export async function queryJson(attempt: ToolAttempt<{ data: unknown; query: string }>): Promise<ToolOutcome> {
   const { data, query } = attempt.arguments;
-  const evaluated = await evaluateJsonata(query, data, attempt.timeoutMs);
+  const evaluated = await evaluateJsonata({ text: query, data, tenantId: attempt.tenantId }, attempt.timeoutMs);
   if ('result' in evaluated) return { kind: 'succeeded', output: evaluated };
   if (evaluated.fault === 'failed') return toolError('query-failed', `The query failed: ${evaluated.message}`);
   return toolError('too-slow', 'The query takes too long.');

@@ -214,6 +214,8 @@ export const LIMITS = {
   /** Runs that a process keeps in mind after it has driven them, and bytes of all their conversations together. */
   cachedRuns: 200,
   cachedRunBytes: 64 * 1024 * 1024,
+  /** Seconds for which it does so: a process that no longer drives a run does not hear that it was erased. */
+  cachedRunSeconds: 600,
   /** Hours for which an Idempotency-Key is remembered. */
   idempotencyHours: 24,
   /** Days that closed waits are kept, and that signals and reservations are after the end of their run. */

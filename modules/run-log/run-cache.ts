@@ -38,12 +38,24 @@ export interface RunCache {
   clear: () => void;
 }
 
-/** Keeps the newest: so many, with so many bytes of messages together. */
-export function createRunCache(most: number = LIMITS.cachedRuns, mostBytes: number = LIMITS.cachedRunBytes): RunCache {
+interface CacheBounds {
+  most?: number;
+  mostBytes?: number;
+  forMs?: number;
+}
+
+/** Keeps the newest: so many, with so many bytes of messages together, and so long. */
+export function createRunCache({
+  most = LIMITS.cachedRuns,
+  mostBytes = LIMITS.cachedRunBytes,
+  forMs = LIMITS.cachedRunSeconds * 1000,
+}: CacheBounds = {}): RunCache {
   const runs = new LRUCache<string, CachedRun>({
     max: most,
     maxSize: mostBytes,
     sizeCalculation: ({ messages }) => bytesOfMessages(messages) + 1,
+    ttl: forMs,
+    ttlAutopurge: true,
   });
   return {
     take(runId) {

@@ -105,7 +105,7 @@ async function eraseOne(context: Context, caller: Caller, runId: string): Promis
     if (done) await eraseRows(tx, runId, eraseEvent);
     return done;
   });
-  // What this process remembers of the run is forgotten; others hold it no longer than what they drive.
+  // What this process remembers of the run is forgotten; others do so by themselves (`cachedRunSeconds`).
   context.runCache.take(runId);
   if (appended) announceAppended(context, { ...appended, runId });
   await sweepTenant(context, caller.tenantId);

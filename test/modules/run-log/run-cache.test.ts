@@ -4,6 +4,7 @@ import { carryOn, positionOf, type CachedRun } from '../../../modules/run-log/ru
 import { restore } from '../../../modules/runs/driver/load.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { createRunCache } from '../../../modules/run-log/run-cache.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 
 const calculate = (expression: string) => use({ name: 'calculator', input: { expression } });
@@ -152,7 +153,7 @@ describe('What a process knows of a run', () => {
   };
 
   it('is forgotten with the run that was driven longest ago, and by a drive that takes it', () => {
-    const runs = createRunCache(2);
+    const runs = createRunCache({ most: 2 });
     for (const run of ['a', 'b', 'a', 'c']) runs.keep(run, entry(0));
     assert.deepEqual(
       ['a', 'b', 'c', 'c'].map((run) => runs.take(run) !== undefined),
@@ -160,8 +161,15 @@ describe('What a process knows of a run', () => {
     );
   });
 
+  it('is forgotten after its time, although nobody drives it', async () => {
+    const runs = createRunCache({ forMs: 20 });
+    runs.keep('a', entry(10));
+    assert.ok(runs.position('a'));
+    await waitUntil('it is gone', () => runs.position('a') === undefined);
+  });
+
   it('has a bound of bytes over all runs, and a long conversation has its place in it', () => {
-    const runs = createRunCache(10, 1_000_000);
+    const runs = createRunCache({ most: 10, mostBytes: 1_000_000 });
     for (const run of ['a', 'b', 'c']) runs.keep(run, entry(400_000));
     runs.keep('too long', entry(1_100_000));
     assert.deepEqual(

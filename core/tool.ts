@@ -176,11 +176,12 @@ export interface ToolProgress {
  *   `untrusted`: nobody vouches for all of it, whatever is said of the tool.
  * - `elsewhere`: the work has begun and goes on without us: it is looked at again after `waitMs`, and nobody is held up meanwhile.
  *   `question`: it goes on only once somebody has answered that; the next look finds the answer in `remote`.
- * - `error`: the tool itself answered that it failed (4xx, MCP `isError`, bad arguments): an observation for the model. `remote`
+ * - `error`: the tool itself answered that it failed (4xx, 500, MCP `isError`, bad arguments): an observation for the model. `remote`
  *   goes on all the same, and is to be cancelled. `origin`: the message has none of the tool's words, the transport has written it.
  * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried. `unsent`: it
  *   was not even begun, which says nothing of the tool.
- * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, 5xx).
+ * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, an answer of what stands before the
+ *   tool: 408, 425, 502, 503, 504). A 500 is the tool's own answer; over A2A, which answers in JSON-RPC, it is none.
  * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger, unless nothing was sent.
  * `quotes`: the message of what is otherwise told by Drover has words from outside, of the tool or what stands before it.
  */

@@ -1,6 +1,6 @@
 /**
- * The jobs `subtasks`: with a task, drive the child that works on it; without one, look at this workflow, a child of it has
- * ended. They carry ids only. What is to be done stands in the database: a join trusts its rows, not the jobs.
+ * The jobs `subtasks`: with a task, drive the child that works on it; without one, look at this workflow or run that has delegated,
+ * since a child of it has ended. They carry ids only. What is to be done stands in the database: a join trusts its rows, not the jobs.
  */
 import { z } from 'zod';
 import { listLostJoins } from '../db/task-upkeep.ts';

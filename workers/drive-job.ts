@@ -12,9 +12,9 @@ import { failRun } from '../modules/runs/end-run.ts';
 import type { Done, HeldJob } from './handler.ts';
 import { inProcessSlot } from './in-process-slot.ts';
 
-/** No run is ever deleted: where one is missing, the database is not the one of whoever has sent the job. */
-const FOREIGN =
-  'a job is for a run that is not in this database: another installation may use this Redis, too; each needs its own DROVER_QUEUE_PREFIX';
+/** No run is ever deleted: where one is missing, it was never written, or the database is not that of whoever has sent the job. */
+const MISSING =
+  'a job is for a run that is not in this database: its request failed before the run was written, or another installation uses the same Redis (each needs its own DROVER_QUEUE_PREFIX)';
 
 /** Waits for a slot of the process first; answers what became of the run. */
 export function driveJob(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
@@ -24,7 +24,7 @@ export function driveJob(context: Context, payload: TurnJob, held: HeldJob): Pro
 async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
   try {
     const driven = await driveRun(context, payload, held);
-    if (driven.result === 'missing') context.log.warn({ run: payload.runId, tenant: payload.tenantId }, FOREIGN);
+    if (driven.result === 'missing') context.log.warn({ run: payload.runId, tenant: payload.tenantId }, MISSING);
     return driven;
   } catch (error) {
     if (error instanceof CorruptCheckpointError) {

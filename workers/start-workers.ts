@@ -41,6 +41,8 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const stop = new AbortController();
   let draining = false;
   const locally: LocalDispatch<unknown>[] = [];
+  /** Errors of which the line of their job tells; the others are the queue's own, as of a job whose worker was lost. */
+  const logged = new WeakSet();
   const workers = [...handlers].map(([name, handler]) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
@@ -55,11 +57,17 @@ export async function startWorkers(context: Context): Promise<Workers> {
       async (job, token, lost) => {
         // Whoever has the job by now waits for the lease in the database, which is what counts: the work is handed over, not broken off.
         const isLeaving = () => duty.draining() || lost?.aborted === true;
-        return handleJob(context, handler, { ...held, draining: isLeaving, job, token });
+        return handleJob(context, handler, { ...held, draining: isLeaving, job, token }).catch((error: unknown) => {
+          if (error instanceof Error) logged.add(error);
+          throw error;
+        });
       },
       { concurrency },
     );
-    worker.on('failed', (job, error) => log.warn({ queue: name, job: job?.id, err: error }, 'job failed'));
+    worker.on(
+      'failed',
+      (job, error) => logged.has(error) || log.warn({ queue: name, job: job?.id, err: error }, 'job failed'),
+    );
     return worker;
   });
   const maintaining = config.queues.includes(MAINTENANCE.name) ? keepMaintaining(context) : undefined;

@@ -1,15 +1,15 @@
 /** Holds a workflow's run while a model is asked, as a driver does, so that nobody else asks the same. */
 import type { RunRow } from '../../../db/claim-run.ts';
 import { commitRun, NO_ROWS } from '../../../db/commit-run.ts';
-import { renewRunLease } from '../../../db/leases.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { linkSignals } from '../../../lib/link-signals.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../governance/context.ts';
+import { keepLease } from '../../run-log/keep-lease.ts';
 
 export interface HeldWorkflow {
   run: RunRow;
-  /** Fires when the run is cancelled or the process stops. */
+  /** Fires when the run is cancelled, its lease is lost, or the process stops. */
   signal: AbortSignal;
 }
 
@@ -23,16 +23,12 @@ export async function holdWorkflow<T>(
   work: (held: HeldWorkflow) => Promise<T>,
 ): Promise<T | undefined> {
   const { leaseMs } = context.config;
+  const sinceMs = performance.now();
   const claimed = await context.claim({ tenant_id: tenantId, run_id: runId, seq: 0, leaseMs, known: undefined });
   if (!claimed.ok) return undefined;
   const { run } = claimed;
   const lost = new AbortController();
-  const timer = setInterval(() => {
-    renewRunLease(context.db, { tenantId, runId, fence: run.fence, leaseMs }).then(
-      (isHeld) => isHeld || lost.abort(),
-      (error: unknown) => context.log.warn({ run: runId, err: error }, 'lease not renewed'),
-    );
-  }, leaseMs / 3);
+  const lease = keepLease({ db: context.db, leaseMs }, { tenantId, runId, fence: run.fence, sinceMs }, { lost });
   const unsubscribe = context.bus.subscribe(runId, (message) => {
     if (message.kind === 'abort' && run.fence < (message.below ?? Infinity)) lost.abort();
   });
@@ -45,7 +41,7 @@ export async function holdWorkflow<T>(
     if (stop.aborted) return undefined;
     throw error;
   } finally {
-    clearInterval(timer);
+    lease.stop();
     unsubscribe();
     release();
   }

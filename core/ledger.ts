@@ -7,11 +7,15 @@ import type { OutputPart } from './tool-output.ts';
 
 export type Settlement =
   | { status: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
-  /** `output`: what the tool has answered all the same. `remote` goes on, and is to be cancelled. `origin`: the tool has said nothing; Drover says so in its place. */
+  /**
+   * `output`: what the tool has answered all the same. `remote` goes on, and is to be cancelled. `origin`: the tool has said nothing; Drover says
+   * so in its place. `perhapsIn`: as below, where no attempt was answered.
+   */
   | {
       status: 'failed';
       code: string;
       message: string;
+      perhapsIn?: number | undefined;
       output?: unknown;
       remote?: RemoteWork | undefined;
       origin?: Extract<MessageOrigin, 'drover'> | undefined;
@@ -94,7 +98,8 @@ export interface AttemptRules {
 /**
  * Settles an attempt. What surely had no effect is retried after 1, 2, 4 s (or as the tool is configured) and up to a
  * tenth of that; what may have had its effect is retried only where the tool is read-only or idempotent, else it is `unknown`
- * and never sent again. What was not begun is retried also where the tool allows no retries.
+ * and never sent again. What was not begun is retried also where the tool allows no retries. One whose attempts are used up has
+ * failed, and says so where one of them may have had its effect.
  */
 export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   if (outcome.kind === 'succeeded') {
@@ -137,20 +142,27 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
     return { status: 'unknown', code, message, ...perhaps };
   const isUnsent = outcome.kind === 'unreached' && outcome.unsent === true;
   const mostRetries = Math.max(rules.retry.max_retries, isUnsent ? LIMITS.unsentRetries : 0);
-  if (attempt > mostRetries) return { status: 'failed', code, message, ...saidBy(quotes) };
+  if (attempt > mostRetries) return usedUp({ code, message, quotes, perhapsIn }, rules);
   const pauseMs = backoffMs({ firstMs: rules.retry.backoff_ms, attempt });
   const askedForMs = outcome.kind === 'unreached' ? (outcome.retryAfterMs ?? 0) : 0;
   if (askedForMs > Math.max(rules.longestPauseMs ?? LIMITS.toolPauseMs, pauseMs)) {
     const seconds = Math.ceil(askedForMs / 1000);
-    return {
-      status: 'failed',
-      code,
-      message: `${message}; it asks for a pause of ${seconds} s, longer than any call waits.`,
-      ...saidBy(quotes),
-    };
+    const why = `${message}; it asks for a pause of ${seconds} s, longer than any call waits.`;
+    return usedUp({ code, message: why, quotes, perhapsIn }, rules);
   }
   const waitMs = lengthenedMs(Math.max(pauseMs, askedForMs), chance);
   return { status: 'retry', waitMs, code, message, ...quotes, ...perhaps };
+}
+
+/** A call that no attempt has answered, and that is not made again. */
+function usedUp(
+  last: { code: string; message: string; quotes: unknown; perhapsIn: number | undefined },
+  { effect }: AttemptRules,
+): Extract<Settlement, { status: 'failed' }> {
+  const { code, message, quotes, perhapsIn } = last;
+  const said = { status: 'failed', code, ...saidBy(quotes) } as const;
+  if (perhapsIn === undefined || effect === 'read_only') return { ...said, message };
+  return { ...said, message: `${message.replace(/[^.!?]$/, '$&.')} ${MAY_HAVE_HAPPENED}`, perhapsIn };
 }
 
 /** Who says how an attempt without an answer has ended: Drover, but for what it quotes. */
@@ -215,6 +227,10 @@ export function settleUnmade(
 function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: RemoteWork } {
   return remote ? { remote } : {};
 }
+
+/** What the model reads about a call that has failed for want of an answer, and may have had its effect. */
+export const MAY_HAVE_HAPPENED =
+  'It may or may not have taken effect: check with another tool, or tell the user, before you repeat it.';
 
 /** What the model reads about a call of unknown outcome. */
 export const UNKNOWN_OUTCOME =

@@ -10,7 +10,7 @@ export const BELOW = `union all select r.id from below b join runs r on r.parent
 
 /** A call `k` that had an effect which another one like it would have again, or that may have had one. */
 export const HAD_EFFECT = `k.effect = 'unknown' and k.recorded_from is null and (k.status in ('running', 'succeeded', 'unknown')
-  or k.status = 'failed' and k.error->>'code' in (${MADE_THOUGH_FAILED.map((code) => `'${code}'`).join(', ')}))`;
+  or k.error ? 'perhaps_in' or k.status = 'failed' and k.error->>'code' in (${MADE_THOUGH_FAILED.map((code) => `'${code}'`).join(', ')}))`;
 
 /**
  * By task of a workflow, the tools that all attempts at it, or what these have delegated, have called with such an effect, by name;

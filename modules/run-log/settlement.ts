@@ -22,7 +22,7 @@ export function settlementChange(settled: SettledCall): CallChange {
   const stored = failed ? failureColumns(message, failed.output) : outputColumns(null);
   const said = failed?.origin && { origin: failed.origin };
   const remote = failed?.remote ?? null;
-  const perhapsIn = settlement.status === 'unknown' ? (settlement.perhapsIn ?? attempt) : undefined;
+  const perhapsIn = settlement.perhapsIn ?? (failed ? undefined : attempt);
   const error = attemptError({ code, message, perhapsIn });
   return { ...base, set: { ...ended, status, ...stored, ...said, remote, is_error: true, error } };
 }

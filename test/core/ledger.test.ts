@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import {
   INTERRUPTED,
+  MAY_HAVE_HAPPENED,
   attemptError,
   settleAttempt,
   settleForGood,
@@ -133,6 +134,27 @@ describe('Settling an attempt', () => {
     );
     const late = settleAttempt(INTERRUPTED, { effect: 'idempotent', attempt: 1, retry: DEFAULT_RETRY, chance: 0.5 });
     assert.equal(late.status === 'retry' && late.waitMs, 1050);
+  });
+
+  it('says of a call whose attempts are used up whether one of them may have had its effect, if it does more than read', () => {
+    const end = (
+      outcome: ToolOutcome,
+      effect: ToolEffect,
+      more: { perhapsIn?: number; acceptsDuplicates?: true } = {},
+    ) => {
+      const settled = settleAttempt(outcome, { effect, attempt: 4, retry: DEFAULT_RETRY, ...more });
+      assert.ok(settled.status === 'failed');
+      assert.deepEqual([settled.code, settled.message.startsWith('m')], ['c', true]);
+      return [settled.message.endsWith(MAY_HAVE_HAPPENED), settled.perhapsIn];
+    };
+    const lost = { kind: 'lost', ...failure } as const;
+    const refused = { kind: 'unreached', ...failure } as const;
+    assert.deepEqual(end(lost, 'idempotent'), [true, 4]);
+    assert.deepEqual(end(refused, 'idempotent', { perhapsIn: 2 }), [true, 2]);
+    assert.deepEqual(end({ ...refused, retryAfterMs: 2_592_000_000 }, 'idempotent', { perhapsIn: 0 }), [true, 0]);
+    assert.deepEqual(end(lost, 'unknown', { acceptsDuplicates: true }), [true, 4]);
+    assert.deepEqual(end(refused, 'idempotent'), [false, undefined]);
+    assert.deepEqual(end(lost, 'read_only', { perhapsIn: 2 }), [false, undefined]);
   });
 
   it('never repeats what the tool itself has answered', () => {

@@ -6,7 +6,7 @@ import type { Compaction } from '../../../core/compaction.ts';
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
-import { attemptError, MADE_THOUGH_FAILED, type AttemptError } from '../../../core/ledger.ts';
+import { MADE_THOUGH_FAILED } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts';
 import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';
@@ -27,7 +27,7 @@ import {
   type RecordedReflection,
 } from '../../../db/replay.ts';
 import { findRunRow } from '../../../db/runs.ts';
-import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
+import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import type { Context } from '../../governance/context.ts';
 import { buildRequest, windowOf } from './build-request.ts';
 
@@ -278,14 +278,16 @@ function mayAnswer(replay: ReplayState, call: RecordedCallRow): boolean {
 
 /** Whether a call had an effect outside, may have had one, or may still get one from the run that asked for it. */
 export function hadEffect(call: Pick<RecordedCallRow, 'effect' | 'status' | 'error'>): boolean {
-  const wasMade = call.status === 'failed' && MADE_THOUGH_FAILED.includes(call.error?.code ?? '');
-  if (call.effect !== 'read_only' && wasMade) return true;
-  return call.effect !== 'read_only' && !['failed', 'denied', 'awaiting_approval'].includes(call.status);
+  const { effect, status, error } = call;
+  if (effect === 'read_only') return false;
+  if (error?.perhaps_in !== undefined) return true;
+  if (status === 'failed') return MADE_THOUGH_FAILED.includes(error?.code ?? '');
+  return status !== 'denied' && status !== 'awaiting_approval';
 }
 
 /**
- * Whether a retry makes a call of unknown outcome again, and asks nobody: its tool or its agent allows that under the key
- * that it had, with the arguments that went with the key. What something from outside answers is sent under none.
+ * Whether a retry makes a call of unknown outcome again, or one that has failed without an answer, and asks nobody: its tool or its agent
+ * allows that under the key that it had, with the arguments that went with the key. What something from outside answers is sent under none.
  */
 export function isMadeAgain(
   recorded: RecordedCall,
@@ -293,64 +295,7 @@ export function isMadeAgain(
 ): boolean {
   const { run, limits, tool, key } = retry;
   if (run.retried_from === null || recorded.isPast || key !== recorded.key || isWait(tool)) return false;
-  if (recorded.status === 'succeeded' || recorded.status === 'failed') return false;
+  const { status, error } = recorded;
+  if (status === 'succeeded' || (status === 'failed' && error?.perhaps_in === undefined)) return false;
   return effectOf(tool) !== 'unknown' || limits.onUnknown === 'retry';
-}
-
-const UNSETTLED = {
-  code: 'unsettled_in_record',
-  message: 'The run that this one was started from had asked for the same call, whose outcome is not known.',
-};
-
-/** That nobody knows what became of a call, as its row in this run has it. */
-export function doubtOf({ error }: RecordedCall): AttemptError {
-  return attemptError({ ...(error ?? UNSETTLED), perhapsIn: 0 });
-}
-
-/** What the model reads as the result of such a call. */
-export function outcomeInRecord(call: RecordedCall): CallOutcome {
-  const { status, is_error } = settledByRecord(call, '').row;
-  if (status === 'unknown') return { status, output: null, is_error };
-  const { output, content } = call;
-  return { status, output, is_error, ...(content && { content }) };
-}
-
-/** A call that the record answers, as its row in the ledger, into which the output is copied, and the event that settles it. */
-export function settledByRecord(call: RecordedCall, callId: string) {
-  const { is_error, error, output_bytes } = call;
-  const tainted = call.trust === 'untrusted' && { untrusted: true as const };
-  const made = { attempt: 0, finished_at: 'now' };
-  const said = call.origin && { origin: call.origin };
-  const row = { ...made, ...said, copies_output: true, output_bytes: output_bytes ?? 0 };
-  const about = { tool_call_id: callId };
-  switch (call.status) {
-    case 'succeeded':
-      return {
-        row: { ...row, status: 'succeeded' as const, is_error },
-        event: {
-          type: 'tool.succeeded' as const,
-          payload: { ...about, latency_ms: 0, output_bytes: output_bytes ?? 0, ...tainted },
-        },
-      };
-    case 'failed':
-      return {
-        row: { ...row, status: 'failed' as const, is_error: true, error },
-        event: { type: 'tool.failed' as const, payload: { ...about, error: error ?? UNSETTLED, attempts: 0 } },
-      };
-    default:
-      return {
-        row: {
-          ...made,
-          output_bytes: 0,
-          status: 'unknown' as const,
-          output: null,
-          is_error: true,
-          error: doubtOf(call),
-        },
-        event: {
-          type: 'tool.unknown' as const,
-          payload: { ...about, error: attemptError(error ?? UNSETTLED), attempts: 0 },
-        },
-      };
-  }
 }

@@ -16,14 +16,8 @@ import { appendEvent, appendMessage, insertCall } from '../../run-log/run-log.ts
 import { approvalRequest } from '../../approvals/approval-request.ts';
 import { decisionEvents, gateCall, type GatedRun } from '../../governance/gate-call.ts';
 import { recordCallBatch, type CallBatchStep } from '../../approvals/propose-call-batch.ts';
-import {
-  doubtOf,
-  isMadeAgain,
-  outcomeInRecord,
-  settledByRecord,
-  takeRecordedCall,
-  type RecordedCall,
-} from './replay-source.ts';
+import { doubtOf, outcomeInRecord, settledByRecord } from './recorded-outcome.ts';
+import { isMadeAgain, takeRecordedCall, type RecordedCall } from './replay-source.ts';
 import { gatedRun, type DriveSession } from './session.ts';
 
 /**

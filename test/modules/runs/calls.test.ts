@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { DelayedError, type Job } from 'bullmq';
-import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
+import { MAY_HAVE_HAPPENED, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { handleJob } from '../../../workers/handle-job.ts';
@@ -105,9 +105,12 @@ describe('A call that another worker makes', () => {
       status: 'failed',
       attempt: 2,
       code: 'interrupted',
-      output: 'The worker was lost during the call.',
+      output: `The worker was lost during the call. ${MAY_HAVE_HAPPENED}`,
     });
     await engine.finish(run);
+    assert.ok(JSON.stringify(engine.model.requests.at(-1)?.body).includes(MAY_HAVE_HAPPENED));
+    const failed = (await engine.log(run)).find(({ type }) => type === 'tool.failed');
+    assert.ok(JSON.stringify(failed?.payload).includes(MAY_HAVE_HAPPENED));
     assert.equal(await statusOfRun(engine, run), 'completed');
   });
 

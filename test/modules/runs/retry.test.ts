@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { MAY_HAVE_HAPPENED } from '../../../core/ledger.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { useReplayKit } from '../../support/replay-kit.ts';
@@ -141,6 +142,41 @@ for (const mode of DOMAIN_MODES) {
           assert.equal((await done(run)).status, 'completed');
           assert.deepEqual([made(), (await callsOf(run))[0]?.status], [1, 'unknown']);
         });
+      });
+
+      it('makes a call that has failed without an answer again under its key, and a replay does not make it', async () => {
+        const hasty = await post('/v1/tools', {
+          name: `hasty_${kit.label.slice(0, 8)}`,
+          description: 'Is given up after one attempt.',
+          annotations: { idempotentHint: true },
+          transport: { type: 'http', endpoint: `${kit.world.url}/record` },
+          execution: { retry_config: { max_retries: 0, backoff_ms: 1 } },
+        });
+        assert.equal(hasty.status, 201, hasty.text);
+        const agent = await post('/v1/agents', { name: hasty.json.name, tools: [hasty.json.id] });
+        const use = `${hasty.json.name} ${JSON.stringify({ label: kit.label, status: 503 })}`;
+        const { run } = await begin(`call ${use} | hang say ${kit.label}`, agent.json.id);
+        await waitUntil('the model reads that it has failed', () => kit.model.asked(kit.label).length === 2);
+        assert.ok(kit.model.asked(kit.label)[1]?.results[0]?.includes(MAY_HAVE_HAPPENED));
+        await post(`/v1/runs/${run}/cancel`);
+        const keys = () => new Set(kit.world.deliveries(kit.label).map(({ key }) => key)).size;
+        const end = async (of: string) => {
+          assert.equal((await done(of)).status, 'completed');
+          const [{ status, recorded_from }] = await callsOf(of);
+          return [status, typeof recorded_from, made(), keys()];
+        };
+        const retried = (await post(`/v1/runs/${run}/retry`)).json.run_id;
+        assert.deepEqual(await end(retried), ['succeeded', 'string', 2, 1]);
+        const replayed = await replay(run, { checkpoint_id: 'start' });
+        assert.deepEqual(
+          replayed.effects.map((effect: { tool: string }) => effect.tool),
+          [hasty.json.name],
+        );
+        assert.deepEqual(await end(replayed.run_id), ['failed', 'string', 2, 1]);
+        const again = await replay(replayed.run_id, { checkpoint_id: 'start' });
+        assert.deepEqual(await end(again.run_id), ['failed', 'string', 2, 1]);
+        const rerun = await replay(run, { checkpoint_id: 'start', rerun_effects: true });
+        assert.deepEqual(await end(rerun.run_id), ['succeeded', 'object', 3, 2]);
       });
 
       it('keeps the turns before, and waits where the last one was complete', async () => {

@@ -1,0 +1,70 @@
+/** What a call becomes that the record of an earlier run answers, or about which that leaves a doubt. */
+import { attemptError, type AttemptError } from '../../../core/ledger.ts';
+import type { CallOutcome } from '../../../db/claim-run.ts';
+import type { RecordedCall } from './replay-source.ts';
+
+const UNSETTLED = {
+  code: 'unsettled_in_record',
+  message: 'The run that this one was started from had asked for the same call, whose outcome is not known.',
+};
+
+/** That nobody knows what became of a call, as its row in this run has it. */
+export function doubtOf({ error }: RecordedCall): AttemptError {
+  return attemptError({ ...(error ?? UNSETTLED), perhapsIn: 0 });
+}
+
+/** What the model reads as the result of such a call. */
+export function outcomeInRecord(call: RecordedCall): CallOutcome {
+  const { status, is_error } = settledByRecord(call, '').row;
+  if (status === 'unknown') return { status, output: null, is_error };
+  const { output, content } = call;
+  return { status, output, is_error, ...(content && { content }) };
+}
+
+/** A call that the record answers, as its row in the ledger, into which the output is copied, and the event that settles it. */
+export function settledByRecord(call: RecordedCall, callId: string) {
+  const { is_error, error, output_bytes } = call;
+  const tainted = call.trust === 'untrusted' && { untrusted: true as const };
+  const made = { attempt: 0, finished_at: 'now' };
+  const said = call.origin && { origin: call.origin };
+  const row = { ...made, ...said, copies_output: true, output_bytes: output_bytes ?? 0 };
+  const about = { tool_call_id: callId };
+  switch (call.status) {
+    case 'succeeded':
+      return {
+        row: { ...row, status: 'succeeded' as const, is_error },
+        event: {
+          type: 'tool.succeeded' as const,
+          payload: { ...about, latency_ms: 0, output_bytes: output_bytes ?? 0, ...tainted },
+        },
+      };
+    case 'failed':
+      return {
+        row: {
+          ...row,
+          status: 'failed' as const,
+          is_error: true,
+          error: error?.perhaps_in === undefined ? error : doubtOf(call),
+        },
+        event: {
+          type: 'tool.failed' as const,
+          payload: { ...about, error: attemptError(error ?? UNSETTLED), attempts: 0 },
+        },
+      };
+    default:
+      return {
+        row: {
+          ...made,
+          output_bytes: 0,
+          status: 'unknown' as const,
+          output: null,
+          is_error: true,
+          error: doubtOf(call),
+        },
+        event: {
+          type: 'tool.unknown' as const,
+          payload: { ...about, error: attemptError(error ?? UNSETTLED), attempts: 0 },
+        },
+      };
+  }
+}

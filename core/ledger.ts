@@ -20,7 +20,14 @@ export type Settlement =
       remote?: RemoteWork | undefined;
       origin?: Extract<MessageOrigin, 'drover'> | undefined;
     }
-  | { status: 'unknown'; code: string; message: string; perhapsIn?: number | undefined }
+  /** `saysWhy`: the model reads the message, too. */
+  | {
+      status: 'unknown';
+      code: string;
+      message: string;
+      perhapsIn?: number | undefined;
+      saysWhy?: true | undefined;
+    }
   /** `remote` goes on, and the next attempt looks at it; with a `question`, once that is answered. */
   | {
       status: 'retry';
@@ -221,7 +228,7 @@ export function settleUnmade(
   why: { code: string; message: string },
 ): Extract<Settlement, { status: 'unknown' }> | undefined {
   if (effect === 'read_only' || error?.perhaps_in === undefined) return undefined;
-  return { status: 'unknown', ...why, perhapsIn: error.perhaps_in };
+  return { status: 'unknown', ...why, perhapsIn: error.perhaps_in, saysWhy: true };
 }
 
 function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: RemoteWork } {

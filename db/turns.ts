@@ -176,6 +176,11 @@ export async function findToolCall(tx: Tx, id: string): Promise<ToolCallRow | un
   return row;
 }
 
+/** The same of several, in the order in which they were asked for. */
+export async function findToolCalls(tx: Tx, ids: readonly string[]): Promise<ToolCallRow[]> {
+  return tx.query<ToolCallRow>(`${CALL} where id = any($1::uuid[]) order by step, place`, [ids]);
+}
+
 interface LockedCallRow extends ToolCallRow {
   held_ms: number;
   retry_in_ms: number;

@@ -7,7 +7,7 @@ import {
   type DecidedApproval,
   type Refusal,
 } from '../../core/decision-events/approvals.ts';
-
+import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { OUT_OF_BUDGET, SUBTASK, type NewEvent } from '../../core/events.ts';
 import type { MessageOrigin } from '../../core/origin.ts';
 import { outputColumns } from '../../core/tool-output.ts';
@@ -16,14 +16,16 @@ import type { PolicyRef } from '../../core/policy.ts';
 import type { ApprovalRow } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange, OutboxRow } from '../../db/commit-run.ts';
+import type { ToolCallRow } from '../../db/turns.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
+import { givenUp } from '../run-log/settlement.ts';
 
 /** An approval with the calls that wait for it: one, all steps of a call batch, or none. */
 export interface OpenApproval {
   run: RunRow;
   approval: ApprovalRow;
-  calls: readonly string[];
+  calls: readonly ToolCallRow[];
 }
 
 interface DecidedBy {
@@ -42,7 +44,11 @@ interface Grant extends DecidedBy {
 /** The calls may be made. */
 export function applyGrant(open: OpenApproval, { key, reason, ...grant }: Grant): AppendedChange {
   const events = grantApproval(decided(open), { ...grant, ...(reason && { reason }), decided_by: key });
-  const calls = open.calls.map((id): CallChange => ({ id, from: ['awaiting_approval'], set: { status: 'pending' } }));
+  const calls = open.calls.map(({ id }): CallChange => ({
+    id,
+    from: ['awaiting_approval'],
+    set: { status: 'pending' },
+  }));
   return { events, calls, ...continuation(open.run) };
 }
 
@@ -77,7 +83,7 @@ type Settling = { decision: 'happened'; result: unknown } | { decision: 'rerun' 
 export function applySettlement(open: OpenApproval, settling: Settling, { reason, key }: DecidedBy): AppendedChange {
   const { decision } = settling;
   const events = settleApproval(decided(open), { decision, reason, decidedBy: key });
-  const calls = open.calls.flatMap((id) => settledCall(id, settling));
+  const calls = open.calls.flatMap(({ id }) => settledCall(id, settling));
   return { events, calls, ...continuation(open.run) };
 }
 
@@ -94,16 +100,30 @@ export function continuation(run: RunRow): { outbox: OutboxRow[] } {
   return { outbox: [{ id: newId(), queue: TURNS.name, at_position: true, payload }] };
 }
 
-function decided({ approval, calls }: OpenApproval): DecidedApproval {
+function decided({ approval, calls }: Pick<OpenApproval, 'approval' | 'calls'>): DecidedApproval {
   const { id: approvalId, turn_id: turnId, tool_call_id, plan_id } = approval;
-  return { approvalId, turnId, callId: tool_call_id ?? undefined, callBatchId: plan_id ?? undefined, calls };
+  const ids = calls.map(({ id }) => id);
+  return { approvalId, turnId, callId: tool_call_id ?? undefined, callBatchId: plan_id ?? undefined, calls: ids };
 }
 
-/** `origin`: of the message, which has what a person has said. */
+/**
+ * The calls are not made; one that may have had its effect in an attempt before is of unknown outcome. `origin`: of the message, which has
+ * what a person has said.
+ */
 function closed(open: OpenApproval, refusal: Refusal, origin: MessageOrigin = 'drover'): AppendedChange {
   const error = { code: 'denied', message: refusal.message };
-  const calls = open.calls.map((id) => refusedCall(id, error, origin));
-  return { events: refuseApproval(decided(open), refusal), calls, ...continuation(open.run) };
+  const unmade = open.calls.flatMap((call) => givenUp(call, error) ?? []);
+  const isUnmade = ({ id }: ToolCallRow) => unmade.some(({ settled }) => settled.callId === id);
+  const denied = open.calls.filter((call) => !isUnmade(call));
+  const by = { actor: 'system' as const, turn_id: open.approval.turn_id };
+  return {
+    events: [
+      ...refuseApproval(decided({ ...open, calls: denied }), refusal),
+      ...unmade.map(({ settled }) => ({ ...by, ...settledEvent(settled) })),
+    ],
+    calls: [...denied.map(({ id }) => refusedCall(id, error, origin)), ...unmade.map(({ change }) => change)],
+    ...continuation(open.run),
+  };
 }
 
 /** The row of a call that is not made. */

@@ -8,7 +8,7 @@ import { findApproval, findRequesters, replaceArguments, type ApprovalRow } from
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';
-import { findToolCall } from '../../db/turns.ts';
+import { findToolCalls, type ToolCallRow } from '../../db/turns.ts';
 import type { Context } from '../governance/context.ts';
 import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';
@@ -88,7 +88,7 @@ export async function decideIn(context: Context, tx: Tx, { run, ref, decided }: 
   checkKind(now, decided);
   if (now.status !== 'pending') return alreadyDecided(now, decided);
   if (isTerminal(run.status)) throw conflict(`The run is ${run.status} already.`);
-  const made = await make(context, tx, { open: { run, approval: now, calls: callsOf(now) }, decided, ref });
+  const made = await make(context, tx, { open: { run, approval: now, calls: await callsOf(tx, now) }, decided, ref });
   if (!made.refusal) {
     await auditDecision(tx, ref, { approval: now, decided, digest: made.digest });
     if (decided.decision === 'approve') await auditExecution(tx, ref, { run, approval: now });
@@ -103,7 +103,7 @@ export async function expireApproval(context: Context, ref: ApprovalRef): Promis
   const appended = await appendToRun(context, { tenantId: ref.tenantId, runId: approval.run_id }, async (run, tx) => {
     const now = await findApproval(tx, ref.id);
     if (now?.status !== 'pending') return null;
-    return applyExpiry({ run, approval: now, calls: callsOf(now) });
+    return applyExpiry({ run, approval: now, calls: await callsOf(tx, now) });
   });
   return appended !== null;
 }
@@ -158,7 +158,7 @@ async function approve(
   let fourEyes = approval.four_eyes;
   let { digest } = approval;
   for (const { callId, name, args } of stepsOf(approval, given)) {
-    const taintedBy = (await findToolCall(tx, callId))?.tainted_by;
+    const taintedBy = open.calls.find(({ id }) => id === callId)?.tainted_by;
     const { decision, definition } = await reauthorizeCall(context, tx, { run, name, arguments: args, taintedBy });
     const obstacle = obstacleTo(decision);
     if (edited && obstacle) throw impossible(obstacle, [{ path: 'body.arguments', message: obstacle }]);
@@ -171,7 +171,7 @@ async function approve(
   if (fourEyes || asking.some(({ decision }) => decision.fourEyes)) {
     await refuseRequester(tx, approval, ref.by?.keyId);
   }
-  if (edited) await replaceArguments(tx, { callId: open.calls[0] ?? '', approvalId: approval.id }, given);
+  if (edited) await replaceArguments(tx, { callId: open.calls[0]?.id ?? '', approvalId: approval.id }, given);
   const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
   const change = applyGrant(open, { digest, edited, policy, reason: decided.reason, key: ref.by?.keyId });
   // The log says under which policies a person has approved; for a single call the approval does, unless its policy has
@@ -192,9 +192,12 @@ function placeOf(approval: ApprovalRow, callId: string) {
   return { callId, turnId: approval.turn_id, step: undefined };
 }
 
-function callsOf(approval: ApprovalRow): string[] {
+async function callsOf(tx: Tx, approval: ApprovalRow): Promise<ToolCallRow[]> {
   if (!approval.tool_call_id && !approval.plan_id) return [];
-  return stepsOf(approval, undefined).map(({ callId }) => callId);
+  return findToolCalls(
+    tx,
+    stepsOf(approval, undefined).map(({ callId }) => callId),
+  );
 }
 
 /** What is approved: one call, with the arguments that a person puts in place, or every step of a plan. */

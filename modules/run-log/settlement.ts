@@ -1,7 +1,8 @@
 /** A settled attempt as its ledger row: the same for a driver and for a worker. */
 import type { SettledCall } from '../../core/decision-events/tool-calls.ts';
-import { attemptError, type Settlement } from '../../core/ledger.ts';
-import { bytesOf, failureColumns, outputColumns } from '../../core/tool-output.ts';
+import { attemptError, settleUnmade, UNKNOWN_OUTCOME, type MadeCall, type Settlement } from '../../core/ledger.ts';
+import type { CallStatus } from '../../core/state.ts';
+import { bytesOf, failureColumns, outputColumns, type OutputPart } from '../../core/tool-output.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 
 /** The row: only where this attempt is still the one that runs. */
@@ -19,12 +20,35 @@ export function settlementChange(settled: SettledCall): CallChange {
   }
   const { status, code, message } = settlement;
   const failed = settlement.status === 'failed' ? settlement : undefined;
-  const stored = failed ? failureColumns(message, failed.output) : outputColumns(null);
+  const stored = failed ? failureColumns(message, failed.output) : outputColumns(null, whyOf(settlement));
   const said = failed?.origin && { origin: failed.origin };
   const remote = failed?.remote ?? null;
   const perhapsIn = settlement.perhapsIn ?? (failed ? undefined : attempt);
   const error = attemptError({ code, message, perhapsIn });
   return { ...base, set: { ...ended, status, ...stored, ...said, remote, is_error: true, error } };
+}
+
+/** What the model reads of a call of unknown outcome, where that is more than that it is unknown. */
+function whyOf(settlement: Settlement): OutputPart[] | undefined {
+  if (settlement.status !== 'unknown' || !settlement.saysWhy) return undefined;
+  return [{ type: 'text', text: `${UNKNOWN_OUTCOME} Its next attempt was not made: ${settlement.message}` }];
+}
+
+/** A call that may end without another attempt. */
+export interface UnmadeCall extends MadeCall {
+  id: string;
+  status: CallStatus;
+}
+
+/** A call before its next attempt that is given up, of which one may have had its effect; undefined for any other. */
+export function givenUp(
+  call: UnmadeCall,
+  why: { code: string; message: string },
+): { change: CallChange; settled: SettledCall } | undefined {
+  const settlement = settleUnmade(call, why);
+  if (!settlement) return undefined;
+  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
+  return { change: { ...settlementChange(settled), from: [call.status] }, settled };
 }
 
 /** What the calls of a run have stored, and may store in all. */

@@ -1,5 +1,6 @@
 /** What a worker makes of a call that does not pass the gate any more: it is refused, or people are asked about it anew. */
 import { askApproval } from '../../core/decision-events/approvals.ts';
+import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { findGrant, type ApprovalRow } from '../../db/approvals.ts';
@@ -11,6 +12,7 @@ import { approvalDigest, approvalRequest } from '../approvals/approval-request.t
 import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
+import { givenUp } from '../run-log/settlement.ts';
 import { refusedCall } from '../approvals/approval-outcome.ts';
 import type { Authorization } from './attempt.ts';
 
@@ -23,11 +25,11 @@ export async function recheckClaim(
   const { step } = call;
   const events = decisionEvents(decision, { callId: call.id, turnId: call.turn_id, step });
   const obstacle = obstacleTo(decision);
-  if (obstacle) return denied(call, { code: codeOf(decision), message: obstacle }, events);
+  if (obstacle) return refused(call, { code: codeOf(decision), message: obstacle }, events);
   if (decision.kind !== 'ask') return undefined;
   const grant = await findGrant(tx, { runId: run.id, callId: call.id });
   if (grant && !isOfThis(grant, call, decision)) {
-    return denied(call, { code: 'denied', message: 'The call is not the one that was approved.' }, []);
+    return refused(call, { code: 'denied', message: 'The call is not the one that was approved.' }, []);
   }
   if (grant && isBy(await askedBy(tx, grant, call), decision)) return undefined;
   // Nobody was asked, or another policy or an older version of it asked: the approval does not count any more.
@@ -65,13 +67,11 @@ function codeOf(decision: GateDecision): string {
   return 'code' in decision ? decision.code : 'policy_changed';
 }
 
-function denied(call: ToolCallRow, error: { code: string; message: string }, events: NewEvent[]): AppendedChange {
-  const event: NewEvent = {
-    type: 'tool.denied',
-    actor: 'system',
-    turn_id: call.turn_id,
-    step: call.step,
-    payload: { tool_call_id: call.id, error },
-  };
-  return { events: [...events, event], calls: [refusedCall(call.id, error)] };
+/** It is not made; of one that may have had its effect in an attempt before that says nothing. */
+function refused(call: ToolCallRow, error: { code: string; message: string }, events: NewEvent[]): AppendedChange {
+  const by = { actor: 'system' as const, turn_id: call.turn_id, step: call.step };
+  const unmade = givenUp(call, error);
+  if (unmade) return { events: [...events, { ...by, ...settledEvent(unmade.settled) }], calls: [unmade.change] };
+  const denied: NewEvent = { ...by, type: 'tool.denied', payload: { tool_call_id: call.id, error } };
+  return { events: [...events, denied], calls: [refusedCall(call.id, error)] };
 }

@@ -1,7 +1,7 @@
 /** How a driver commits the attempts of its own calls: with the steps of its run, the first one with the call's request. */
 import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
-import { attemptError, interruptedAttempt } from '../../../core/ledger.ts';
+import { attemptError, interruptedAttempt, settleUnmade } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
@@ -94,7 +94,7 @@ async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEn
     }
     const message = obstacleOf(authorization);
     if (message !== undefined) {
-      await inTurn(() => giveUp(attempts, message));
+      await inTurn(() => giveUp(attempts, row, message));
       return DONE;
     }
     if (!isBegun) {
@@ -226,8 +226,10 @@ export async function finish(session: DriveSession, finished: Finished): Promise
   await commit(session);
 }
 
-async function giveUp({ session, call, attempt }: Attempts, message: string): Promise<void> {
-  const settlement = { status: 'failed' as const, origin: 'drover' as const, code: 'stopped', message };
+async function giveUp({ session, call, attempt }: Attempts, row: LedgerCall, message: string): Promise<void> {
+  const why = { code: 'stopped', message };
+  const failed = { status: 'failed' as const, origin: 'drover' as const, ...why };
+  const settlement = settleUnmade({ ...row, attempt }, why) ?? failed;
   // A call that was put off, or is to be made again, has no attempt under way.
   await finish(session, { call, attempt, settlement, latencyMs: 0, from: ['pending', 'running'] });
 }

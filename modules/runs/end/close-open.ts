@@ -1,7 +1,7 @@
 /** What is open in a run whose turn is ended from outside: its calls, approvals and call batch are closed in the same commit. */
 import { settledEvent, type SettledCall } from '../../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
-import { abandoned, settleForGood, settleUnmade, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
+import { abandoned, settleForGood, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import type { RemoteWork } from '../../../core/tool.ts';
 import { listOpenApprovals } from '../../../db/approvals.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
@@ -10,7 +10,7 @@ import type { Tx } from '../../../db/database.ts';
 import { findExecutingCallBatch } from '../../../db/call-batches.ts';
 import { listOpenCalls, type OpenCall } from '../../../db/turns.ts';
 import { refusedCall } from '../../approvals/approval-outcome.ts';
-import { settlementChange } from '../../run-log/settlement.ts';
+import { givenUp, settlementChange } from '../../run-log/settlement.ts';
 
 const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
 
@@ -111,12 +111,4 @@ function cutShort(call: OpenCall, { code, message }: { code: string; message: st
   const settlement = settleForGood({ kind: 'aborted', code, message }, call);
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
   return { change: settlementChange(settled), settled };
-}
-
-/** A call before its next attempt, of which one may have had its effect; undefined for any other. */
-function givenUp(call: OpenCall, why: { code: string; message: string }): ClosedCall | undefined {
-  const settlement = settleUnmade(call, why);
-  if (!settlement) return undefined;
-  const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 };
-  return { change: { ...settlementChange(settled), from: [call.status] }, settled };
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { DroverError } from '../../../core/errors.ts';
+import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { PolicyDefinition } from '../../../core/policy.ts';
 import type { Caller } from '../../../core/caller.ts';
@@ -12,6 +13,7 @@ import { callOfRun, changeArguments } from '../../support/queries/tool-calls.ts'
 
 const PAY = { name: 'pay', risk_level: 'WRITE_HIGH_RISK' as const };
 const NOTE = { name: 'note' };
+const TOLD = { execution_config: { on_unknown: 'tell_model' as const } };
 const KEY = newId();
 const OTHER = newId();
 
@@ -186,12 +188,84 @@ describe('Approvals and policies', () => {
       if (n > 0) return undefined;
       return policy({ reason: 'not another time' }).then(() => ({ status: 503, body: {} }));
     });
-    const run = await asked([
-      { ...NOTE, execution: { inline: true, ...hasty }, annotations: { idempotentHint: true } },
-    ]);
+    const tool = { ...NOTE, execution: { inline: true, ...hasty }, annotations: { idempotentHint: true } };
+    const run = await asked([tool], TOLD);
     await engine.finish(run);
     assert.equal(engine.tools.seen.length, 1);
     assert.match(told(), /not another time/);
+    assert.ok(told().includes(UNKNOWN_OUTCOME), 'the first one may have had its effect');
+    assert.deepEqual(await callOf(run), { status: 'unknown', attempt: 1 });
+  });
+
+  describe('that meet a call between two of its attempts', () => {
+    const execution = { retry_config: { max_retries: 3, backoff_ms: 1 } };
+    /** A call whose first attempt was answered with this status, and that has met a rule since then. */
+    const met = async (
+      status: number,
+      rule: Partial<PolicyDefinition>,
+      definition: Parameters<typeof asked>[1] = TOLD,
+    ) => {
+      engine.toolsAnswer((_request, n) => (n === 0 ? Promise.resolve({ status, body: {} }) : undefined));
+      const run = await asked([{ ...NOTE, execution, annotations: { idempotentHint: true } }], definition);
+      await engine.makeCalls(run);
+      assert.deepEqual(await callOf(run), { status: 'pending', attempt: 1 });
+      await policy(rule);
+      while ((await callOf(run)).status === 'pending') await engine.makeCalls(run);
+      return run;
+    };
+    const isUnknown = async (run: string, why: RegExp) => {
+      await engine.finish(run);
+      assert.deepEqual([await callOf(run), engine.tools.seen.length], [{ status: 'unknown', attempt: 1 }, 1]);
+      assert.match(told(), why);
+      assert.ok(told().includes(UNKNOWN_OUTCOME));
+    };
+
+    const ASK = { decision: 'require_approval' as const, reason: 'ask first' };
+    const met503 = async (definition?: Parameters<typeof asked>[1]) => {
+      const run = await met(503, ASK, definition);
+      await engine.drive(run);
+      return { run, approval: await open(run) };
+    };
+
+    it('leave its outcome unknown where the first may have had its effect, and the model reads why', async () => {
+      await isUnknown(await met(503, { reason: 'no notes now' }), /no notes now/);
+    });
+
+    it('have people asked what became of it, where the agent says so', async () => {
+      const run = await met(503, {}, {});
+      await engine.drive(run);
+      const { id } = await open(run);
+      assert.deepEqual([(await approvals(run)).length, (await callOf(run)).status], [1, 'unknown']);
+      await decideApproval(engine.context, { tenantId: engine.tenantId, id }, { decision: 'give_up' });
+      await isUnknown(run, /not now/);
+    });
+
+    it('deny it where the first surely had none', async () => {
+      const run = await met(429, {});
+      await engine.finish(run);
+      assert.deepEqual([await callOf(run), engine.tools.seen.length], [{ status: 'denied', attempt: 1 }, 1]);
+    });
+
+    it('leave its outcome unknown as well where they ask for an approval that is denied', async () => {
+      const { run, approval } = await met503();
+      await decide(approval, { decision: 'deny', reason: 'certainly not' });
+      await isUnknown(run, /A person denied the call: certainly not/);
+    });
+
+    it('leave its outcome unknown as well where they ask for an approval that nobody gives', async () => {
+      const { run, approval } = await met503({
+        execution_config: { ...TOLD.execution_config, approval_timeout_seconds: 0.001 },
+      });
+      await assert.rejects(decide(approval, { decision: 'approve' }), refusedWith(409, /expired/));
+      await isUnknown(run, /Nobody approved the call in time/);
+    });
+
+    it('leave its outcome unknown as well where they ask for an approval that lapses', async () => {
+      const { run, approval } = await met503();
+      await policy({ reason: 'stopped for good', priority: 2 });
+      await assert.rejects(decide(approval, { decision: 'approve' }), refusedWith(409, /lapsed/));
+      await isUnknown(run, /stopped for good/);
+    });
   });
 
   it('show what was asked and what a person made of it; the same decision again changes nothing, another is 409', async () => {

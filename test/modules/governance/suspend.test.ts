@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import { findRun } from '../../../db/runs.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
@@ -137,16 +138,22 @@ describe('Suspension', () => {
   it('stops a call that its driver makes itself and is about to try again', async () => {
     const retry_config = { max_retries: 3, backoff_ms: 1 };
     const annotations = { idempotentHint: true };
-    const agent = await engine.agent({}, [{ name: 'send', annotations, execution: { inline: true, retry_config } }]);
-    engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));
-    const { run } = await engine.start(agent, 'send it');
-    engine.toolsAnswer(async () => {
-      await silently('tool', await toolOf(run));
-      return { status: 503, body: {} };
-    });
-    await engine.finish(run);
-    assert.equal(engine.tools.seen.length, 1);
-    assert.equal((await view(run))?.status, 'completed');
+    const tool = { name: 'send', annotations, execution: { inline: true, retry_config } };
+    for (const [status, end] of [
+      [503, 'unknown'],
+      [429, 'failed'],
+    ] as const) {
+      const agent = await engine.agent({ execution_config: { on_unknown: 'tell_model' } }, [tool]);
+      engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));
+      const { run } = await engine.start(agent, 'send it');
+      engine.toolsAnswer(async () => {
+        await silently('tool', await toolOf(run));
+        return { status, body: {} };
+      });
+      await engine.finish(run);
+      assert.equal(engine.tools.seen.length, 1);
+      assert.deepEqual([(await view(run))?.status, (await callOfRun(engine, run)).status], ['completed', end]);
+    }
   });
 
   it('lets no attempt of a call begin between two attempts, and the next one when it is lifted', async () => {
@@ -209,20 +216,29 @@ describe('Suspension', () => {
     assert.deepEqual(differences, []);
   });
 
-  it('leaves a call that a person wants to have made again, and that is suspended by now, as failed', async () => {
+  it('leaves a call that a person wants to have made again, and that is suspended by now, unknown as it was', async () => {
     const agent = await engine.agent({}, [{ name: 'send', execution: { inline: true } }]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));
     engine.toolsAnswer(async () => ({ status: 503, body: {} }));
     const { run } = await engine.start(agent, 'send it');
     await engine.finish(run);
-    const [approval] = await approvalsOfRun(engine, run);
-    const id = approval?.id ?? '';
-    await decideApproval(engine.context, { tenantId: engine.tenantId, id }, { decision: 'rerun' });
+    const decide = async (decision: 'rerun' | 'give_up') => {
+      const open = (await approvalsOfRun<{ id: string; status: string }>(engine, run)).find(
+        ({ status }) => status === 'pending',
+      );
+      await decideApproval(engine.context, { tenantId: engine.tenantId, id: open?.id ?? '' }, { decision });
+    };
+    await decide('rerun');
     await suspend('tool', await toolOf(run), true);
     await engine.finish(run);
-    const call = await callOfRun(engine, run);
-    assert.deepEqual(call, { status: 'failed', attempt: 1 });
+    assert.deepEqual(await callOfRun(engine, run), { status: 'unknown', attempt: 1 });
+    assert.equal((await view(run))?.status, 'awaiting_human', 'people are asked once more');
+    await decide('give_up');
+    await engine.finish(run);
     assert.deepEqual([engine.tools.seen.length, (await view(run))?.status], [1, 'completed']);
+    const read = JSON.stringify(engine.model.requests.at(-1)?.body);
+    assert.match(read, /suspended/);
+    assert.ok(read.includes(UNKNOWN_OUTCOME));
   });
 
   it('is in the audit log once for each change', async () => {

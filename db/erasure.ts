@@ -41,6 +41,18 @@ const BLANK = {
   rejection: null,
 };
 
+/** Of a workflow, and of what works for it. */
+const TASKS_OF_RUN = 'run_id = $1 or workflow_id = $1 or parent_run_id = $1';
+const HANDOFFS_OF_RUN = 'source_run_id = $1 or target_run_id = $1 or returned_run_id = $1 or workflow_id = $1';
+
+/**
+ * Rows that two erasures may change, as those of a workflow and of a run below it: each locks them in the order of their ids before it changes
+ * one, so that no two wait for each other.
+ */
+function held(table: string, where: string): string {
+  return `with held as materialized (select id from ${table} where ${where} order by id for no key update)`;
+}
+
 /** By table; `$1` is the run. Run in this order, in the transaction that erases the run. */
 export const ERASERS: Readonly<Record<string, string>> = {
   messages: 'select erase_messages($1)',
@@ -74,14 +86,14 @@ export const ERASERS: Readonly<Record<string, string>> = {
   memory_extractions: 'delete from memory_extractions where run_id = $1',
   // What a child was told, and what became of it; a workflow takes all its tasks with it, a run all that it has delegated. The
   // name is of the plan, by which its other subtasks, its planner and people know the task: it goes with that.
-  tasks: `update tasks set description = '', input = null, requirements = '{}', assignment_reason = null,
+  tasks: `${held('tasks', TASKS_OF_RUN)} update tasks t set description = '', input = null, requirements = '{}', assignment_reason = null,
     name = case when workflow_id = $1 or parent_run_id = $1 then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
-    where run_id = $1 or workflow_id = $1 or parent_run_id = $1`,
+    from held where t.id = held.id`,
   workflows: `update workflows set name = '', input = '{}', success_criteria = null, gaps = '[]' where id = $1`,
-  handoffs: `update handoffs set reason = '', expected_action = null, context = '{}', summary = '{}',
+  handoffs: `${held('handoffs', HANDOFFS_OF_RUN)} update handoffs h set reason = '', expected_action = null, context = '{}', summary = '{}',
     rejection = case when rejection is not null then jsonb_build_object('code', rejection->'code', 'message', '') end
-    where source_run_id = $1 or target_run_id = $1 or returned_run_id = $1 or workflow_id = $1`,
+    from held where h.id = held.id`,
   memory_accesses: 'delete from memory_accesses where run_id = $1',
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',

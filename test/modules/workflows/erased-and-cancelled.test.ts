@@ -1,5 +1,6 @@
 /** Workflows of which a part is erased or cancelled while the rest goes on. */
 import assert from 'node:assert/strict';
+import { findHandoff, insertHandoff, lockHandoff, noteReturned } from '../../../db/handoffs.ts';
 import { findRunRow, listBelowIds, lockRun } from '../../../db/runs.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
@@ -11,6 +12,28 @@ import { DOMAIN_MODE } from '../../support/modes.ts';
 import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { lookNow, readWorkflow, startWorkflow, subtask } from '../../support/workflows.ts';
+
+/** What a handoff of a run says. */
+const HANDOFF = {
+  task_id: null,
+  workflow_id: null,
+  tool_call_id: null,
+  previous_id: null,
+  place: 1,
+  carried_by: 'run',
+  reason: 'It is theirs.',
+  urgency: 'low',
+  expected_action: null,
+  context: {},
+  schema_version: 'v1',
+  checksum: '',
+  target_tokens: 1,
+  summary: {},
+  summary_tokens: 0,
+  full_tokens: 0,
+  requested_by: null,
+  pickup_ms: 0,
+} as const;
 
 describe('A workflow of which a part is gone', () => {
   let engine: Engine;
@@ -74,6 +97,47 @@ describe('A workflow of which a part is gone', () => {
     const rows = await Promise.all(ids.map((each) => db.withTenant(engine.tenantId, (tx) => findRunRow(tx, each))));
     for (const row of rows) assert.ok(row?.erased_at);
   });
+
+  it('waits for the handoffs of a run in the order of their ids, wherever they lie, as whoever erases what works for it', async function () {
+    if (DOMAIN_MODE === 'embedded') this.skip();
+    const { context, caller, tenantId } = engine;
+    const { run } = await engine.start(agent, 'hello');
+    await cancelRun(context, { tenantId, runId: run });
+    const [first, second] = [newId(), newId()];
+    await context.db.withTenant(tenantId, async (tx) => {
+      for (const id of [first, second]) await insertHandoff(tx, { ...HANDOFF, ...of(run), id });
+    });
+    // A row that was changed lies behind the others.
+    await context.db.withTenant(tenantId, (tx) => noteReturned(tx, first, null));
+    let erasing: Promise<boolean> | undefined;
+    await context.db.withTenant(tenantId, async (tx) => {
+      await lockHandoff(tx, first);
+      erasing = eraseRun(context, caller, { id: run, dependents: false });
+      await waitUntil('the erasure waits for the first', async () => {
+        return (await sessionsWaitingIn(context.db, 'update handoffs')).length === 1;
+      });
+      await lockHandoff(tx, second);
+    });
+    assert.equal(await erasing, true);
+    const rows = await context.db.withTenant(tenantId, (tx) =>
+      Promise.all([first, second].map((id) => findHandoff(tx, id))),
+    );
+    assert.deepEqual(
+      rows.map((row) => row?.reason),
+      ['', ''],
+    );
+  });
+
+  const of = (run: string) => {
+    const { workspaceId: workspace_id } = engine.caller;
+    return {
+      tenant_id: engine.tenantId,
+      workspace_id,
+      source_agent_id: agent,
+      target_agent_id: agent,
+      source_run_id: run,
+    };
+  };
 
   it('fails a subtask that needs what is erased, and says so; it had begun with nothing in its place', async () => {
     const id = await startWorkflow(engine, [subtask('a'), subtask('b'), subtask('c', 'a', 'b')], { agentId: agent });

@@ -81,6 +81,11 @@ export const MADE_THOUGH_FAILED: readonly string[] = [
   'not-text',
   'output-too-large',
   'bad-output',
+  'bad-answer',
+  'egress-too-large',
+  'egress-too-many-redirects',
+  'remote-gone',
+  'deadline',
   'run_output_limit',
   'abandoned',
 ];

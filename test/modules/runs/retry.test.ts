@@ -179,6 +179,24 @@ for (const mode of DOMAIN_MODES) {
         assert.deepEqual(await end(rerun.run_id), ['succeeded', 'object', 3, 2]);
       });
 
+      it('does not make a call again whose answer could not be taken', async () => {
+        const talkative = await post('/v1/tools', {
+          name: `talkative_${kit.label.slice(0, 8)}`,
+          description: 'Answers more than is taken.',
+          transport: { type: 'http', endpoint: `${kit.world.url}/charge`, max_bytes: 10 },
+        });
+        assert.equal(talkative.status, 201, talkative.text);
+        const agent = await post('/v1/agents', { name: talkative.json.name, tools: [talkative.json.id] });
+        const use = `${talkative.json.name} ${JSON.stringify({ label: kit.label })}`;
+        const { run } = await begin(`call ${use} | hang say ${kit.label}`, agent.json.id);
+        await waitUntil('the model reads that it has failed', () => kit.model.asked(kit.label).length === 2);
+        await post(`/v1/runs/${run}/cancel`);
+        const retried = (await post(`/v1/runs/${run}/retry`)).json.run_id;
+        assert.equal((await done(retried)).status, 'completed');
+        const [{ status, recorded_from }] = await callsOf(retried);
+        assert.deepEqual([status, typeof recorded_from, made()], ['failed', 'string', 1]);
+      });
+
       it('keeps the turns before, and waits where the last one was complete', async () => {
         const run = await openRun();
         await take(run, `say one ${kit.label}`);

@@ -5,7 +5,7 @@ import { INTERRUPTED, abandoned, interruptedAttempt, settleForGood } from '../..
 import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import { hasMovedOn } from '../../db/database.ts';
-import type { ClaimedCallRow, LedgerCall, RunChange } from '../../db/commit-run.ts';
+import type { CallChange, ClaimedCallRow, LedgerCall, RunChange } from '../../db/commit-run.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';
@@ -54,8 +54,15 @@ export async function giveBackClaim(context: Context, { claimId, ...job }: Claim
     if (call?.claim_id !== claimId) return null;
     if (call.status === 'unknown')
       return applyLateResult(tx, { run, call, limitBytes: context.config.runOutputBytes }, NOT_SENT);
-    return call.status === 'running' ? { events: [], calls: [giveUpAttempt(call, call.attempt)] } : null;
+    if (call.status !== 'running') return null;
+    return { events: [], calls: [isTerminal(run.status) ? unsentForGood(call) : giveUpAttempt(call, call.attempt)] };
   });
+}
+
+/** The run has ended meanwhile, and left the call to its worker: nobody makes another attempt. */
+function unsentForGood(call: LedgerCall & { attempt: number }): CallChange {
+  const settlement = settleForGood(NOT_SENT.outcome, call);
+  return settlementChange({ callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 });
 }
 
 /**

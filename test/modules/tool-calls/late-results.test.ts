@@ -455,6 +455,18 @@ describe('A worker that has claimed a call and sent nothing', () => {
     assert.equal(engine.tools.seen.length, 1);
   });
 
+  it('says so where its run was cancelled meanwhile, and nothing is left of the call to be made', async () => {
+    const run = await chargingRun();
+    const meanwhile = async () => {
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+      assert.equal((await callOf(run)).status, 'running', 'it is left to its worker');
+    };
+    await assert.rejects(engine.makeCalls(run, losingAnswers(meanwhile)), { code: 'ECONNRESET' });
+    const { status, attempt, code } = await endOfCall(engine, run);
+    assert.deepEqual([status, attempt, code], ['failed', 1, 'not_sent']);
+    assert.equal(engine.tools.seen.length, 0);
+  });
+
   it('leaves the claim of another worker alone', async () => {
     const run = await chargingRun();
     const working = door();

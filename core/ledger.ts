@@ -111,7 +111,7 @@ export interface AttemptRules {
  * Settles an attempt. What surely had no effect is retried after 1, 2, 4 s (or as the tool is configured) and up to a
  * tenth of that; what may have had its effect is retried only where the tool is read-only or idempotent, else it is `unknown`
  * and never sent again. What was not begun is retried also where the tool allows no retries. One whose attempts are used up has
- * failed, and says so where one of them may have had its effect.
+ * failed, and says so where one of them may have had its effect; it is `unknown` where the tool is neither.
  */
 export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   if (outcome.kind === 'succeeded') {
@@ -119,12 +119,7 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
     return { status: 'succeeded', output, ...(content && { content }), ...(untrusted && { untrusted }) };
   }
   const { code, message } = outcome;
-  if (outcome.kind === 'error') {
-    if (outcome.output !== undefined && outcome.output !== null)
-      return { status: 'failed', code, message, output: outcome.output, ...remoteOf(outcome) };
-    const said = outcome.origin && { origin: outcome.origin };
-    return { status: 'failed', code, message, ...remoteOf(outcome), ...said };
-  }
+  if (outcome.kind === 'error') return settleError(outcome, rules);
   if (outcome.kind === 'elsewhere') {
     const { waitMs, question } = outcome;
     return {
@@ -166,14 +161,27 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   return { status: 'retry', waitMs, code, message, ...quotes, ...perhaps };
 }
 
+/** What the tool has answered is the end; what it has not had says nothing of the attempts before. */
+function settleError(
+  outcome: Extract<ToolOutcome, { kind: 'error' }>,
+  { effect, perhapsIn }: AttemptRules,
+): Extract<Settlement, { status: 'failed' | 'unknown' }> {
+  const { code, message, output, origin } = outcome;
+  if (outcome.unsent && perhapsIn !== undefined && effect !== 'read_only')
+    return { status: 'unknown', code, message, perhapsIn, saysWhy: true };
+  if (output !== undefined && output !== null) return { status: 'failed', code, message, output, ...remoteOf(outcome) };
+  return { status: 'failed', code, message, ...remoteOf(outcome), ...(origin && { origin }) };
+}
+
 /** A call that no attempt has answered, and that is not made again. */
 function usedUp(
   last: { code: string; message: string; quotes: unknown; perhapsIn: number | undefined },
-  { effect }: AttemptRules,
-): Extract<Settlement, { status: 'failed' }> {
+  { effect, acceptsDuplicates }: AttemptRules,
+): Extract<Settlement, { status: 'failed' | 'unknown' }> {
   const { code, message, quotes, perhapsIn } = last;
   const said = { status: 'failed', code, ...saidBy(quotes) } as const;
   if (perhapsIn === undefined || effect === 'read_only') return { ...said, message };
+  if (effect === 'unknown' && !acceptsDuplicates) return { status: 'unknown', code, message, perhapsIn, saysWhy: true };
   return { ...said, message: `${message.replace(/[^.!?]$/, '$&.')} ${MAY_HAVE_HAPPENED}`, perhapsIn };
 }
 

@@ -178,6 +178,7 @@ export interface ToolProgress {
  *   `question`: it goes on only once somebody has answered that; the next look finds the answer in `remote`.
  * - `error`: the tool itself answered that it failed (4xx, 500, MCP `isError`, bad arguments): an observation for the model. `remote`
  *   goes on all the same, and is to be cancelled. `origin`: the message has none of the tool's words, the transport has written it.
+ *   `unsent`: the tool has not had the attempt, which ended before it was sent.
  * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried. `unsent`: it
  *   was not even begun, which says nothing of the tool.
  * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, an answer of what stands before the
@@ -209,6 +210,7 @@ export type ToolOutcome =
       output?: unknown;
       remote?: RemoteWork | undefined;
       origin?: 'drover' | undefined;
+      unsent?: true | undefined;
     }
   | {
       kind: 'unreached';

@@ -38,7 +38,7 @@ export function outcomeOfEgressError(error: EgressError): ToolOutcome {
     case 'bad-request':
     case 'too-large':
     case 'too-many-redirects':
-      return { kind: 'error', origin: 'drover', code: `egress-${code}`, message };
+      return { kind: 'error', origin: 'drover', code: `egress-${code}`, message, ...(!error.sent && { unsent: true }) };
     case 'aborted':
       return { kind: 'aborted', code, message, sent: error.sent };
     case 'unreached':

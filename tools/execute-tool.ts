@@ -113,7 +113,7 @@ export function createTools(options: ToolsOptions): Tools {
     try {
       checkTransport(tool.transport);
     } catch (error) {
-      return { kind: 'error', origin: 'drover', code: 'not-allowed', message: messageOf(error) };
+      return { kind: 'error', origin: 'drover', unsent: true, code: 'not-allowed', message: messageOf(error) };
     }
     const work = async () => {
       const secrets = await secretsOf(tool.transport, attempt.tenantId, {
@@ -185,7 +185,7 @@ function dispatch(
   const transport = transports.get(type);
   if (transport) return transport.call(call, attempt);
   const message = `The transport "${type}" is not known here.`;
-  return Promise.resolve({ kind: 'error', origin: 'drover', code: 'unknown-transport', message });
+  return Promise.resolve({ kind: 'error', origin: 'drover', unsent: true, code: 'unknown-transport', message });
 }
 
 /** Read for each attempt, so that the current value counts and none is kept. What is missing ends it before it begins. */
@@ -215,7 +215,7 @@ async function secretsOf(
 }
 
 function noSecret(code: string, message: string): Extract<ToolOutcome, { kind: 'error' }> {
-  return { kind: 'error', origin: 'drover', code, message };
+  return { kind: 'error', origin: 'drover', unsent: true, code, message };
 }
 
 /** The transports keep their own time; this holds for one that does not, so that a worker is never stuck in a tool. */

@@ -20,7 +20,8 @@ export async function callHttp(
   runtime: HttpRuntime,
 ): Promise<ToolOutcome> {
   const request = buildRequest(transport, attempt, runtime.secrets);
-  if ('fault' in request) return { kind: 'error', origin: 'drover', code: 'invalid-arguments', message: request.fault };
+  if ('fault' in request)
+    return { kind: 'error', origin: 'drover', unsent: true, code: 'invalid-arguments', message: request.fault };
   const startedMs = performance.now();
   try {
     const outcome = outcomeOf(await runtime.egress.fetch(request.url, request.init));

@@ -157,6 +157,27 @@ describe('Settling an attempt', () => {
     assert.deepEqual(end(lost, 'read_only', { perhapsIn: 2 }), [false, undefined]);
   });
 
+  it('is unknown where an attempt that the tool has not had is the last, and one before it may have had its effect', () => {
+    const unsent = { kind: 'error', unsent: true, ...failure } as const;
+    const refused = { kind: 'unreached', ...failure } as const;
+    const end = (
+      outcome: ToolOutcome,
+      effect: ToolEffect,
+      more: { perhapsIn?: number; acceptsDuplicates?: true } = {},
+    ) => settleAttempt(outcome, { effect, attempt: 4, retry: DEFAULT_RETRY, ...more }).status;
+    assert.equal(end(unsent, 'idempotent', { perhapsIn: 2 }), 'unknown');
+    assert.equal(end(unsent, 'unknown', { perhapsIn: 0 }), 'unknown');
+    assert.equal(end(unsent, 'read_only', { perhapsIn: 2 }), 'failed');
+    assert.equal(end(unsent, 'idempotent'), 'failed');
+    assert.equal(end({ kind: 'error', ...failure }, 'idempotent', { perhapsIn: 2 }), 'failed');
+    // A person has had it made again.
+    assert.equal(end(refused, 'unknown', { perhapsIn: 1 }), 'unknown');
+    assert.equal(end(refused, 'unknown'), 'failed');
+    assert.equal(end(refused, 'unknown', { perhapsIn: 1, acceptsDuplicates: true }), 'failed');
+    const call = { effect: 'idempotent', attempt: 2, error: { ...failure, perhaps_in: 1 } } as const;
+    assert.equal(settleForGood(unsent, call).status, 'unknown');
+  });
+
   it('never repeats what the tool itself has answered', () => {
     fc.assert(
       fc.property(effects, retries, (effect, retry) => {

@@ -82,7 +82,7 @@ function notStarted(error: unknown): ToolOutcome {
   const message = `The tool's server did not start: ${messageOf(error)}`;
   const code = 'server-start';
   if (error instanceof EgressError && (error.code === 'refused' || error.code === 'bad-request')) {
-    return outcomeOfEgressError(error);
+    return { kind: 'error', origin: 'drover', unsent: true, code: `egress-${error.code}`, message: error.message };
   }
   // What it has said on its way, or answered with, may be in the message.
   const quotes = !(error instanceof EgressError);
@@ -90,7 +90,7 @@ function notStarted(error: unknown): ToolOutcome {
     return { kind: 'unreached', code, message, retryAfterMs: error.waitMs, quotes };
   const status = statusOf(error);
   if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
-    return { kind: 'error', code: `http-${status}`, message };
+    return { kind: 'error', unsent: true, code: `http-${status}`, message };
   }
   return { kind: 'unreached', code, message, quotes };
 }

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { DelayedError, type Job } from 'bullmq';
 import { MAY_HAVE_HAPPENED, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
+import { deleteSecret } from '../../../db/secrets.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { storeSecret } from '../../../modules/tenants/secrets.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { handleJob } from '../../../workers/handle-job.ts';
 import { handler } from '../../../workers/handlers/tool-calls.ts';
@@ -135,12 +137,13 @@ describe('A call that another worker makes', () => {
     assert.equal(engine.tools.seen.length, 0);
   });
 
+  const lost = ({ socket }: { socket: Socket }) => {
+    socket.destroy();
+    return new Promise<never>(() => undefined);
+  };
+  const refused = () => Promise.resolve({ status: 429, body: {} });
+
   describe('whose run is cancelled between two of its attempts', () => {
-    const lost = ({ socket }: { socket: Socket }) => {
-      socket.destroy();
-      return new Promise<never>(() => undefined);
-    };
-    const refused = () => Promise.resolve({ status: 429, body: {} });
     /** The end of a call whose attempts go as they are told to. */
     const endAfter = async (tool: object, ways: readonly (typeof lost | typeof refused)[]) => {
       const { run } = await awaiting([{ name: 'note', ...tool, execution: HASTY }]);
@@ -172,6 +175,33 @@ describe('A call that another worker makes', () => {
       assert.deepEqual(await ledger(run), unknown(2));
       await answerLate();
       assert.deepEqual(await ledger(run), unknown(2));
+    });
+  });
+
+  describe('whose secret is gone by its second attempt', () => {
+    const endAfter = async (first: (request: { socket: Socket }) => Promise<{ status: number; body: object }>) => {
+      const { context, tenantId } = engine;
+      const secret = { tenantId, name: 'key_of_note', value: 'c4nary' };
+      await context.db.withTenant(tenantId, (tx) => storeSecret(tx, context.keyring, secret));
+      const headers = { 'x-key': '{{secret:key_of_note}}' };
+      const transport = { type: 'http' as const, endpoint: `${engine.tools.url}/note`, headers };
+      const { run } = await awaiting([{ name: 'note', ...IDEMPOTENT, execution: HASTY, transport }]);
+      engine.toolsAnswer(first);
+      await engine.makeCalls(run);
+      assert.equal(await ledgerStatus(run), 'pending');
+      await context.db.withTenant(tenantId, (tx) => deleteSecret(tx, secret.name));
+      while ((await ledgerStatus(run)) === 'pending') await engine.makeCalls(run);
+      await engine.finish(run);
+      assert.equal(engine.tools.seen.length, 1);
+      const read = JSON.stringify(engine.model.requests.at(-1)?.body);
+      assert.match(read, /The secret .*key_of_note.* is not set/);
+      const { status, code } = await ledger(run);
+      return [status, code, read.includes(UNKNOWN_OUTCOME)];
+    };
+
+    it('is unknown where the first may have had its effect, and has failed where it had none', async () => {
+      assert.deepEqual(await endAfter(lost), ['unknown', 'secret-missing', true]);
+      assert.deepEqual(await endAfter(refused), ['failed', 'secret-missing', false]);
     });
   });
 

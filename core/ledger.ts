@@ -237,11 +237,15 @@ export function settleForGood(outcome: ToolOutcome, call: MadeCall): Exclude<Set
 
 /** How a call ends that is given up before its next attempt; undefined if it surely had no effect. */
 export function settleUnmade(
-  { effect, error }: MadeCall,
+  call: MadeCall,
   why: { code: string; message: string },
 ): Extract<Settlement, { status: 'unknown' }> | undefined {
-  if (effect === 'read_only' || error?.perhaps_in === undefined) return undefined;
-  return { status: 'unknown', ...why, perhapsIn: error.perhaps_in, saysWhy: true };
+  return isInDoubt(call) ? { status: 'unknown', ...why, perhapsIn: call.error?.perhaps_in, saysWhy: true } : undefined;
+}
+
+/** Whether an attempt of the call may have had its effect. */
+export function isInDoubt({ effect, error }: Pick<MadeCall, 'effect' | 'error'>): boolean {
+  return effect !== 'read_only' && error?.perhaps_in !== undefined;
 }
 
 function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: RemoteWork } {

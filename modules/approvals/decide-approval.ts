@@ -2,6 +2,7 @@
 import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
+import { isInDoubt } from '../../core/ledger.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { bytesOf } from '../../core/tool-output.ts';
 import { findApproval, findRequesters, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
@@ -154,6 +155,8 @@ async function approve(
 ): Promise<Made> {
   const { run, approval } = open;
   const edited = given !== undefined;
+  if (edited && open.calls.some(isInDoubt))
+    throw impossible(MADE_BEFORE, [{ path: 'body.decision', message: MADE_BEFORE }]);
   const asking: { decision: Asking; callId: string }[] = [];
   let fourEyes = approval.four_eyes;
   let { digest } = approval;
@@ -180,6 +183,9 @@ async function approve(
   const decisions = asking.flatMap(({ decision, callId }) => decisionEvents(decision, placeOf(approval, callId)));
   return { change: { ...change, events: [...(isChanged ? decisions : []), ...change.events] }, digest };
 }
+
+/** With other arguments it would go out under the key of an effect that it may have had. */
+const MADE_BEFORE = 'An attempt of the call may have had its effect: it is made again as it was, or not at all.';
 
 type Asking = Extract<GateDecision, { kind: 'ask' }>;
 

@@ -6,7 +6,7 @@ import type { Compaction } from '../../../core/compaction.ts';
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
-import { MADE_THOUGH_FAILED } from '../../../core/ledger.ts';
+import { isInDoubt, MADE_THOUGH_FAILED } from '../../../core/ledger.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { renderMemories, type GivenMemory } from '../../../core/memory/prompt.ts';
 import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart } from '../../../core/model.ts';
@@ -280,7 +280,7 @@ function mayAnswer(replay: ReplayState, call: RecordedCallRow): boolean {
 export function hadEffect(call: Pick<RecordedCallRow, 'effect' | 'status' | 'error'>): boolean {
   const { effect, status, error } = call;
   if (effect === 'read_only') return false;
-  if (error?.perhaps_in !== undefined) return true;
+  if (isInDoubt(call)) return true;
   if (status === 'failed') return MADE_THOUGH_FAILED.includes(error?.code ?? '');
   return status !== 'denied' && status !== 'awaiting_approval';
 }

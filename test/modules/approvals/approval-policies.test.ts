@@ -246,6 +246,17 @@ describe('Approvals and policies', () => {
       assert.deepEqual([await callOf(run), engine.tools.seen.length], [{ status: 'denied', attempt: 1 }, 1]);
     });
 
+    it('have it made again as it was, and with no other arguments', async () => {
+      const { run, approval } = await met503();
+      const edit = { decision: 'edit' as const, arguments: { amount: 1 } };
+      await assert.rejects(decide(approval, edit), refusedWith(422, /may have had its effect/));
+      await decide(approval, { decision: 'approve' });
+      await engine.finish(run);
+      assert.deepEqual(await callOf(run), { status: 'succeeded', attempt: 2 });
+      const sent = engine.tools.seen.map(({ headers, body }) => `${String(headers['idempotency-key'])} ${body}`);
+      assert.deepEqual([sent.length, new Set(sent).size], [2, 1]);
+    });
+
     it('leave its outcome unknown as well where they ask for an approval that is denied', async () => {
       const { run, approval } = await met503();
       await decide(approval, { decision: 'deny', reason: 'certainly not' });

@@ -201,6 +201,26 @@ export async function takeDueWebhooks(
   );
 }
 
+const MOST_DUE = 100_000;
+
+/**
+ * How many deliveries are due and not sent, counted up to 100,000, and for how many seconds the first of them has been. Those to a webhook
+ * that is left alone for its failures are due once that is over.
+ */
+export async function readDueDeliveries(db: Database): Promise<{ deliveries: number; age_seconds: number }> {
+  const [row] = await db.asMaintenance((tx) =>
+    tx.query<{ deliveries: number; age_seconds: number }>(
+      // By `now()`, which an index is read up to: what is tried again later stands behind it.
+      `select count(*)::int as deliveries, coalesce(extract(epoch from now() - min(due)), 0)::float8 as age_seconds from (
+         select greatest(d.next_at, w.next_at) as due from webhook_deliveries d join webhooks w on w.id = d.webhook_id
+           where d.status = 'pending' and d.next_at <= now() and (w.next_at is null or w.next_at <= now())
+           order by d.next_at limit $1) waiting`,
+      [MOST_DUE],
+    ),
+  );
+  return row ?? { deliveries: 0, age_seconds: 0 };
+}
+
 /** A webhook in the hands of its sender. */
 export interface HeldWebhook extends WebhookRow {
   /** Of a push configuration (`db/push-configs.ts`): the run that it tells of, its name, and what its messages carry, encrypted. */

@@ -12,6 +12,9 @@ export interface Metrics {
   outcomeSeconds: Record<Work, Histogram<'outcome'>>;
   /** Deliveries to webhooks, by outcome. */
   deliveries: Counter<'outcome'>;
+  /** Deliveries that are due and not sent, and for how many seconds the first of them has been; refreshed when scraped. */
+  deliveriesDue: Gauge;
+  deliveryAge: Gauge;
   /** Dormant runs, by what they wait for; refreshed when scraped. */
   waitingRuns: Gauge<'reason'>;
   /** Seconds for which the job of a queue that is to run next has waited; refreshed when scraped. */
@@ -50,6 +53,7 @@ export function createMetrics(): Metrics {
   return {
     registry,
     ...outcomeMetrics(registers),
+    ...deliveryMetrics(registers),
     ...outboxMetrics(registers),
     ...contextMetrics(registers),
     jobSeconds: new Histogram({
@@ -97,7 +101,7 @@ export function createMetrics(): Metrics {
 /** Of what has become of work, and of work that waits. */
 function outcomeMetrics(
   registers: Registry[],
-): Pick<Metrics, 'outcomes' | 'outcomeSeconds' | 'deliveries' | 'waitingRuns' | 'queueAge' | 'maintenanceOverdue'> {
+): Pick<Metrics, 'outcomes' | 'outcomeSeconds' | 'waitingRuns' | 'queueAge' | 'maintenanceOverdue'> {
   const counterOf = (work: Work, help: string) =>
     new Counter({ name: `drover_${work}s_total`, help, labelNames: ['outcome', 'code'], registers });
   const histogramOf = (work: Work, help: string, buckets: number[]) =>
@@ -115,12 +119,6 @@ function outcomeMetrics(
       tool_call: histogramOf('tool_call', 'Time of the last attempt of a tool call', SECONDS),
       model_call: histogramOf('model_call', 'Time of a model call that was answered, with its attempts', SECONDS),
     },
-    deliveries: new Counter({
-      name: 'drover_webhook_deliveries_total',
-      help: 'Attempts of deliveries to webhooks',
-      labelNames: ['outcome'],
-      registers,
-    }),
     waitingRuns: new Gauge({
       name: 'drover_waiting_runs',
       help: 'Runs that wait in the middle of a turn',
@@ -136,6 +134,27 @@ function outcomeMetrics(
     maintenanceOverdue: new Gauge({
       name: 'drover_maintenance_overdue_seconds',
       help: 'Time for which nobody has seen to an act of maintenance that is due',
+      registers,
+    }),
+  };
+}
+
+function deliveryMetrics(registers: Registry[]): Pick<Metrics, 'deliveries' | 'deliveriesDue' | 'deliveryAge'> {
+  return {
+    deliveries: new Counter({
+      name: 'drover_webhook_deliveries_total',
+      help: 'Attempts of deliveries to webhooks',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    deliveriesDue: new Gauge({
+      name: 'drover_webhook_deliveries_due',
+      help: 'Deliveries to webhooks that are due and not sent yet',
+      registers,
+    }),
+    deliveryAge: new Gauge({
+      name: 'drover_webhook_delivery_age_seconds',
+      help: 'How long the one of them that was due first has waited',
       registers,
     }),
   };

@@ -2,6 +2,7 @@
 import type { Queue } from 'bullmq';
 import { readOutboxState, readOverdueSeconds } from '../../db/maintenance.ts';
 import { countWaitingRuns } from '../../db/waiting-runs.ts';
+import { readDueDeliveries } from '../../db/webhooks.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import { MAINTENANCE_ACTS } from '../../jobs/maintenance.ts';
 import type { ProcessContext } from '../process-context.ts';
@@ -20,6 +21,7 @@ export async function scrapeMetrics(context: ProcessContext): Promise<{ contentT
     askOrWarn(context, 'runs', () => refreshWaiting(context)),
     askOrWarn(context, 'maintenance', () => refreshOverdue(context)),
     askOrWarn(context, 'outbox', () => refreshOutbox(context)),
+    askOrWarn(context, 'deliveries', () => refreshDeliveries(context)),
     ...queues.map((queue) => askOrWarn(context, queue.name, () => refreshQueue(context, queue))),
   ]);
   return { contentType: registry.contentType, text: await registry.metrics() };
@@ -45,6 +47,12 @@ async function refreshOutbox({ db, metrics }: ProcessContext): Promise<void> {
   const { jobs, age_seconds } = await readOutboxState(db);
   metrics.outboxJobs.set(jobs);
   metrics.outboxAge.set(age_seconds);
+}
+
+async function refreshDeliveries({ db, metrics }: ProcessContext): Promise<void> {
+  const { deliveries, age_seconds } = await readDueDeliveries(db);
+  metrics.deliveriesDue.set(deliveries);
+  metrics.deliveryAge.set(age_seconds);
 }
 
 async function refreshQueue({ metrics }: ProcessContext, queue: Queue): Promise<void> {

@@ -157,6 +157,30 @@ for (const mode of DOMAIN_MODES) {
       assert.equal(receiver.seen.length, 3);
     });
 
+    it('are numbers while they are due and not sent: how many, and how long the first has waited', async () => {
+      const read = async () => {
+        const { text } = await api.call('GET', '/metrics', { key: null });
+        const numberOf = (name: string) => Number(new RegExp(`^drover_webhook_${name} (\\S+)$`, 'm').exec(text)?.[1]);
+        return { due: numberOf('deliveries_due'), age: numberOf('delivery_age_seconds') };
+      };
+      assert.deepEqual(await read(), { due: 0, age: 0 });
+      await hook(['run.created']);
+      await startRun();
+      await startRun();
+      await letDeliveriesPass(here(), 120);
+      const { due, age } = await read();
+      assert.equal(due, 2);
+      assert.ok(age >= 120 && age < 600, `${age}`);
+      answer = 500;
+      await sendDueWebhooks(api.context);
+      await letDeliveriesPass(here(), 120);
+      assert.deepEqual(await read(), { due: 0, age: 0 }, 'the webhook pauses');
+      await letTimePass();
+      answer = 200;
+      assert.equal(await sendDueWebhooks(api.context), 2);
+      assert.deepEqual(await read(), { due: 0, age: 0 });
+    });
+
     it('lose nothing to a sender that dies between taking a delivery and noting its end', async () => {
       const { id } = await hook(['run.created']);
       await startRun();

@@ -15,9 +15,9 @@ export async function letWebhooksPass(tenant: Tenant): Promise<void> {
   await rows(tenant, 'update webhooks set next_at = now() where next_at is not null');
 }
 
-/** The same of deliveries alone, whoever holds them. */
-export async function letDeliveriesPass(tenant: Tenant): Promise<void> {
-  await rows(tenant, 'update webhook_deliveries set next_at = now()');
+/** The same of deliveries alone, whoever holds them, so many seconds ago. */
+export async function letDeliveriesPass(tenant: Tenant, sinceSeconds = 0): Promise<void> {
+  await rows(tenant, `update webhook_deliveries set next_at = now() - $1 * interval '1 second'`, sinceSeconds);
 }
 
 /** Nothing of what waits is due any more. */

@@ -48,7 +48,8 @@ export async function findSecret(tx: Tx, name: string): Promise<SecretRow | unde
 
 /** A page of secrets by name, without their values. */
 export async function listSecrets(tx: Tx, page: { after?: string | undefined; limit: number }): Promise<SecretRow[]> {
-  const query = selectFrom('name, hosts, created_at, updated_at', 'secrets').whereNot('name', 'like', 'webhook:%');
+  // Those with a colon are Drover's own.
+  const query = selectFrom('name, hosts, created_at, updated_at', 'secrets').whereNot('name', 'like', '%:%');
   if (page.after !== undefined) void query.whereRaw('name collate "C" > ?', [page.after]);
   return fetchRows<SecretRow>(tx, query.orderByRaw('name collate "C"').limit(page.limit));
 }
@@ -63,6 +64,26 @@ export async function loadSealedSecrets(tx: Tx, names: readonly string[]): Promi
   return tx.query<SealedSecretRow>('select name, hosts, key_id, sealed from secrets where name = any($1::text[])', [
     names,
   ]);
+}
+
+/** The tenant's secrets whose names begin so. */
+export async function listSecretsBeginning(tx: Tx, prefix: string): Promise<SealedSecretRow[]> {
+  return tx.query<SealedSecretRow>('select name, hosts, key_id, sealed from secrets where starts_with(name, $1)', [
+    prefix,
+  ]);
+}
+
+/** Whoever asks for those secrets is alone with them until its transaction ends. */
+export async function lockSecretsBeginning(tx: Tx, prefix: string): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:secrets:' || $1, 0))`, [prefix]);
+}
+
+/** The tenant's secret that was stored last. */
+export async function findNewestSecret(tx: Tx): Promise<SealedSecretRow | undefined> {
+  const [row] = await tx.query<SealedSecretRow>(
+    'select name, hosts, key_id, sealed from secrets order by updated_at desc limit 1',
+  );
+  return row;
 }
 
 /** The hosts of those of these secrets that there are. */

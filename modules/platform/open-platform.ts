@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { backoffMs, jitteredMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
+import type { Keyring } from '../../core/secret-box.ts';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
 import { DatabaseRoleError } from '../../db/database-errors.ts';
@@ -32,6 +33,7 @@ import { createTools, type Tools, type UnboundSecret } from '../../tools/execute
 import { createMemoryUses } from '../memory/count-uses.ts';
 import { createOneByOne } from '../../lib/one-by-one.ts';
 import { ensureDefaultTenant } from '../tenants/bootstrap.ts';
+import { expectSecretKeys } from '../tenants/key-marks.ts';
 import { keptSecret, openKeyring } from '../tenants/open-keyring.ts';
 import { detectToolDrift } from '../tools-registry/detect-tool-drift.ts';
 import { readSecrets } from '../tenants/secrets.ts';
@@ -105,14 +107,13 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   const { db, broken } = await openData(config, { log, signal });
   // Elsewhere the server holds what was committed, whatever becomes of the connections.
   closers.add('database', () => db.close(), { holdsData: embedded, graceMs: embedded ? FLUSH_MS : 0 });
-  const apiKey = await prepareDatabase(config, db, signal);
+  const { apiKey, keyring } = await prepareDatabase(config, db, signal);
   signal.throwIfAborted();
   // A bus that is away would fail with every batch.
   const onBusError = limitRate((error, source) => log.warn({ err: error, source }, 'bus error'));
   const bus = await openBus(config, db, (error) => onBusError(error, 'bus'));
   closers.add('bus', () => bus.close());
   const egress = createEgress({ allow: [...config.egressAllow], allowLoopback: embedded });
-  const keyring = await openKeyring(config);
   const governance = createPolicyCache(db);
   const tools: Tools = createTools({
     egress,
@@ -195,8 +196,12 @@ function warnOnce(log: Logger): (used: UnboundSecret) => void {
   };
 }
 
-/** Brings the database to where this build can work on it; answers the key of the default tenant's admin, if it has one. */
-async function prepareDatabase(config: Config, db: Database, signal: AbortSignal): Promise<string | undefined> {
+/** Brings the database to where this build can work on it; answers the key of the default tenant's admin, if it has one, and those of secrets. */
+async function prepareDatabase(
+  config: Config,
+  db: Database,
+  signal: AbortSignal,
+): Promise<{ apiKey: string | undefined; keyring: Keyring }> {
   signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
   if (embedded) await migrate(config, db);
@@ -204,5 +209,7 @@ async function prepareDatabase(config: Config, db: Database, signal: AbortSignal
   if (embedded) await voidLeases(db);
   const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
   await ensureDefaultTenant(db, { apiKey });
-  return apiKey;
+  const keyring = await openKeyring(config);
+  await expectSecretKeys({ db, keyring }, config);
+  return { apiKey, keyring };
 }

@@ -3,13 +3,19 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pino from 'pino';
+import { loadConfig } from '../../../config.ts';
 import { createKeyring, SecretUnreadableError } from '../../../core/secret-box.ts';
+import { openPlatform } from '../../../modules/platform/open-platform.ts';
+import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
 import { openKeyring } from '../../../modules/tenants/open-keyring.ts';
 import { readSecrets, reencryptSecrets, storeSecret } from '../../../modules/tenants/secrets.ts';
+import { createTestServices, type TestServices } from '../../support/database.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
 import { redisKeysWith, tablesWith } from '../../support/find-text.ts';
-import { DOMAIN_MODES } from '../../support/modes.ts';
+import { DOMAIN_MODE, DOMAIN_MODES } from '../../support/modes.ts';
 import { openTestPlatform, type TestPlatform } from '../../support/platform.ts';
+import { forgetKeyMarks } from '../../support/queries/tenants.ts';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { ODD_SERVER } from '../../support/odd-server.ts';
@@ -178,14 +184,14 @@ for (const mode of DOMAIN_MODES) {
       assert.equal((await readSecrets({ db, keyring }, stranger, ['rotated'])).size, 0);
 
       const only = createKeyring(['the next key']);
-      const lost = await reencryptSecrets(db, only);
+      const lost = await reencryptSecrets({ db, keyring: only });
       assert.ok(lost.unreadable.includes(`${tenantId} rotated`));
       if (mode !== 'embedded') {
-        const { reencrypted, unreadable } = await reencryptSecrets(db, next);
+        const { reencrypted, unreadable } = await reencryptSecrets({ db, keyring: next });
         assert.deepEqual(unreadable, []);
         assert.ok(reencrypted >= 2);
         assert.equal((await readSecrets({ db, keyring: only }, tenantId, ['rotated'])).get('rotated')?.value, 'v-1');
-        assert.equal((await reencryptSecrets(db, next)).reencrypted, 0);
+        assert.equal((await reencryptSecrets({ db, keyring: next })).reencrypted, 0);
         await assert.rejects(readSecrets({ db, keyring }, tenantId, ['rotated']), SecretUnreadableError);
       }
     });
@@ -220,5 +226,74 @@ describe('the key of an embedded installation', () => {
     writeFileSync(join(folder, 'secret-key'), '');
     await open();
     assert.match(readFileSync(join(folder, 'secret-key'), 'utf8'), /^[\w-]{43}\n$/);
+  });
+});
+
+describe('a key that secrets are under', () => {
+  const [FIRST, NEXT] = ['the first key of this test', 'the next key of this test'];
+  const LACKING = {
+    name: 'ConfigError',
+    message: /^DROVER_SECRET_KEY [^\n]*lacks? a key [^\n]*secrets:reencrypt[^\n]*\.$/,
+  };
+  let services: TestServices;
+  beforeEach(async () => {
+    services = await createTestServices(DOMAIN_MODE);
+  });
+  afterEach(() => services.drop());
+
+  const open = (...keys: string[]) =>
+    openPlatform(loadConfig({ ...services.env, DROVER_SECRET_KEY: keys.join(',') }), {
+      log: pino({ level: 'silent' }),
+    });
+  /** What a process does that starts with these keys, and ends. */
+  const start = async (...keys: string[]) => (await open(...keys)).close();
+  const reencrypt = async (keys: string[], options?: { isLost: boolean }) => {
+    const { context, close } = await open(NEXT, FIRST);
+    const done = await reencryptSecrets({ db: context.db, keyring: createKeyring(keys) }, options);
+    await close();
+    return done;
+  };
+
+  it('is asked for at the start, before, in the middle of and after a rotation', async () => {
+    await start(FIRST);
+    await assert.rejects(start(NEXT), LACKING);
+    await start(FIRST, NEXT);
+    await start(FIRST);
+    await start(NEXT, FIRST);
+    for (const alone of [FIRST, NEXT]) await assert.rejects(start(alone), LACKING, 'either may have been used');
+    assert.equal((await reencrypt([NEXT])).isDone, false, 'the old one is not there');
+    await assert.rejects(start(NEXT), LACKING);
+    assert.equal((await reencrypt([NEXT, FIRST])).isDone, true);
+    await start(NEXT);
+    await assert.rejects(start(FIRST), LACKING);
+  });
+
+  it('is asked for where secrets were stored by a release that did not note their key', async () => {
+    const { context, close } = await open(FIRST);
+    const owner = { tenantId: DEFAULT_TENANT_ID, name: 'old' };
+    await context.db.withTenant(owner.tenantId, (tx) => storeSecret(tx, context.keyring, { ...owner, value: 'v' }));
+    await forgetKeyMarks({ context, tenantId: owner.tenantId });
+    await close();
+    await assert.rejects(start(NEXT), LACKING);
+    await start(FIRST);
+    await assert.rejects(start(NEXT), LACKING);
+  });
+
+  it('may be given up where it is gone, with what is under it', async () => {
+    const { context, close } = await open(FIRST);
+    const owner = { tenantId: DEFAULT_TENANT_ID, name: 'lost' };
+    await context.db.withTenant(owner.tenantId, (tx) => storeSecret(tx, context.keyring, { ...owner, value: 'v' }));
+    await close();
+    const { unreadable, isDone } = await reencrypt([NEXT], { isLost: true });
+    assert.deepEqual([unreadable, isDone], [[`${owner.tenantId} lost`], true]);
+    await start(NEXT);
+  });
+
+  it('is the one of whoever was first where processes with several start at once', async function () {
+    if (DOMAIN_MODE === 'embedded') return void this.skip();
+    const keys = [FIRST, NEXT, FIRST, NEXT];
+    const ends = await Promise.allSettled(keys.map((key) => start(key)));
+    const started = keys.filter((_, n) => ends[n]?.status === 'fulfilled');
+    assert.deepEqual([started.length, new Set(started).size], [2, 1]);
   });
 });

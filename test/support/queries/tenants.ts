@@ -33,6 +33,11 @@ export async function loseSecretKeys(tenant: Tenant): Promise<void> {
   await rows(tenant, `update secrets set key_id = 'a key that is lost'`);
 }
 
+/** As if no process had noted which keys are in use, as those of 0.1.0. */
+export async function forgetKeyMarks(tenant: Tenant): Promise<void> {
+  await rows(tenant, `delete from secrets where name like 'drover:key:%'`);
+}
+
 /** What requests are counted under. */
 export function namesOfRates(db: Database): Promise<{ name: string }[]> {
   return rowsOfAll(db, 'select name from rate_counts');

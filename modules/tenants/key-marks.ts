@@ -1,0 +1,105 @@
+/**
+ * Which keys secrets are under. Each key that encrypts has a mark, put there by the first process that starts with it: a secret of the
+ * default tenant that says nothing. Whoever cannot read all marks lacks a key, and would notice with the first call that needs it.
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { Config } from '../../config.ts';
+import { SecretUnreadableError, type Keyring } from '../../core/secret-box.ts';
+import type { Database, Tx } from '../../db/database.ts';
+import {
+  deleteSecret,
+  findNewestSecret,
+  listSecretsBeginning,
+  lockSecretsBeginning,
+  putSecret,
+  type SealedSecretRow,
+} from '../../db/secrets.ts';
+import { listTenantIds } from '../../db/tenants.ts';
+import { ConfigError } from '../../lib/environment.ts';
+import { DEFAULT_TENANT_ID as tenantId, ensureDefaultTenant } from './bootstrap.ts';
+
+/** No secret of a client's can have such a name. */
+const MARK = 'drover:key:';
+
+export const isKeyMark = (name: string): boolean => name.startsWith(MARK);
+
+interface Stores {
+  db: Database;
+  keyring: Keyring;
+}
+
+/** Marks the current key. Throws `ConfigError` where another one is in use that is not there: of processes that start at once, too. */
+export async function expectSecretKeys(stores: Stores, config: Pick<Config, 'mode' | 'dataDir'>): Promise<void> {
+  try {
+    await markOwnKey(stores);
+  } catch (error) {
+    if (!(error instanceof SecretUnreadableError)) throw error;
+    const lacks = config.mode === 'embedded' ? `and ${join(config.dataDir, 'secret-key')} lack` : 'lacks';
+    const remedy = 'that key, or both as in new,old until secrets:reencrypt has run (docs/secrets.md)';
+    throw new ConfigError('DROVER_SECRET_KEY', `${lacks} a key that secrets of this database are under`, remedy);
+  }
+}
+
+async function markOwnKey({ db, keyring }: Stores): Promise<void> {
+  const marks = await db.withTenant(tenantId, (tx) => readMarks(tx, keyring));
+  if (marks.includes(markOf(keyring))) return;
+  // What 0.1.0 has stored has no marks.
+  if (marks.length === 0) await readNewestSecret({ db, keyring });
+  await db.withTenant(tenantId, async (tx) => {
+    await lockSecretsBeginning(tx, MARK);
+    await readMarks(tx, keyring);
+    await putMark(tx, keyring);
+  });
+}
+
+/** Makes the current key the only one that is in use. */
+export async function markOnlyOwnKey({ db, keyring }: Stores): Promise<void> {
+  await ensureDefaultTenant(db);
+  await db.withTenant(tenantId, async (tx) => {
+    await lockSecretsBeginning(tx, MARK);
+    for (const { name } of await listSecretsBeginning(tx, MARK)) await deleteSecret(tx, name);
+    await putMark(tx, keyring);
+  });
+}
+
+/** Names of the marks that are under a key which is not there. */
+export async function unreadableMarks({ db, keyring }: Stores): Promise<string[]> {
+  const rows = await db.withTenant(tenantId, (tx) => listSecretsBeginning(tx, MARK));
+  return rows.filter((row) => !isReadable(keyring, row)).map(({ name }) => name);
+}
+
+function isReadable(keyring: Keyring, row: SealedSecretRow): boolean {
+  try {
+    open(keyring, tenantId, row);
+    return true;
+  } catch (error) {
+    if (error instanceof SecretUnreadableError) return false;
+    throw error;
+  }
+}
+
+const markOf = (keyring: Keyring): string => MARK + keyring.currentKeyId();
+
+async function readMarks(tx: Tx, keyring: Keyring): Promise<string[]> {
+  const rows = await listSecretsBeginning(tx, MARK);
+  for (const row of rows) open(keyring, tenantId, row);
+  return rows.map(({ name }) => name);
+}
+
+async function putMark(tx: Tx, keyring: Keyring): Promise<void> {
+  const owner = { tenantId, name: markOf(keyring) };
+  await putSecret(tx, { ...owner, ...keyring.seal(owner, 'none', randomBytes(12)) });
+}
+
+/** The newest secret of the first tenant that has any. */
+async function readNewestSecret({ db, keyring }: Stores): Promise<void> {
+  for (const id of await db.asMaintenance(listTenantIds)) {
+    const newest = await db.withTenant(id, findNewestSecret);
+    if (newest) return void open(keyring, id, newest);
+  }
+}
+
+function open(keyring: Keyring, owner: string, { name, key_id: keyId, sealed }: SealedSecretRow): string {
+  return keyring.open({ tenantId: owner, name }, { keyId, sealed });
+}

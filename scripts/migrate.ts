@@ -1,9 +1,5 @@
-/** Brings the database to this version's schema: the release step of a deployment. */
-import { loadSharedConfig } from '../config.ts';
-import { migrate } from '../db/migrate.ts';
-import { runOnce } from '../modules/platform/run-once.ts';
+/** The release step of a deployment: `npm run migrate`. What it consists of is imported once Node is known to be new enough. */
+import { requireNode } from '../lib/require-node.ts';
 
-await runOnce(async () => {
-  const done = await migrate(loadSharedConfig());
-  process.stdout.write(done.length === 0 ? 'The schema is up to date.\n' : `Migrated: ${done.join(', ')}\n`);
-}, []);
+requireNode();
+await import('./run-migrate.ts');

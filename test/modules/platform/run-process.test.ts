@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createTestServices } from '../../support/database.ts';
 import { startServer } from '../../support/echo-server.ts';
 import { DOMAIN_MODE, TEST_DATABASE_URL } from '../../support/modes.ts';
 import { programOf, unbundledOf } from '../../support/processes.ts';
+import { ROOT } from '../../support/repository.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 
 /** A process, with nothing in its environment but this. */
@@ -40,6 +41,14 @@ const NO_DATABASE = {
   DROVER_SECRET_KEY: 'the tests have no secrets',
 };
 
+const { scripts } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8')) as { scripts: Record<string, string> };
+/** The programs of the Procfile, the command line, and what `npm run` starts with tsx. */
+const ENTRIES = [
+  'api/main.ts',
+  'workers/main.ts',
+  ...new Set(Object.values(scripts).flatMap((line) => /\btsx .*?(scripts\/\S+\.ts)$/.exec(line)?.[1] ?? [])),
+];
+
 describe('the life of a process', () => {
   for (const file of ['scripts/start.ts', 'api/main.ts', 'workers/main.ts']) {
     it(`ends with 0 at SIGTERM while it still loads its code: ${file}`, async () => {
@@ -49,7 +58,7 @@ describe('the life of a process', () => {
     });
   }
 
-  for (const file of ['scripts/start.ts', 'scripts/drover.ts', 'scripts/demo.ts', 'api/main.ts', 'workers/main.ts']) {
+  for (const file of ENTRIES) {
     it(`ends with one line on a Node that is too old, before it loads its code: ${file}`, async () => {
       const versions = `{ value: { ...process.versions, node: '20.19.4' } }`;
       const old = toUrl(`Object.defineProperty(process, 'versions', ${versions});`);

@@ -99,6 +99,16 @@ export function withUsage(error: ModelError, usage: TokenUsage): ModelError {
   return new ModelError(kind, message, { retryAfterMs: after, cause, usage });
 }
 
+/** What is shorter may stand in a message as a word: servers on somebody's desk take any key. */
+const SHORTEST_KEY = 8;
+
+/** The same error without the key that was asked with, which servers repeat that refuse it; each provider's keys have a form of their own. */
+export function withoutKey(error: unknown, apiKey: string): unknown {
+  if (!(error instanceof ModelError) || apiKey.length < SHORTEST_KEY || !error.message.includes(apiKey)) return error;
+  const { kind, message, retryAfterMs: after, usage } = error;
+  return new ModelError(kind, message.replaceAll(apiKey, '[key]'), { retryAfterMs: after, usage });
+}
+
 /** Milliseconds from `retry-after-ms` or `retry-after` (seconds or a date); undefined if neither is usable. */
 function retryAfterMs(headers: Headers | undefined): number | undefined {
   const ms = Number.parseFloat(headers?.get('retry-after-ms') ?? '');
@@ -148,7 +158,7 @@ function stringOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** Providers repeat a part of a wrong key in their message. */
+/** Providers repeat a part of a wrong key in their message (`withoutKey`: all of it). */
 function safeMessage(failure: ProviderFailure): string {
   const message = cleanText(beginningOf(failure.message.replace(/\b(?:sk|pk)-[\w*.-]+/g, '[key]'), 1000));
   return failure.status === undefined ? message : `${message} (status ${failure.status})`;

@@ -5,6 +5,7 @@ import type { ModelRates } from '../db/model-rates.ts';
 import { completeUsage } from './complete-usage.ts';
 import { soundAnswer } from './sound-answer.ts';
 import { contextWindowOf, type ContextWindows } from './context-windows.ts';
+import { withoutKey } from './model-errors.ts';
 import { findModelName, OFFLINE, parseModelName } from './model-name.ts';
 import { offlineModel } from './offline.ts';
 import type { Credential, OpenFile, Provider } from './provider.ts';
@@ -104,7 +105,14 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
   const opened = provider.open(credential);
   // Whoever asks the model is told.
   opened.catch(() => undefined);
-  return async (request, io) => completeUsage(request, soundAnswer(request, await (await opened)(request, io)));
+  return async (request, io) => {
+    const answer = await opened
+      .then((ask) => ask(request, io))
+      .catch((error: unknown) => {
+        throw withoutKey(error, credential.apiKey);
+      });
+    return completeUsage(request, soundAnswer(request, answer));
+  };
 }
 
 /** A credential as all may know it: its own value goes nowhere. */

@@ -3,8 +3,9 @@ import { createModels } from '../../llm/models.ts';
 import { costOf } from '../../llm/prices.ts';
 import { DEFAULT_CLAUDE } from '../../llm/providers/anthropic.ts';
 import { DEFAULT_GPT } from '../../llm/providers/openai.ts';
-import { NO_TOKENS } from '../../core/model.ts';
+import { ModelError, NO_TOKENS } from '../../core/model.ts';
 import { startFakeAnthropic } from '../support/fake-anthropic.ts';
+import { startFakeOpenAI } from '../support/fake-openai.ts';
 import { ask, modelRequest } from '../support/model-request.ts';
 
 const models = createModels({ modelKeys: { anthropic: { apiKey: 'a' }, openai: { apiKey: 'o' } } });
@@ -48,6 +49,22 @@ describe('createModels', () => {
   it('knows the prices of its defaults', () => {
     assert.notEqual(costOf('anthropic', DEFAULT_CLAUDE, NO_TOKENS), null);
     assert.notEqual(costOf('openai', DEFAULT_GPT, NO_TOKENS), null);
+  });
+
+  it('never repeats the key that it has asked with, whatever its form, in what a server says of it', async () => {
+    const apiKey = 'gsk_0123456789abcdef';
+    const message = `no account for Authorization: Bearer ${apiKey} (${apiKey})`;
+    for (const midStream of [false, true]) {
+      const error = { status: 401, type: 'authentication_error', message, midStream };
+      const server = await startFakeOpenAI(() => ({ error }));
+      const modelKeys = { openai: { apiKey, baseUrl: `${server.url}/v1` } };
+      const { stream, model } = createModels({ modelKeys }).resolve('openai/gpt-4.1');
+      const failed: unknown = await ask(stream, modelRequest({ model })).catch((thrown: unknown) => thrown);
+      await server.close();
+      assert.ok(failed instanceof ModelError);
+      assert.match(failed.message, /no account for Authorization: Bearer \[key\] \(\[key\]\)/);
+      assert.ok(!`${failed.stack} ${String(failed.cause)} ${JSON.stringify(failed)}`.includes(apiKey));
+    }
   });
 
   it('asks the server of the configured base URL', async () => {

@@ -61,6 +61,27 @@ export async function listPushConfigs(tx: Tx, runId: string): Promise<PushConfig
   return tx.query<PushConfigRow>(`select ${COLUMNS} from webhooks where run_id = $1 order by created_at, id`, [runId]);
 }
 
+/** A page by id of the tenant's of which another key than `keyId` encrypts what their messages carry. */
+export async function listPushTokensUnderOtherKeys(
+  tx: Tx,
+  { keyId, after, limit }: { keyId: string; after: string | undefined; limit: number },
+): Promise<{ id: string; run_id: string; push_id: string; key_id: string; sealed: Buffer }[]> {
+  return tx.query(
+    `select id, run_id, push_id, token_key_id as key_id, token_sealed as sealed from webhooks
+     where run_id is not null and token_key_id <> $1 and ($2::uuid is null or id > $2) order by id limit $3`,
+    [keyId, after ?? null, limit],
+  );
+}
+
+/** The same under another key; false if it was changed or deleted in between. */
+export async function resealPushToken(tx: Tx, id: string, change: { from: Buffer; to: Sealed }): Promise<boolean> {
+  const rows = await tx.query(
+    'update webhooks set token_key_id = $3, token_sealed = $4 where id = $1 and token_sealed = $2 returning id',
+    [id, change.from, change.to.keyId, change.to.sealed],
+  );
+  return rows.length > 0;
+}
+
 /** How many there are of the tenant. */
 export async function countPushConfigs(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ count: number }>(

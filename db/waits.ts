@@ -137,6 +137,31 @@ export async function listWebhookTokens(
   );
 }
 
+/** A page by id of the tenant's open waits whose tokens another key than `keyId` encrypts. */
+export async function listWebhookTokensUnderOtherKeys(
+  tx: Tx,
+  { keyId, after, limit }: { keyId: string; after: string | undefined; limit: number },
+): Promise<{ id: string; key_id: string; sealed: Buffer }[]> {
+  return tx.query(
+    `select id, token_key_id as key_id, token_sealed as sealed from waits
+     where closed_at is null and token_key_id <> $1 and ($2::uuid is null or id > $2) order by id limit $3`,
+    [keyId, after ?? null, limit],
+  );
+}
+
+/** The same token under another key; false if it was erased in between. */
+export async function resealWebhookToken(
+  tx: Tx,
+  id: string,
+  change: { from: Buffer; to: { keyId: string; sealed: Buffer } },
+): Promise<boolean> {
+  const rows = await tx.query(
+    'update waits set token_key_id = $3, token_sealed = $4 where id = $1 and token_sealed = $2 returning id',
+    [id, change.from, change.to.keyId, change.to.sealed],
+  );
+  return rows.length > 0;
+}
+
 /** Open waits of a run whose time is up. */
 export async function listDueWaits(tx: Tx, runId: string): Promise<(WaitRow & { until: Date })[]> {
   return tx.query(

@@ -1,9 +1,10 @@
 /** The addresses that open waits of a run for webhooks can be answered under. */
 import { SecretUnreadableError } from '../../core/secret-box.ts';
 import type { Tx } from '../../db/database.ts';
-import { listWebhookTokens } from '../../db/waits.ts';
+import { listWebhookTokens, listWebhookTokensUnderOtherKeys, resealWebhookToken } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
-import { tokenOwner } from './token-owner.ts';
+import type { SealedKind } from '../tenants/reencrypt-secrets.ts';
+import { nameOfToken, tokenOwner } from './token-owner.ts';
 
 /** Path of each by the id of its wait. One whose key has been taken away is left out; it still works. */
 export async function webhookPaths(
@@ -21,3 +22,12 @@ export async function webhookPaths(
   }
   return paths;
 }
+
+/** The tokens in the addresses of open waits, to be put under another key. */
+export const WEBHOOK_TOKENS: SealedKind = {
+  async list(tx, page) {
+    const rows = await listWebhookTokensUnderOtherKeys(tx, page);
+    return rows.map((row) => ({ ...row, name: nameOfToken(row.id) }));
+  },
+  reseal: resealWebhookToken,
+};

@@ -11,12 +11,15 @@ import {
   deliverLastEvent,
   holdRunStatus,
   listPushConfigs,
+  listPushTokensUnderOtherKeys,
   putPushConfig,
+  resealPushToken,
   type PushConfigRow,
 } from '../../db/push-configs.ts';
 import { countWebhooks, deleteWebhook, type HeldWebhook } from '../../db/webhooks.ts';
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit } from '../audit/record-audit.ts';
+import type { SealedKind } from '../tenants/reencrypt-secrets.ts';
 import { PUSH_EVENTS, type PushToken } from './channels/a2a-push.ts';
 
 export type { PushConfigRow };
@@ -88,7 +91,18 @@ export function openPushToken(
   return keyring.open(ownerOf(tenantId, { runId, name }), { keyId, sealed });
 }
 
-/** No secret of a tenant can have this name. */
-function ownerOf(tenantId: string, { runId, name }: { runId: string; name: string }): SecretOwner {
-  return { tenantId, name: `push configuration ${runId} ${name}` };
+/** What messages carry, to be put under another key. */
+export const PUSH_TOKENS: SealedKind = {
+  async list(tx, page) {
+    const rows = await listPushTokensUnderOtherKeys(tx, page);
+    return rows.map(({ run_id: runId, push_id: name, ...row }) => ({ ...row, name: nameOf({ runId, name }) }));
+  },
+  reseal: resealPushToken,
+};
+
+function ownerOf(tenantId: string, of: { runId: string; name: string }): SecretOwner {
+  return { tenantId, name: nameOf(of) };
 }
+
+/** No secret of a tenant can have this name. */
+const nameOf = ({ runId, name }: { runId: string; name: string }) => `push configuration ${runId} ${name}`;

@@ -10,6 +10,10 @@ import {
 import { LIMITS } from '../../core/limits.ts';
 import { newId } from '../../lib/new-id.ts';
 import { forgetOldRows } from '../../modules/platform/forget-old.ts';
+import { DEFAULT_TENANT_ID } from '../../modules/tenants/bootstrap.ts';
+import { openKeyring } from '../../modules/tenants/open-keyring.ts';
+import { reencryptSecrets } from '../../modules/tenants/reencrypt-secrets.ts';
+import { PUSH_TOKENS } from '../../modules/webhooks/push-configs.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -96,6 +100,23 @@ describe('push notifications over A2A', () => {
     assert.equal(receiver.seen[0]?.headers['authorization'], 'Bearer secret-of-the-client');
     assert.equal(receiver.seen.length, 1);
     assert.doesNotMatch(JSON.stringify(made), /secret-of/);
+  });
+
+  it('carry what they carried once their key was changed, and the old one taken away', async () => {
+    const { config: settings, db, keyring } = api.context;
+    const task = await say(ask, { taskPushNotificationConfig: { url: `${receiver.url}/told`, token: 'kept' } });
+    await waitUntil('the question is told', () => told(task.id).includes(TaskState.TASK_STATE_INPUT_REQUIRED));
+    const next = await openKeyring({ ...settings, secretKeys: ['the next key', ...settings.secretKeys] });
+    const { unreadable } = await reencryptSecrets({ db, keyring: next }, { besides: [PUSH_TOKENS] });
+    assert.deepEqual(unreadable, []);
+    const page = { keyId: next.currentKeyId(), after: undefined, limit: 10 };
+    assert.deepEqual(await db.withTenant(DEFAULT_TENANT_ID, (tx) => PUSH_TOKENS.list(tx, page)), []);
+    const back = await openKeyring({ ...settings, secretKeys: [...settings.secretKeys, 'the next key'] });
+    assert.equal(back.currentKeyId(), keyring.currentKeyId());
+    await reencryptSecrets({ db, keyring: back }, { besides: [PUSH_TOKENS] });
+    await say('the blue one', {}, { taskId: task.id });
+    await waitUntil('the end is told', () => told(task.id).includes(TaskState.TASK_STATE_COMPLETED));
+    assert.equal(receiver.seen.at(-1)?.headers['x-a2a-notification-token'], 'kept');
   });
 
   it('are listed, shown without credentials, changed under their name and deleted', async () => {

@@ -9,7 +9,8 @@ import { createKeyring, SecretUnreadableError } from '../../../core/secret-box.t
 import { openPlatform } from '../../../modules/platform/open-platform.ts';
 import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
 import { openKeyring } from '../../../modules/tenants/open-keyring.ts';
-import { readSecrets, reencryptSecrets, storeSecret } from '../../../modules/tenants/secrets.ts';
+import { reencryptSecrets } from '../../../modules/tenants/reencrypt-secrets.ts';
+import { readSecrets, storeSecret } from '../../../modules/tenants/secrets.ts';
 import { createTestServices, type TestServices } from '../../support/database.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
 import { redisKeysWith, tablesWith } from '../../support/find-text.ts';

@@ -2,6 +2,10 @@ import assert from 'node:assert/strict';
 import { newId } from '../../../lib/new-id.ts';
 import { claimDueWaits, DUE_WAITS } from '../../../db/waits.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
+import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
+import { openKeyring } from '../../../modules/tenants/open-keyring.ts';
+import { reencryptSecrets } from '../../../modules/tenants/reencrypt-secrets.ts';
+import { WEBHOOK_TOKENS } from '../../../modules/waits/webhook-urls.ts';
 import { startWorkers, type Workers } from '../../../workers/start-workers.ts';
 import { DOMAIN_MODE } from '../../support/modes.ts';
 import { startTestApi, type TestApi } from '../../support/api.ts';
@@ -51,6 +55,26 @@ describe('waits for webhooks and for the time', () => {
     await runIs(run, 'awaiting_human');
     return { run, url: (await getRun(run)).waiting_for.hook_url };
   }
+
+  it('show the address of a webhook after a change of the key, as before', async () => {
+    const { run, url } = await waitingRun('call wait_for_webhook {"name":"rotated","timeout_seconds":60}');
+    const { config, db } = api.context;
+    const [next, back] = await Promise.all(
+      [
+        ['the next key', ...config.secretKeys],
+        [...config.secretKeys, 'the next key'],
+      ].map((secretKeys) => openKeyring({ ...config, secretKeys })),
+    );
+    assert.ok(next && back);
+    const besides = [WEBHOOK_TOKENS];
+    assert.deepEqual((await reencryptSecrets({ db, keyring: next }, { besides })).unreadable, []);
+    const page = { keyId: next.currentKeyId(), after: undefined, limit: 10 };
+    assert.deepEqual(await db.withTenant(DEFAULT_TENANT_ID, (tx) => WEBHOOK_TOKENS.list(tx, page)), []);
+    await reencryptSecrets({ db, keyring: back }, { besides });
+    assert.equal((await getRun(run)).waiting_for.hook_url, url);
+    assert.equal((await deliver(url, {})).status, 202);
+    await runIs(run, 'completed');
+  });
 
   it('give a webhook an address of its own, whose JSON is the result', async () => {
     const { run, url } = await waitingRun('call wait_for_webhook {"name":"paid","timeout_seconds":60}');

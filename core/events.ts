@@ -64,7 +64,11 @@ const message = z.object({
   /** It holds what others have come to, and nobody vouches for all of that. */
   untrusted: z.literal(true).optional(),
 });
-const turnInput = message.extend({ metadata });
+const turnInput = message.extend({
+  metadata,
+  /** The id that whoever sent the message has given it. */
+  message_id: z.string().optional(),
+});
 /** What a turn begins with, or is given on its way. */
 export type TurnInput = z.output<typeof turnInput>;
 
@@ -148,7 +152,7 @@ const RUN_EVENTS = {
   'run.erased': defineEvent(1, { requested_by: key }),
   'run.max_steps_reached': defineEvent(1, { limit: count }),
 
-  'turn.started': defineEvent(4, {
+  'turn.started': defineEvent(5, {
     number: z.int().min(1),
     input: turnInput,
     requested_by: key,

@@ -39,7 +39,8 @@ async function take(request: A2aRequest, { message }: SendMessageRequest): Promi
   const { tenantId, workspaceId, keyId: requestedBy } = caller;
   const decided = await decide(request, message);
   if (decided !== undefined) return decided;
-  const input = { message: textOf(message) };
+  const text = { message: textOf(message) };
+  const input = { ...text, message_id: message.messageId };
   // Clients that count number the messages of each task anew.
   const said = [
     workspaceId,
@@ -49,7 +50,7 @@ async function take(request: A2aRequest, { message }: SendMessageRequest): Promi
     message.messageId,
   ];
   const key = message.messageId === '' ? undefined : digestOf(said);
-  const idempotency = { tenantId, route: 'A2A SendMessage', key, body: { input }, reused: REUSED };
+  const idempotency = { tenantId, route: 'A2A SendMessage', key, body: { input: text }, reused: REUSED };
   if (message.taskId !== '') {
     const runId = runOf(message.taskId);
     const run = await requireTask(request, message, runId);

@@ -32,7 +32,7 @@ export function taskOf(row: RunHead, turns: readonly TurnRow[]): Task {
   const history = turns
     .map(presentTurn)
     .flatMap(({ id, input, output }) => [
-      messageOf(ids, 'ROLE_USER', { id: `${id}-input`, parts: [{ text: input.message }] }),
+      messageOf(ids, 'ROLE_USER', { id: input.message_id ?? `${id}-input`, parts: [{ text: input.message }] }),
       ...(output ? [messageOf(ids, 'ROLE_AGENT', { id, parts: [{ text: output.message }] })] : []),
     ]);
   const says = run.error ? [{ text: run.error.message }] : asked ? partsOfWait(asked) : [];

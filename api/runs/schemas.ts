@@ -118,6 +118,7 @@ export const turn = z
       message: z.string(),
       attachments: z.array(z.unknown()).optional(),
       output_schema: z.record(z.string(), z.unknown()).optional(),
+      message_id: z.string().optional().describe('The `messageId` of a message that came over A2A.'),
     }),
     metadata: userMetadata.optional(),
     output: said.nullable(),

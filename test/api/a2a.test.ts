@@ -95,6 +95,18 @@ describe('an agent over A2A', () => {
     assert.equal(api.model.asked('say once').length, 1);
   });
 
+  it('shows a message in the history under the id that its sender gave it', async () => {
+    const messageId = 'message-1';
+    const { id, history, contextId } = await say(words('say hello', { messageId }));
+    const [asked, answer] = history;
+    assert.deepEqual([asked?.messageId, asked?.parts[0]?.content?.value], [messageId, 'say hello']);
+    assert.notEqual(answer?.messageId, messageId);
+    const { turns } = (await api.call('GET', `/v1/runs/${id}/turns`)).json;
+    assert.equal(turns[0].input.message_id, messageId);
+    const next = await say(words('say again', { messageId: 'message-2', contextId }));
+    assert.equal(next.history[0]?.messageId, 'message-2');
+  });
+
   it('takes messages of several tasks whose ids are the same, as of clients that count', async () => {
     const asked = [
       await say(words('call ask_user {"question":"Who?"} | say thanks')),

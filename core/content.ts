@@ -168,6 +168,18 @@ function cleaned(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [cleanText(key), cleaned(item)]));
 }
 
+/** How many characters `cleanJson` replaces in a value, keys included, as an event notes it: nothing where that is none. */
+export function noteReplaced(value: unknown): { replaced?: number } {
+  const replaced = isClean(value) ? 0 : countReplaced(value);
+  return replaced === 0 ? {} : { replaced };
+}
+
+function countReplaced(value: unknown): number {
+  if (typeof value === 'string') return value.match(UNSTORABLE)?.length ?? 0;
+  if (typeof value !== 'object' || value === null) return 0;
+  return Object.entries(value).reduce((sum, [key, item]) => sum + countReplaced(key) + countReplaced(item), 0);
+}
+
 /** Whether a JSON value holds a number that was too large for a double (`1e400`), which no JSON can say any more. */
 export function holdsInfinity(root: unknown): boolean {
   const left = [root];

@@ -7,7 +7,7 @@ import { calibration } from './calibration.ts';
 import { compaction } from './compaction.ts';
 import { attachment } from './content.ts';
 import { CHECK_EVENTS } from './events/check-events.ts';
-import { count, defineEvent, key, problem, uuid, type EventSchema } from './events/event.ts';
+import { count, defineEvent, key, problem, replaced, uuid, type EventSchema } from './events/event.ts';
 import { DAG_EVENTS } from './events/dag-events.ts';
 import { FILE_EVENTS } from './events/file-events.ts';
 import { graphState } from './graph/position.ts';
@@ -63,6 +63,8 @@ const message = z.object({
   output_schema: z.record(z.string(), z.unknown()).optional(),
   /** It holds what others have come to, and nobody vouches for all of that. */
   untrusted: z.literal(true).optional(),
+  /** Of the request that has brought it. */
+  replaced,
 });
 const turnInput = message.extend({
   metadata,
@@ -152,7 +154,7 @@ const RUN_EVENTS = {
   'run.erased': defineEvent(1, { requested_by: key }),
   'run.max_steps_reached': defineEvent(1, { limit: count }),
 
-  'turn.started': defineEvent(5, {
+  'turn.started': defineEvent(6, {
     number: z.int().min(1),
     input: turnInput,
     requested_by: key,
@@ -185,7 +187,7 @@ const RUN_EVENTS = {
   'turn.interrupted': defineEvent(2, { reason: z.enum(['cancel', 'interrupt', 'reject']) }),
 
   /** A message that came while a turn was open. A newer one takes its place. `steer`: the turn is to read it before its next model call. */
-  'message.queued': defineEvent(2, {
+  'message.queued': defineEvent(3, {
     message_id: uuid,
     mode: z.enum(['queue', 'steer']),
     input: message,

@@ -6,7 +6,14 @@ import type { RemoteWork, ToolDefinition, ToolEffect, ToolOutcome } from './tool
 import type { OutputPart } from './tool-output.ts';
 
 export type Settlement =
-  | { status: 'succeeded'; output: unknown; content?: OutputPart[] | undefined; untrusted?: true | undefined }
+  | {
+      status: 'succeeded';
+      output: unknown;
+      content?: OutputPart[] | undefined;
+      untrusted?: true | undefined;
+      /** As in `ToolOutcome`. */
+      replaced?: number | undefined;
+    }
   /**
    * `output`: what the tool has answered all the same. `remote` goes on, and is to be cancelled. `origin`: the tool has said nothing; Drover says
    * so in its place. `perhapsIn`: as below, where no attempt was answered.
@@ -17,6 +24,7 @@ export type Settlement =
       message: string;
       perhapsIn?: number | undefined;
       output?: unknown;
+      replaced?: number | undefined;
       remote?: RemoteWork | undefined;
       origin?: Extract<MessageOrigin, 'drover'> | undefined;
     }
@@ -116,7 +124,8 @@ export interface AttemptRules {
 export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   if (outcome.kind === 'succeeded') {
     const { output, content, untrusted } = outcome;
-    return { status: 'succeeded', output, ...(content && { content }), ...(untrusted && { untrusted }) };
+    const more = { ...(content && { content }), ...(untrusted && { untrusted }), ...replacedOf(outcome) };
+    return { status: 'succeeded', output, ...more };
   }
   const { code, message } = outcome;
   if (outcome.kind === 'error') return settleError(outcome, rules);
@@ -169,7 +178,8 @@ function settleError(
   const { code, message, output, origin } = outcome;
   if (outcome.unsent && perhapsIn !== undefined && effect !== 'read_only')
     return { status: 'unknown', code, message, perhapsIn, saysWhy: true };
-  if (output !== undefined && output !== null) return { status: 'failed', code, message, output, ...remoteOf(outcome) };
+  if (output !== undefined && output !== null)
+    return { status: 'failed', code, message, output, ...remoteOf(outcome), ...replacedOf(outcome) };
   return { status: 'failed', code, message, ...remoteOf(outcome), ...(origin && { origin }) };
 }
 
@@ -183,6 +193,10 @@ function usedUp(
   if (perhapsIn === undefined || effect === 'read_only') return { ...said, message };
   if (effect === 'unknown' && !acceptsDuplicates) return { status: 'unknown', code, message, perhapsIn, saysWhy: true };
   return { ...said, message: `${message.replace(/[^.!?]$/, '$&.')} ${MAY_HAVE_HAPPENED}`, perhapsIn };
+}
+
+function replacedOf({ replaced }: { replaced?: number | undefined }): { replaced?: number } {
+  return replaced === undefined ? {} : { replaced };
 }
 
 /** Who says how an attempt without an answer has ended: Drover, but for what it quotes. */

@@ -192,6 +192,8 @@ export type ToolOutcome =
       output: unknown;
       content?: OutputPart[] | undefined;
       untrusted?: true | undefined;
+      /** Characters of the output that could not be kept. */
+      replaced?: number | undefined;
       /** Entries of the agent's memory that call or output have words of: they may be forgotten before it is written down. */
       memories?: readonly string[] | undefined;
     }
@@ -208,6 +210,7 @@ export type ToolOutcome =
       code: string;
       message: string;
       output?: unknown;
+      replaced?: number | undefined;
       remote?: RemoteWork | undefined;
       origin?: 'drover' | undefined;
       unsent?: true | undefined;

@@ -1,5 +1,5 @@
 /** The one way to call a tool: picks its transport and holds it to its limits. Retries are the ledger's affair. */
-import { beginningOf, cleanJson, cleanText, isDeeperThan, isLargerThan } from '../core/content.ts';
+import { beginningOf, cleanJson, cleanText, isDeeperThan, isLargerThan, noteReplaced } from '../core/content.ts';
 import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -277,12 +277,13 @@ function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
 function storable(
   output: unknown,
   secrets: SecretValues,
-): { output: unknown } | { fault: { code: string; message: string } } {
+): { output: unknown; replaced?: number } | { fault: { code: string; message: string } } {
   try {
     if (isLargerThan(output, LIMITS.jsonValues)) return { fault: TOO_MANY_VALUES };
     if (isDeeperThan(output, LIMITS.toolOutputDepth)) return { fault: TOO_DEEP };
-    const clean: unknown = cleanJson(secrets.redact(output ?? null));
-    if (bytesOf(clean) <= LIMITS.toolOutputBytes) return { output: clean };
+    const given: unknown = secrets.redact(output ?? null);
+    const clean = cleanJson(given);
+    if (bytesOf(clean) <= LIMITS.toolOutputBytes) return { output: clean, ...(clean !== given && noteReplaced(given)) };
     const message = `The tool answered more than ${LIMITS.toolOutputBytes} bytes, which is more than may be kept.`;
     return { fault: { code: 'output-too-large', message } };
   } catch {

@@ -11,6 +11,8 @@ export interface A2aRequest {
   /** Where its JSON-RPC is. */
   url: string;
   traceparent: string | undefined;
+  /** Characters of it that could not be kept. */
+  replaced: number | undefined;
   /** Fires when the client has left or the process stops: the work goes on. */
   gone: AbortSignal;
 }

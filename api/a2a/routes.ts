@@ -61,7 +61,8 @@ const rpc = defineRoute({
     const agent = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, id));
     // A notification is answered with nothing (JSON-RPC, section 4.1), and every operation is there for its answer.
     if (body.id === undefined) return { status: 202 };
-    const request = { context, caller, agent, url: urlOf(ctx, id), traceparent: ctx.state.traceparent };
+    const { traceparent, replaced } = ctx.state;
+    const request = { context, caller, agent, url: urlOf(ctx, id), traceparent, replaced };
     const operations = speaking(
       a2aOperations({ ...request, gone: untilEnded({ ctx, app, caller, context }) }),
       context,

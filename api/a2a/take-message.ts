@@ -35,12 +35,12 @@ const REUSED = 'Another message was sent with this messageId; a new message need
 
 async function take(request: A2aRequest, { message }: SendMessageRequest): Promise<string> {
   if (!message) throw badRequest('A message is needed.');
-  const { context, caller, agent, traceparent } = request;
+  const { context, caller, agent, traceparent, replaced } = request;
   const { tenantId, workspaceId, keyId: requestedBy } = caller;
   const decided = await decide(request, message);
   if (decided !== undefined) return decided;
   const text = { message: textOf(message) };
-  const input = { ...text, message_id: message.messageId };
+  const input = { ...text, message_id: message.messageId, ...(replaced !== undefined && { replaced }) };
   // Clients that count number the messages of each task anew.
   const said = [
     workspaceId,

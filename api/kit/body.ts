@@ -1,5 +1,5 @@
 import { bodyParser } from '@koa/bodyparser';
-import { cleanJson, holdsInfinity, isDeeperThan } from '../../core/content.ts';
+import { cleanJson, holdsInfinity, isDeeperThan, noteReplaced } from '../../core/content.ts';
 import { badRequest, DroverError, tooLarge } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { parseKeepingDigits } from '../../lib/json-integers.ts';
@@ -42,9 +42,11 @@ export async function readBody(ctx: ApiContext, { keepsDigits }: { keepsDigits?:
   if (holdsInfinity(body))
     throw new RefusedJson(body, 'The body has a number that is too large: at most 1.797e308, or as a string.');
   if (namesPrototype(body)) throw badRequest('The body has a key `__proto__`, which is not taken.');
-  if (keepsDigits) return cleanJson(parseKeepingDigits(json));
-  refuseRounded(json, body);
-  return cleanJson(body);
+  if (!keepsDigits) refuseRounded(json, body);
+  const given = keepsDigits ? parseKeepingDigits(json) : body;
+  const kept = cleanJson(given);
+  if (kept !== given) Object.assign(ctx.state, noteReplaced(given));
+  return kept;
 }
 
 function parse(json: string): unknown {

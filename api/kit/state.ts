@@ -10,6 +10,8 @@ export interface ApiState {
   /** The route's pattern, once one has matched: what logs and metrics name, since a path may hold a secret. */
   route?: string;
   caller?: Caller;
+  /** Characters of the body that could not be kept; absent where that is none. */
+  replaced?: number;
   /** The run and the turn that the request is about, for the log. */
   run?: string;
   turn?: string;

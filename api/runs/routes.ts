@@ -41,7 +41,9 @@ const create = defineRoute({
       agentId: params.id,
       ...threadOf(body.thread_id),
       metadata: body.metadata,
-      input: body.input ? { output_schema: body.output_schema, ...body.input } : undefined,
+      input: body.input
+        ? { output_schema: body.output_schema, ...body.input, replaced: ctx.state.replaced }
+        : undefined,
       config: body.config ?? {},
       mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
       requestedBy: caller.keyId,

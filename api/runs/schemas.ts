@@ -118,6 +118,10 @@ export const turn = z
       message: z.string(),
       attachments: z.array(z.unknown()).optional(),
       output_schema: z.record(z.string(), z.unknown()).optional(),
+      replaced: z
+        .int()
+        .optional()
+        .describe('How many characters of the request are U+FFFD, as they could not be kept.'),
       message_id: z.string().optional().describe('The `messageId` of a message that came over A2A.'),
     }),
     metadata: userMetadata.optional(),

@@ -85,7 +85,7 @@ async function start({ caller, params, body, context, ctx, idempotency }: TurnRe
     idempotency: { ...idempotency, route: `POST /v1/runs/${run.id}/turns` },
   };
   if (results) return postToolResults(context, { ...about, results });
-  const input = { message, attachments, output_schema, metadata: body.metadata };
+  const input = { message, attachments, output_schema, metadata: body.metadata, replaced: ctx.state.replaced };
   return postTurnWith(context, { ...about, input, requestedBy: caller.keyId, traceparent: ctx.state.traceparent });
 }
 

@@ -54,6 +54,7 @@ const sendMessage = defineRoute({
     const answer = await chat(context, {
       caller,
       message: body.message,
+      replaced: ctx.state.replaced,
       sessionId: body.session_id ?? undefined,
       userId: user,
       agentId: body.agent_id,

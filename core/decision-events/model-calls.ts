@@ -47,6 +47,8 @@ interface Answered extends Omit<ModelResponse, 'content'> {
   longContext?: boolean;
   /** It holds what tools of the provider have answered. */
   untrusted?: boolean;
+  /** Characters of what it has said that could not be kept. */
+  replaced?: number | undefined;
   latencyMs: number;
   /** In a replay: where the answer comes from, or what made the request another one. */
   replay?: Pick<Payload<'model.responded'>, 'recorded' | 'differs'> | undefined;
@@ -72,6 +74,7 @@ export function recordAnswer({ turn }: RunState, answer: Answered): NewEvent {
       ...(answer.costs && { costs: answer.costs }),
       ...(answer.longContext && { long_context: true }),
       ...(answer.untrusted && { untrusted: true as const }),
+      ...(answer.replaced !== undefined && { replaced: answer.replaced }),
       ...(answer.containerId !== undefined && { container_id: answer.containerId }),
       latency_ms: answer.latencyMs,
       ...answer.replay,

@@ -95,13 +95,22 @@ export function settledEvent(settled: SettledCall): CallSettled {
   if (settlement.status === 'succeeded') {
     const output_bytes = bytesOf(settlement.output ?? null);
     const tainted = settlement.untrusted && { untrusted: true as const };
-    return { type: 'tool.succeeded', payload: { tool_call_id, latency_ms, output_bytes, ...tainted } };
+    const payload = { tool_call_id, latency_ms, output_bytes, ...tainted, ...replacedOf(settlement) };
+    return { type: 'tool.succeeded', payload };
   }
   const error = { code: settlement.code, message: settlement.message };
   if (settlement.status === 'unknown') {
     return { type: 'tool.unknown', payload: { tool_call_id, error, attempts: attempt } };
   }
-  return { type: 'tool.failed', payload: { tool_call_id, error, attempts: attempt, latency_ms } };
+  return {
+    type: 'tool.failed',
+    payload: { tool_call_id, error, attempts: attempt, latency_ms, ...replacedOf(settlement) },
+  };
+}
+
+/** What of an output could not be kept, where anything could not. */
+function replacedOf(settlement: SettledAs): { replaced?: number } {
+  return 'replaced' in settlement && settlement.replaced !== undefined ? { replaced: settlement.replaced } : {};
 }
 
 /** An attempt of the current step has ended for good. */
@@ -113,7 +122,12 @@ export function settleCall({ turn, steps: step }: RunState, settled: SettledCall
 export function resolveLate(turnId: string, step: number, settled: SettledCall): NewEvent {
   const { callId: tool_call_id, settlement } = settled;
   const about = { type: 'tool.resolved' as const, actor: 'worker' as const, turn_id: turnId, step };
-  const payload = { tool_call_id, outcome: settlement.status, by: 'late_result' as const };
+  const payload = {
+    tool_call_id,
+    outcome: settlement.status,
+    by: 'late_result' as const,
+    ...replacedOf(settlement),
+  };
   if (settlement.status === 'succeeded') return { ...about, payload };
   return { ...about, payload: { ...payload, error: { code: settlement.code, message: settlement.message } } };
 }

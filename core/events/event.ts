@@ -22,5 +22,7 @@ export const problem = z.object({ code: z.string(), message: z.string() });
 /** USD as a decimal string; null if the model's price is not known. */
 export const money = z.string().nullable();
 export const requestedCall = { tool_call_id: uuid };
+/** Characters that could not be kept, NUL and halves of surrogate pairs: U+FFFD stands in the place of each. */
+export const replaced = z.int().min(1).optional();
 /** The key that did it. */
 export const key = uuid.optional();

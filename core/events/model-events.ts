@@ -4,7 +4,7 @@ import { INTENT_KINDS } from '../intents.ts';
 import { compaction, STRATEGIES } from '../compaction.ts';
 import { CUT_REASONS } from '../context.ts';
 import { REQUEST_PARTS, STOP_REASONS } from '../model.ts';
-import { count, defineEvent, money, problem, uuid } from './event.ts';
+import { count, defineEvent, money, problem, replaced, uuid } from './event.ts';
 
 const usage = z.object({
   input: count,
@@ -53,7 +53,7 @@ export const MODEL_EVENTS = {
     thinking_tokens: count.optional(),
     tools_count: count.optional(),
   }),
-  'model.responded': defineEvent(3, {
+  'model.responded': defineEvent(4, {
     provider: z.string(),
     model: z.string(),
     stop_reason: z.enum(STOP_REASONS),
@@ -73,6 +73,8 @@ export const MODEL_EVENTS = {
     container_id: z.string().optional(),
     /** It holds what tools of the provider have answered. */
     untrusted: z.literal(true).optional(),
+    /** Of what it has said. */
+    replaced,
     /** The prompt was long enough for the provider's higher rates. */
     long_context: z.boolean().optional(),
     /** The tool that Drover forced for itself; the answer is in no message, and `ordinal` is the conversation's length. */

@@ -1,6 +1,6 @@
 /** Events of tool calls, and of what calls wait for. */
 import { z } from 'zod';
-import { count, defineEvent, key, problem, requestedCall, uuid } from './event.ts';
+import { count, defineEvent, key, problem, replaced, requestedCall, uuid } from './event.ts';
 
 export const TOOL_EVENTS = {
   'tool.requested': defineEvent(3, {
@@ -20,24 +20,35 @@ export const TOOL_EVENTS = {
     allowed_by: z.string().optional(),
   }),
   'tool.started': defineEvent(1, { ...requestedCall, attempt: z.int().min(1) }),
-  'tool.succeeded': defineEvent(2, {
+  'tool.succeeded': defineEvent(3, {
     ...requestedCall,
     latency_ms: count,
     output_bytes: count,
     /** Nobody vouches for all of it, whatever is said of its tool. */
     untrusted: z.literal(true).optional(),
+    /** Of its output. */
+    replaced,
     /** The signal that the call waited for. */
     signal_id: z.string().optional(),
   }),
-  'tool.failed': defineEvent(1, { ...requestedCall, error: problem, attempts: count, latency_ms: count.optional() }),
+  'tool.failed': defineEvent(2, {
+    ...requestedCall,
+    error: problem,
+    attempts: count,
+    latency_ms: count.optional(),
+    /** Of what it has answered all the same. */
+    replaced,
+  }),
   'tool.denied': defineEvent(1, { ...requestedCall, error: problem }),
   'tool.unknown': defineEvent(1, { ...requestedCall, error: problem, attempts: count }),
   /** What became of a call of unknown outcome: a person has said it, or its attempt has ended after all. */
-  'tool.resolved': defineEvent(2, {
+  'tool.resolved': defineEvent(3, {
     ...requestedCall,
     outcome: z.enum(['succeeded', 'failed', 'unknown']),
     /** Absent where a person has. */
     by: z.enum(['late_result']).optional(),
+    /** Of an output that has come late. */
+    replaced,
     error: problem.optional(),
   }),
 

@@ -29,6 +29,8 @@ export interface GivenInput {
   output_schema?: Record<string, unknown> | null | undefined;
   /** What the client keeps with the turn. */
   metadata?: Record<string, string> | undefined;
+  /** Characters of the request that could not be kept. */
+  replaced?: number | undefined;
 }
 
 /** `createRun` with what the client has attached. Throws as that and `withAttachments` do. */
@@ -120,9 +122,10 @@ function isFile(given: GivenAttachment): boolean {
 }
 
 /** Nothing in it is a file. */
-function plain({ message, attachments, output_schema, metadata }: GivenInput): TurnInput {
+function plain({ message, attachments, output_schema, metadata, replaced }: GivenInput): TurnInput {
   const attached = attachments && { attachments: attachments as Attachment[] };
-  return { message, ...attached, ...(output_schema && { output_schema }), ...(metadata && { metadata }) };
+  const noted = replaced !== undefined && { replaced };
+  return { message, ...attached, ...(output_schema && { output_schema }), ...(metadata && { metadata }), ...noted };
 }
 
 /** Throws 422 for a schema that no answer can be held to. */

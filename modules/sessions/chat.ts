@@ -29,6 +29,8 @@ import { requireOpenSession, requireSession } from './session.ts';
 interface Chat {
   caller: Caller;
   message: string;
+  /** Characters of the request that could not be kept. */
+  replaced?: number | undefined;
   /** Absent: a new session. */
   sessionId?: string | undefined;
   userId: string;
@@ -135,7 +137,6 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
   if (run) await mustHaveAgent(tx, run);
   const agentId = await agentNow(tx, request, state);
   await touchSession(tx, id, request.context);
-  const input: TurnInput = { message: request.message };
   const isLowered =
     run !== null && run.open_turn_id === null && !isTerminal(run.status) && (await isAbove(tx, caller, run));
   if (isLowered) {
@@ -148,10 +149,10 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
     const isHandedOn = agentId !== session.agent_id;
     const of = { agentId, isHandedOn, userId: session.user_id, level: session.autonomy_level, threadId: id };
     // A message that still waited when its run was ended from outside comes first.
-    const left = run ? waitingMessage(run)?.input.message : undefined;
-    const started = await startRun(at, request, { ...of, ...(left !== undefined && { message: left }) });
+    const left = run ? waitingMessage(run)?.input : undefined;
+    const started = await startRun(at, request, { ...of, ...(left && { input: left }) });
     written.push(started.written);
-    if (left !== undefined) {
+    if (left) {
       // No turn was open when this one came, so that it is taken whatever its mode.
       const mode = request.mode === 'reject' ? 'queue' : request.mode;
       written.push(await queue(tx, { ...request, mode }, { runId: started.runId, status: 'planning' }));
@@ -163,7 +164,7 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
       tenantId,
       agentId: run.agent_id,
       runId: run.id,
-      input,
+      input: inputOf(request),
       requestedBy,
       traceparent,
     });
@@ -225,8 +226,12 @@ async function queue(
   }
   const mode = status === 'waiting_approval' ? 'steer' : request.mode;
   const { tenantId, keyId } = request.caller;
-  const message = { message_id: newId(), mode, input: { message: request.message }, requested_by: keyId };
+  const message = { message_id: newId(), mode, input: inputOf(request), requested_by: keyId };
   return queueMessageIn(tx, { tenantId, runId, message });
+}
+
+function inputOf({ message, replaced }: Chat): TurnInput {
+  return { message, ...(replaced !== undefined && { replaced }) };
 }
 
 interface RunOfSession {
@@ -237,7 +242,7 @@ interface RunOfSession {
   level: number;
   threadId?: string;
   /** Of the first turn, where it is not the request's. */
-  message?: string;
+  input?: TurnInput;
 }
 
 async function startRun(
@@ -251,11 +256,11 @@ async function startRun(
     workspaceId: caller.workspaceId,
     agentId: of.agentId,
     threadId: of.threadId,
-    input: { message: of.message ?? request.message },
+    input: of.input ?? inputOf(request),
     config: { autonomy_level: of.level, keep_open: true, session: { user_id: of.userId } },
     mayRaiseAutonomy: !of.isHandedOn && hasScope(caller.scopes, 'approvals:write'),
     ...(of.threadId !== undefined && { carriesAutonomy: true as const }),
-    beginsWithWaiting: of.message !== undefined,
+    beginsWithWaiting: of.input !== undefined,
     requestedBy: caller.keyId,
     traceparent,
   });

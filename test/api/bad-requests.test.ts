@@ -208,6 +208,35 @@ describe('a bad request', () => {
       assert.equal(json.name, 'a\uFFFDb');
       assert.deepEqual(json.metadata, { 'k\uFFFD': 'x\uFFFDy' });
     });
+
+    it('with NUL or half a surrogate pair is noted by the events of what it says', async () => {
+      const agent = (await create({ body: { name: newName() } })).json.id;
+      const post = async (path: string, raw: string) => {
+        const { json, status, text } = await api.call('POST', path, { raw });
+        assert.equal(status, 202, text);
+        return json;
+      };
+      const inputs = async (run: string) => {
+        const { events } = (await api.call('GET', `/v1/runs/${run}/events`)).json;
+        const said = events.filter(({ type }: { type: string }) => /^(turn\.started|message\.queued)$/.test(type));
+        return said.map(({ payload }: { payload: { input: unknown } }) => payload.input);
+      };
+      const { run_id: run } = await post(`/v1/agents/${agent}/runs`, '{"input":{"message":"a\\u0000b\\udc00"}}');
+      assert.deepEqual(await inputs(run), [{ message: 'a\uFFFDb\uFFFD', replaced: 2 }]);
+      const { run_id: clean } = await post(`/v1/agents/${agent}/runs`, '{"input":{"message":"\\ufffd"}}');
+      assert.deepEqual(await inputs(clean), [{ message: '\uFFFD' }]);
+      const chat = (more: string) =>
+        post('/agent/chat', `{"agent_id":"${agent}","user_id":"ada","message":"a\\u0000"${more}}`);
+      const { session_id: session } = await chat('');
+      await chat(`,"session_id":"${session}"`);
+      const newest = async () => (await api.call('GET', `/v1/runs?thread=${session}&limit=1`)).json.runs[0].id;
+      const noted = { message: 'a\uFFFD', replaced: 1 };
+      const cancelled = await newest();
+      assert.deepEqual(await inputs(cancelled), [noted, noted]);
+      await api.call('POST', `/v1/runs/${cancelled}/cancel`, { body: {} });
+      await chat(`,"session_id":"${session}"`);
+      assert.deepEqual(await inputs(await newest()), [noted, noted], 'the one that waited begins the next run');
+    });
   });
 
   describe('in its path or query', () => {

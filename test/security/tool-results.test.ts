@@ -70,12 +70,24 @@ describe('Orders in tool results and descriptions', () => {
     assert.doesNotMatch(JSON.stringify([results, answer]), /canary-value-1/);
   });
 
-  attack('I07', ['a result holds NUL and half a surrogate pair', 'cleaned, and the run goes on'], async () => {
-    arena.answers.set('/page', () => ({ body: '"a\\u0000b\\ud800c"' }));
-    const { status, results } = await arena.play('call page {} | say fine', { tools });
-    assert.equal(status, 'completed');
-    assert.equal(results[0], 'a\uFFFDb\uFFFDc');
-  });
+  attack(
+    'I07',
+    ['a result holds NUL and half a surrogate pair', 'cleaned and noted, and the run goes on'],
+    async () => {
+      arena.answers.set('/page', () => ({ body: '"a\\u0000b\\ud800c"' }));
+      const { status, results, log } = await arena.play('call page {"of":"\\u0000"} | say fine', { tools });
+      assert.equal(status, 'completed');
+      assert.equal(results[0], 'a\uFFFDb\uFFFDc');
+      const noted = log.filter(({ payload }) => 'replaced' in payload);
+      assert.deepEqual(
+        noted.map(({ type, payload }) => [type, payload['replaced']]),
+        [
+          ['model.responded', 1],
+          ['tool.succeeded', 2],
+        ],
+      );
+    },
+  );
 
   attack('I08', ['a result has the keys __proto__ and constructor', 'no prototype changes'], async () => {
     arena.answers.set('/page', () => ({

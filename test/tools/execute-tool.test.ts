@@ -191,7 +191,9 @@ describe('createTools', () => {
     );
     make();
     const tool = toolOf({ type: 'http', endpoint: server.url });
-    assert.deepEqual(outputOf(await tools.execute(tool, attemptOf({}))), { 'a\ufffd': '\ufffd' });
+    const cleaned = await tools.execute(tool, attemptOf({}));
+    assert.deepEqual(outputOf(cleaned), { 'a\ufffd': '\ufffd' });
+    assert.equal('replaced' in cleaned && cleaned.replaced, 2);
     for (const levels of [LIMITS.toolOutputDepth + 2, 2500, 100_000]) {
       body = '['.repeat(levels) + ']'.repeat(levels);
       assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error bad-output');

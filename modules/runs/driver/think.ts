@@ -1,7 +1,7 @@
 /** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
 import { ZodError } from 'zod';
 import type { AssistantBlock } from '../../../core/content.ts';
-import { cleanJson } from '../../../core/content.ts';
+import { cleanJson, noteReplaced } from '../../../core/content.ts';
 import { recordAnswer, recordFile, rejectEmptyAnswer } from '../../../core/decision-events/model-calls.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
 import { canonicalValue } from '../../../core/canonical-json.ts';
@@ -87,6 +87,7 @@ async function take(session: DriveSession, { call, response, recorded, cost, ...
   const answer = {
     ...response,
     untrusted,
+    ...noteReplaced(response.content),
     ...paidFor(response, recorded),
     step: call.step,
     ordinal,

@@ -73,7 +73,8 @@ export async function writeToSpace(tx: Tx, caller: Caller, write: FragmentWrite)
   const space = await requireSpace(tx, caller, write.space_id);
   await requireAccess(tx, space, write.agent_id);
   if (write.fragment_id !== undefined) return changeFragment(tx, caller, { id: write.fragment_id, write });
-  const { expected_version: expected = 0 } = write;
+  const { expected_version, base_version } = write;
+  const expected = expected_version || base_version || 0;
   if (expected > 0)
     throw conflict('A new fragment has no version yet.', { expected_version: expected, current_version: 0 });
   const fresh = freshFragment(space, write);

@@ -121,6 +121,8 @@ describe('/v1/memory spaces', () => {
     const ahead = await send('two', { fragment_id: id, base_version: 7 });
     assert.deepEqual([ahead.status, ahead.json.current_version], [409, 1]);
     assert.equal((await send('new', { expected_version: 3 })).status, 409);
+    const nowhere = await send('new', { base_version: 1 });
+    assert.deepEqual([nowhere.status, nowhere.json.current_version], [409, 0]);
     assert.equal((await send('new', { expected_version: 0 })).status, 201);
     assert.equal((await get(id)).content.data, 'one');
   });

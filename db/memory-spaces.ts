@@ -2,6 +2,7 @@
 import type { ConflictCheck } from '../core/memory/entry.ts';
 import { isUuid } from '../lib/is-uuid.ts';
 import type { Tx } from './database.ts';
+import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export type Visibility = 'private' | 'team' | 'workflow' | 'global';
@@ -206,16 +207,22 @@ export async function findVersion(
   return row;
 }
 
-/** All versions of a fragment, newest first. */
+export interface FragmentVersion {
+  version: number;
+  content: FragmentContent;
+  provenance: FragmentProvenance;
+  created_at: Date;
+}
+
+/** A page of the versions of a fragment, newest first, below a version where one is named. */
 export async function listFragmentVersions(
   tx: Tx,
-  id: string,
-): Promise<{ version: number; content: FragmentContent; provenance: FragmentProvenance; created_at: Date }[]> {
-  return tx.query(
-    `select version, content, provenance, created_at from memory_fragment_versions where fragment_id = $1
-      order by version desc limit 100`,
-    [id],
-  );
+  of: { id: string; below: number | undefined; limit: number },
+): Promise<Page<FragmentVersion>> {
+  const versions = `select version, content, provenance, created_at, json_bytes(content) + json_bytes(provenance) as bytes
+    from memory_fragment_versions where fragment_id = $1 and ($2::int is null or version < $2) order by version desc limit $3`;
+  const values = [of.id, of.below ?? null, of.limit + 1];
+  return pageOfSized(await tx.query<FragmentVersion & Sized>(untilFull(versions, 'version desc'), values), of.limit);
 }
 
 interface WrittenFragment extends Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'> {

@@ -7,7 +7,7 @@ import { resolveFragment } from '../../modules/memory/resolve-fragment.ts';
 import { inLine, writeToSpace } from '../../modules/memory/write-fragment.ts';
 import { searchSpace } from '../../modules/memory/search-space.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
-import { integerParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { integerParam, nextOf, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { agentNameParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
@@ -193,21 +193,32 @@ const get = defineRoute({
   method: 'get',
   path: '/v1/memory/fragments/:id',
   access: 'memory:read',
-  summary: 'Get a fragment with its versions',
+  summary: 'Get a fragment with its versions, page by page',
   params,
-  responses: { 200: fragment.extend({ access_count: z.int(), history: z.array(version) }) },
-  async handle({ caller, params: { id }, context }) {
+  query: pageQuery(z.int().positive()),
+  responses: {
+    200: fragment.extend({
+      access_count: z.int(),
+      history: z
+        .array(version)
+        .describe('Its versions, newest first: as many as are asked for and have room on a page.'),
+      next_cursor: z.string().optional().describe('For the versions before those.'),
+    }),
+  },
+  async handle({ caller, params: { id }, query: { cursor: below, limit }, context }) {
     const {
       fragment: row,
       uses,
-      versions,
-    } = await context.db.withTenant(caller.tenantId, (tx) => requireFragment(tx, caller, id));
-    const history = versions.map(({ created_at: at, content: of, ...rest }) => ({
-      ...rest,
+      history: { rows, more },
+    } = await context.db.withTenant(caller.tenantId, (tx) => requireFragment(tx, caller, { id, below, limit }));
+    const history = rows.map(({ version: number, content: of, provenance: from, created_at: at }) => ({
+      version: number,
       content: { ...of },
+      provenance: from,
       created_at: at.toISOString(),
     }));
-    return { status: 200, body: { ...presentFragment(row), access_count: uses, history } };
+    const next = nextOf(rows, more, (each) => each.version);
+    return { status: 200, body: { ...presentFragment(row), access_count: uses, history, ...next } };
   },
 });
 

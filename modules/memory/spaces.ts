@@ -14,10 +14,12 @@ import {
   listSpaces,
   type FragmentContent,
   type FragmentRow,
+  type FragmentVersion,
   type SpaceRow,
 } from '../../db/memory-spaces.ts';
 import { forgetConflicts } from '../../db/memory-conflicts.ts';
 import { forgetInRuns } from '../../db/memory-forget.ts';
+import type { Page } from '../../db/page-bytes.ts';
 import { findTeam } from '../../db/teams.ts';
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit } from '../audit/record-audit.ts';
@@ -70,16 +72,18 @@ export async function readSpaces(
   return listSpaces(tx, { ...page, workspaceId: caller.workspaceId });
 }
 
-/** A fragment with all of its versions, as long as its time is not over. Throws 404. */
+const VERSIONS = 50;
+
+/** A fragment with a page of its versions, as long as its time is not over. Throws 404. */
 export async function requireFragment(
   tx: Tx,
   caller: Caller,
-  id: string,
-): Promise<{ fragment: FragmentRow; uses: number; versions: Awaited<ReturnType<typeof listFragmentVersions>> }> {
+  { id, below, limit = VERSIONS }: { id: string; below?: number | undefined; limit?: number },
+): Promise<{ fragment: FragmentRow; uses: number; history: Page<FragmentVersion> }> {
   const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'merged' });
   if (!found) throw notFound('This fragment');
   const uses = await countFragmentUses(tx, { id, limit: LIMITS.countedUses });
-  return { fragment: found.fragment, uses, versions: await listFragmentVersions(tx, id) };
+  return { fragment: found.fragment, uses, history: await listFragmentVersions(tx, { id, below, limit }) };
 }
 
 /** Takes a fragment away for good, with those that it has taken in. Throws 404. */

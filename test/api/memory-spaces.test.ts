@@ -149,6 +149,22 @@ describe('/v1/memory spaces', () => {
     );
   });
 
+  it('have their versions page by page, and a page ends where it is large enough', async () => {
+    const { id } = await write('one');
+    for (const data of ['two', 'three']) await write(data, { fragment_id: id });
+    const page = async (query: string) => (await api.call('GET', `/v1/memory/fragments/${id}?${query}`)).json;
+    const said = ({ history }: { history: { content: { data: string } }[] }) =>
+      history.map(({ content }) => content.data);
+    const first = await page('limit=2');
+    assert.deepEqual([said(first), first.content.data], [['three', 'two'], 'three']);
+    const rest = await page(`limit=2&cursor=${first.next_cursor}`);
+    assert.deepEqual([said(rest), rest.content.data, rest.next_cursor], [['one'], 'three', undefined]);
+    for (let index = 0; index < 18; index++) await write('x'.repeat(250_000), { fragment_id: id });
+    const { history, next_cursor: next } = await page('limit=200');
+    assert.ok(history.length > 10 && history.length < 18, String(history.length));
+    assert.equal((await page(`cursor=${next}`)).history.length, 21 - history.length);
+  });
+
   it('merge a write from an older version by field, and by words', async () => {
     const { id } = await write({ a: 1, b: 1, c: 1 });
     await write({ a: 2, b: 1, c: 2 }, { fragment_id: id, base_version: 1 });

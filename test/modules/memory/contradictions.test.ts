@@ -169,8 +169,8 @@ describe('A contradiction that a model is asked about', () => {
     engine.say([verdict([older.id])]);
     assert.deepEqual(await check(newer.id), { contradicted: 1 });
     const [a, b] = await inTenant(async (tx) => [
-      (await requireFragment(tx, engine.caller, older.id)).fragment,
-      (await requireFragment(tx, engine.caller, newer.id)).fragment,
+      (await requireFragment(tx, engine.caller, { id: older.id })).fragment,
+      (await requireFragment(tx, engine.caller, { id: newer.id })).fragment,
     ]);
     assert.deepEqual([a?.version, a?.requires_resolution, b?.provenance['merged_into']], [2, true, older.id]);
     assert.deepEqual(a?.expires_at, newer.expires_at, 'it stays for as long as the newer one');

@@ -63,7 +63,7 @@ describe('A fragment that is taken away while somebody writes it', () => {
       await someoneWaits();
     });
     await swept;
-    const { fragment } = await inTenant((tx) => requireFragment(tx, engine.caller, id));
+    const { fragment } = await inTenant((tx) => requireFragment(tx, engine.caller, { id }));
     assert.deepEqual([fragment.version, fragment.content.data], [2, 'The launch is in June.']);
   });
 });

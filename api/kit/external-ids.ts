@@ -5,6 +5,7 @@ import { externalId } from '../../core/user-metadata.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { requireThreadId } from '../../modules/conversations/threads.ts';
 import { requireAgentId } from '../../modules/agents/external-ids.ts';
+import { lowerUuid } from '../../lib/is-uuid.ts';
 import { idParam } from './validate.ts';
 
 const PREFIX = 'ext:';
@@ -33,11 +34,13 @@ export const agentIdParam = idOr('agent', idParam, 'must be a UUID, or ext: and 
 /** The same of a thread. */
 export const threadIdParam = idOr('thread', idParam, 'must be a UUID, or ext: and an external id');
 
+const anyName = z.string().min(1).max(200).overwrite(lowerUuid);
+
 /** The same where an agent may be called otherwise, too. */
-export const agentNameParam = idOr('agent', z.string().min(1).max(200), 'must have 1 to 200 characters');
+export const agentNameParam = idOr('agent', anyName, 'must have 1 to 200 characters');
 
 /** The same where a conversation may be one of the client's own, too. */
-export const threadNameParam = idOr('thread', z.string().min(1).max(200), 'must have 1 to 200 characters');
+export const threadNameParam = idOr('thread', anyName, 'must have 1 to 200 characters');
 
 /** `ext:<id>` alone; gives the name. */
 export const externalIdParam = z

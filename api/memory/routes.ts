@@ -15,6 +15,7 @@ import {
 import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
+import { lowerUuid } from '../../lib/is-uuid.ts';
 import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { agentIdParam, threadNameParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
@@ -51,7 +52,8 @@ const add = defineRoute({
   async handle({ caller, params, body, context, idempotency }) {
     const { id: agentId } = params;
     const { metadata, expires_at: expiresAt, ...rest } = body;
-    const thread = rest.thread_id ?? readMetadata(metadata ?? {}).conversation;
+    const { conversation } = readMetadata(metadata ?? {});
+    const thread = rest.thread_id ?? (conversation === undefined ? undefined : lowerUuid(conversation));
     const given = { ...rest, metadata: metadata ?? {}, thread_id: thread, expires_at: expiresAt ?? undefined };
     const from = { tenantId: caller.tenantId, agentId, keyId: caller.keyId, origin: originOf(given.metadata) };
     const answer = await idempotently(context, idempotency, async (tx) => {

@@ -15,6 +15,7 @@ import {
   anyContent,
   fragment,
   name,
+  nameOrId,
   presentFragment,
   presentFragmentTo,
   presentSpace,
@@ -32,8 +33,8 @@ const create = defineRoute({
   idempotent: true,
   body: z.strictObject({
     name: name.optional(),
-    team_id: name.nullish(),
-    workflow_id: name.nullish(),
+    team_id: nameOrId.nullish(),
+    workflow_id: nameOrId.nullish(),
     scope: visibility.default('team'),
     allowed_agents: named.optional(),
     denied_agents: named.optional(),
@@ -87,8 +88,8 @@ const getSpace = defineRoute({
 });
 
 const provenance = z.strictObject({
-  created_by_agent: name.optional(),
-  created_during_task: name.nullish(),
+  created_by_agent: nameOrId.optional(),
+  created_during_task: nameOrId.nullish(),
   confidence: z.number().min(0).max(1).optional(),
   sources: z.array(z.string().max(2000)).max(100).optional(),
 });

@@ -71,6 +71,30 @@ describe('Odd requests about memory', () => {
     }
   });
 
+  it('may name threads, agents and teams by ids in upper case', async () => {
+    const run = (await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message: 'Hello.' } } })).json;
+    const thread: string = run.thread_id;
+    const named = [{ thread_id: thread.toUpperCase() }, { metadata: { session_id: thread.toUpperCase() } }];
+    for (const more of named) assert.equal((await add('It is of the thread.', more)).json.thread_id, thread);
+    const listed = await api.call('GET', path(`?thread_id=${thread.toUpperCase()}`));
+    assert.equal(listed.json.entries.length, 2);
+    await api.call('DELETE', `/v1/threads/${thread}`);
+    assert.deepEqual((await api.call('GET', path(`?thread_id=${thread}`))).json.entries, []);
+    const members = [{ agent_id: agent, role: 'scout' }];
+    const team = (await api.call('POST', '/v1/teams', { body: { name: `team ${randomUUID()}`, members } })).json.id;
+    const seen = async (body: object, who: string) => {
+      const { json } = await api.call('POST', '/v1/memory/spaces', { body });
+      return (await api.call('GET', `/v1/memory/search?space_id=${json.id}&agent_id=${who}`)).status;
+    };
+    for (const [who, other] of [
+      [agent, agent.toUpperCase()],
+      [agent.toUpperCase(), agent],
+    ] as const) {
+      assert.equal(await seen({ denied_agents: [who] }, other), 403);
+      assert.equal(await seen({ team_id: team.toUpperCase() }, who), 200);
+    }
+  });
+
   it('may keep what is written for longer than there are dates', async () => {
     const made = await api.call('POST', '/v1/memory/spaces', { body: { retention_policy: '999999y' } });
     assert.equal(made.status, 201);

@@ -143,7 +143,7 @@ export async function supersedeMemory(
   of: { id: string; by: string; validTo: Date | null; reason: string | null; evenArchived?: boolean },
 ): Promise<boolean> {
   const rows = await tx.query(
-    `update memory_entries set status = 'superseded', superseded_by = $2, valid_to = coalesce(valid_to, $3, now()),
+    `update memory_entries set status = 'superseded', superseded_by = $2, valid_to = greatest(coalesce(valid_to, $3, now()), valid_from),
         reason = coalesce($4, reason), updated_at = now()
       where id = $1 and (${LIVE} or $5::boolean and status = 'archived') returning id`,
     [of.id, of.by, of.validTo, of.reason, of.evenArchived ?? false],

@@ -49,6 +49,11 @@ describe('Odd requests about memory', () => {
     const patched = await api.call('PATCH', path(`/${id}`), { body: { valid_to: to } });
     assert.deepEqual([patched.status, patched.json.errors], [400, refused.json.errors]);
     assert.equal((await api.call('PATCH', path(`/${id}`), { body: { valid_to: from } })).status, 200);
+    const later = '2999-01-01T00:00:00.000Z';
+    const { id: early } = (await add('The gate is open.', { valid_from: later })).json;
+    await api.call('PATCH', path(`/${early}`), { body: { content: 'The gate is gone.' } });
+    const { json } = await api.call('GET', path(`/${early}`));
+    assert.deepEqual([json.status, json.valid_from, json.valid_to], ['superseded', later, later]);
   });
 
   it('may have moments in their metadata that no calendar has', async () => {

@@ -23,7 +23,7 @@ import { shortPath } from '../modules/problem-of.ts';
 export function createApp(
   context: Context,
   routes: readonly Route[],
-  { sockets, ...own }: Pick<AppParts, 'closing' | 'counter' | 'liveSessions'> & { sockets?: Sockets },
+  { sockets, ...own }: Pick<AppParts, 'closing' | 'counter' | 'liveSessions' | 'bodyRoom'> & { sockets?: Sockets },
 ): App {
   const parts: AppParts = {
     routes,

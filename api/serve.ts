@@ -10,6 +10,7 @@ import { createLiveSessions } from '../modules/sessions/live-state.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';
+import { createBodyRoom } from './kit/body-room.ts';
 import { answerBroken, MOST_HEADER_BYTES } from './kit/answer-broken.ts';
 import type { Route } from './kit/route.ts';
 import { createSockets, type SocketLimits, type Sockets, type Upgrade } from './kit/sockets.ts';
@@ -20,6 +21,8 @@ interface ServeOptions {
   port: number;
   /** In which a request has come to its end, with its body; `LIMITS.requestSeconds` where it is not given. */
   requestTimeoutMs?: number;
+  /** For the bodies that are being read, all together; `LIMITS.bodyBytesAtOnce` where it is not given. */
+  bodyBytesAtOnce?: number | undefined;
   /** Other limits of WebSockets than those of `LIMITS`. */
   sockets?: Partial<SocketLimits>;
 }
@@ -60,7 +63,8 @@ export async function serve(
   });
   const liveSessions = createLiveSessions(context, liveStore);
   const sockets = createSockets(context, closing.signal, options.sockets);
-  const app = createApp(context, routes, { closing: closing.signal, counter, liveSessions, sockets });
+  const bodyRoom = createBodyRoom(options.bodyBytesAtOnce);
+  const app = createApp(context, routes, { closing: closing.signal, counter, liveSessions, bodyRoom, sockets });
   const handle = app.callback();
   const limits = {
     maxHeaderSize: MOST_HEADER_BYTES,
@@ -71,14 +75,11 @@ export async function serve(
     headersTimeout: requestTimeoutMs,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
   };
-  const uploads = new Set(
-    routes.filter(({ upload }) => upload).map(({ method, path }) => `${method.toUpperCase()} ${path}`),
-  );
+  const timeoutOf = timeouts(routes, requestTimeoutMs);
   const answers = new WeakMap<Duplex, ServerResponse>();
   const server = createServer(limits, (request, response) => {
     answers.set(request.socket, response);
-    const isUpload = uploads.has(`${request.method} ${request.url?.replace(/\?.*/, '')}`);
-    holdToTime({ request, response }, isUpload ? Math.max(requestTimeoutMs, UPLOAD_MS) : requestTimeoutMs, server);
+    holdToTime({ request, response }, timeoutOf(request), server);
     // A kept connection would carry requests to a server that is about to go.
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
@@ -104,6 +105,15 @@ export async function serve(
       await Promise.all([counter.close(), liveStore.close()]);
     },
   };
+}
+
+/** How long a request may take to come in: an upload longer than any other. */
+function timeouts(routes: readonly Route[], requestTimeoutMs: number): (request: IncomingMessage) => number {
+  const uploads = new Set(
+    routes.filter(({ upload }) => upload).map(({ method, path }) => `${method.toUpperCase()} ${path}`),
+  );
+  return ({ method, url }) =>
+    uploads.has(`${method} ${url?.replace(/\?.*/, '')}`) ? Math.max(requestTimeoutMs, UPLOAD_MS) : requestTimeoutMs;
 }
 
 /** Lets a body come in for so long; what comes of one that was refused is let through for a moment, so that the answer is read. */

@@ -1,11 +1,10 @@
 /** Bull Board at `/admin/queues`, for the operator: by Bearer key, or in a browser by a session after signing in. */
-import { bodyParser } from '@koa/bodyparser';
 import { z } from 'zod';
 import { forbidden, notFound } from '../../core/errors.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import { authenticate } from '../kit/authenticate.ts';
-import { explainBody } from '../kit/body.ts';
+import { readText } from '../kit/read-text.ts';
 import type { ApiContext, Middleware } from '../kit/state.ts';
 import type { AppParts } from '../kit/route.ts';
 import { BOARD as BASE, placeOnBoard, SIGN_IN, SIGN_OUT } from './board-paths.ts';
@@ -36,7 +35,6 @@ interface Desk {
 }
 
 const FORM_BYTES = 8192;
-const parseForm = bodyParser({ enableTypes: ['form'], formLimit: FORM_BYTES });
 
 /** Answers everything under `/admin/queues`. */
 export function queueBoard(context: Context, parts: AppParts): Middleware {
@@ -85,10 +83,9 @@ const field = z.string().trim().catch('');
 const signInForm = z.object({ key: field, to: field }).catch({ key: '', to: '' });
 
 async function signIn(ctx: ApiContext, { parts, sessions }: Desk): Promise<void> {
-  await parseForm(ctx, () => Promise.resolve()).catch((error: unknown) => {
-    throw explainBody(error, FORM_BYTES);
-  });
-  const { key, to } = signInForm.parse(ctx.request.body);
+  const isForm = ctx.request.is('application/x-www-form-urlencoded') !== false;
+  const form = isForm ? await readText(ctx.req, { maxBytes: FORM_BYTES, room: parts.bodyRoom }) : '';
+  const { key, to } = signInForm.parse(Object.fromEntries(new URLSearchParams(form)));
   const caller = key === '' ? undefined : await parts.authenticator.byKey(key);
   if (!caller) return showForm(ctx, 401, { to, problem: 'This key is unknown, expired or revoked.' });
   ctx.state.caller = caller;

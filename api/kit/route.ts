@@ -12,6 +12,7 @@ import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { TokenScope } from '../../modules/tenants/tokens.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
+import type { BodyRoom } from './body-room.ts';
 import { withIds } from './external-ids.ts';
 import { readMessage } from './json-rpc-body.ts';
 import { withMetadata } from './metadata-filter.ts';
@@ -130,6 +131,8 @@ export interface AppParts {
   /** Of what tenants, keys, users and sessions ask for. */
   counter: RateCounter;
   liveSessions: LiveSessions;
+  /** For the bodies that are being read. */
+  bodyRoom: BodyRoom;
   /** The queues to look at. */
   queues: readonly Queue[];
   /** Fires when the server stops: what would stay open ends then. */
@@ -149,9 +152,10 @@ async function readChecked(
 
 /** Counts the request by its body before anything of it is refused; gives what reads that body. Throws 429. */
 async function countByBody({ ctx, app, caller }: Incoming, route: RouteHead): Promise<() => Promise<unknown>> {
-  const { rates } = route;
-  if (!rates || !caller) return () => readBody(ctx, route);
-  const reading = readBody(ctx, route);
+  const { rates, keepsDigits } = route;
+  const read = () => readBody(ctx, { keepsDigits, room: app.bodyRoom });
+  if (!rates || !caller) return read;
+  const reading = read();
   const body = await reading.catch(() => undefined);
   await holdToRates(ctx, app.counter, rates(caller, body));
   return () => reading;

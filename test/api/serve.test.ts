@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import { gzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { defineRoute } from '../../api/kit/route.ts';
-import { serve } from '../../api/serve.ts';
+import { serve, type RunningApi } from '../../api/serve.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
@@ -153,6 +154,111 @@ describe('the server', () => {
     await api.close();
     await assert.rejects(open);
     gate.open();
+  });
+
+  describe('that reads bodies', () => {
+    const MB = 1024 * 1024;
+    const FULL = 10 * MB;
+    const spaces = ' '.repeat(FULL - 2);
+    const packed = gzipSync(`${spaces}{}`);
+    let api: TestApi;
+    let server: RunningApi;
+    const opened: Socket[] = [];
+    const startServer = (more: { bodyBytesAtOnce: number; requestTimeoutMs?: number }) =>
+      serve(api.context, routesOf(newGate()), { host: '127.0.0.1', port: 0, ...more });
+    before(async () => {
+      ({ api } = await start());
+      server = await startServer({ bodyBytesAtOnce: 12 * MB });
+    });
+    afterEach(() => {
+      for (const socket of opened.splice(0)) socket.destroy();
+    });
+    after(async () => {
+      await server.close(0);
+      await api.close();
+    });
+
+    const post = (bytes: number, at = server) =>
+      fetch(`${at.url}/echo`, {
+        method: 'POST',
+        body: `{${' '.repeat(bytes - 2)}}`,
+        headers: { 'content-type': 'application/json' },
+      });
+    /** Sends a body, or the beginning of one. */
+    const send = (headers: string[], body: string | Buffer, at = server) => {
+      const socket = connect(at.port, '127.0.0.1').on('error', () => undefined);
+      opened.push(socket);
+      let answer = '';
+      socket.on('data', (chunk) => {
+        answer += String(chunk);
+      });
+      const json = 'content-type: application/json';
+      socket.write(['POST /echo HTTP/1.1', 'host: x', json, ...headers, '', ''].join('\r\n'));
+      socket.write(body);
+      const answers = (status: number) => {
+        return waitUntil(`it is ${status}`, () => answer.startsWith(`HTTP/1.1 ${status} `));
+      };
+      return { socket, answers, answer: () => answer };
+    };
+    const known = [`content-length: ${FULL}`];
+    const gzip = [`content-length: ${packed.length}`, 'content-encoding: gzip'];
+    const chunked = ['transfer-encoding: chunked'];
+    const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
+    const isFull = () => waitUntil('there is no more room', async () => (await post(3 * MB)).status === 503);
+    const isFree = (at = server) => waitUntil('there is room again', async () => (await post(FULL, at)).status === 200);
+
+    it('refuses those that have no room beside what has come of others', async () => {
+      const first = send(known, spaces);
+      await isFull();
+      const refused = await post(3 * MB);
+      const { code, status } = (await refused.json()) as Record<string, unknown>;
+      assert.deepEqual([refused.status, code, status], [503, 'unavailable', 503]);
+      assert.deepEqual(
+        [refused.headers.get('retry-after'), refused.headers.get('content-type')],
+        ['2', 'application/problem+json'],
+      );
+      await send([`content-length: ${3 * MB}`], '').answers(503);
+      await send(chunked, chunk(' '.repeat(3 * MB))).answers(503);
+      await send(gzip, packed).answers(503);
+      assert.equal((await post(1000)).status, 200);
+      first.socket.write('{}');
+      await first.answers(200);
+      assert.equal((await post(FULL)).status, 200);
+    });
+
+    it('has their room again, whatever becomes of them', async () => {
+      const broken: [string[], string | Buffer][] = [
+        [known, spaces],
+        [chunked, chunk(spaces)],
+        [gzip, packed.subarray(0, -10)],
+      ];
+      for (const [headers, body] of broken) {
+        const { socket } = send(headers, body);
+        await isFull();
+        socket.destroy();
+        await isFree();
+      }
+      await send(chunked, `${chunk(spaces)}${chunk(spaces)}0\r\n\r\n`).answers(413);
+      const cut = packed.subarray(0, -10);
+      await send([`content-length: ${cut.length}`, 'content-encoding: gzip'], cut).answers(400);
+      await send(known, `${spaces}{]`).answers(400);
+      assert.equal((await post(FULL)).status, 200);
+      const hasty = await startServer({ bodyBytesAtOnce: FULL, requestTimeoutMs: 2000 });
+      for (const [headers, body] of broken) {
+        await send(headers, body, hasty).answers(408);
+        await isFree(hasty);
+      }
+      await hasty.close(0);
+    });
+
+    it('reads them in pieces of any size', async () => {
+      const text = `{"${'ä'.repeat(3000)}":1}`;
+      const bytes = [...Buffer.from(text)].map((byte) => Buffer.from([byte]));
+      const pieces = bytes.flatMap((byte) => [Buffer.from('1\r\n'), byte, Buffer.from('\r\n')]);
+      const { answers, answer } = send(chunked, Buffer.concat([...pieces, Buffer.from('0\r\n\r\n')]));
+      await answers(400);
+      await waitUntil('all is said', () => answer().includes('ä'.repeat(3000)));
+    });
   });
 
   describe('that runs', () => {

@@ -1,0 +1,29 @@
+import { unavailable } from '../../core/errors.ts';
+import { LIMITS } from '../../core/limits.ts';
+
+/** What a process may have in memory of what is being sent to it, from all clients together. */
+export interface BodyRoom {
+  /** Throws 503 where there is no room for so many bytes. */
+  require(bytes: number): void;
+  /** Takes room, which whoever took it gives back. Throws 503 where there is none. */
+  take(bytes: number): void;
+  give(bytes: number): void;
+}
+
+/** Room for so many bytes. */
+export function createBodyRoom(mostBytes: number = LIMITS.bodyBytesAtOnce): BodyRoom {
+  let left = mostBytes;
+  const require = (bytes: number): void => {
+    if (bytes > left) throw unavailable('Too much is being sent here at the time; the request may be sent again.');
+  };
+  return {
+    require,
+    take(bytes) {
+      require(bytes);
+      left -= bytes;
+    },
+    give(bytes) {
+      left += bytes;
+    },
+  };
+}

@@ -14,7 +14,7 @@ import { decideConflict } from '../modules/approvals/decide-conflict.ts';
 import { decideApproval, decisionOf } from '../modules/approvals/decide-approval.ts';
 import { checkedKey } from '../modules/tenants/idempotency.ts';
 import { postResults, postSignal } from '../modules/waits/post-signal.ts';
-import { pageFields, pageOf, pageQuery } from './kit/paging.ts';
+import { nextOf, pageFields, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 import { readRun, type RunView } from '../modules/runs/read-runs.ts';
@@ -93,11 +93,11 @@ const list = defineRoute({
   responses: { 200: pageFields('approvals', approval) },
   async handle({ caller, query, context }) {
     const { limit, cursor: before, status, run_id: runId } = query;
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readApprovals(tx, caller, { status, runId, before, limit: limit + 1 }),
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
+      readApprovals(tx, caller, { status, runId, before, limit }),
     );
-    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
-    return { status: 200, body: { approvals: items.map((row) => presentTo(caller, row)), ...page } };
+    const approvals = rows.map((row) => presentTo(caller, row));
+    return { status: 200, body: { approvals, ...nextOf(rows, more, ({ id }) => id) } };
   },
 });
 

@@ -1,6 +1,7 @@
 /** Approvals as they are read; `commit_run` writes them. */
 import type { PolicyRef } from '../core/policy.ts';
 import type { Tx } from './database.ts';
+import { fetchSizedPage, type Page } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { edgeEvent } from './run-log.ts';
 
@@ -70,6 +71,7 @@ export async function findApproval(tx: Tx, id: string, workspaceId?: string): Pr
 }
 
 const ANY_COLUMNS = `${COLUMNS}, a.workspace_id, a.subject_type, a.subject_id`;
+const SIZED = `${ANY_COLUMNS}, json_bytes(a.arguments) + coalesce(json_bytes(a.original_arguments), 0) as bytes`;
 const ANY_TABLES = 'approvals a left join runs r on r.id = a.run_id';
 
 /** An approval in this workspace, of a run or of none. */
@@ -94,14 +96,14 @@ export async function listApprovals(
     before?: string | undefined;
     limit: number;
   },
-): Promise<(ApprovalRow | ConflictRow)[]> {
-  const query = selectFrom(ANY_COLUMNS, ANY_TABLES, [
+): Promise<Page<ApprovalRow | ConflictRow>> {
+  const query = selectFrom(SIZED, ANY_TABLES, [
     ['a.status', '=', filter.status],
     ['a.run_id', '=', filter.runId],
     ['a.id', '<', filter.before],
   ]);
   void query.whereRaw('coalesce(r.workspace_id, a.workspace_id) = ?', [filter.workspaceId]);
-  return fetchRows<ApprovalRow | ConflictRow>(tx, query.orderBy('a.id', 'desc').limit(filter.limit));
+  return fetchSizedPage<ApprovalRow | ConflictRow>(tx, query, { order: 'id desc', limit: filter.limit });
 }
 
 /** Those of a run that nobody has decided yet. */

@@ -2,7 +2,8 @@
 import type { RunStatus } from '../core/events.ts';
 import type { StoredBlock } from '../core/content.ts';
 import type { Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { fetchSizedPage, type Page } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
 import { countInputs } from './task-inputs.ts';
 
 export const TASK_STATUSES = [
@@ -74,6 +75,7 @@ const TASK = `t.id, t.workflow_id, t.parent_run_id, t.parent_task_id, t.workspac
   t.retry_count, t.assigned_agent_id, t.assigned_at, t.assignment_reason, t.run_id, t.approval_id, t.error, t.tokens_used,
   t.latency_ms, t.deadline, t.created_at, t.updated_at, t.completed_at, m.content as output,
   case when r.id is not null then jsonb_build_object('run_status', r.status, 'steps', r.steps, 'tokens_used', r.tokens_in + r.tokens_out) end as progress`;
+const SIZED = `${TASK}, octet_length(t.description) + coalesce(json_bytes(t.input), 0) + json_bytes(t.requirements) + coalesce(json_bytes(m.content), 0) as bytes`;
 const TASKS = `tasks t left join runs r on r.id = t.run_id
   left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal and r.erased_at is null and t.status in ('completed', 'failed')`;
 
@@ -154,14 +156,14 @@ export async function listTasks(
     workflowId?: string | undefined;
     status?: readonly TaskStatus[] | undefined;
   },
-): Promise<TaskRow[]> {
-  const query = selectFrom(TASK, TASKS, [
+): Promise<Page<TaskRow>> {
+  const query = selectFrom(SIZED, TASKS, [
     ['t.workspace_id', '=', page.workspaceId],
     ['t.workflow_id', '=', page.workflowId],
     ['t.id', '<', page.before],
     ['t.status', 'in', page.status],
   ]);
-  return fetchRows<TaskRow>(tx, query.orderBy('t.id', 'desc').limit(page.limit));
+  return fetchSizedPage<TaskRow>(tx, query, { order: 'id desc', limit: page.limit });
 }
 
 /** Whether one of these runs works on a task that is still open. */

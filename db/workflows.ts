@@ -3,7 +3,8 @@ import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { Execution } from '../core/workflow.ts';
 import type { Tx } from './database.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
+import { fetchSizedPage, type Page } from './page-bytes.ts';
+import { selectFrom } from './query-builder.ts';
 import type { TaskInput } from './tasks.ts';
 
 export interface WorkflowSettings {
@@ -41,6 +42,7 @@ export interface WorkflowRow {
 
 const WORKFLOW = `w.id, w.workspace_id, w.name, w.agent_id, w.team_id, w.input, w.success_criteria, w.settings, w.plans, w.is_planning, w.recorded_from, w.meets_criteria, w.gaps, w.created_at,
   r.status, r.error, r.started_at, r.completed_at, r.erased_at, m.content as output`;
+const SIZED = `${WORKFLOW}, json_bytes(w.input) + coalesce(json_bytes(m.content), 0) as bytes`;
 const WORKFLOWS = `workflows w join runs r on r.id = w.id
   left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
 
@@ -99,13 +101,13 @@ export async function findWorkflow(tx: Tx, id: string): Promise<WorkflowRow | un
 export async function listWorkflows(
   tx: Tx,
   page: { workspaceId: string; before?: string | undefined; limit: number; status?: readonly RunStatus[] | undefined },
-): Promise<WorkflowRow[]> {
-  const query = selectFrom(WORKFLOW, WORKFLOWS, [
+): Promise<Page<WorkflowRow>> {
+  const query = selectFrom(SIZED, WORKFLOWS, [
     ['w.workspace_id', '=', page.workspaceId],
     ['w.id', '<', page.before],
     ['r.status', 'in', page.status],
   ]);
-  return fetchRows<WorkflowRow>(tx, query.whereRaw('w.is_listed').orderBy('w.id', 'desc').limit(page.limit));
+  return fetchSizedPage<WorkflowRow>(tx, query.whereRaw('w.is_listed'), { order: 'id desc', limit: page.limit });
 }
 
 /** One more plan. The criteria of the first one that has any stay. */

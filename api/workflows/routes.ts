@@ -12,7 +12,7 @@ import {
   requireWorkflow,
   TASK_STATUSES,
 } from '../../modules/workflows/read-workflows.ts';
-import { listParam, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
+import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import {
@@ -67,11 +67,10 @@ const list = defineRoute({
   query: pageQuery().extend({ status: listParam(z.enum(RUN_STATUSES)).optional() }),
   responses: { 200: pageFields('workflows', workflow) },
   async handle({ caller, query: { limit, cursor: before, status }, context }) {
-    const rows = await context.db.withTenant(caller.tenantId, (tx) =>
-      readWorkflows(tx, caller, { before, limit: limit + 1, status }),
+    const { rows, more } = await context.db.withTenant(caller.tenantId, (tx) =>
+      readWorkflows(tx, caller, { before, limit, status }),
     );
-    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
-    return { status: 200, body: { workflows: items.map(presentWorkflow), ...page } };
+    return { status: 200, body: { workflows: rows.map(presentWorkflow), ...nextOf(rows, more, ({ id }) => id) } };
   },
 });
 
@@ -123,12 +122,12 @@ const listOfTasks = defineRoute({
   }),
   responses: { 200: pageFields('tasks', task) },
   async handle({ caller, query: { limit, cursor: before, workflow_id: workflowId, status }, context }) {
-    const { rows, waiting } = await context.db.withTenant(caller.tenantId, async (tx) => {
-      const found = await readTasks(tx, caller, { before, limit: limit + 1, workflowId, status });
-      return { rows: found, waiting: await readWaitingChildren(tx, found) };
+    const { rows, more, waiting } = await context.db.withTenant(caller.tenantId, async (tx) => {
+      const found = await readTasks(tx, caller, { before, limit, workflowId, status });
+      return { ...found, waiting: await readWaitingChildren(tx, found.rows) };
     });
-    const { items, ...page } = pageOf(rows, limit, (row) => row.id);
-    return { status: 200, body: { tasks: items.map((row) => presentTask(row, waiting.get(row.id))), ...page } };
+    const tasks = rows.map((row) => presentTask(row, waiting.get(row.id)));
+    return { status: 200, body: { tasks, ...nextOf(rows, more, ({ id }) => id) } };
   },
 });
 

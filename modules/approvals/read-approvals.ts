@@ -22,6 +22,6 @@ export async function readApprovals(
   tx: Tx,
   caller: Caller,
   page: Omit<Parameters<typeof listApprovals>[1], 'workspaceId'>,
-): Promise<(ApprovalRow | ConflictRow)[]> {
+): ReturnType<typeof listApprovals> {
   return listApprovals(tx, { ...page, workspaceId: caller.workspaceId });
 }

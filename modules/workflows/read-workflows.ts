@@ -78,7 +78,7 @@ export async function readWorkflows(
   tx: Tx,
   caller: Caller,
   page: { before: string | undefined; limit: number; status: readonly RunStatus[] | undefined },
-): Promise<WorkflowRow[]> {
+): ReturnType<typeof listWorkflows> {
   return listWorkflows(tx, { ...page, workspaceId: caller.workspaceId });
 }
 
@@ -99,6 +99,6 @@ export async function readTasks(
     workflowId: string | undefined;
     status: readonly TaskStatus[] | undefined;
   },
-): Promise<TaskRow[]> {
+): ReturnType<typeof listTasks> {
   return listTasks(tx, { ...page, workspaceId: caller.workspaceId });
 }

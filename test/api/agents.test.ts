@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { LIMITS } from '../../core/limits.ts';
 import { startTestApi } from '../support/api.ts';
 import type { TestApi } from '../support/api.ts';
+import { walkList } from '../support/walk-list.ts';
 
 describe('agents over HTTP', () => {
   let api: TestApi;
@@ -177,23 +177,13 @@ describe('agents over HTTP', () => {
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.unshift((await create({ name: `large ${n}`, ...large })).id);
     for (let n = 0; n < 4; n++) await patch(ids[0] ?? '', { description: `d${n}` });
-    const walk = async (path: string, list: string) => {
-      const found: Record<string, string>[] = [];
-      for (let cursor = ''; ;) {
-        const { json, text } = await api.call('GET', `${path}?limit=200${cursor}`);
-        assert.ok(text.length < LIMITS.eventsPageBytes, `${text.length} characters`);
-        found.push(...json[list]);
-        if (json.next_cursor === undefined) return found;
-        cursor = `&cursor=${json.next_cursor}`;
-      }
-    };
-    const listed = await walk('/v1/agents', 'agents');
+    const listed = await walkList(api, '/v1/agents', { list: 'agents' });
     assert.deepEqual(
       listed.slice(0, 5).map(({ id }) => id),
       ids,
     );
     assert.equal(new Set(listed.map(({ id }) => id)).size, listed.length);
-    const versions = await walk(`/v1/agents/${ids[0]}/versions`, 'versions');
+    const versions = await walkList(api, `/v1/agents/${ids[0]}/versions`, { list: 'versions' });
     assert.deepEqual(
       versions.map(({ version }) => version),
       ['1.4.0', '1.3.0', '1.2.0', '1.1.0', '1.0.0'],

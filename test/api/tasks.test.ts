@@ -4,6 +4,7 @@ import type { TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
 import { waitUntil } from '../support/wait-until.ts';
+import { walkList } from '../support/walk-list.ts';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
@@ -122,6 +123,27 @@ describe('tasks', () => {
     const tree = await read(`/v1/runs/${workflow_id}/tree`);
     const used = JSON.stringify(tree).match(/"tokens_in":2500/g) ?? [];
     assert.equal(used.length, 2, 'the second has used up what the first had left');
+  });
+
+  it('and workflows are listed in pages that end where they are large enough', async () => {
+    answer = () => ({ content: [], hang: true });
+    const input = { user_query: 'Do it.', context: 'x'.repeat(1_500_000) };
+    const requirements = { required_capabilities: ['nobody has this'] };
+    const definition = { subtasks: [{ id: 'a', description: 'Do it.', ...requirements }] };
+    const made: Record<'tasks' | 'workflows', string[]> = { tasks: [], workflows: [] };
+    for (let n = 0; n < 4; n++) {
+      made.tasks.unshift((await make('/v1/tasks', { description: 'Do it.', input, requirements })).id);
+      made.workflows.unshift((await make('/v1/workflows', { name: 'large', input, definition })).id);
+    }
+    for (const list of ['tasks', 'workflows'] as const) {
+      const listed = (await walkList(api, `/v1/${list}`, { key, list })).map(({ id }) => id);
+      assert.deepEqual(
+        listed.filter((id) => made[list].includes(id ?? '')),
+        made[list],
+        list,
+      );
+      assert.equal(new Set(listed).size, listed.length);
+    }
   });
 
   it('are not given back for their Idempotency-Key once they are erased', async () => {

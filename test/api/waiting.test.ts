@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { newName } from '../support/new-name.ts';
+import { makeApprovalsLarge } from '../support/queries/approvals.ts';
+import { walkList } from '../support/walk-list.ts';
 
 describe('what a run waits for', () => {
   let api: ScriptedService;
@@ -103,6 +105,21 @@ describe('what a run waits for', () => {
     const ids = (list: { id?: string; wait_id?: string }[]) =>
       list.map(({ id, wait_id }) => id ?? wait_id ?? '').toSorted();
     assert.deepEqual(ids(run.waits.map(({ wait_id }: { wait_id: string }) => ({ wait_id }))), ids(json.approvals));
+  });
+
+  it('has approvals that are listed in pages, which end where they are large enough', async () => {
+    const runs: string[] = [];
+    for (let n = 0; n < 4; n++) {
+      const run = await waiting('call calculator {"expression":"1+1"}', ['approval'], { autonomy_level: 0 });
+      await makeApprovalsLarge(api, run.id);
+      runs.unshift(run.id);
+    }
+    const listed = await walkList(api, '/v1/approvals', { list: 'approvals' });
+    assert.deepEqual(
+      listed.slice(0, 4).map(({ run_id }) => run_id),
+      runs,
+    );
+    assert.equal(new Set(listed.map(({ id }) => id)).size, listed.length);
   });
 
   it('has the calls of the client, with what names them and their input', async () => {

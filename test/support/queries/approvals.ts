@@ -77,6 +77,15 @@ export function reopenDenied(owner: Owner): Promise<void> {
   return tamper(owner, `update approvals set status = 'pending', decided_at = null where status = 'denied'`);
 }
 
+/** As if each approval of a run were for arguments of 1,500,000 characters. */
+export function makeApprovalsLarge(owner: Owner, run: string): Promise<void> {
+  return tamper(
+    owner,
+    `update approvals set arguments = jsonb_build_object('text', repeat('x', 1500000)) where run_id = $1`,
+    run,
+  );
+}
+
 export function loseApprovals(owner: Owner, run: string): Promise<void> {
   return tamper(owner, 'delete from approvals where run_id = $1', run);
 }

@@ -41,7 +41,9 @@ const NO_DATABASE = {
   DROVER_SECRET_KEY: 'the tests have no secrets',
 };
 
-const { scripts } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8')) as { scripts: Record<string, string> };
+const { scripts } = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8')) as {
+  scripts: Record<string, string>;
+};
 /** The programs of the Procfile, the command line, and what `npm run` starts with tsx. */
 const ENTRIES = [
   'api/main.ts',

@@ -158,21 +158,35 @@ export function loadClientConfig(env: Environment = process.env): ClientConfig {
   };
 }
 
+const ENCODED = 'with #, /, % and the like in a password as %23, %2F, %25';
+
 function readDatabaseUrl(env: Environment, name: 'DATABASE_URL' | 'DATABASE_POOL_URL'): string | undefined {
   const value = read(env, name);
-  // The value may hold a password, so it is not repeated. A host may be missing (socket in `?host=`), hence no URL parser.
-  if (value !== undefined && !/^postgres(ql)?:\/\/\S+$/.test(value)) {
-    throw new ConfigError(name, 'is not a Postgres URL', 'postgres://user:password@host:5432/database');
+  // The value may hold a password, so it is not repeated. Where the host is missing a socket is in `?host=`.
+  if (
+    value !== undefined &&
+    !(/^postgres(ql)?:\/\/\S+$/.test(value) && URL.canParse(value.replace('@/', '@socket/')))
+  ) {
+    const expected =
+      'postgres://user:password@host:5432/database, with #, /, ? and the like in a password as %23, %2F, %3F';
+    throw new ConfigError(name, 'is not a Postgres URL', expected);
   }
   return value;
 }
 
 function readRedisUrl(env: Environment): string | undefined {
   const value = read(env, 'REDIS_URL');
-  if (value !== undefined && !(/^rediss?:\/\//.test(value) && URL.canParse(value))) {
-    throw new ConfigError('REDIS_URL', 'is not a Redis URL', 'redis://host:6379 or rediss://user:password@host:6379');
+  if (value !== undefined && !isRedisUrl(value)) {
+    const expected = `redis://host:6379 or rediss://user:password@host:6379/0, ${ENCODED}`;
+    throw new ConfigError('REDIS_URL', 'is not a Redis URL', expected);
   }
   return value;
+}
+
+/** A % that encodes nothing is one of a password; a path is the number of a database. */
+function isRedisUrl(value: string): boolean {
+  if (!/^rediss?:\/\/([^%]|%[\da-f]{2})*$/i.test(value) || !URL.canParse(value)) return false;
+  return /^(\/\d*)?$/.test(new URL(value).pathname);
 }
 
 function readDataDir(env: Environment): string {

@@ -48,8 +48,11 @@ export async function openRedisQueues(
   };
 }
 
-/** What Redis refuses a connection with: a wrong user or password, and none where it wants one. */
-const REFUSED_LOGIN = /^(WRONGPASS|NOAUTH)\b/;
+/**
+ * What Redis refuses a connection with: a wrong user or password, none where it wants one, and a database that it does not have, in the
+ * place of which the client would go on in database 0.
+ */
+const REFUSED_LOGIN = /^(WRONGPASS|NOAUTH)\b|^ERR (DB index is out of range|SELECT is not allowed)/;
 
 /** Throws where there is a Redis that refuses the login: that does not pass by itself. */
 async function firstConnection(client: Redis): Promise<void> {

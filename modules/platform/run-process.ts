@@ -61,12 +61,15 @@ export async function runProcess(
   }
 }
 
-/** Characters of a secret key that nobody guesses. */
+/** Characters of a key that nobody guesses. */
 const SOUND_KEY_CHARS = 16;
 
 function warnOfSettings({ config, log }: Platform['context']): void {
   for (const variable of config.unreadVariables)
     log.warn({ variable }, 'this variable is named like one of Drover’s, and nothing reads it');
-  if (config.secretKeys.some((key) => key.length < SOUND_KEY_CHARS))
-    log.warn({ variable: 'DROVER_SECRET_KEY' }, 'a key of less than 16 characters can be guessed');
+  const keys = { DROVER_SECRET_KEY: config.secretKeys, DROVER_API_KEY: [config.apiKey ?? []].flat() };
+  for (const [variable, values] of Object.entries(keys)) {
+    if (values.some((key) => key.length < SOUND_KEY_CHARS))
+      log.warn({ variable }, 'a key of less than 16 characters can be guessed');
+  }
 }

@@ -168,10 +168,12 @@ describe('the life of a process', () => {
   it('says which variable leads to a Redis that refuses it', async function () {
     if (DOMAIN_MODE !== 'full') return void this.skip();
     const services = await createTestServices('full');
-    const [wrong, none] = [new URL(services.env['REDIS_URL'] ?? ''), new URL(services.env['REDIS_URL'] ?? '')];
+    const [wrong, none, beyond] = [0, 1, 2].map(() => new URL(services.env['REDIS_URL'] ?? ''));
+    assert.ok(wrong && none && beyond);
     wrong.password = 'hidden-password';
     [none.username, none.password] = ['', ''];
-    for (const { href: REDIS_URL } of [wrong, none]) {
+    beyond.pathname = '/99999';
+    for (const { href: REDIS_URL } of [wrong, none, beyond]) {
       const { output, exited } = await startMain('workers/main.ts', { ...services.env, REDIS_URL });
       assert.deepEqual(await exited, [1, null]);
       assert.match(output.err, /^REDIS_URL leads to a Redis that refuses it: [A-Z]+ [^\n]*\.\n$/);
@@ -182,13 +184,20 @@ describe('the life of a process', () => {
 
   it('warns of a variable that nothing reads, by its name, and of a key that can be guessed', async () => {
     const services = await createTestServices(DOMAIN_MODE);
-    const env = { ...services.env, PORT: '0', DROVER_QUEUE_PREFX: 'misspelt', DROVER_SECRET_KEY: 'short' };
+    const env = {
+      ...services.env,
+      PORT: '0',
+      DROVER_QUEUE_PREFX: 'misspelt',
+      DROVER_SECRET_KEY: 'short',
+      DROVER_API_KEY: 'x',
+    };
     const { child, output, exited } = await startMain('scripts/start.ts', env);
     await waitUntil('it is up', () => /is up/.test(output.err) || child.exitCode !== null);
     child.kill('SIGTERM');
     assert.deepEqual(await exited, [0, null]);
     assert.match(output.out, /"variable":"DROVER_QUEUE_PREFX"/);
-    assert.match(output.out, /"variable":"DROVER_SECRET_KEY","msg":"a key of less than 16 characters/);
+    for (const variable of ['DROVER_SECRET_KEY', 'DROVER_API_KEY'])
+      assert.match(output.out, new RegExp(`"variable":"${variable}","msg":"a key of less than 16 characters`));
     await services.drop();
   });
 });

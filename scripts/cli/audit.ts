@@ -55,6 +55,7 @@ async function list(options: Listing): Promise<void> {
   const query = { action, actor, target, limit: String(limit), cursor };
   const answer = await connected(options, (client) => client.get<Listed>('/v1/audit', query));
   if (options.json) return printJson(answer);
+  if (answer.audit.length === 0) return print('No entries.');
   const heads = ['TIME', 'ACTION', 'ACTOR', 'TARGET', 'DETAILS'];
   const named = ({ type, id: of }: Entry['actor']) => line(of === null ? type : `${type} ${of}`, 60);
   printTable(

@@ -54,6 +54,7 @@ async function list({ thread, limit, cursor, ...options }: Shared & Page & { thr
   const query = { limit: String(limit), cursor, thread_id: thread };
   const answer = await connected(options, (client) => client.get<Listed>('/v1/files', query));
   if (options.json) return printJson(answer);
+  if (answer.files.length === 0) return print('No files.');
   printTable(
     ['ID', 'NAME', 'TYPE', 'BYTES', 'FROM', 'CREATED'],
     answer.files.map((file) => [

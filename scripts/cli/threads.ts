@@ -60,6 +60,7 @@ async function list({ agent, limit, cursor, ...options }: Shared & Page & { agen
   const query = { limit: String(limit), cursor, agent_id: agent };
   const answer = await connected(options, (client) => client.get<Listed>('/v1/threads', query));
   if (options.json) return printJson(answer);
+  if (answer.threads.length === 0) return print('No threads.');
   printTable(
     ['ID', 'TITLE', 'RUNS', 'STATUS', 'LAST RUN'],
     answer.threads.map((each) => [

@@ -121,6 +121,7 @@ describe('drover, the command line', function () {
   });
 
   it('lists threads, shows what was said on one, and gives it a title', async () => {
+    for (const what of ['files', 'threads']) assert.equal((await there(what, 'list')).out, `No ${what}.\n`);
     const agent = await post('/v1/agents', { name: 'named', llm_config: { default_model: 'offline' } });
     const { thread_id: thread } = await post(`/v1/agents/${agent.id}/runs`, { input: { message: 'Say something' } });
     await waitUntil('the turn ends', async () => {

@@ -211,7 +211,7 @@ export interface ReadRequest {
 /** Reads the same without claiming, and all of it. */
 export async function loadRun(db: Database, run: ReadRequest): Promise<ClaimResult> {
   const loaded = await load(db, readRequest(run));
-  return loaded.ok ? completeRun(db, loaded) : loaded;
+  return loaded.ok ? readRemainingPages(db, loaded) : loaded;
 }
 
 async function load(db: Database, request: Columns, how: { inLine?: true } = {}): Promise<ClaimResult> {
@@ -241,7 +241,7 @@ function readRequest({ beforeCheckpoint, ...request }: ReadRequest): Columns {
 }
 
 /** Reads what the answer to a claim has left: nothing, unless the run is large. Each page is a transaction of its own. */
-export async function completeRun(db: Database, claimed: ClaimedRun): Promise<ClaimedRun> {
+export async function readRemainingPages(db: Database, claimed: ClaimedRun): Promise<ClaimedRun> {
   const within: Within = (work) => db.withTenant(claimed.run.tenant_id, work);
   return completed(within, claimed);
 }

@@ -14,7 +14,7 @@ export async function listLoggedRuns(
 }
 
 /** Holds the run's row, so that nobody commits to it until the transaction ends. */
-export async function holdRun(tx: Tx, runId: string): Promise<void> {
+export async function lockRunRow(tx: Tx, runId: string): Promise<void> {
   await tx.query('select from runs where id = $1 for update', [runId]);
 }
 

@@ -6,7 +6,7 @@ import type { Columns, Projection } from '../../core/projections/projection.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { nameFailedAgents } from '../../db/errors-index.ts';
 import { readEvents } from '../../db/events.ts';
-import { deleteRow, holdRun, insertRow, listLoggedRuns, readRows, updateRow } from '../../db/projections.ts';
+import { deleteRow, lockRunRow, insertRow, listLoggedRuns, readRows, updateRow } from '../../db/projections.ts';
 import { listTenantIds } from '../../db/tenants.ts';
 
 /** A column, or a whole row, that is not what the log says. */
@@ -50,7 +50,7 @@ export async function rebuildProjections(db: Database, { check }: { check: boole
 
 async function rebuildRun(db: Database, owner: RunOwner, check: boolean): Promise<Difference[]> {
   return db.withTenant(owner.tenantId, async (tx) => {
-    await holdRun(tx, owner.runId);
+    await lockRunRow(tx, owner.runId);
     const log = await readEvents(tx, { runId: owner.runId, after: 0 });
     const rows = projectLog(owner, log.map(readEvent));
     const differences: Difference[] = [];

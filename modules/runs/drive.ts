@@ -31,10 +31,10 @@ import { complete as completeNode, enter, waitingIn } from './driver/follow-grap
 import { findLastSaid } from './driver/messages.ts';
 import { keepPartialAnswer } from './driver/partial-answer.ts';
 import { holdRun } from './driver/hold-run.ts';
-import { openSession } from './driver/load.ts';
+import { openDrive } from './driver/load.ts';
 import { leaveDispatched } from './driver/dispatch-calls.ts';
 import { sendCalls } from './driver/send-calls.ts';
-import type { DriveSession } from './driver/session.ts';
+import type { Drive } from './driver/drive-state.ts';
 import { mustPause } from './driver/suspension.ts';
 import { completeOpenTurn, failOpenTurn, startTurn, takeMessages, takeNext } from './driver/turn.ts';
 import { answerWith, openWaits } from '../waits/open-waits.ts';
@@ -61,20 +61,20 @@ export interface Driven {
 
 /** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<Driven> {
-  const { end, session } = await drive(context, job, options);
-  return { result: end, outcome: outcomeOf(end, session) };
+  const { end, drive } = await claimAndDrive(context, job, options);
+  return { result: end, outcome: outcomeOf(end, drive) };
 }
 
-function outcomeOf(end: DriveEnd, session: DriveSession | undefined): DriveOutcome {
+function outcomeOf(end: DriveEnd, drive: Drive | undefined): DriveOutcome {
   if (end !== 'dormant') return end;
-  return session?.log.state.turn ? 'waiting' : (session?.turnEnd ?? 'waiting');
+  return drive?.log.state.turn ? 'waiting' : (drive?.turnEnd ?? 'waiting');
 }
 
-async function drive(
+async function claimAndDrive(
   context: Context,
   job: TurnJob,
   options: DriveOptions,
-): Promise<{ end: DriveEnd; session?: DriveSession }> {
+): Promise<{ end: DriveEnd; drive?: Drive }> {
   const { leaseMs } = context.config;
   const { from } = options;
   const sinceMs = from?.sinceMs ?? performance.now();
@@ -89,12 +89,12 @@ async function drive(
     await giveBack(context, held, { queue: SUBTASKS.name });
     return { end: 'handed_over' };
   }
-  let session: DriveSession | undefined;
-  const isCreated = () => !from?.initialCommit || session?.uncommitted.initialCommit === null;
+  let drive: Drive | undefined;
+  const isCreated = () => !from?.initialCommit || drive?.uncommitted.initialCommit === null;
   const hold = holdRun(context, held, isCreated);
   const { signal, release } = linkSignals(hold.lost, options.stop);
   try {
-    session = await openSession(context, claimed, {
+    drive = await openDrive(context, claimed, {
       signal,
       stop: options.stop,
       traceparent: job.traceparent,
@@ -103,12 +103,12 @@ async function drive(
       holdsLease: hold.holdsLease,
       initialCommit: from?.initialCommit,
     });
-    const end = await loop(session, options);
-    if (end === 'dormant' || end === 'handed_over') keepInCache(session);
-    return { end, session };
+    const end = await loop(drive, options);
+    if (end === 'dormant' || end === 'handed_over') keepInCache(drive);
+    return { end, drive };
   } catch (error) {
     if (error instanceof LostRunError || hold.lost.aborted) {
-      if (session) await keepPartialAnswer(session);
+      if (drive) await keepPartialAnswer(drive);
       return { end: 'lost' };
     }
     // A newer build has written what this one cannot read: the run waits for a process that can, and does not fail.
@@ -118,16 +118,16 @@ async function drive(
     if (again) return { end: 'handed_over' };
     throw error;
   } finally {
-    if (session) leaveDispatched(session);
+    if (drive) leaveDispatched(drive);
     release();
     hold.close();
   }
 }
 
 /** A run that has ended is not driven again, and one that answers from a record is read with its record. */
-function keepInCache(session: DriveSession): void {
-  const cached = session.replaySource || isTerminal(session.log.state.status) ? undefined : toCachedRun(session.log);
-  if (cached) session.context.runCache.keep(session.run.id, cached);
+function keepInCache(drive: Drive): void {
+  const cached = drive.replaySource || isTerminal(drive.log.state.status) ? undefined : toCachedRun(drive.log);
+  if (cached) drive.context.runCache.keep(drive.run.id, cached);
 }
 
 /** How long a run that only a newer build can read is left alone. */
@@ -161,126 +161,123 @@ async function giveBack(context: Context, held: Held, again: false | GivenOn): P
   }
 }
 
-async function loop(session: DriveSession, options: DriveOptions): Promise<DriveEnd> {
+async function loop(drive: Drive, options: DriveOptions): Promise<DriveEnd> {
   for (;;) {
     // What was paid for is committed first, even by a process that is about to stop.
-    if (session.log.pending.events.length === 0) session.signal.throwIfAborted();
-    const decision = decide(session.log.state, session.limits);
-    if (mayYield(session, decision) && mustYield(session, options)) {
-      if (await commit(session, 'again')) return 'handed_over';
+    if (drive.log.pending.events.length === 0) drive.signal.throwIfAborted();
+    const decision = decide(drive.log.state, drive.limits);
+    if (mayYield(drive, decision) && mustYield(drive, options)) {
+      if (await commit(drive, 'again')) return 'handed_over';
       continue;
     }
-    if (await mustPause(session, decision)) {
-      if (await commit(session, 'pause')) return 'dormant';
+    if (await mustPause(drive, decision)) {
+      if (await commit(drive, 'pause')) return 'dormant';
       continue;
     }
-    const end = await carryOut(session, withinLog(session, decision));
+    const end = await carryOut(drive, withinLog(drive, decision));
     if (end) return end;
   }
 }
 
 /** A log must end: a run that has filled its own fails at its next step. */
-function withinLog(session: DriveSession, decision: Decision): Decision {
+function withinLog(drive: Drive, decision: Decision): Decision {
   const goesOn = decision.kind === 'call_model' || decision.kind === 'enter_node';
-  if (!goesOn || session.log.state.seq < LIMITS.eventsPerRun) return decision;
+  if (!goesOn || drive.log.state.seq < LIMITS.eventsPerRun) return decision;
   const message = `The run's log has reached ${LIMITS.eventsPerRun} events.`;
   return { kind: 'fail_turn', error: { code: 'too_many_events', message } };
 }
 
-async function carryOut(session: DriveSession, decision: Decision): Promise<DriveEnd | undefined> {
-  const { log } = session;
+async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | undefined> {
+  const { log } = drive;
   switch (decision.kind) {
     case 'dormant':
-      return (await commit(session, 'dormant')) ? 'dormant' : undefined;
+      return (await commit(drive, 'dormant')) ? 'dormant' : undefined;
     case 'begin_turn':
-      await startTurn(session);
+      await startTurn(drive);
       return undefined;
     case 'take_queued':
-      await takeNext(session);
+      await takeNext(drive);
       return undefined;
     case 'call_model':
       appendEvent(log, ...completeCallBatch(log.state));
-      takeMessages(session);
-      return askModel(session, () => makeModelCall(session, decision));
+      takeMessages(drive);
+      return askModel(drive, () => makeModelCall(drive, decision));
     case 'reflect':
-      return askModel(session, () => orLater(session, () => reflect(session, decision)));
+      return askModel(drive, () => orLater(drive, () => reflect(drive, decision)));
     case 'enter_node':
-      return inGraph(session, () => enter(session, decision.next));
+      return inGraph(drive, () => enter(drive, decision.next));
     case 'complete_node':
-      return inGraph(session, () => completeNode(session));
+      return inGraph(drive, () => completeNode(drive));
     case 'run_calls':
-      await runCalls(session, decision.calls);
+      await runCalls(drive, decision.calls);
       return undefined;
     case 'await_calls':
-      return sendCalls(session);
+      return sendCalls(drive);
     case 'ask_about':
-      askAbout(session, decision.calls);
+      askAbout(drive, decision.calls);
       return undefined;
     case 'open_waits':
-      await openWaits(waitingIn(session), decision.calls);
+      await openWaits(waitingIn(drive), decision.calls);
       return undefined;
     case 'use_signal':
-      session.outputBytes += outputBytesOf({ calls: [answerWith(log, decision, roomOf(session))] });
+      drive.outputBytes += outputBytesOf({ calls: [answerWith(log, decision, roomOf(drive))] });
       return undefined;
     case 'await_people':
-      appendEvent(log, ...awaitPeople(log.state, decision.calls, waitingIn(session).node?.name));
-      return (await commit(session, 'dormant')) ? 'dormant' : undefined;
+      appendEvent(log, ...awaitPeople(log.state, decision.calls, waitingIn(drive).node?.name));
+      return (await commit(drive, 'dormant')) ? 'dormant' : undefined;
     case 'resume':
       appendEvent(log, ...changeStatus(log.state, 'executing'));
       return undefined;
     case 'complete_turn':
-      completeOpenTurn(session, decision);
-      return endTurn(session);
+      completeOpenTurn(drive, decision);
+      return endTurn(drive);
     case 'fail_turn':
-      failOpenTurn(session, decision.error, findLastSaid(session));
-      return endTurn(session);
+      failOpenTurn(drive, decision.error, findLastSaid(drive));
+      return endTurn(drive);
   }
 }
 
 /** Commits the end of a turn. A message that waits begins the next turn in the same commit, unless the conversation goes to another agent, and the drive goes on. */
-async function endTurn(session: DriveSession): Promise<DriveEnd | undefined> {
-  const { log } = session;
-  if (!isNextTaken(log.state)) return (await commit(session, 'dormant')) ? 'dormant' : undefined;
-  await takeNext(session);
+async function endTurn(drive: Drive): Promise<DriveEnd | undefined> {
+  const { log } = drive;
+  if (!isNextTaken(log.state)) return (await commit(drive, 'dormant')) ? 'dormant' : undefined;
+  await takeNext(drive);
   return undefined;
 }
 
 /** A node that cannot be entered or completed fails the turn. */
-async function inGraph(session: DriveSession, act: () => Promise<void>): Promise<DriveEnd | undefined> {
+async function inGraph(drive: Drive, act: () => Promise<void>): Promise<DriveEnd | undefined> {
   try {
     await act();
     return undefined;
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
-    failOpenTurn(session, { code: error.code, message: error.message }, findLastSaid(session));
-    return endTurn(session);
+    failOpenTurn(drive, { code: error.code, message: error.message }, findLastSaid(drive));
+    return endTurn(drive);
   }
 }
 
 /** Asks a model, or puts the run off; a call that cannot be made fails the turn. */
-async function askModel(
-  session: DriveSession,
-  ask: () => ReturnType<typeof makeModelCall>,
-): Promise<DriveEnd | undefined> {
+async function askModel(drive: Drive, ask: () => ReturnType<typeof makeModelCall>): Promise<DriveEnd | undefined> {
   try {
     const later = await ask();
     if (!later) return undefined;
-    if (!(await commit(session, later))) return undefined;
+    if (!(await commit(drive, later))) return undefined;
     return isPark(later) ? 'dormant' : 'handed_over';
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
-    releaseReservation(session, error.code === 'turn_timeout' ? 'estimated' : 'released');
-    failOpenTurn(session, { code: error.code, message: error.message });
-    return endTurn(session);
+    releaseReservation(drive, error.code === 'turn_timeout' ? 'estimated' : 'released');
+    failOpenTurn(drive, { code: error.code, message: error.message });
+    return endTurn(drive);
   }
 }
 
 /** Before a turn or a model call, and never between the user's message and the event that counts it. */
-function mayYield(session: DriveSession, { kind }: Decision): boolean {
+function mayYield(drive: Drive, { kind }: Decision): boolean {
   const isBetween = kind === 'call_model' || kind === 'enter_node' || kind === 'reflect';
-  return kind === 'begin_turn' || (isBetween && session.log.pending.messages.length === 0);
+  return kind === 'begin_turn' || (isBetween && drive.log.pending.messages.length === 0);
 }
 
-function mustYield(session: DriveSession, options: DriveOptions): boolean {
-  return options.draining() || performance.now() - session.sinceMs > LIMITS.sliceMs;
+function mustYield(drive: Drive, options: DriveOptions): boolean {
+  return options.draining() || performance.now() - drive.sinceMs > LIMITS.sliceMs;
 }

@@ -3,11 +3,11 @@ import { sendJobs } from '../../jobs/send-jobs.ts';
 import { lookJobId, SUBTASKS } from '../../jobs/subtasks.ts';
 import type { Context } from '../governance/context.ts';
 import { advanceDelegations } from './advance-delegations.ts';
-import { lookAtWorkflow, type LookedAt, type WorkflowLook } from './advance-workflow.ts';
+import { lookAtWorkflow, type LookedAt, type LookRequest } from './advance-workflow.ts';
 import { planOrAnswer, type Need } from './planner/plan-and-check.ts';
 
 /** Takes it as far as it can go now; where a model has to be asked, the answer says so. Infrastructure errors throw. */
-export async function lookAtParent(context: Context, look: WorkflowLook): Promise<LookedAt> {
+export async function lookAtParent(context: Context, look: LookRequest): Promise<LookedAt> {
   // Which it is shows under its lock: a look at a workflow, of which there are most, is one transaction.
   const looked = await lookAtWorkflow(context, look);
   return looked === 'no workflow' ? { outcome: await advanceDelegations(context, look) } : looked;
@@ -16,7 +16,7 @@ export async function lookAtParent(context: Context, look: WorkflowLook): Promis
 /** The same, and a model that has to be asked is asked. */
 export async function advanceParent(
   context: Context,
-  look: WorkflowLook,
+  look: LookRequest,
   stop: AbortSignal,
 ): Promise<LookedAt['outcome']> {
   const { outcome, need } = await lookAtParent(context, look);
@@ -25,7 +25,7 @@ export async function advanceParent(
 }
 
 /** The same for whoever looks at many: where a model has to be asked, which takes its time, a job is sent that asks it. */
-export async function lookInPassing(context: Context, look: WorkflowLook): Promise<void> {
+export async function lookInPassing(context: Context, look: LookRequest): Promise<void> {
   const { need } = await lookAtParent(context, look);
   if (need) await sendLook(context, look);
 }
@@ -33,7 +33,7 @@ export async function lookInPassing(context: Context, look: WorkflowLook): Promi
 /** Another process, or this one later, looks. */
 export async function sendLook(
   { queues, order }: Pick<Context, 'queues' | 'order'>,
-  { tenantId, runId }: Pick<WorkflowLook, 'tenantId' | 'runId'>,
+  { tenantId, runId }: Pick<LookRequest, 'tenantId' | 'runId'>,
 ): Promise<void> {
   const job_id = lookJobId(runId, new Date());
   const payload = { tenantId, runId };

@@ -29,11 +29,11 @@ import { announceChildren } from './advance/announce-children.ts';
 import { laterLook, type Delay } from './advance/later-look.ts';
 import { HAD_EFFECTS, settleTasks } from './advance/settle-tasks.ts';
 import { foresee, startTasks } from './advance/start-tasks.ts';
-import { become, newStep, type WorkflowStep } from './advance/workflow-step.ts';
+import { become, newLook, type WorkflowLook } from './advance/workflow-look.ts';
 import { plannerFor } from './planner/ask-planner.ts';
 import type { Need } from './planner/plan-and-check.ts';
 
-export interface WorkflowLook {
+export interface LookRequest {
   tenantId: string;
   runId: string;
   /** Only if the end of one of these children was not seen yet. */
@@ -51,10 +51,10 @@ export interface LookedAt {
 /** Takes the workflow as far as it can go now. Infrastructure errors throw. */
 export async function lookAtWorkflow(
   context: Context,
-  { childIds, below, tenantId, runId }: WorkflowLook,
+  { childIds, below, tenantId, runId }: LookRequest,
 ): Promise<LookedAt | 'no workflow'> {
   const ref = { tenantId, runId };
-  let step: WorkflowStep | undefined;
+  let look: WorkflowLook | undefined;
   let isEnded = false;
   let isWorkflow = true;
   const reading = appendRead(context, ref, {
@@ -67,30 +67,30 @@ export async function lookAtWorkflow(
       // By levels the whole is looked at: what starts next depends on what else there is.
       const isEager = workflow.settings.execution === 'eager';
       const tasks = isEager ? found.underWay : await listScheduledTasks(tx, runId);
-      step = {
-        ...newStep({ context, tx, run, workflow, tasks, governance: found.governance }),
+      look = {
+        ...newLook({ context, tx, run, workflow, tasks, governance: found.governance }),
         events: beginning(run),
       };
-      const change = await look(step);
+      const change = await advance(look);
       isEnded = isTerminal(statusAfter(run.status, change?.events ?? []));
-      return change && { ...change, ...(step.writing && { along: step.writing }) };
+      return change && { ...change, ...(look.writing && { along: look.writing }) };
     },
   });
   const appended = await reading.catch((error: unknown) => {
-    for (const { leave } of step?.held ?? []) leave();
+    for (const { leave } of look?.held ?? []) leave();
     throw error;
   });
   if (!isWorkflow) return 'no workflow';
-  await announceChildren(context, ref, { created: step?.created ?? [], below });
-  announceCancelled(context, step?.cancelled ?? []);
-  if (step?.untriedSkills) await learnSkills(context, { tenantId, names: step.untriedSkills }, PATIENT);
-  if (appended && step?.need) return { outcome: 'advanced', need: step.need };
+  await announceChildren(context, ref, { created: look?.created ?? [], below });
+  announceCancelled(context, look?.cancelled ?? []);
+  if (look?.untriedSkills) await learnSkills(context, { tenantId, names: look.untriedSkills }, PATIENT);
+  if (appended && look?.need) return { outcome: 'advanced', need: look.need };
   if (!appended || appended.events.length === 0) return { outcome: 'passed' };
   return { outcome: isEnded ? 'ended' : 'advanced' };
 }
 
 /** What a look needs to know, in one round trip. */
-async function readWorkflow(context: Context, tx: Tx, { tenantId, runId, childIds }: Omit<WorkflowLook, 'below'>) {
+async function readWorkflow(context: Context, tx: Tx, { tenantId, runId, childIds }: Omit<LookRequest, 'below'>) {
   const [isNews, workflow, underWay, governance] = await Promise.all([
     childIds === undefined || hasOpenChild(tx, childIds),
     findWorkflow(tx, runId),
@@ -110,62 +110,62 @@ function beginning({ status, open_turn_id }: RunRow): NewEvent[] {
   ];
 }
 
-async function look(step: WorkflowStep): Promise<AppendedChange | null> {
-  const { governance, tx, run } = step;
-  const [isSimple, foreseen] = await Promise.all([settleTasks(step), foresee(step)]);
-  if (isSimple) Object.assign(step, foreseen);
-  else step.workers.clear();
-  const lost = step.tasks.find((task) => isLost(step, task));
-  if (lost) return fail(step, lost);
+async function advance(look: WorkflowLook): Promise<AppendedChange | null> {
+  const { governance, tx, run } = look;
+  const [isSimple, foreseen] = await Promise.all([settleTasks(look), foresee(look)]);
+  if (isSimple) Object.assign(look, foreseen);
+  else look.workers.clear();
+  const lost = look.tasks.find((task) => isLost(look, task));
+  if (lost) return fail(look, lost);
   // What is suspended begins nothing; whoever lifts the suspension looks again.
-  if (suspendedBy(governance, run.agent_id)) return stand(step);
-  if (step.tasks.length === 0 && (step.progress ?? (await howFar(tx, run.id))) === 'nothing') return ask(step, 'plan');
-  const { delay } = await startTasks(step);
-  await askAboutFailed(step);
-  const failed = step.tasks.find((task) => isLost(step, task));
-  if (failed) return fail(step, failed);
-  if (step.workflow.is_planning) return goOnPlanning(step, delay);
-  if (await isDone(step)) return answer(step);
-  return wait(step, delay);
+  if (suspendedBy(governance, run.agent_id)) return stand(look);
+  if (look.tasks.length === 0 && (look.progress ?? (await howFar(tx, run.id))) === 'nothing') return ask(look, 'plan');
+  const { delay } = await startTasks(look);
+  await askAboutFailed(look);
+  const failed = look.tasks.find((task) => isLost(look, task));
+  if (failed) return fail(look, failed);
+  if (look.workflow.is_planning) return goOnPlanning(look, delay);
+  if (await isDone(look)) return answer(look);
+  return wait(look, delay);
 }
 
 /** What runs, or has failed, says already that it is not. */
-async function isDone({ tasks, tx, run, progress }: WorkflowStep): Promise<boolean> {
+async function isDone({ tasks, tx, run, progress }: WorkflowLook): Promise<boolean> {
   return tasks.every(({ status }) => status === 'completed') && (progress ?? (await howFar(tx, run.id))) === 'done';
 }
 
 /** What was planned so far is under way; where nobody writes the rest of the plan any more, somebody asks for it anew. */
-async function goOnPlanning(step: WorkflowStep, delay: Delay | undefined): Promise<AppendedChange | null> {
-  const change = await ask(step, 'plan');
+async function goOnPlanning(look: WorkflowLook, delay: Delay | undefined): Promise<AppendedChange | null> {
+  const change = await ask(look, 'plan');
   if (!delay) return change;
-  return { events: step.events, outbox: [laterLook(step.run, delay)] };
+  return { events: look.events, outbox: [laterLook(look.run, delay)] };
 }
 
 /** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
-async function answer(step: WorkflowStep): Promise<AppendedChange | null> {
-  const { context, tx, run, workflow } = step;
+async function answer(look: WorkflowLook): Promise<AppendedChange | null> {
+  const { context, tx, run, workflow } = look;
   const [tasks, isAsked] = await Promise.all([listScheduledTasks(tx, run.id), isDriven(tx, run.id)]);
-  step.tasks = tasks;
-  const recorded = await recordedConclusion(step);
+  look.tasks = tasks;
+  const recorded = await recordedConclusion(look);
   if (recorded) {
-    settleStatus(step, 'executing');
-    return concluded(step, recorded);
+    settleStatus(look, 'executing');
+    return concluded(look, recorded);
   }
   const isAlone = workflow.name === '' || (tasks.length === 1 && !workflow.success_criteria);
   if (isAlone || workflow.team_id || !(await plannerFor(context, run, 'submit_synthesis'))) {
-    settleStatus(step, 'executing');
-    return concluded(step, await plainConclusion(step));
+    settleStatus(look, 'executing');
+    return concluded(look, await plainConclusion(look));
   }
-  return ask(step, 'answer', isAsked);
+  return ask(look, 'answer', isAsked);
 }
 
 /** The run is held for the model call after this commit; where that does not come to pass, it is found like any lost run. */
-async function ask(step: WorkflowStep, need: Need, isAsked?: boolean): Promise<AppendedChange | null> {
-  const { events } = step;
-  if (need === 'answer') settleStatus(step, 'executing');
+async function ask(look: WorkflowLook, need: Need, isAsked?: boolean): Promise<AppendedChange | null> {
+  const { events } = look;
+  if (need === 'answer') settleStatus(look, 'executing');
   // Somebody asks already.
-  if (isAsked ?? (await isDriven(step.tx, step.run.id))) return events.length > 0 ? { events } : null;
-  step.need = need;
+  if (isAsked ?? (await isDriven(look.tx, look.run.id))) return events.length > 0 ? { events } : null;
+  look.need = need;
   // An outbox, even an empty one: the run is not dormant, whatever it was before.
   return { events, outbox: [] };
 }
@@ -174,26 +174,26 @@ async function ask(step: WorkflowStep, need: Need, isAsked?: boolean): Promise<A
  * Whether a task that has failed takes its workflow with it: where nobody is to be asked, or nobody wants it tried again. One
  * of a plan that is still being written does not: the whole plan may do without it.
  */
-function isLost(step: WorkflowStep, task: ScheduledTask): boolean {
+function isLost(look: WorkflowLook, task: ScheduledTask): boolean {
   const { status, approval_status, is_early } = task;
   if (status === 'cancelled') return true;
   if (status !== 'failed' || is_early) return false;
-  return !isAskedAbout(step, task) || approval_status === 'denied' || approval_status === 'expired';
+  return !isAskedAbout(look, task) || approval_status === 'denied' || approval_status === 'expired';
 }
 
 /** Whether a person is asked about the task if it has failed: where the workflow says so, and about effects always. */
-function isAskedAbout({ workflow }: WorkflowStep, { error }: ScheduledTask): boolean {
+function isAskedAbout({ workflow }: WorkflowLook, { error }: ScheduledTask): boolean {
   return workflow.settings.on_subtask_failure === 'ask' || error?.code === HAD_EFFECTS;
 }
 
 /** Asks a person about each task that has failed for good; its siblings go on meanwhile. */
-async function askAboutFailed(step: WorkflowStep): Promise<void> {
-  const unasked = step.tasks.filter(
-    (task) => task.status === 'failed' && !task.is_early && task.approval_status === null && isAskedAbout(step, task),
+async function askAboutFailed(look: WorkflowLook): Promise<void> {
+  const unasked = look.tasks.filter(
+    (task) => task.status === 'failed' && !task.is_early && task.approval_status === null && isAskedAbout(look, task),
   );
   if (unasked.length === 0) return;
-  const { agent_id: agentId, agent_version: version } = step.run;
-  const agent = await findAgentVersion(step.tx, agentId, version);
+  const { agent_id: agentId, agent_version: version } = look.run;
+  const agent = await findAgentVersion(look.tx, agentId, version);
   const seconds = agent ? approvalSeconds(agent.definition) : LIMITS.approvalSeconds;
   for (const task of unasked) {
     const error = task.error ?? { code: 'failed', message: 'It has failed.' };
@@ -209,20 +209,20 @@ async function askAboutFailed(step: WorkflowStep): Promise<void> {
       expires_in_seconds: seconds,
       message,
     };
-    await changeTask(step.tx, task.id, { to: 'failed', error, tokens: null, approval_id: approvalId });
-    become(step, task.id, { approval_status: 'pending' });
-    step.events.push(askApproval(step.run.open_turn_id ?? undefined, { about }));
+    await changeTask(look.tx, task.id, { to: 'failed', error, tokens: null, approval_id: approvalId });
+    become(look, task.id, { approval_status: 'pending' });
+    look.events.push(askApproval(look.run.open_turn_id ?? undefined, { about }));
   }
 }
 
 /** `awaiting_human` while people are asked, else `executing`; a job only where an agent has to become free. */
-function wait(step: WorkflowStep, delay: Delay | undefined): AppendedChange | null {
-  const isAsked = step.tasks.some(({ approval_status }) => approval_status === 'pending');
-  settleStatus(step, isAsked ? 'awaiting_human' : 'executing');
-  return pause(step, delay);
+function wait(look: WorkflowLook, delay: Delay | undefined): AppendedChange | null {
+  const isAsked = look.tasks.some(({ approval_status }) => approval_status === 'pending');
+  settleStatus(look, isAsked ? 'awaiting_human' : 'executing');
+  return pause(look, delay);
 }
 
-function settleStatus({ run, events }: WorkflowStep, to: 'awaiting_human' | 'executing'): void {
+function settleStatus({ run, events }: WorkflowLook, to: 'awaiting_human' | 'executing'): void {
   const from = statusAfter(run.status, events);
   if (from === to) return;
   const changed = statusChanged({ from, to, turnId: run.open_turn_id ?? undefined, actor: 'system' });
@@ -230,25 +230,25 @@ function settleStatus({ run, events }: WorkflowStep, to: 'awaiting_human' | 'exe
   events.push({ ...changed, payload: { ...changed.payload, ...waiting_for } });
 }
 
-function pause({ run, events }: WorkflowStep, delay: Delay | undefined): AppendedChange | null {
+function pause({ run, events }: WorkflowLook, delay: Delay | undefined): AppendedChange | null {
   if (events.length === 0 && run.dormant && !delay) return null;
   return { events, ...(delay ? { outbox: [laterLook(run, delay)] } : { dormant: true }) };
 }
 
 /** Not dormant, so that whoever lifts the suspension finds the run; an outbox takes that mark away, even an empty one. */
-function stand({ run, events }: WorkflowStep): AppendedChange | null {
+function stand({ run, events }: WorkflowLook): AppendedChange | null {
   return events.length === 0 && !run.dormant ? null : { events, outbox: [] };
 }
 
 /** Names the subtask, or says of a task that stands alone what was wrong with it. */
-async function fail(step: WorkflowStep, task: ScheduledTask): Promise<AppendedChange> {
+async function fail(look: WorkflowLook, task: ScheduledTask): Promise<AppendedChange> {
   const reason = task.error ?? { code: task.status, message: 'It was cancelled.' };
-  const isAlone = !step.workflow.name && (await countTasks(step.tx, step.run.id)) === 1;
+  const isAlone = !look.workflow.name && (await countTasks(look.tx, look.run.id)) === 1;
   const error = isAlone
     ? reason
     : { code: 'SubtaskFailed', message: `The subtask ${task.name} has failed (${reason.code}): ${reason.message}` };
-  const run = { ...step.run, status: statusAfter(step.run.status, step.events) };
-  const { change, cancelled } = await failure(step.tx, run, error);
-  step.cancelled.push(...cancelled);
-  return { ...change, events: [...step.events, ...change.events] };
+  const run = { ...look.run, status: statusAfter(look.run.status, look.events) };
+  const { change, cancelled } = await failure(look.tx, run, error);
+  look.cancelled.push(...cancelled);
+  return { ...change, events: [...look.events, ...change.events] };
 }

@@ -1,6 +1,6 @@
 /** Workflows without a model that plans them, as tests begin and read them. */
 import { advanceParent } from '../../modules/workflows/advance-parent.ts';
-import type { WorkflowLook } from '../../modules/workflows/advance-workflow.ts';
+import type { LookRequest } from '../../modules/workflows/advance-workflow.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { createWorkflow, type WorkflowRequest } from '../../modules/workflows/create-workflow.ts';
 import { requireWorkflow } from '../../modules/workflows/read-workflows.ts';
@@ -32,6 +32,6 @@ export function readWorkflow(engine: Engine, id: string) {
 }
 
 /** Looks at a run that has children, as a job does whose worker does not stop. */
-export function lookNow(context: Context, look: WorkflowLook) {
+export function lookNow(context: Context, look: LookRequest) {
   return advanceParent(context, look, new AbortController().signal);
 }

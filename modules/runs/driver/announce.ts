@@ -10,7 +10,7 @@ import { askedOf, besideTokens, offerOf, sourceOf, toRequest } from './build-req
 import { recordCut } from './record-cut.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { reserve } from '../../budgets/hold-to-budget.ts';
-import { newStep, type DriveSession } from './session.ts';
+import { newStep, type Drive } from './drive-state.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
@@ -18,58 +18,58 @@ type CallModel = Extract<Decision, { kind: 'call_model' }>;
  * Says in the log that the model is called next, in the commit before the call: a new step begins. `examples` are the worked
  * examples that it is shown: the turn's, once they have been chosen.
  */
-export function announce(session: DriveSession, call: CallModel, examples = session.log.state.turn?.examples): void {
-  const { log, limits } = session;
+export function announce(drive: Drive, call: CallModel, examples = drive.log.state.turn?.examples): void {
+  const { log, limits } = drive;
   // Results that others have written, workers or clients, are in no checkpoint yet.
-  if (log.state.calls.length > 0 && !log.pending.checkpoint) saveCheckpointIfDue(session);
+  if (log.state.calls.length > 0 && !log.pending.checkpoint) saveCheckpointIfDue(drive);
   appendEvent(log, ...reachStepLimit(log.state, call, limitReached(log.state, limits) ?? limits.maxSteps));
-  const [first] = modelsFor(session);
+  const [first] = modelsFor(drive);
   const { provider, model, rateLimiter, rates } = first;
-  session.step = newStep();
+  drive.step = newStep();
   // A model with rate limits is acquired in a step of its own.
   log.pending.rateLimiter = rates ? null : rateLimiter;
   const length = lengthOf(log);
-  const fitted = recordCut(session, first);
-  const source = sourceOf(session);
+  const fitted = recordCut(drive, first);
+  const source = sourceOf(drive);
   const tokens = { estimated_tokens: fitted.tokens, fixed_tokens: besideTokens(source) };
   const window = askedOf(source.limits, first);
   const asked = { provider, model, length, ...tokens, ...(examples && { examples }), ...offerOf(source, window) };
   appendEvent(log, announceModelCall(log.state, call, asked));
-  session.step.announced = { asked: window, seq: log.state.seq, fitted };
+  drive.step.announced = { asked: window, seq: log.state.seq, fitted };
 }
 
 /** A call that is never made, for what went wrong on the way to it: the log counts what it would have read, and cuts nothing. */
-export function announceUnmade(session: DriveSession, call: CallModel, error: { code: string; message: string }): void {
-  const { log } = session;
-  const [{ provider, model }] = modelsFor(session);
+export function announceUnmade(drive: Drive, call: CallModel, error: { code: string; message: string }): void {
+  const { log } = drive;
+  const [{ provider, model }] = modelsFor(drive);
   const asked = { provider, model, length: lengthOf(log), estimated_tokens: 0 };
   appendEvent(log, announceModelCall(log.state, call, asked));
   appendEvent(log, recordModelFailure(log.state, call.step, { model, error }));
 }
 
 /** Sets aside, in the commit before the call, what it may use of its budgets. */
-export function reserveCall(session: DriveSession, call: Pick<CallModel, 'step' | 'toolChoice'>): void {
-  const [resolved] = modelsFor(session);
+export function reserveCall(drive: Drive, call: Pick<CallModel, 'step' | 'toolChoice'>): void {
+  const [resolved] = modelsFor(drive);
   const { provider, model } = resolved;
-  const request = () => toRequest(session, { resolved, toolChoice: call.toolChoice });
-  reserve(session, { step: call.step, provider, model, request });
+  const request = () => toRequest(drive, { resolved, toolChoice: call.toolChoice });
+  reserve(drive, { step: call.step, provider, model, request });
 }
 
 /** Where every call has its result, the model call after them is announced together with the last of them. */
-export function announceNext(session: DriveSession): void {
-  const next = decide(session.log.state, session.limits);
+export function announceNext(drive: Drive): void {
+  const next = decide(drive.log.state, drive.limits);
   // A conversation that has to be compacted is announced after that.
-  if (next.kind !== 'call_model' || next.announced || mustCompact(session)) return;
+  if (next.kind !== 'call_model' || next.announced || mustCompact(drive)) return;
   // Nor is one before which the model is to read what its user has said meanwhile.
-  if (session.log.state.queued?.mode === 'steer') return;
-  const point = mark(session.log);
-  const { step } = session;
-  appendEvent(session.log, ...completeCallBatch(session.log.state));
-  announce(session, next);
-  reserveCall(session, next);
-  session.uncommitted.reconsider = () => {
-    if (session.log.state.queued?.mode !== 'steer') return;
-    rewind(session.log, point);
-    session.step = step;
+  if (drive.log.state.queued?.mode === 'steer') return;
+  const point = mark(drive.log);
+  const { step } = drive;
+  appendEvent(drive.log, ...completeCallBatch(drive.log.state));
+  announce(drive, next);
+  reserveCall(drive, next);
+  drive.uncommitted.reconsider = () => {
+    if (drive.log.state.queued?.mode !== 'steer') return;
+    rewind(drive.log, point);
+    drive.step = step;
   };
 }

@@ -21,7 +21,7 @@ import { modelOf } from './open-node.ts';
 import { recordCut } from './record-cut.ts';
 import { tellCalls } from './tell-calls.ts';
 import { tellPieces } from './tell-pieces.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 import {
   defer,
   endOutages,
@@ -47,40 +47,40 @@ export class TurnFailure extends Error {
 }
 
 /** Asks the model that is next: those that have failed this call already are left out. Throws TurnFailure, ThrottledError, ParkedError. */
-export async function askModels(session: DriveSession, call: CallModel): Promise<ModelResponse> {
-  const budgetMs = session.limits.turnTimeoutMs - (session.log.state.turn?.drivenMs ?? 0);
+export async function askModels(drive: Drive, call: CallModel): Promise<ModelResponse> {
+  const budgetMs = drive.limits.turnTimeoutMs - (drive.log.state.turn?.drivenMs ?? 0);
   // An attempt has a limit of its own, which providers keep, and whose end is not the turn's.
-  const deadline = startDeadline(Math.max(1, budgetMs), session.signal);
+  const deadline = startDeadline(Math.max(1, budgetMs), drive.signal);
   try {
-    return await askWithin(session, call, deadline);
+    return await askWithin(drive, call, deadline);
   } finally {
     deadline.clear();
   }
 }
 
-async function askWithin(session: DriveSession, call: CallModel, deadline: Deadline): Promise<ModelResponse> {
-  const { failures } = callOf(session);
-  const models = modelsFor(session);
+async function askWithin(drive: Drive, call: CallModel, deadline: Deadline): Promise<ModelResponse> {
+  const { failures } = callOf(drive);
+  const models = modelsFor(drive);
   const failed: Failed[] = [];
   for (const resolved of models.slice(Math.min(failures, models.length - 1))) {
     const before = failed.at(-1);
-    if (before) fallBack(session, { from: before.resolved, to: resolved, problem: before.problem });
-    const tooLong = overflow(session, resolved);
-    const admission = tooLong ? NOT_ASKED : await acquire(session, resolved, call);
+    if (before) fallBack(drive, { from: before.resolved, to: resolved, problem: before.problem });
+    const tooLong = overflow(drive, resolved);
+    const admission = tooLong ? NOT_ASKED : await acquire(drive, resolved, call);
     if (admission.kind === 'away') {
       failed.push({ ...admission, resolved });
       continue;
     }
     const asked = { resolved, call, deadline, admission };
-    const answer = tooLong ?? (await askOne(session, asked));
+    const answer = tooLong ?? (await askOne(drive, asked));
     if (!(answer instanceof ModelError)) {
-      await charge(session, { resolved, answer, passedTokens: admission.tokens });
-      resume(session, { step: call.step, model: answer.model, at: admission.at });
+      await charge(drive, { resolved, answer, passedTokens: admission.tokens });
+      resume(drive, { step: call.step, model: answer.model, at: admission.at });
       return answer;
     }
-    failed.push(await recordFailed(session, asked, answer));
+    failed.push(await recordFailed(drive, asked, answer));
   }
-  throw giveUp(session, call, failed);
+  throw giveUp(drive, call, failed);
 }
 
 /** Of a model that would refuse the request for its length. */
@@ -102,45 +102,45 @@ interface Failed {
 }
 
 /** The attempts of one model. Of the one that asks for all that wait others must learn, whatever comes of it. */
-async function askOne(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
+async function askOne(drive: Drive, asked: Asked): Promise<ModelResponse | ModelError> {
   const { kind } = asked.admission;
-  if (kind === 'open') return attempts(session, asked);
+  if (kind === 'open') return attempts(drive, asked);
   try {
-    const answer = await attempts(session, asked);
+    const answer = await attempts(drive, asked);
     const isAway = answer instanceof ModelError && (answer.transient || asked.deadline.signal.aborted);
-    if (!isAway) await endOutages(session);
-    else if (asked.deadline.signal.aborted) await leaveProbe(session);
+    if (!isAway) await endOutages(drive);
+    else if (asked.deadline.signal.aborted) await leaveProbe(drive);
     return answer;
   } catch (error) {
-    await leaveProbe(session);
+    await leaveProbe(drive);
     throw error;
   }
 }
 
 /** Throws where the run was taken away, or the turn's time is up. */
-async function recordFailed(session: DriveSession, asked: Asked, error: ModelError): Promise<Failed> {
+async function recordFailed(drive: Drive, asked: Asked, error: ModelError): Promise<Failed> {
   const { resolved, call, deadline, admission } = asked;
-  session.signal.throwIfAborted();
-  const late = deadline.ended() === 'timeout' ? timedOut(session) : undefined;
-  const partial = partialText(session.uncommitted.partial);
+  drive.signal.throwIfAborted();
+  const late = deadline.ended() === 'timeout' ? timedOut(drive) : undefined;
+  const partial = partialText(drive.uncommitted.partial);
   const { code, message } = late ?? { code: error.kind, message: error.message };
   const problem = { code, message };
   const said = partial === undefined ? {} : { partial };
-  const failed = { model: resolved.model, error: problem, ...paidInVain(session, resolved, error), ...said };
-  appendEvent(session.log, recordModelFailure(session.log.state, call.step, failed));
+  const failed = { model: resolved.model, error: problem, ...paidInVain(drive, resolved, error), ...said };
+  appendEvent(drive.log, recordModelFailure(drive.log.state, call.step, failed));
   if (late) throw late;
   const { rateLimiter } = resolved;
   if (rateLimiter === null || !error.transient) return { resolved, problem, error };
-  return { resolved, problem, error, noted: await noteOutage(session, { rateLimiter, error, entry: admission.kind }) };
+  return { resolved, problem, error, noted: await noteOutage(drive, { rateLimiter, error, entry: admission.kind }) };
 }
 
 /** No model has answered: the run waits where one of them may be back, and fails at once where none can. */
-function giveUp(session: DriveSession, { step }: CallModel, failed: readonly Failed[]): ParkedError | TurnFailure {
+function giveUp(drive: Drive, { step }: CallModel, failed: readonly Failed[]): ParkedError | TurnFailure {
   const away = failed.flatMap(({ noted, ...rest }) => (noted ? [{ ...rest, noted }] : []));
   const [first, ...others] = away;
   if (first) {
-    const parked = defer(session, { step, away: [first, ...others] });
-    return parked ?? notWithin(session, (others.at(-1) ?? first).problem.message);
+    const parked = defer(drive, { step, away: [first, ...others] });
+    return parked ?? notWithin(drive, (others.at(-1) ?? first).problem.message);
   }
   const last = failed.at(-1);
   const advice = last?.error && explainRejection(last.resolved, last.error);
@@ -151,14 +151,14 @@ function giveUp(session: DriveSession, { step }: CallModel, failed: readonly Fai
 }
 
 /** The run has waited for its provider as long as it may. */
-export function notWithin({ definition }: Pick<DriveSession, 'definition'>, message: string): TurnFailure {
+export function notWithin({ definition }: Pick<Drive, 'definition'>, message: string): TurnFailure {
   const within = `within the ${outageSeconds(definition)} s of execution_config.provider_outage_seconds`;
   return new TurnFailure('provider_unavailable', `No model answered ${within}: ${message}`);
 }
 
 /** The error of a call that cannot be made: what must be sent is longer than what the model takes. */
-function overflow(session: DriveSession, resolved: ResolvedModel): ModelError | undefined {
-  const source = sourceOf(session);
+function overflow(drive: Drive, resolved: ResolvedModel): ModelError | undefined {
+  const source = sourceOf(drive);
   const asked = askedOf(source.limits, resolved);
   const { tokens, room } = fitContext(source, asked);
   if (tokens <= room.most) return undefined;
@@ -168,60 +168,60 @@ function overflow(session: DriveSession, resolved: ResolvedModel): ModelError | 
   return new ModelError('context_too_long', message);
 }
 
-function timedOut({ limits }: DriveSession): TurnFailure {
+function timedOut({ limits }: Drive): TurnFailure {
   const { code, message } = turnTimeout(limits);
   return new TurnFailure(code, message);
 }
 
-function callOf({ log: { state } }: DriveSession): { failures: number; retries: number } {
+function callOf({ log: { state } }: Drive): { failures: number; retries: number } {
   return { failures: state.modelCall?.failures ?? 0, retries: state.modelCall?.retries ?? 0 };
 }
 
 /** The attempts of one model. They are counted in the log: those before a run was put off count too. */
-async function attempts(session: DriveSession, asked: Asked): Promise<ModelResponse | ModelError> {
+async function attempts(drive: Drive, asked: Asked): Promise<ModelResponse | ModelError> {
   const { resolved, call, deadline, admission } = asked;
   const { signal } = deadline;
-  const { most, firstMs } = retriesOf(session, admission);
+  const { most, firstMs } = retriesOf(drive, admission);
   for (;;) {
-    const attempt = callOf(session).retries + 1;
+    const attempt = callOf(drive).retries + 1;
     try {
-      return await attemptOnce(session, asked);
+      return await attemptOnce(drive, asked);
     } catch (error) {
       if (!(error instanceof ModelError)) throw error;
       if (!error.transient || signal.aborted || attempt >= most) return error;
       const { step } = call;
       const isThrottled = error.kind === 'rate_limited' || error.kind === 'overloaded';
-      if (isThrottled) return await backOff(session, { resolved, error, attempt, step });
+      if (isThrottled) return await backOff(drive, { resolved, error, attempt, step });
       // A provider that asks for a longer pause is waited for without a worker.
       const waitMs = pauseBeforeRetry(error, { firstMs, attempt });
       if (waitMs === undefined) return error;
-      recordRetry(session, { resolved, error, attempt, step, waitMs });
+      recordRetry(drive, { resolved, error, attempt, step, waitMs });
       await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     }
   }
 }
 
 /** Attempts of a model, and the pause before the second one, doubled each time. */
-function retriesOf({ definition }: DriveSession, { kind }: Admission): { most: number; firstMs: number } {
+function retriesOf({ definition }: Drive, { kind }: Admission): { most: number; firstMs: number } {
   const { max_retries, base_delay } = { ...definition.model_preferences, ...definition.llm_config };
   const most = max_retries === undefined ? LIMITS.modelAttempts : max_retries + 1;
   return { most: kind === 'probe' ? 1 : most, firstMs: base_delay === undefined ? 1000 : base_delay * 1000 };
 }
 
-async function attemptOnce(session: DriveSession, { resolved, call, deadline }: Asked): Promise<ModelResponse> {
-  const request = toRequest(session, { resolved, toolChoice: call.toolChoice });
-  const maxTokens = Math.min(request.maxTokens, session.step.reservation?.granted?.output ?? request.maxTokens);
-  const turnId = session.log.state.turn?.id ?? '';
+async function attemptOnce(drive: Drive, { resolved, call, deadline }: Asked): Promise<ModelResponse> {
+  const request = toRequest(drive, { resolved, toolChoice: call.toolChoice });
+  const maxTokens = Math.min(request.maxTokens, drive.step.reservation?.granted?.output ?? request.maxTokens);
+  const turnId = drive.log.state.turn?.id ?? '';
   const { step } = call;
   const partial = { model: resolved.model, step, text: '' };
-  session.uncommitted.partial = partial;
+  drive.uncommitted.partial = partial;
   let at = 0;
   // What an attempt before it has written of calls is void.
-  session.step.callIds = [];
-  const calls = tellCalls(session, session.step.callIds);
-  const of = { tenantId: session.run.tenant_id, taken: filesTakenBy(resolved) };
-  const messages = await fillFiles(session.context, of, request.messages);
-  const { push, flush } = tellPieces(session.context.bus, { subject: session.run.id, turnId, step });
+  drive.step.callIds = [];
+  const calls = tellCalls(drive, drive.step.callIds);
+  const of = { tenantId: drive.run.tenant_id, taken: filesTakenBy(resolved) };
+  const messages = await fillFiles(drive.context, of, request.messages);
+  const { push, flush } = tellPieces(drive.context.bus, { subject: drive.run.id, turnId, step });
   const onDelta = (delta: AnswerPiece) => {
     if (delta.type === 'arguments') {
       const piece = calls.take(delta, at);
@@ -237,11 +237,11 @@ async function attemptOnce(session: DriveSession, { resolved, call, deadline }: 
 }
 
 /** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
-export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedModel[]] {
-  const name = primaryModelOf(session.definition, session.run.config.model_override ?? modelOf(session));
-  const first = resolve(session, name);
+export function modelsFor(drive: Drive): [ResolvedModel, ...ResolvedModel[]] {
+  const name = primaryModelOf(drive.definition, drive.run.config.model_override ?? modelOf(drive));
+  const first = resolve(drive, name);
   if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
-  const begunWith = session.run.pinned.limits?.model;
+  const begunWith = drive.run.pinned.limits?.model;
   // Where the process that began the run had a model to ask, its answer is not made up here.
   if (
     first.provider === OFFLINE &&
@@ -254,16 +254,16 @@ export function modelsFor(session: DriveSession): [ResolvedModel, ...ResolvedMod
       `The run was begun for ${begunWith}, and this worker has no API key for it: DROVER_MODEL and keys are those of the API's process.`,
     );
   }
-  const fallbacks = fallbackModelsOf(session.definition).flatMap((fallback) => {
-    const found = resolve(session, fallback);
+  const fallbacks = fallbackModelsOf(drive.definition).flatMap((fallback) => {
+    const found = resolve(drive, fallback);
     return found instanceof DroverError ? [] : [found];
   });
   return [first, ...fallbacks];
 }
 
-function resolve(session: DriveSession, name: string | undefined): ResolvedModel | DroverError {
+function resolve(drive: Drive, name: string | undefined): ResolvedModel | DroverError {
   try {
-    return session.context.models.resolve(name);
+    return drive.context.models.resolve(name);
   } catch (error) {
     if (error instanceof DroverError) return error;
     throw error;
@@ -271,14 +271,11 @@ function resolve(session: DriveSession, name: string | undefined): ResolvedModel
 }
 
 function fallBack(
-  session: DriveSession,
+  drive: Drive,
   change: { from: ResolvedModel; to: ResolvedModel; problem: { code: string; message: string } },
 ): void {
   const { from, to, problem: error } = change;
-  session.context.log.warn(
-    { run: session.run.id, from: from.model, to: to.model, code: error.code },
-    'model fell back',
-  );
-  appendEvent(session.log, recordFallback(session.log.state, { from: from.model, to: to.model, error }));
-  recordCut(session, to);
+  drive.context.log.warn({ run: drive.run.id, from: from.model, to: to.model, code: error.code }, 'model fell back');
+  appendEvent(drive.log, recordFallback(drive.log.state, { from: from.model, to: to.model, error }));
+  recordCut(drive, to);
 }

@@ -7,7 +7,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { linkSignals } from '../../../lib/link-signals.ts';
 import type { MadeAttempt } from '../../tool-calls/attempt.ts';
 import { finish, serialize } from './commit-attempts.ts';
-import type { AttachedCalls, DriveSession } from './session.ts';
+import type { AttachedCalls, Drive } from './drive-state.ts';
 
 interface Attachment extends AttachedCalls {
   /** Waits until all are over, for a moment at most; after that the run may be left. */
@@ -15,7 +15,7 @@ interface Attachment extends AttachedCalls {
 }
 
 /** What the next commit begins stays attached to the driver. */
-export function attachCalls(session: DriveSession): Attachment {
+export function attachCalls(drive: Drive): Attachment {
   const inTurn = serialize();
   const over = latch();
   const gone = latch();
@@ -29,7 +29,7 @@ export function attachCalls(session: DriveSession): Attachment {
     const { claim, settlement, latencyMs, facts } = made;
     if (settlement.status === 'retry') throw new Error('a call that is to be made again is not settled');
     const call = { id: claim.call.id, mode: 'queued' as const };
-    await inTurn(() => finish(session, { call, attempt: claim.attempt, settlement, latencyMs, facts }));
+    await inTurn(() => finish(drive, { call, attempt: claim.attempt, settlement, latencyMs, facts }));
   };
   return {
     open,
@@ -58,7 +58,7 @@ export function attachCalls(session: DriveSession): Attachment {
     },
     async wait() {
       const moment = new AbortController();
-      const { signal, release } = linkSignals(session.signal, moment.signal);
+      const { signal, release } = linkSignals(drive.signal, moment.signal);
       try {
         await Promise.race([over.promise, sleep(LIMITS.attachedMs, undefined, { signal })]);
       } finally {

@@ -83,7 +83,7 @@ export interface AnnouncedContext {
   fitted: FittedContext;
 }
 
-/** The part of a driver's session that requests are made from. */
+/** The part of a drive that requests are made from. */
 interface Driven {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;

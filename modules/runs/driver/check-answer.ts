@@ -3,11 +3,11 @@ import { textOf, type AssistantBlock } from '../../../core/content.ts';
 import { attemptOf, rejectAnswer, validateAnswer } from '../../../core/decision-events/answers.ts';
 import { checkAnswer, correctionOf, outputFormat } from '../../../core/output-format.ts';
 import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** Follows the answer's own event. Does nothing where the turn goes on, or takes any answer. */
 export function checkFinalAnswer(
-  { log, definition, context }: DriveSession,
+  { log, definition, context }: Drive,
   answered: { step: number; ordinal: number; content: readonly AssistantBlock[]; last?: boolean },
 ): void {
   const { turn } = log.state;

@@ -23,7 +23,7 @@ import { keepLost, outliveLease } from './lost-attempts.ts';
 import { announceNext } from './announce.ts';
 import { commit } from './commit.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
-import { currentRun, type DriveSession } from './session.ts';
+import { currentRun, type Drive } from './drive-state.ts';
 
 /** Lets what is committed for a call happen after what is committed for another one of the step. */
 export type InTurn = (work: () => Promise<void>) => Promise<void>;
@@ -40,7 +40,7 @@ export function serialize(): InTurn {
 
 /** The attempts of one call. */
 interface Attempts {
-  session: DriveSession;
+  drive: Drive;
   call: CallState;
   inTurn: InTurn;
   /** The number of the attempt that was made last, or that was under way when its driver died. */
@@ -51,26 +51,26 @@ interface Attempts {
 const DONE: AttemptEnd = { kind: 'done' };
 
 /** The committer of a driver, for all attempts of one call. */
-export function commitWithSteps(session: DriveSession, call: CallState, inTurn: InTurn): Committer {
-  const attempts: Attempts = { session, call, inTurn, attempt: call.attempt, isRetry: false };
+export function commitWithSteps(drive: Drive, call: CallState, inTurn: InTurn): Committer {
+  const attempts: Attempts = { drive, call, inTurn, attempt: call.attempt, isRetry: false };
   return {
     claim: () => claim(attempts),
     // A pure call is harmless, whoever holds the run by now, and its result counts only with a commit of whoever does.
     hold: (claimed) => ({
-      maySend: () => call.mode === 'pure' || session.holdsLease(),
-      ...outliveLease(session, claimed),
+      maySend: () => call.mode === 'pure' || drive.holdsLease(),
+      ...outliveLease(drive, claimed),
     }),
-    settle: (made) => keepLost(session, made, () => settle(attempts, made)),
+    settle: (made) => keepLost(drive, made, () => settle(attempts, made)),
   };
 }
 
 /** The first attempt was claimed with the call's request; any other is claimed here. A pure call is claimed once and for all. */
 async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
-  const { session, call, isRetry } = attempts;
-  const own = session.step.ownCalls.get(call.id);
+  const { drive, call, isRetry } = attempts;
+  const own = drive.step.ownCalls.get(call.id);
   const isLeft = call.mode === 'inline' && !own?.isBegun;
   if (isRetry || isLeft || call.status === 'pending') return claimAnother(attempts);
-  return toClaim(attempts, own?.row ?? (await readRow(session, call.id)));
+  return toClaim(attempts, own?.row ?? (await readRow(drive, call.id)));
 }
 
 /**
@@ -78,18 +78,18 @@ async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
  * they refuse it, or for as long as the run is suspended.
  */
 async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
-  const { session, call, inTurn } = attempts;
+  const { drive, call, inTurn } = attempts;
   for (let isBegun = false; ;) {
     const { row, wasUnderWay, authorization } = await lookAgain(attempts);
     const lost = wasUnderWay ? interruptionOf(toClaim(attempts, row)) : undefined;
     if (lost) {
-      await inTurn(() => finish(session, { call, attempt: attempts.attempt, settlement: lost, latencyMs: 0 }));
+      await inTurn(() => finish(drive, { call, attempt: attempts.attempt, settlement: lost, latencyMs: 0 }));
       return DONE;
     }
     const { governance, isSuspended } = authorization;
-    session.governance = governance;
+    drive.governance = governance;
     if (isSuspended) {
-      await inTurn(() => putOff(session, row));
+      await inTurn(() => putOff(drive, row));
       return DONE;
     }
     const message = obstacleOf(authorization);
@@ -103,7 +103,7 @@ async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEn
     }
     isBegun = true;
     // The commit may have found a newer policy epoch than the one that was checked: the newer one counts before anything is sent.
-    if (session.governance.epoch === governance.epoch) return toClaim(attempts, row);
+    if (drive.governance.epoch === governance.epoch) return toClaim(attempts, row);
   }
 }
 
@@ -114,10 +114,10 @@ interface Looked {
   authorization: Authorization;
 }
 
-async function lookAgain({ session, call, isRetry }: Attempts): Promise<Looked> {
-  const { context, tenantId, definition, tools } = session;
-  const run = currentRun(session);
-  const own = session.step.ownCalls.get(call.id);
+async function lookAgain({ drive, call, isRetry }: Attempts): Promise<Looked> {
+  const { context, tenantId, definition, tools } = drive;
+  const run = currentRun(drive);
+  const own = drive.step.ownCalls.get(call.id);
   return context.db.withTenant(tenantId, async (tx) => {
     const stored = own ? undefined : await findToolCall(tx, call.id);
     const row = own?.row ?? found(stored, call.id);
@@ -130,7 +130,7 @@ async function lookAgain({ session, call, isRetry }: Attempts): Promise<Looked> 
   });
 }
 
-async function readRow({ context, tenantId }: DriveSession, id: string): Promise<LedgerCall> {
+async function readRow({ context, tenantId }: Drive, id: string): Promise<LedgerCall> {
   return found(await context.db.withTenant(tenantId, (tx) => findToolCall(tx, id)), id);
 }
 
@@ -144,21 +144,21 @@ function obstacleOf({ decision }: Authorization): string | undefined {
   return obstacleTo(decision) ?? (decision.kind === 'ask' ? decision.message : undefined);
 }
 
-function toClaim({ session, call, attempt }: Attempts, row: LedgerCall): ClaimedCall {
-  const tool = session.tools.get(call.name);
+function toClaim({ drive, call, attempt }: Attempts, row: LedgerCall): ClaimedCall {
+  const tool = drive.tools.get(call.name);
   if (!tool) throw new Error(`the run pins no tool ${call.name}`);
   const retry = call.mode === 'pure' ? { max_retries: 0, backoff_ms: 0 } : tool.execution.retry_config;
-  const { agent_id: agentId } = session.run;
-  const acceptsDuplicates = session.limits.onUnknown === 'retry';
-  const questionSeconds = approvalSeconds(session.definition);
+  const { agent_id: agentId } = drive.run;
+  const acceptsDuplicates = drive.limits.onUnknown === 'retry';
+  const questionSeconds = approvalSeconds(drive.definition);
   const longestPauseMs = LIMITS.inlinePauseMs;
   return { call: row, attempt, agentId, tool, retry, acceptsDuplicates, questionSeconds, longestPauseMs };
 }
 
 /** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */
-async function putOff(session: DriveSession, row: LedgerCall): Promise<void> {
-  session.step.ownCalls.set(row.id, { row, isBegun: false });
-  changeCall(session.log, { id: row.id, from: ['pending', 'running'], set: { status: 'pending', ...errorOf(row) } });
+async function putOff(drive: Drive, row: LedgerCall): Promise<void> {
+  drive.step.ownCalls.set(row.id, { row, isBegun: false });
+  changeCall(drive.log, { id: row.id, from: ['pending', 'running'], set: { status: 'pending', ...errorOf(row) } });
 }
 
 /** What became of the attempt before. */
@@ -166,31 +166,31 @@ function errorOf({ error }: LedgerCall): Pick<LedgerCall, 'error'> {
   return error ? { error } : {};
 }
 
-async function begin({ session, attempt }: Attempts, row: LedgerCall): Promise<void> {
-  appendEvent(session.log, beginAttempt(session.log.state, row.id, attempt));
-  changeCall(session.log, {
+async function begin({ drive, attempt }: Attempts, row: LedgerCall): Promise<void> {
+  appendEvent(drive.log, beginAttempt(drive.log.state, row.id, attempt));
+  changeCall(drive.log, {
     id: row.id,
     from: ['pending', 'running'],
     set: { status: 'running', attempt, ...errorOf(row) },
   });
-  session.step.ownCalls.set(row.id, { row, isBegun: true });
-  await commit(session);
+  drive.step.ownCalls.set(row.id, { row, isBegun: true });
+  await commit(drive);
 }
 
 async function settle(attempts: Attempts, made: MadeAttempt): Promise<AttemptEnd> {
-  const { session, call, inTurn, attempt } = attempts;
+  const { drive, call, inTurn, attempt } = attempts;
   const { claim: claimed, outcome, settlement, latencyMs, facts } = made;
   // A drive that is stopped from outside leaves the call to whoever takes the run up; what it has is kept.
-  if (outcome.kind === 'aborted') session.signal.throwIfAborted();
-  session.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
+  if (outcome.kind === 'aborted') drive.signal.throwIfAborted();
+  drive.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
   if (settlement.status === 'retry' && settlement.question === undefined) {
     attempts.isRetry = true;
-    session.step.ownCalls.set(call.id, { row: { ...claimed.call, error: attemptError(settlement) }, isBegun: true });
+    drive.step.ownCalls.set(call.id, { row: { ...claimed.call, error: attemptError(settlement) }, isBegun: true });
     return { kind: 'later', waitMs: settlement.waitMs };
   }
   // A driver that holds its run asks nobody: what wants an answer has failed.
   const ended: SettledAs = settlement.status === 'retry' ? { ...settlement, status: 'failed' } : settlement;
-  await inTurn(() => finish(session, { call, attempt, settlement: ended, latencyMs, facts }));
+  await inTurn(() => finish(drive, { call, attempt, settlement: ended, latencyMs, facts }));
   return DONE;
 }
 
@@ -205,31 +205,31 @@ interface Finished {
 }
 
 /** What the run's calls have stored, those of the next commit included. */
-export function roomOf({ outputBytes, context }: DriveSession): OutputRoom {
+export function roomOf({ outputBytes, context }: Drive): OutputRoom {
   return { storedBytes: outputBytes, limitBytes: context.config.runOutputBytes };
 }
 
 /** Commits how a call ended; with the last one of its step, that the model is called next. */
-export async function finish(session: DriveSession, finished: Finished): Promise<void> {
+export async function finish(drive: Drive, finished: Finished): Promise<void> {
   const { call, attempt, latencyMs, facts = [] } = finished;
-  const settlement = withinOutputLimit(finished.settlement, roomOf(session));
+  const settlement = withinOutputLimit(finished.settlement, roomOf(drive));
   const settled = { callId: call.id, attempt, settlement, latencyMs };
   const change = settlementChange(settled);
-  session.outputBytes += outputBytesOf({ calls: [change] });
-  const event = settleCall(session.log.state, settled, 'worker');
+  drive.outputBytes += outputBytesOf({ calls: [change] });
+  const event = settleCall(drive.log.state, settled, 'worker');
   const { actor, turn_id, step } = event;
-  appendEvent(session.log, ...facts.map((fact) => ({ ...fact, actor, turn_id, step })), event);
-  changeCall(session.log, finished.from ? { ...change, from: finished.from } : change);
+  appendEvent(drive.log, ...facts.map((fact) => ({ ...fact, actor, turn_id, step })), event);
+  changeCall(drive.log, finished.from ? { ...change, from: finished.from } : change);
   if (call.mode === 'pure') return;
-  saveCheckpointIfDue(session);
-  announceNext(session);
-  await commit(session);
+  saveCheckpointIfDue(drive);
+  announceNext(drive);
+  await commit(drive);
 }
 
-async function giveUp({ session, call, attempt }: Attempts, row: LedgerCall, message: string): Promise<void> {
+async function giveUp({ drive, call, attempt }: Attempts, row: LedgerCall, message: string): Promise<void> {
   const why = { code: 'stopped', message };
   const failed = { status: 'failed' as const, origin: 'drover' as const, ...why };
   const settlement = settleUnmade({ ...row, attempt }, why) ?? failed;
   // A call that was put off, or is to be made again, has no attempt under way.
-  await finish(session, { call, attempt, settlement, latencyMs: 0, from: ['pending', 'running'] });
+  await finish(drive, { call, attempt, settlement, latencyMs: 0, from: ['pending', 'running'] });
 }

@@ -6,32 +6,32 @@ import type { EventRow } from '../../../db/claim-run.ts';
 import type { CommitResult, LoggedColumns, RunChange } from '../../../db/commit-run.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /**
  * Commits a change once, and waits for a database that is away as long as the lease of before may hold: what a model has
  * answered is known here and nowhere else. A change without events leaves no trace in the log, and is not tried again.
  */
-export async function commitOnce(session: DriveSession, change: RunChange): Promise<CommitResult> {
-  if (change.events.length === 0) return session.context.commit(change);
+export async function commitOnce(drive: Drive, change: RunChange): Promise<CommitResult> {
+  if (change.events.length === 0) return drive.context.commit(change);
   let isInDoubt = false;
   const attempt = async () => {
-    const made = isInDoubt ? await findMade(session, change) : undefined;
+    const made = isInDoubt ? await findMade(drive, change) : undefined;
     if (made) return made;
     try {
-      const outcome = await session.context.commit(change);
+      const outcome = await drive.context.commit(change);
       // The commit in doubt may have come through just before this one.
-      return outcome.ok || !isInDoubt ? outcome : ((await findMade(session, change)) ?? outcome);
+      return outcome.ok || !isInDoubt ? outcome : ((await findMade(drive, change)) ?? outcome);
     } catch (error) {
       isInDoubt ||= isDatabaseAway(error);
       throw error;
     }
   };
-  return retryWhileUnavailable(attempt, retryWindowOf(session));
+  return retryWhileUnavailable(attempt, retryWindowOf(drive));
 }
 
 /** How long a driver waits for the database with what it has not committed. */
-export function retryWindowOf({ context, signal }: DriveSession): { forMs: number; signal: AbortSignal } {
+export function retryWindowOf({ context, signal }: Drive): { forMs: number; signal: AbortSignal } {
   return { forMs: context.config.leaseMs, signal };
 }
 
@@ -39,9 +39,9 @@ export function retryWindowOf({ context, signal }: DriveSession): { forMs: numbe
  * What the commit would have answered, where the log has its events. A server that is still about to make it holds the
  * run's row, and is waited for; one that has yet to begin is too late once anything else was committed there.
  */
-async function findMade(session: DriveSession, change: RunChange): Promise<CommitResult | undefined> {
+async function findMade(drive: Drive, change: RunChange): Promise<CommitResult | undefined> {
   const { events, run_id: id, expect = 0 } = change;
-  return session.context.db.withTenant(session.tenantId, async (tx) => {
+  return drive.context.db.withTenant(drive.tenantId, async (tx) => {
     const run = await lockRun(tx, id);
     const logged = await readEvents(tx, { runId: id, after: expect, limit: events.length });
     const last = logged.at(-1);
@@ -50,7 +50,7 @@ async function findMade(session: DriveSession, change: RunChange): Promise<Commi
     return {
       ok: true,
       seq: last.seq,
-      fence: session.fence,
+      fence: drive.fence,
       status,
       at: last.occurred_at,
       continued: false,

@@ -1,4 +1,4 @@
-/** The way from a session to the log: one commit, one transaction, one round trip. */
+/** The way from a drive to the log: one commit, one transaction, one round trip. */
 import { newId } from '../../../lib/new-id.ts';
 import type { CallState } from '../../../core/state.ts';
 import { originOf } from '../../../core/origin.ts';
@@ -19,7 +19,7 @@ import { reauthorizePending, reload } from './load.ts';
 import { reportEvents, type ReportedRun } from '../../run-log/report-events.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
-import { newUncommitted, type DriveSession } from './session.ts';
+import { newUncommitted, type Drive } from './drive-state.ts';
 
 /**
  * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
@@ -39,89 +39,85 @@ const MOST_RETRIES = 20;
  * written: their events are folded first, or the calls gated again, and the commit is tried again; with a hand-over it
  * answers false instead, so that the caller decides anew.
  */
-export async function commit(session: DriveSession, handOver?: HandOver): Promise<boolean> {
+export async function commit(drive: Drive, handOver?: HandOver): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
-    const change = toChange(session, handOver);
-    const outcome = await (session.uncommitted.initialCommit
-      ? commitInitial(session, session.uncommitted.initialCommit, change)
-      : commitOnce(session, change));
+    const change = toChange(drive, handOver);
+    const outcome = await (drive.uncommitted.initialCommit
+      ? commitInitial(drive, drive.uncommitted.initialCommit, change)
+      : commitOnce(drive, change));
     if (outcome.ok) {
-      committed(session, change, outcome);
+      committed(drive, change, outcome);
       return true;
     }
     if (outcome.why !== 'policy_epoch' && outcome.why !== 'behind') throw new LostRunError(outcome.why);
     const catchUp = outcome.why === 'policy_epoch' ? reauthorizePending : reload;
-    await retryWhileUnavailable(() => catchUp(session), retryWindowOf(session));
-    if (outcome.why === 'behind') session.uncommitted.reconsider?.();
+    await retryWhileUnavailable(() => catchUp(drive), retryWindowOf(drive));
+    if (outcome.why === 'behind') drive.uncommitted.reconsider?.();
     if (!handOver) continue;
     // The calls of a hand-over may be others now, or none: the model's answer is committed before anything follows it.
-    if (outcome.why === 'policy_epoch') await commit(session);
+    if (outcome.why === 'policy_epoch') await commit(drive);
     return false;
   }
-  throw new Error(`others kept appending to run ${session.run.id}`);
+  throw new Error(`others kept appending to run ${drive.run.id}`);
 }
 
 /** Commits what creates the run. It is not retried: nothing is lost without it, and a client waits for the answer. */
-async function commitInitial(
-  session: DriveSession,
-  initialCommit: InitialCommit,
-  change: RunChange,
-): Promise<CommitResult> {
-  const outcome = await session.context.commit(change);
+async function commitInitial(drive: Drive, initialCommit: InitialCommit, change: RunChange): Promise<CommitResult> {
+  const outcome = await drive.context.commit(change);
   initialCommit.written(outcome);
   if (!outcome.ok) throw new LostRunError(outcome.why);
   return outcome;
 }
 
-function toChange(session: DriveSession, handOver: HandOver | undefined): RunChange {
-  const { run } = session;
-  const { pending, state, base } = session.log;
-  const { initialCommit } = session.uncommitted;
+function toChange(drive: Drive, handOver: HandOver | undefined): RunChange {
+  const { run } = drive;
+  const { pending, state, base } = drive.log;
+  const { initialCommit } = drive.uncommitted;
   const events = initialCommit ? [...initialCommit.events, ...pending.events] : pending.events;
   const { id, tenant_id, workspace_id } = run;
   const last_seq = initialCommit ? 0 : base.seq;
-  const change: RunChange = { ...toRunChange({ id, tenant_id, workspace_id, last_seq }, events), fence: session.fence };
+  const change: RunChange = { ...toRunChange({ id, tenant_id, workspace_id, last_seq }, events), fence: drive.fence };
   if (handOver === 'dormant' || isPark(handOver)) change.dormant = true;
   if (isPark(handOver)) change.park = handOver.park;
   if (handOver) change.release = true;
-  else change.lease_ms = session.context.config.leaseMs;
-  if (beginsCalls(pending)) change.policy_epoch = session.governance.epoch;
-  const messages = countedMessages(session.log);
+  else change.lease_ms = drive.context.config.leaseMs;
+  if (beginsCalls(pending)) change.policy_epoch = drive.governance.epoch;
+  const messages = countedMessages(drive.log);
   if (messages.length > 0) change.messages = messages.map(toStored);
   if (pending.newCalls.length > 0) change.new_calls = pending.newCalls;
   if (pending.calls.length > 0) change.calls = pending.calls;
-  const reservations = [...pending.reservations, ...(handOver ? releaseOf(session) : [])];
+  const reservations = [...pending.reservations, ...(handOver ? releaseOf(drive) : [])];
   if (reservations.length > 0) change.reservations = reservations;
-  const audit = auditOf(session);
+  const audit = auditOf(drive);
   if (audit.length > 0) change.audit = audit;
   if (pending.waits.length > 0) change.waits = pending.waits;
   if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
   // A child's thread is in no list of threads.
   if (run.parent_run_id === null && pending.events.some(({ type }) => type === 'turn.completed'))
-    change[isFirstTurn(session) ? 'title_of' : 'title_if_first'] = run.thread_id;
+    change[isFirstTurn(drive) ? 'title_of' : 'title_if_first'] = run.thread_id;
   if (pending.rateLimiter) change.rate_limiter = pending.rateLimiter;
   if (pending.checkpoint) {
     change.checkpoint = checkpointRow({
-      tenantId: session.tenantId,
+      tenantId: drive.tenantId,
       runId: run.id,
-      parentId: session.log.lastCheckpointId,
+      parentId: drive.log.lastCheckpointId,
       trigger: pending.checkpoint.trigger,
       state,
-      chain: session.log.messages.at(-1)?.chain ?? session.log.before.chain,
+      chain: drive.log.messages.at(-1)?.chain ?? drive.log.before.chain,
       id: pending.checkpoint.id,
-      entryPoint: session.limits.graph?.entryPoint,
+      entryPoint: drive.limits.graph?.entryPoint,
     });
   }
   if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
-    change.outbox = jobsAfter(session, handOver);
-  learnFromTurn(session, change);
+    change.outbox = jobsAfter(drive, handOver);
+  learnFromTurn(drive, change);
   const joins = [...joinJobs(run, events), ...delegationJobs(run, events)];
   if (joins.length > 0) change.outbox = [...(change.outbox ?? []), ...joins];
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 
 /** Call batches of a session that run by themselves: where a person approves one, that is audited. */
-function auditOf({ run, log }: DriveSession): NonNullable<RunChange['audit']> {
+function auditOf({ run, log }: Drive): NonNullable<RunChange['audit']> {
   const { autonomy_level, session } = run.config;
   if (session === undefined) return [];
   const { user_id } = session;
@@ -134,7 +130,7 @@ function auditOf({ run, log }: DriveSession): NonNullable<RunChange['audit']> {
 }
 
 /** The calls of the step that the log was in, and those that this commit has requested. Only a tool that there is has a name to be told. */
-function reportedRun({ tenantId, run, log, tools }: DriveSession): ReportedRun {
+function reportedRun({ tenantId, run, log, tools }: Drive): ReportedRun {
   const nameOf = (id: string) => {
     const requested = log.pending.events.find(
       (event) => event.type === 'tool.requested' && event.payload.tool_call_id === id,
@@ -147,12 +143,12 @@ function reportedRun({ tenantId, run, log, tools }: DriveSession): ReportedRun {
 }
 
 /** Of a model call that is announced and that this driver does not make: whoever goes on sets aside anew. */
-function releaseOf({ step: { reservation } }: DriveSession): ReservationChange[] {
+function releaseOf({ step: { reservation } }: Drive): ReservationChange[] {
   return reservation?.call ? [{ step: reservation.step, settle: 'released' }] : [];
 }
 
 /** Whether the thread has had no turn before: no look at them is needed. */
-function isFirstTurn({ run, log }: DriveSession): boolean {
+function isFirstTurn({ run, log }: Drive): boolean {
   return run.thread_place === 1 && log.state.turnCount === 1;
 }
 
@@ -171,19 +167,19 @@ export function isPark(handOver: HandOver | undefined): handOver is Park {
   return typeof handOver === 'object' && 'park' in handOver;
 }
 
-function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' | 'pause' | Park>): OutboxRow[] {
-  const traceparent = session.traceparent;
-  const turnId = session.log.state.turn?.id;
+function jobsAfter(drive: Drive, handOver: Exclude<HandOver, 'dormant' | 'pause' | Park>): OutboxRow[] {
+  const traceparent = drive.traceparent;
+  const turnId = drive.log.state.turn?.id;
   const ids = {
-    tenantId: session.tenantId,
-    runId: session.run.id,
+    tenantId: drive.tenantId,
+    runId: drive.run.id,
     ...(turnId && { turnId }),
     ...(traceparent && { traceparent }),
   };
   const turn: OutboxRow = { id: newId(), queue: TURNS.name, at_position: true, payload: ids };
   if (handOver === 'again') return [turn];
   if ('afterMs' in handOver) return [{ ...turn, delay_ms: handOver.afterMs }];
-  const { steps: step } = session.log.state;
+  const { steps: step } = drive.log.state;
   const { awaitCalls } = handOver;
   // Calls of one answer are the children of the turn that goes on after them. Whether it does, the database decides.
   const isFlow = awaitCalls.length > 1;
@@ -191,7 +187,7 @@ function jobsAfter(session: DriveSession, handOver: Exclude<HandOver, 'dormant' 
     id: newId(),
     queue: TOOL_CALLS.name,
     job_id: TOOL_CALLS.id({ callId, attempt }),
-    payload: { ...ids, callId, attempt, step, policyEpoch: session.step.gatedAt.get(callId) },
+    payload: { ...ids, callId, attempt, step, policyEpoch: drive.step.gatedAt.get(callId) },
     ...(isFlow && { parent: { queue: TURNS.name, at_position: true as const } }),
   }));
   return isFlow ? [turn, ...calls] : calls;
@@ -204,23 +200,23 @@ interface Committed {
   back_off_ms?: number;
 }
 
-function committed(session: DriveSession, change: RunChange, result: Committed): void {
-  const { rateLimiter, events } = session.log.pending;
-  reportEvents(session.context, reportedRun(session), events);
+function committed(drive: Drive, change: RunChange, result: Committed): void {
+  const { rateLimiter, events } = drive.log.pending;
+  reportEvents(drive.context, reportedRun(drive), events);
   // A commit that was found in the log says nothing of the rate limiter, which is looked at by itself then.
   if (rateLimiter && result.back_off_ms !== undefined) {
-    session.step.backOff = { rateLimiter, waitMs: result.back_off_ms };
+    drive.step.backOff = { rateLimiter, waitMs: result.back_off_ms };
   }
-  advance(session.log, change.events.length > 0 ? result.at : undefined);
-  session.uncommitted = newUncommitted();
-  if (result.seq !== session.log.base.seq) throw new Error(`run ${session.run.id} was committed at ${result.seq}`);
-  makeDispatched(session, events);
-  if (change.outbox) void session.context.outbox.send(session.run.id, result, change.outbox);
+  advance(drive.log, change.events.length > 0 ? result.at : undefined);
+  drive.uncommitted = newUncommitted();
+  if (result.seq !== drive.log.base.seq) throw new Error(`run ${drive.run.id} was committed at ${result.seq}`);
+  makeDispatched(drive, events);
+  if (change.outbox) void drive.context.outbox.send(drive.run.id, result, change.outbox);
   if (change.events.length === 0) return;
-  const advanced = { subject: session.run.id, kind: 'advanced', seq: result.seq } as const;
-  if (changesTurn(change)) session.context.bus.publish(advanced);
+  const advanced = { subject: drive.run.id, kind: 'advanced', seq: result.seq } as const;
+  if (changesTurn(change)) drive.context.bus.publish(advanced);
   // Of a run that there was not yet nobody has heard, and whoever does looks at its log first.
-  else if (!change.create) session.context.bus.publish({ ...advanced, isWorking: true });
+  else if (!change.create) drive.context.bus.publish({ ...advanced, isWorking: true });
 }
 
 /** Whether a turn has begun, ended or come to ask something; in the commit that creates the run, whether it has ended or asks. */

@@ -15,7 +15,7 @@ import { ownAskOf } from './own-ask.ts';
 import { defer, outageGuardOf, resume, type AwayModel, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
 import { recordedCompaction } from './replay-source.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 interface Planned {
   plan: Compaction;
@@ -28,38 +28,38 @@ interface Planned {
 }
 
 /** Whether the conversation is to be compacted before the next model call. */
-export function mustCompact(session: DriveSession): boolean {
-  return plan(session) !== undefined;
+export function mustCompact(drive: Drive): boolean {
+  return plan(drive) !== undefined;
 }
 
 /** Compacts the conversation where that is due, and says so in the log; a summary is asked of the run's models. */
-export async function compactIfDue(session: DriveSession, step: number): Promise<void> {
-  const planned = plan(session);
+export async function compactIfDue(drive: Drive, step: number): Promise<void> {
+  const planned = plan(drive);
   if (!planned) return;
-  const recorded = recordedCompaction({ state: session.log.state, replaySource: session.replaySource }, step);
+  const recorded = recordedCompaction({ state: drive.log.state, replaySource: drive.replaySource }, step);
   if (recorded) {
-    appendEvent(session.log, recordCompaction(session.log.state, step, recorded));
+    appendEvent(drive.log, recordCompaction(drive.log.state, step, recorded));
     return;
   }
   const from = planned.parts[0]?.ordinal ?? 0;
   const needsSummary = planned.plan.first_kept_ordinal > from;
-  const summary = needsSummary ? await summarize(session, planned, step) : planned.plan.summary;
+  const summary = needsSummary ? await summarize(drive, planned, step) : planned.plan.summary;
   // Without a summary the oldest turns stay, as far as they fit.
   const isLacking = needsSummary && summary === undefined;
   const made: Compaction = isLacking
     ? { ...planned.plan, first_kept_ordinal: from }
     : { ...planned.plan, ...(summary !== undefined && { summary }) };
-  const { state } = session.log;
+  const { state } = drive.log;
   if (isLacking && made.cleared_before === state.compaction?.cleared_before) return;
-  appendEvent(session.log, recordCompaction(state, step, payloadOf(session, planned, made)));
+  appendEvent(drive.log, recordCompaction(state, step, payloadOf(drive, planned, made)));
 }
 
 function payloadOf(
-  session: DriveSession,
+  drive: Drive,
   { strategy, parts, tokens, limit }: Planned,
   made: Compaction,
 ): Extract<NewEvent, { type: 'context.compacted' }>['payload'] {
-  const { log } = session;
+  const { log } = drive;
   const gone = parts.filter(({ ordinal }) => ordinal < made.first_kept_ordinal);
   const goneTokens = gone.reduce((sum, part) => sum + part.tokens, 0);
   return {
@@ -72,12 +72,12 @@ function payloadOf(
   };
 }
 
-function plan(session: DriveSession): Planned | undefined {
-  const { definition, log } = session;
+function plan(drive: Drive): Planned | undefined {
+  const { definition, log } = drive;
   const strategy = definition.memory_config?.short_term?.strategy ?? 'fifo';
   if (strategy === 'fifo') return undefined;
-  const source = sourceOf(session);
-  const [resolved] = modelsFor(session);
+  const source = sourceOf(drive);
+  const [resolved] = modelsFor(drive);
   const { budget, limit } = roomFor(source, askedOf(source.limits, resolved));
   const { compaction: current, firstKept = 0, steered } = log.state;
   const parts = partsOf(log.messages, { compaction: current, steered }).filter(({ ordinal }) => ordinal >= firstKept);
@@ -106,24 +106,24 @@ const SUMMARY_TOKENS = 1000;
  * Asks for a summary of the messages that are not to be sent any more; undefined if no model gives one. Throws
  * ParkedError, ThrottledError, SummaryFailure: a provider that is away is waited for, or the conversation would forget for that.
  */
-async function summarize(session: DriveSession, planned: Planned, step: number): Promise<string | undefined> {
-  const { context, run, log } = session;
+async function summarize(drive: Drive, planned: Planned, step: number): Promise<string | undefined> {
+  const { context, run, log } = drive;
   const heard: Heard = { away: [] };
   const answer = await askForTool(context, {
-    ...ownAskOf(session),
+    ...ownAskOf(drive),
     purpose: 'summary',
     tool: SUBMIT_SUMMARY,
     system: SYSTEM,
-    messages: [{ role: 'user', content: [{ type: 'text', text: transcript(session, planned) }] }],
+    messages: [{ role: 'user', content: [{ type: 'text', text: transcript(drive, planned) }] }],
     maxTokens: SUMMARY_TOKENS,
-    record: { step, state: () => log.state, append: (event) => appendEvent(log, event), commit: () => commit(session) },
-    guard: outageGuardOf(session, heard),
+    record: { step, state: () => log.state, append: (event) => appendEvent(log, event), commit: () => commit(drive) },
+    guard: outageGuardOf(drive, heard),
   });
   if ('arguments' in answer) {
-    resume(session, { step, model: answer.model, at: heard.at });
+    resume(drive, { step, model: answer.model, at: heard.at });
     return answer.arguments.summary;
   }
-  if (answer.fault.code === 'unavailable') waitFor(session, { step, away: heard.away, fault: answer.fault });
+  if (answer.fault.code === 'unavailable') waitFor(drive, { step, away: heard.away, fault: answer.fault });
   context.log.warn({ run: run.id, code: answer.fault.code }, 'no summary to be had: the oldest turns are left out');
   return undefined;
 }
@@ -133,7 +133,7 @@ async function summarize(session: DriveSession, planned: Planned, step: number):
  * answered meanwhile, it is the summary that nobody gives, and the thread has to go on without it.
  */
 function waitFor(
-  session: DriveSession,
+  drive: Drive,
   { step, away: [first, ...others], fault }: { step: number; away: readonly AwayModel[]; fault: ToolFault },
 ): void {
   if (!first) {
@@ -141,9 +141,9 @@ function waitFor(
     throw new ThrottledError(fault.waitMs);
   }
   const away = [first, ...others] as const;
-  const parked = defer(session, { step, away });
+  const parked = defer(drive, { step, away });
   if (parked) throw parked;
-  if (!away.some(({ noted }) => noted.alone)) throw new SummaryFailure(notWithin(session, fault.message));
+  if (!away.some(({ noted }) => noted.alone)) throw new SummaryFailure(notWithin(drive, fault.message));
 }
 
 /** No provider has given the summary in time. */
@@ -155,7 +155,7 @@ export class SummaryFailure extends TurnFailure {
 }
 
 /** What is to be summarised, as text; of what is longer than the models take, the beginning and the end. */
-function transcript({ log }: DriveSession, { plan: made, parts, budget }: Planned): string {
+function transcript({ log }: Drive, { plan: made, parts, budget }: Planned): string {
   const from = parts[0]?.ordinal ?? 0;
   const rows = log.messages.filter(({ ordinal }) => ordinal >= from && ordinal < made.first_kept_ordinal);
   const earlier = log.state.compaction?.summary;

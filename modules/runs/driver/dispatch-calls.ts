@@ -11,7 +11,7 @@ import { newId } from '../../../lib/new-id.ts';
 import { appendEvent, changeCall, findInserted } from '../../run-log/run-log.ts';
 import { giveBackClaim } from '../../tool-calls/claim-tool-call.ts';
 import { runClaimedCall } from '../../tool-calls/run-tool-call.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 const FIRST_ATTEMPT = 1;
 
@@ -19,15 +19,15 @@ const FIRST_ATTEMPT = 1;
  * Claims those of the calls for which this process has room, with the next commit; answers the rest. Only calls that this
  * commit asks for: any other may have been settled or decided about meanwhile.
  */
-export function claimLocally(session: DriveSession, calls: readonly CallState[]): CallState[] {
-  leaveReplaced(session);
+export function claimLocally(drive: Drive, calls: readonly CallState[]): CallState[] {
+  leaveReplaced(drive);
   const left: CallState[] = [];
-  for (const call of calls) if (left.length > 0 || !claim(session, call)) left.push(call);
+  for (const call of calls) if (left.length > 0 || !claim(drive, call)) left.push(call);
   return left;
 }
 
 /** Calls that were asked for anew, under a newer policy epoch, have new ids. */
-function leaveReplaced({ log, step }: DriveSession): void {
+function leaveReplaced({ log, step }: Drive): void {
   for (const [id, { slot }] of step.dispatched) {
     if (findInserted(log, id)) continue;
     step.dispatched.delete(id);
@@ -35,10 +35,10 @@ function leaveReplaced({ log, step }: DriveSession): void {
   }
 }
 
-function claim(session: DriveSession, call: CallState): boolean {
-  const { log, step, tenantId, run, context, traceparent } = session;
+function claim(drive: Drive, call: CallState): boolean {
+  const { log, step, tenantId, run, context, traceparent } = drive;
   const row = findInserted(log, call.id);
-  if (!row || step.gatedAt.get(call.id) !== session.governance.epoch) return false;
+  if (!row || step.gatedAt.get(call.id) !== drive.governance.epoch) return false;
   const slot = context.outbox.reserveCallSlot(tenantId);
   if (!slot) return false;
   const claimId = newId();
@@ -53,8 +53,8 @@ function claim(session: DriveSession, call: CallState): boolean {
 }
 
 /** Makes the calls that a commit has begun. */
-export function makeDispatched(session: DriveSession, events: readonly NewEvent[]): void {
-  const { context, step, run, tools, limits, attached } = session;
+export function makeDispatched(drive: Drive, events: readonly NewEvent[]): void {
+  const { context, step, run, tools, limits, attached } = drive;
   for (const event of events) {
     if (event.type !== 'tool.started') continue;
     const dispatched = step.dispatched.get(event.payload.tool_call_id);
@@ -71,7 +71,7 @@ export function makeDispatched(session: DriveSession, events: readonly NewEvent[
       tool,
       retry: tool.execution.retry_config,
       acceptsDuplicates: limits.onUnknown === 'retry',
-      questionSeconds: approvalSeconds(session.definition),
+      questionSeconds: approvalSeconds(drive.definition),
     };
     attached?.open.add(row.id);
     slot.make(payload, async (stop) => {
@@ -87,7 +87,7 @@ export function makeDispatched(session: DriveSession, events: readonly NewEvent[
 }
 
 /** Lets go what no commit has claimed for sure: a claim that was made all the same is given back, since nothing was sent. */
-export function leaveDispatched({ context, step, attached }: DriveSession): void {
+export function leaveDispatched({ context, step, attached }: Drive): void {
   attached?.left();
   for (const { slot, job } of step.dispatched.values()) {
     slot.leave();

@@ -20,7 +20,7 @@ import { readingsOf, readOutput, type NodeOutput } from './node-output.ts';
 import { graphOf, openNode } from './open-node.ts';
 import { requestGated } from './request-gated.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
-import { newStep, type DriveSession } from './session.ts';
+import { newStep, type Drive } from './drive-state.ts';
 
 /** Error code of a turn whose graph cannot be followed. */
 const GRAPH_FAILED = 'graph_failed';
@@ -29,13 +29,13 @@ const GRAPH_FAILED = 'graph_failed';
 const MOST_PENDING_EVENTS = 200;
 
 /** The decision `enter_node`. Throws TurnFailure. */
-export async function enter(session: DriveSession, next: NextNode): Promise<void> {
-  const { log } = session;
-  const node = nodeNamed(session, next.node);
+export async function enter(drive: Drive, next: NextNode): Promise<void> {
+  const { log } = drive;
+  const node = nodeNamed(drive, next.node);
   const outcomes = log.state.graph?.outcomes ?? {};
-  const before = await outputOf(session, outcomes[next.from.at(-1) ?? '']);
+  const before = await outputOf(drive, outcomes[next.from.at(-1) ?? '']);
   const visit = (log.state.graph?.visits[node.name] ?? 0) + 1;
-  const variables = variablesOf(session, { node: node.name, visit, output: before });
+  const variables = variablesOf(drive, { node: node.name, visit, output: before });
   const entered = { node: node.name, type: node.type, from: next.from };
   switch (node.type) {
     case 'router':
@@ -44,36 +44,36 @@ export async function enter(session: DriveSession, next: NextNode): Promise<void
       const prompt = node.prompt.isPlain ? undefined : textFrom(node, node.prompt, variables);
       // One that is entered once more, in a fork, was told before.
       const told = log.state.graph?.open ? [] : next.from;
-      for (const from of told) await tellOutput(session, outcomes[from]);
+      for (const from of told) await tellOutput(drive, outcomes[from]);
       const given = { ...(prompt !== undefined && { prompt }), length: lengthOf(log) };
       return appendEvent(log, ...enterNode(log.state, { ...entered, ...given }));
     }
     case 'tool':
     case 'human':
-      return ask(session, { next, node, ...callOf(session, node, variables) });
+      return ask(drive, { next, node, ...callOf(drive, node, variables) });
   }
 }
 
-function nodeNamed({ definition }: DriveSession, name: string): CompiledNode {
+function nodeNamed({ definition }: Drive, name: string): CompiledNode {
   const node = definition.workflow_graph && graphOf(definition.workflow_graph).nodes.get(name);
   if (!node) throw new TurnFailure(GRAPH_FAILED, `The agent's graph has no node "${name}" to go on with.`);
   return node;
 }
 
-async function outputOf(session: DriveSession, outcome: NodeOutcome | undefined): Promise<NodeOutput> {
-  const output = await readOutput(session, outcome);
+async function outputOf(drive: Drive, outcome: NodeOutcome | undefined): Promise<NodeOutput> {
+  const output = await readOutput(drive, outcome);
   if (!output)
     throw new TurnFailure(GRAPH_FAILED, 'The output of the node before is not in the conversation any more.');
   return output;
 }
 
 /** What the turn has been given is in the conversation already. */
-async function tellOutput(session: DriveSession, outcome: NodeOutcome | undefined): Promise<void> {
+async function tellOutput(drive: Drive, outcome: NodeOutcome | undefined): Promise<void> {
   if (outcome?.ordinal === undefined) return;
-  const { text, untrusted } = await outputOf(session, outcome);
+  const { text, untrusted } = await outputOf(drive, outcome);
   const content = [{ type: 'text' as const, text }];
   const message = { role: 'user' as const, content, outcomes: null, origin: 'drover' as const };
-  appendMessage(session.log, untrusted ? { ...message, trust: 'untrusted' } : message);
+  appendMessage(drive.log, untrusted ? { ...message, trust: 'untrusted' } : message);
 }
 
 interface Here {
@@ -83,7 +83,7 @@ interface Here {
   custom?: Record<string, unknown>;
 }
 
-function variablesOf({ log: { state } }: DriveSession, here: Here): GraphVariables {
+function variablesOf({ log: { state } }: Drive, here: Here): GraphVariables {
   const { custom = state.custom, node, visit, output } = here;
   const message = state.turn?.input.message ?? '';
   const position = { custom, current_node: node, iteration: state.steps, turn: state.turnCount };
@@ -112,7 +112,7 @@ interface Call {
 
 type CallingNode = Extract<CompiledNode, { type: 'tool' | 'human' }>;
 
-function callOf({ tools }: DriveSession, node: CallingNode, variables: GraphVariables): Call {
+function callOf({ tools }: Drive, node: CallingNode, variables: GraphVariables): Call {
   if (node.type === 'tool') {
     const { tool } = node.config;
     const name = [...tools.values()].find((each) => each.name === tool || each.id === tool)?.name ?? tool;
@@ -133,21 +133,21 @@ interface Asking extends Call {
 }
 
 /** Asks for the call of a node as a model would: the conversation stays one that a provider takes. */
-async function ask(session: DriveSession, { next, node, name, input, approval, seconds }: Asking): Promise<void> {
-  const { log } = session;
-  const use: ToolUseBlock = { type: 'tool_use', id: newUseId(session), name, input };
+async function ask(drive: Drive, { next, node, name, input, approval, seconds }: Asking): Promise<void> {
+  const { log } = drive;
+  const use: ToolUseBlock = { type: 'tool_use', id: newUseId(drive), name, input };
   const ordinal = appendMessage(log, { role: 'assistant', content: [use], outcomes: null });
   const entered = { node: node.name, type: node.type, from: next.from, ordinal: ordinal + 1, length: ordinal + 2 };
   appendEvent(log, ...enterNode(log.state, entered));
-  session.step = newStep();
+  drive.step = newStep();
   const asked = { step: log.state.steps, usedUp: undefined, node: { approval, seconds } };
-  await requestGated(session, [{ kind: 'tool_call', use }], asked);
-  const { kind } = decide(log.state, session.limits);
-  if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
+  await requestGated(drive, [{ kind: 'tool_call', use }], asked);
+  const { kind } = decide(log.state, drive.limits);
+  if (kind !== 'await_calls' && kind !== 'open_waits') await commit(drive);
 }
 
 /** The same in each replay, so that requests after it are the same. */
-function newUseId({ log }: DriveSession): string {
+function newUseId({ log }: Drive): string {
   const ordinal = lengthOf(log);
   for (let other = 0; ; other += 1) {
     const id = `node_${ordinal}${other > 0 ? `_${other}` : ''}`;
@@ -156,32 +156,32 @@ function newUseId({ log }: DriveSession): string {
 }
 
 /** The decision `complete_node`. Throws TurnFailure where neither an edge nor an answer follows. */
-export async function complete(session: DriveSession): Promise<void> {
-  const { log, limits } = session;
-  const node = openNode(session);
+export async function complete(drive: Drive): Promise<void> {
+  const { log, limits } = drive;
+  const node = openNode(drive);
   const { graph: at } = log.state;
   if (!node || !at) throw new Error('no node is open');
-  const outcome = outcomeOf(session, node);
-  const output = await outputOf(session, outcome);
+  const outcome = outcomeOf(drive, node);
+  const output = await outputOf(drive, outcome);
   const here = { node: node.name, visit: at.visit, output };
-  const custom = written(session, node, here);
-  const variables = variablesOf(session, { ...here, custom: { ...log.state.custom, ...custom } });
+  const custom = written(drive, node, here);
+  const variables = variablesOf(drive, { ...here, custom: { ...log.state.custom, ...custom } });
   const edge = edgeFrom(node, variables);
   const isOver = limits.graph?.asksModels === false && limitReached(log.state, limits) !== undefined;
   const isLast = edge === undefined && at.queue.length === 0;
   if (!edge && outcome.status !== 'succeeded') throw failed(node, outcome, output);
-  if (isOver && !isLast) reachLimit(session);
+  if (isOver && !isLast) reachLimit(drive);
   const next = isOver ? [] : (edge?.to ?? []);
   const base = { ...outcome, next, ...(custom && { custom }) };
   if (!isLast && !isOver) appendEvent(log, ...completeNode(log.state, { ...base, length: lengthOf(log) }));
-  else if (!finish(session, { node, outcome, output, base })) return;
-  saveCheckpointIfDue(session);
-  if (log.pending.events.length > MOST_PENDING_EVENTS) await commit(session);
+  else if (!finish(drive, { node, outcome, output, base })) return;
+  saveCheckpointIfDue(drive);
+  if (log.pending.events.length > MOST_PENDING_EVENTS) await commit(drive);
   // Routers alone would keep the process to themselves.
   else if (node.type === 'router') await setImmediate();
 }
 
-function outcomeOf({ log: { state } }: DriveSession, node: CompiledNode): NodeOutcome {
+function outcomeOf({ log: { state } }: Drive, node: CompiledNode): NodeOutcome {
   const { graph, turn, calls } = state;
   if (node.type === 'llm') return { status: 'succeeded', ordinal: turn?.answer?.ordinal };
   if (node.type === 'router') return { ...graph?.outcomes[graph.from.at(-1) ?? ''], status: 'succeeded' };
@@ -194,11 +194,11 @@ function outcomeOf({ log: { state } }: DriveSession, node: CompiledNode): NodeOu
 }
 
 /** The channels that the end of a node sets. */
-function written(session: DriveSession, node: CompiledNode, here: Here): Record<string, unknown> | undefined {
+function written(drive: Drive, node: CompiledNode, here: Here): Record<string, unknown> | undefined {
   if (node.writes.length === 0) return undefined;
-  const variables = variablesOf(session, here);
+  const variables = variablesOf(drive, here);
   const custom = Object.fromEntries(node.writes.map(([name, value]) => [name, rendered(node, value, variables)]));
-  const size = JSON.stringify({ ...session.log.state.custom, ...custom }).length;
+  const size = JSON.stringify({ ...drive.log.state.custom, ...custom }).length;
   if (size <= LIMITS.customChars) return custom;
   const message = `The node "${node.name}" would make the channels of custom ${size} characters; ${LIMITS.customChars} are the most.`;
   throw new TurnFailure(GRAPH_FAILED, message);
@@ -225,7 +225,7 @@ function failed(node: CompiledNode, { status }: NodeOutcome, { text }: NodeOutpu
   );
 }
 
-function reachLimit({ log, limits }: DriveSession): void {
+function reachLimit({ log, limits }: Drive): void {
   const limit = limitReached(log.state, limits) ?? limits.maxSteps;
   appendEvent(log, ...reachStepLimit(log.state, { last: true }, limit));
 }
@@ -238,13 +238,13 @@ interface Finished {
 }
 
 /** The graph ends: what the node has given is the turn's answer, unless that does not fit and the model is asked again. */
-function finish(session: DriveSession, { node, outcome, output, base }: Finished): boolean {
-  const { log } = session;
+function finish(drive: Drive, { node, outcome, output, base }: Finished): boolean {
+  const { log } = drive;
   const { steps: step } = log.state;
   const said = log.messages[(outcome.ordinal ?? -1) - log.before.messages];
   if (node.type === 'llm' && said) {
     const content = said.content as Parameters<typeof checkFinalAnswer>[1]['content'];
-    checkFinalAnswer(session, { step, ordinal: said.ordinal, content });
+    checkFinalAnswer(drive, { step, ordinal: said.ordinal, content });
     if (!log.state.turn?.answer) return false;
   }
   const content = [{ type: 'text' as const, text: output.text }];
@@ -255,14 +255,14 @@ function finish(session: DriveSession, { node, outcome, output, base }: Finished
     : appendMessage(log, output.untrusted ? { ...answer, trust: 'untrusted' } : answer);
   const ends = { ends: true as const, answer: ordinal, length: lengthOf(log) };
   appendEvent(log, ...completeNode(log.state, { ...base, ...ends }));
-  if (node.type !== 'llm') checkFinalAnswer(session, { step, ordinal, content, last: true });
+  if (node.type !== 'llm') checkFinalAnswer(drive, { step, ordinal, content, last: true });
   return true;
 }
 
-/** The session, with what its node waits for where a person, the time or a webhook answers it. */
-export function waitingIn(session: DriveSession): WaitingRun {
-  const node = openNode(session);
-  if (node?.type !== 'human') return session;
+/** The drive, with what its node waits for where a person, the time or a webhook answers it. */
+export function waitingIn(drive: Drive): WaitingRun {
+  const node = openNode(drive);
+  if (node?.type !== 'human') return drive;
   const { signal, name, timeout_seconds: seconds } = node.config;
-  return { ...session, node: { approval: signal === 'approval', name, seconds } };
+  return { ...drive, node: { approval: signal === 'approval', name, seconds } };
 }

@@ -2,12 +2,12 @@
 import type { Context } from '../../governance/context.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { keepLease, type Held } from '../../run-log/keep-lease.ts';
-import type { Drive } from './session.ts';
+import type { DriveBasis } from './drive-state.ts';
 
 interface Hold {
   lost: AbortSignal;
-  heard: Drive['heard'];
-  holdsLease: Drive['holdsLease'];
+  heard: DriveBasis['heard'];
+  holdsLease: DriveBasis['holdsLease'];
   close: () => void;
 }
 

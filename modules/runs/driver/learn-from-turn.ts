@@ -3,10 +3,10 @@ import { extractionSettings } from '../../../core/definition.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { newId } from '../../../lib/new-id.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** Children and replays of a record say nothing that their agent has not heard. */
-export function learnFromTurn({ run, log, definition, tenantId, replaySource }: DriveSession, change: RunChange): void {
+export function learnFromTurn({ run, log, definition, tenantId, replaySource }: Drive, change: RunChange): void {
   const ended = log.pending.events.find(({ type }) => type === 'turn.completed');
   if (!ended?.turn_id || run.parent_run_id !== null || replaySource?.original) return;
   if (!extractionSettings(definition).enabled) return;

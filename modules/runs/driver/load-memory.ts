@@ -13,16 +13,16 @@ import { giveMemories } from '../../memory/give-memories.ts';
 import { appendEvent, type RunLog } from '../../run-log/run-log.ts';
 import type { Context } from '../../governance/context.ts';
 import { recordedMemories } from './replay-source.ts';
-import type { DriveSession, TurnMemory } from './session.ts';
+import type { Drive, TurnMemory } from './drive-state.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /** Gives the turn its memories, once, where its agent has any: the event goes with the commit that announces the model call. */
-export async function loadMemory(session: DriveSession, { step }: CallModel): Promise<void> {
-  const { log, definition, context, tenantId, run } = session;
+export async function loadMemory(drive: Drive, { step }: CallModel): Promise<void> {
+  const { log, definition, context, tenantId, run } = drive;
   const { turn } = log.state;
   if (!turn || turn.memory || !memorySettings(definition).enabled) return;
-  const recorded = recordedMemories(session, step);
+  const recorded = recordedMemories(drive, step);
   const entries =
     recorded ??
     (await giveMemories(context, {
@@ -38,22 +38,22 @@ export async function loadMemory(session: DriveSession, { step }: CallModel): Pr
     }));
   const ordinal = firstMessageOf(log, turn.from);
   appendEvent(log, recordMemories(log.state, { entries, step, ordinal, recorded: recorded !== undefined }));
-  session.memory = { turnId: turn.id, ordinal, text: renderMemories(entries), ids: idsOf(entries) };
+  drive.memory = { turnId: turn.id, ordinal, text: renderMemories(entries), ids: idsOf(entries) };
 }
 
 /**
  * No model is told what has been forgotten since the turn was given it or the tool `recall` has found it, also where whoever
  * forgot it could not see it in the log yet. Looked at before each model call: what a process has in mind of a run may be old.
  */
-export async function leaveOutForgotten(session: DriveSession): Promise<void> {
-  const { memory, context, tenantId, run, log } = session;
-  const recalled = recalledIn(session);
+export async function leaveOutForgotten(drive: Drive): Promise<void> {
+  const { memory, context, tenantId, run, log } = drive;
+  const recalled = recalledIn(drive);
   const ids = [...(memory?.ids ?? []), ...[...recalled.values()].flat()];
   if (ids.length === 0) return;
   const of = { agentId: run.agent_id, runId: run.id, ids: [...new Set(ids)] };
   const gone = new Set(await context.db.withTenant(tenantId, (tx) => dropForgotten(tx, of)));
   if (gone.size === 0) return;
-  session.memory = await readMemory(context, run, log.state);
+  drive.memory = await readMemory(context, run, log.state);
   const isEmptied = (callId: string) => recalled.get(callId)?.some((id) => gone.has(id)) === true;
   // Another row, as what a model reads of a row is made once.
   log.messages = log.messages.map((row) => {
@@ -63,14 +63,14 @@ export async function leaveOutForgotten(session: DriveSession): Promise<void> {
     return { ...row, outcomes: Object.fromEntries(left) as MessageRow['outcomes'] };
   });
   // The request that was announced has what is gone now.
-  session.step.announced = null;
+  drive.step.announced = null;
 }
 
 /** As `forgetInRuns` leaves it in the ledger. */
 const NOTHING_RECALLED: CallOutcome = { status: 'succeeded', output: { entries: [] }, is_error: false };
 
 /** What the built-in tool has found in the conversation, or what has read that on: ids by call, where it has found any. */
-function recalledIn({ log, tools }: DriveSession): Map<string, string[]> {
+function recalledIn({ log, tools }: Drive): Map<string, string[]> {
   const recalled = new Map<string, string[]>();
   if (tools.get('recall')?.transport.type !== 'builtin') return recalled;
   /** By the id of the recall in the answer that asks for it. */

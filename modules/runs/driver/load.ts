@@ -1,4 +1,4 @@
-/** From the rows of a run to a driver's session, and back to the truth when others have written. */
+/** From the rows of a run to its drive, and back to the truth when others have written. */
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { planOf } from '../../../core/graph/graph-step.ts';
 import { modelsNamed } from '../../../core/graph/tools.ts';
@@ -6,7 +6,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { fold, type RunState } from '../../../core/state.ts';
 import {
   ALL_READ,
-  completeRun,
+  readRemainingPages,
   loadRun,
   type ClaimedRun,
   type ClaimResult,
@@ -28,7 +28,7 @@ import { renderInSlices } from '../../run-log/conversation.ts';
 import { roomFor } from './build-request.ts';
 import { readMemory } from './load-memory.ts';
 import { loadReplaySource } from './replay-source.ts';
-import { newStep, newUncommitted, type Drive, type DriveSession } from './session.ts';
+import { newStep, newUncommitted, type DriveBasis, type Drive } from './drive-state.ts';
 
 interface CorruptCheckpoint {
   id: string;
@@ -91,13 +91,13 @@ interface OpenOptions {
   traceparent: string | undefined;
   /** What the run cache of this process held when the run was claimed. */
   cached: CachedRun | undefined;
-  heard: Drive['heard'];
-  holdsLease: Drive['holdsLease'];
+  heard: DriveBasis['heard'];
+  holdsLease: DriveBasis['holdsLease'];
   initialCommit: InitialCommit | undefined;
 }
 
-/** A session over a claimed run. */
-export async function openSession(context: Context, claimed: ClaimedRun, options: OpenOptions): Promise<DriveSession> {
+/** The drive of a claimed run. */
+export async function openDrive(context: Context, claimed: ClaimedRun, options: OpenOptions): Promise<Drive> {
   const { run } = claimed;
   const pins = context.definitions.load({
     tenantId: run.tenant_id,
@@ -114,7 +114,7 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
   const { definition } = pinned;
   const { execution_config: execution = {}, workflow_graph: graph } = definition;
   const maxSteps = run.config.max_turns ?? execution.max_turns ?? LIMITS.maxTurns;
-  const session: DriveSession = {
+  const drive: Drive = {
     context,
     tenantId: run.tenant_id,
     run,
@@ -145,8 +145,8 @@ export async function openSession(context: Context, claimed: ClaimedRun, options
     stop: options.stop,
     sinceMs: performance.now(),
   };
-  reportCorrupt(session, position.corrupt);
-  return session;
+  reportCorrupt(drive, position.corrupt);
+  return drive;
 }
 
 /** The position of a run, from the run cache if it fits, else from its rows. */
@@ -166,7 +166,7 @@ async function findPosition(
   claimed: ClaimedRun,
   { cached, mostTokens }: KnownPosition,
 ): Promise<FoundPosition> {
-  const loaded = await completeRun(context.db, claimed);
+  const loaded = await readRemainingPages(context.db, claimed);
   // A conversation only grows: what was left out for so many tokens is left out for no more of them, too.
   const isEnough = async ({ messages, budgetTokens }: UnreadMessages) =>
     messages === 0 || (await mostTokens()) <= budgetTokens;
@@ -195,7 +195,7 @@ async function findPosition(
 function mostConversationTokens(
   { models }: Context,
   { config, pinned: { limits } }: RunRow,
-  { definition, tools }: Pick<DriveSession, 'definition' | 'tools'>,
+  { definition, tools }: Pick<Drive, 'definition' | 'tools'>,
 ): number {
   const { workflow_graph: graph } = definition;
   const ofNodes = graph ? modelsNamed(graph).map(([, name]) => name) : [];
@@ -213,27 +213,27 @@ function mostConversationTokens(
 }
 
 /** The tenant's policy epoch has advanced since the pending calls were gated: they are gated again. */
-export async function reauthorizePending(session: DriveSession): Promise<void> {
-  const { db, governance } = session.context;
-  session.governance = await db.withTenant(session.tenantId, (tx) => governance.current(tx, session.tenantId));
-  await session.uncommitted.reauthorize?.();
+export async function reauthorizePending(drive: Drive): Promise<void> {
+  const { db, governance } = drive.context;
+  drive.governance = await db.withTenant(drive.tenantId, (tx) => governance.current(tx, drive.tenantId));
+  await drive.uncommitted.reauthorize?.();
 }
 
 /** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */
-export async function reload(session: DriveSession): Promise<void> {
-  const cached = toCachedRun(session.log);
-  const ref = { tenant_id: session.tenantId, run_id: session.run.id };
-  const fresh = await loadRun(session.context.db, {
+export async function reload(drive: Drive): Promise<void> {
+  const cached = toCachedRun(drive.log);
+  const ref = { tenant_id: drive.tenantId, run_id: drive.run.id };
+  const fresh = await loadRun(drive.context.db, {
     ...ref,
     known: cached && positionOf(cached),
     window: true,
   });
   if (!fresh.ok) throw new LostRunError(fresh.why);
-  if (fresh.run.fence !== session.fence) throw new LostRunError('fence');
-  const mostTokens = async () => mostConversationTokens(session.context, session.run, session);
-  rebase(session.log, await findPosition(session.context, fresh, { cached, mostTokens }));
-  const { calls, newCalls: new_calls } = session.log.pending;
-  session.outputBytes = fresh.run.output_bytes + outputBytesOf({ calls, new_calls });
+  if (fresh.run.fence !== drive.fence) throw new LostRunError('fence');
+  const mostTokens = async () => mostConversationTokens(drive.context, drive.run, drive);
+  rebase(drive.log, await findPosition(drive.context, fresh, { cached, mostTokens }));
+  const { calls, newCalls: new_calls } = drive.log.pending;
+  drive.outputBytes = fresh.run.output_bytes + outputBytesOf({ calls, new_calls });
 }
 
 function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): CorruptCheckpoint[] {
@@ -246,10 +246,10 @@ function unreported(corrupt: readonly CorruptCheckpoint[], loaded: ClaimedRun): 
   return corrupt.filter(({ id }) => !reported.has(id));
 }
 
-function reportCorrupt(session: DriveSession, corrupt: readonly CorruptCheckpoint[]): void {
+function reportCorrupt(drive: Drive, corrupt: readonly CorruptCheckpoint[]): void {
   for (const checkpoint of corrupt) {
-    session.context.log.error({ run: session.run.id, checkpoint: checkpoint.id }, 'checkpoint does not fit its hash');
-    appendEvent(session.log, {
+    drive.context.log.error({ run: drive.run.id, checkpoint: checkpoint.id }, 'checkpoint does not fit its hash');
+    appendEvent(drive.log, {
       type: 'checkpoint.corrupt',
       actor: 'system',
       payload: { checkpoint_id: checkpoint.id, at_seq: checkpoint.seq, problem: 'its hash does not fit its content' },

@@ -5,10 +5,10 @@ import { turnInstructions } from '../../../core/output-format.ts';
 import { isTaintedInput } from '../../../core/taint.ts';
 import type { MessageRow } from '../../../db/claim-run.ts';
 import { appendMessage, lengthOf, type RunLog } from '../../run-log/run-log.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** The last message of the turn in which the model said something. */
-export function findLastSaid({ log: { messages, state } }: DriveSession): number | undefined {
+export function findLastSaid({ log: { messages, state } }: Drive): number | undefined {
   const start = state.turn?.from ?? 0;
   const isWords = ({ ordinal, role, content }: MessageRow) =>
     ordinal >= start && role === 'assistant' && textOf(content) !== '';

@@ -8,7 +8,7 @@ import { cutText } from '../../../core/tool-output.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
 import { readWholeOutput } from '../../../db/outputs.ts';
 import { resultText } from '../../run-log/conversation.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 export interface NodeOutput {
   /** As a model reads it. */
@@ -20,11 +20,8 @@ export interface NodeOutput {
 }
 
 /** The output of a node whose outcome this is; the turn's input where it has none. Undefined where it is not in sight any more. */
-export async function readOutput(
-  session: DriveSession,
-  outcome: NodeOutcome | undefined,
-): Promise<NodeOutput | undefined> {
-  const { log } = session;
+export async function readOutput(drive: Drive, outcome: NodeOutcome | undefined): Promise<NodeOutput | undefined> {
+  const { log } = drive;
   if (outcome?.ordinal === undefined) return ofInput(log.state.turn?.input);
   const message = log.messages[outcome.ordinal - log.before.messages];
   if (!message) return undefined;
@@ -32,7 +29,7 @@ export async function readOutput(
   const untrusted = message.trust === 'untrusted' || call?.untrusted === true;
   if (outcome.tool_call_id === undefined) return { ...ofText(textOf(message.content)), untrusted };
   const result = message.outcomes?.[outcome.tool_call_id];
-  return { ...(await ofCall(session, { result, outcome })), untrusted };
+  return { ...(await ofCall(drive, { result, outcome })), untrusted };
 }
 
 function ofInput(input: TurnInput | undefined): NodeOutput {
@@ -71,14 +68,14 @@ interface OfCall {
   outcome: NodeOutcome;
 }
 
-async function ofCall(session: DriveSession, { result, outcome }: OfCall): Promise<Read> {
+async function ofCall(drive: Drive, { result, outcome }: OfCall): Promise<Read> {
   const { content } = resultText(result);
   const said = typeof content === 'string' ? content : textOf(content);
   if (outcome.status !== 'succeeded') {
     const fields = { status: outcome.status, message: said, error: { message: said }, approved: false };
     return { text: said, readings: { plain: said, fields } };
   }
-  const value = result?.content ? await readLedger(session, outcome.tool_call_id ?? '') : (result?.output ?? null);
+  const value = result?.content ? await readLedger(drive, outcome.tool_call_id ?? '') : (result?.output ?? null);
   // What is cut for models is cut where a node gives it to one.
   if (typeof value === 'string') return { text: said, readings: readingsOf(value) };
   const alone = messageAlone(value);
@@ -94,6 +91,6 @@ function messageAlone(value: unknown): string | undefined {
   return typeof message === 'string' ? message : undefined;
 }
 
-function readLedger({ context, tenantId }: DriveSession, callId: string): Promise<unknown> {
+function readLedger({ context, tenantId }: Drive, callId: string): Promise<unknown> {
   return context.db.withTenant(tenantId, (tx) => readWholeOutput(tx, callId));
 }

@@ -5,7 +5,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { commitRunIn, NO_ROWS } from '../../../db/commit-run.ts';
 import { findTurn } from '../../../db/turns.ts';
-import type { DriveSession, PartialAnswer } from './session.ts';
+import type { Drive, PartialAnswer } from './drive-state.ts';
 
 /** The text as it may be kept; undefined if nothing was said. */
 export function partialText(partial: PartialAnswer | null): string | undefined {
@@ -16,10 +16,10 @@ export function partialText(partial: PartialAnswer | null): string | undefined {
  * Appends what was said to the log of a run whose turn was cancelled or failed behind its driver's back, after the end
  * of that turn. A run that only somebody else drives gets nothing. Never throws: the turn has ended either way.
  */
-export async function keepPartialAnswer(session: DriveSession): Promise<void> {
-  const { context, tenantId, run } = session;
-  const { partial } = session.uncommitted;
-  const turnId = session.log.state.turn?.id;
+export async function keepPartialAnswer(drive: Drive): Promise<void> {
+  const { context, tenantId, run } = drive;
+  const { partial } = drive.uncommitted;
+  const turnId = drive.log.state.turn?.id;
   const text = partialText(partial);
   if (!partial || !turnId || text === undefined) return;
   const failed: NewEvent = {

@@ -19,7 +19,7 @@ import type { ResolvedModel } from '../../../llm/models.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import type { OutageGuard } from '../../model-calls/throttle.ts';
 import type { Park } from './commit.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** No model answers: the run is to be parked. */
 export class ParkedError extends Error {
@@ -40,25 +40,21 @@ export interface NotedOutage {
 }
 
 /** Since when the run waits for a provider; undefined if it does not. */
-export function deferralOf({ log: { state } }: DriveSession): Deferral | undefined {
+export function deferralOf({ log: { state } }: Drive): Deferral | undefined {
   return state.modelCall?.deferred ?? state.deferred;
 }
 
 /** Whether the run may ask the model, and whether it then asks for all that wait. */
-export function enter(session: DriveSession, rateLimiter: string): Promise<Entry> {
-  const outage = outageOf(session, rateLimiter, deferralOf(session)?.alone ?? false);
-  const entering = { outage, rateLimiter, runId: session.run.id, probeMs: LIMITS.modelTimeoutMs };
-  return enterModel(session.context.db, entering);
+export function enter(drive: Drive, rateLimiter: string): Promise<Entry> {
+  const outage = outageOf(drive, rateLimiter, deferralOf(drive)?.alone ?? false);
+  const entering = { outage, rateLimiter, runId: drive.run.id, probeMs: LIMITS.modelTimeoutMs };
+  return enterModel(drive.context.db, entering);
 }
 
 /** The outage that a run meets which knows it already. */
-export function metOutage(
-  session: DriveSession,
-  rateLimiter: string,
-  entry: Extract<Entry, { kind: 'away' }>,
-): NotedOutage {
-  const alone = deferralOf(session)?.alone ?? false;
-  return { outage: outageOf(session, rateLimiter, alone), at: entry.at, nextAt: entry.next_at, alone };
+export function metOutage(drive: Drive, rateLimiter: string, entry: Extract<Entry, { kind: 'away' }>): NotedOutage {
+  const alone = deferralOf(drive)?.alone ?? false;
+  return { outage: outageOf(drive, rateLimiter, alone), at: entry.at, nextAt: entry.next_at, alone };
 }
 
 /**
@@ -66,16 +62,16 @@ export function metOutage(
  * itself alone: its request may be what the provider fails at, and the others are not to wait for that.
  */
 export async function noteOutage(
-  session: DriveSession,
+  drive: Drive,
   failed: { rateLimiter: string; error: ModelError; entry: Exclude<Entry['kind'], 'away' | 'throttled'> },
 ): Promise<NotedOutage> {
   const { rateLimiter, error, entry } = failed;
-  const deferral = deferralOf(session);
+  const deferral = deferralOf(drive);
   const alone = deferral !== undefined && (deferral.alone || entry === 'open');
-  const outage = outageOf(session, rateLimiter, alone);
-  const { at, next_at: nextAt } = await noteModelOutage(session.context.db, {
+  const outage = outageOf(drive, rateLimiter, alone);
+  const { at, next_at: nextAt } = await noteModelOutage(drive.context.db, {
     outage,
-    runId: session.run.id,
+    runId: drive.run.id,
     problem: { code: error.kind, message: error.message },
     leastMs: Math.min(error.retryAfterMs ?? 0, LIMITS.outagePauseMs),
     mostMs: LIMITS.outagePauseMs,
@@ -83,29 +79,29 @@ export async function noteOutage(
   return { outage, at, nextAt, alone };
 }
 
-function outageOf({ run }: DriveSession, rateLimiter: string, alone: boolean): string {
+function outageOf({ run }: Drive, rateLimiter: string, alone: boolean): string {
   return alone ? `${rateLimiter}#${run.id}` : rateLimiter;
 }
 
 /** A provider answers, be it with a refusal: whoever waits for it goes on, this run included. */
-export async function endOutages(session: DriveSession): Promise<void> {
-  await endModelOutages(session.context.db, session.run.id);
+export async function endOutages(drive: Drive): Promise<void> {
+  await endModelOutages(drive.context.db, drive.run.id);
 }
 
 /** The run does not ask for all after all; where the database does not hear of it, its time for that ends by itself. */
-export async function leaveProbe({ context, run }: DriveSession): Promise<void> {
+export async function leaveProbe({ context, run }: Drive): Promise<void> {
   await leaveProbes(context.db, run.id).catch((error: unknown) =>
     context.log.debug({ run: run.id, err: error }, 'probe not left'),
   );
 }
 
 /** Says in the log that the wait is over. */
-export function resume(session: DriveSession, answered: { step: number; model: string; at: string | undefined }): void {
-  const deferral = deferralOf(session);
+export function resume(drive: Drive, answered: { step: number; model: string; at: string | undefined }): void {
+  const deferral = deferralOf(drive);
   if (!deferral) return;
   const { step, model, at = deferral.since } = answered;
   const waited_ms = Math.max(0, Date.parse(at) - Date.parse(deferral.since));
-  appendEvent(session.log, resumeModelCall(session.log.state, step, { model, waited_ms }));
+  appendEvent(drive.log, resumeModelCall(drive.log.state, step, { model, waited_ms }));
 }
 
 /** A model that gave no answer, where its provider may be back later. */
@@ -122,43 +118,43 @@ export interface Heard {
 }
 
 /** The gate of a call that is made on the way to the run's next step, which waits with it. */
-export function outageGuardOf(session: DriveSession, heard: Heard): OutageGuard {
+export function outageGuardOf(drive: Drive, heard: Heard): OutageGuard {
   const { away } = heard;
   return {
     async enter(resolved, rateLimiter) {
-      const entry = await enter(session, rateLimiter);
+      const entry = await enter(drive, rateLimiter);
       if (entry.kind !== 'throttled') heard.at = entry.at;
       if (entry.kind === 'away') {
-        away.push({ resolved, problem: entry.error, noted: metOutage(session, rateLimiter, entry) });
+        away.push({ resolved, problem: entry.error, noted: metOutage(drive, rateLimiter, entry) });
       }
       return entry;
     },
     async noteAway(resolved, { rateLimiter, error, isProbe }) {
-      const noted = await noteOutage(session, { rateLimiter, error, entry: isProbe ? 'probe' : 'open' });
+      const noted = await noteOutage(drive, { rateLimiter, error, entry: isProbe ? 'probe' : 'open' });
       away.push({ resolved, problem: { code: error.kind, message: error.message }, noted });
     },
-    noteAnswered: () => endOutages(session),
-    leave: () => leaveProbe(session),
+    noteAnswered: () => endOutages(drive),
+    leave: () => leaveProbe(drive),
   };
 }
 
 /** Says in the log that the run waits, and answers until when at most; undefined if it has waited as long as it may. */
 export function defer(
-  session: DriveSession,
+  drive: Drive,
   { step, away }: { step: number; away: readonly [AwayModel, ...AwayModel[]] },
 ): ParkedError | undefined {
   const last = away.at(-1) ?? away[0];
   const at = Date.parse(last.noted.at);
-  const since = deferralOf(session)?.since ?? new Date(at).toISOString();
-  const until = Date.parse(since) + 1000 * outageSeconds(session.definition);
+  const since = deferralOf(drive)?.since ?? new Date(at).toISOString();
+  const until = Date.parse(since) + 1000 * outageSeconds(drive.definition);
   if (at >= until) return undefined;
   const nextAt = Math.min(until, ...away.map(({ noted }) => Date.parse(noted.nextAt)));
   const times = { since, next_at: new Date(nextAt).toISOString(), until: new Date(until).toISOString() };
   const alone = away.some(({ noted }) => noted.alone);
   const payload = { model: last.resolved.model, error: last.problem, ...times, ...(alone && { alone }) };
-  appendEvent(session.log, deferModelCall(session.log.state, step, payload));
-  session.context.log.warn(
-    { run: session.run.id, agent: session.run.agent_id, model: payload.model, ...last.problem, ...times },
+  appendEvent(drive.log, deferModelCall(drive.log.state, step, payload));
+  drive.context.log.warn(
+    { run: drive.run.id, agent: drive.run.agent_id, model: payload.model, ...last.problem, ...times },
     'run waits for its provider',
   );
   return new ParkedError({ outages: away.map(({ noted }) => noted.outage), until: times.until });

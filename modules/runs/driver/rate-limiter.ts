@@ -13,7 +13,7 @@ import type { ResolvedModel } from '../../../llm/models.ts';
 import { toRequest } from './build-request.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { deferralOf, enter, leaveProbe, metOutage, type NotedOutage } from './provider-outage.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 import { paidInVain } from './spending.ts';
 
 /** The rate limit is reached: the run goes on after `waitMs`, in another job. */
@@ -39,22 +39,21 @@ export type Admission =
  * Acquires a request of a model, or throws ThrottledError; answers the prompt tokens that it has let through. As a rule
  * the commit before the call has already read how long it backs off.
  */
-export async function acquire(session: DriveSession, resolved: ResolvedModel, call: ModelCall): Promise<Admission> {
+export async function acquire(drive: Drive, resolved: ResolvedModel, call: ModelCall): Promise<Admission> {
   const { rateLimiter, rates } = resolved;
   if (rateLimiter === null) return { kind: 'open', tokens: 0 };
-  const { db } = session.context;
-  const seen = session.step.backOff;
-  session.step.backOff = null;
-  const tokens = rates ? estimateRequest(toRequest(session, { resolved, toolChoice: call.toolChoice })) : 0;
+  const { db } = drive.context;
+  const seen = drive.step.backOff;
+  drive.step.backOff = null;
+  const tokens = rates ? estimateRequest(toRequest(drive, { resolved, toolChoice: call.toolChoice })) : 0;
   const look = () => (seen?.rateLimiter === rateLimiter ? seen.waitMs : readModelBackOff(db, rateLimiter));
-  const isSuspect = deferralOf(session) !== undefined || (await look()) > 0;
-  const entry = isSuspect ? await enter(session, rateLimiter) : ({ kind: 'open' } as const);
+  const isSuspect = deferralOf(drive) !== undefined || (await look()) > 0;
+  const entry = isSuspect ? await enter(drive, rateLimiter) : ({ kind: 'open' } as const);
   if (entry.kind === 'throttled') throw new ThrottledError(entry.ms);
-  if (entry.kind === 'away')
-    return { kind: 'away', problem: entry.error, noted: metOutage(session, rateLimiter, entry) };
+  if (entry.kind === 'away') return { kind: 'away', problem: entry.error, noted: metOutage(drive, rateLimiter, entry) };
   const waitMs = rates ? await acquireModelRate(db, { rateLimiter, tokens, rates }) : 0;
   if (waitMs > 0) {
-    if (entry.kind === 'probe') await leaveProbe(session);
+    if (entry.kind === 'probe') await leaveProbe(drive);
     throw new ThrottledError(waitMs);
   }
   return { ...entry, tokens };
@@ -62,37 +61,37 @@ export async function acquire(session: DriveSession, resolved: ResolvedModel, ca
 
 /** Backs off for everybody after a refusal, says so in the log, and throws ThrottledError. */
 export async function backOff(
-  session: DriveSession,
+  drive: Drive,
   refused: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number },
 ): Promise<never> {
   const { resolved, error, attempt } = refused;
   const pauseMs = backoffMs({ firstMs: 1000, mostMs: LIMITS.throttleMs, attempt });
   const leastMs = Math.max(error.retryAfterMs ?? 0, jitteredMs(pauseMs, 0.25, Math.random()));
   const waitMs = Math.ceil(Math.min(leastMs, LIMITS.throttleMs));
-  if (resolved.rateLimiter !== null) await backOffModelRate(session.context.db, resolved.rateLimiter, waitMs);
-  recordRetry(session, { ...refused, waitMs });
+  if (resolved.rateLimiter !== null) await backOffModelRate(drive.context.db, resolved.rateLimiter, waitMs);
+  recordRetry(drive, { ...refused, waitMs });
   throw new ThrottledError(waitMs);
 }
 
 /** Says in the log that a model is asked again. */
 export function recordRetry(
-  session: DriveSession,
+  drive: Drive,
   retry: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number; waitMs: number },
 ): void {
   const { resolved, error, attempt, step, waitMs: wait_ms } = retry;
   const problem = { code: error.kind, message: error.message };
-  const payload = { model: resolved.model, attempt, error: problem, wait_ms, ...paidInVain(session, resolved, error) };
-  appendEvent(session.log, recordModelRetry(session.log.state, step, payload));
+  const payload = { model: resolved.model, attempt, error: problem, wait_ms, ...paidInVain(drive, resolved, error) };
+  appendEvent(drive.log, recordModelRetry(drive.log.state, step, payload));
 }
 
 /** Takes what an answer has used beyond its estimate out of what the credential permits. */
 export async function charge(
-  session: DriveSession,
+  drive: Drive,
   { resolved, answer, passedTokens }: { resolved: ResolvedModel; answer: ModelResponse; passedTokens: number },
 ): Promise<void> {
   const { rateLimiter, rates } = resolved;
   const { usage } = answer;
   if (rateLimiter === null || !rates?.tokensPerMinute) return;
   const tokens = usage.input + usage.cache_write_5m + usage.cache_write_1h + usage.output - passedTokens;
-  await chargeModelRate(session.context.db, { rateLimiter, tokens, tokensPerMinute: rates.tokensPerMinute });
+  await chargeModelRate(drive.context.db, { rateLimiter, tokens, tokensPerMinute: rates.tokensPerMinute });
 }

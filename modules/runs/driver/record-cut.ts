@@ -3,12 +3,12 @@ import { recordContextCut } from '../../../core/decision-events/model-calls.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { askedOf, fitContext, sourceOf, type FittedContext } from './build-request.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** Records where the conversation begins that a model is sent, unless the log says so already. Answers what is sent. */
-export function recordCut(session: DriveSession, resolved: ResolvedModel): FittedContext {
-  const { log, context } = session;
-  const source = sourceOf(session);
+export function recordCut(drive: Drive, resolved: ResolvedModel): FittedContext {
+  const { log, context } = drive;
+  const source = sourceOf(drive);
   const fitted = fitContext(source, askedOf(source.limits, resolved));
   if (fitted.dropped === (log.state.firstKept ?? 0)) return fitted;
   const { room, dropped, droppedTokens } = fitted;

@@ -15,7 +15,7 @@ import { ownAskOf } from './own-ask.ts';
 import { defer, outageGuardOf, resume, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
 import { recordedReflection } from './replay-source.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** `meets_criteria` is null where no model could say. */
 interface Found {
@@ -24,23 +24,20 @@ interface Found {
 }
 
 /** The decision `reflect`. An answer that nobody can look at is taken. Throws ParkedError, ThrottledError. */
-export async function reflect(
-  session: DriveSession,
-  { ordinal }: Extract<Decision, { kind: 'reflect' }>,
-): Promise<void> {
-  const { log } = session;
+export async function reflect(drive: Drive, { ordinal }: Extract<Decision, { kind: 'reflect' }>): Promise<void> {
+  const { log } = drive;
   const { steps: step } = log.state;
-  const recorded = recordedReflection({ state: log.state, replaySource: session.replaySource }, step);
-  const { meets_criteria, gaps } = recorded ?? (await look(session, { ordinal, step }));
+  const recorded = recordedReflection({ state: log.state, replaySource: drive.replaySource }, step);
+  const { meets_criteria, gaps } = recorded ?? (await look(drive, { ordinal, step }));
   const isDone = meets_criteria !== false || gaps.length === 0;
   const last = isDone || reflectionsOf(log.state) >= LIMITS.reflectionsPerTurn;
-  if (!last) tellGaps(session, gaps);
+  if (!last) tellGaps(drive, gaps);
   const found = { step, ordinal, meets_criteria, gaps, last, length: lengthOf(log) };
   appendEvent(log, ...completeReflection(log.state, found));
 }
 
 /** The gaps may repeat what nobody vouches for, as the answer may. */
-function tellGaps({ log }: DriveSession, gaps: readonly string[]): void {
+function tellGaps({ log }: Drive, gaps: readonly string[]): void {
   const list = gaps.map((gap) => `- ${gap}`).join('\n');
   const text = `Your answer does not do all that was asked for:\n${list}\nSee to that, and give the whole answer again.`;
   const message = { role: 'user' as const, content: [{ type: 'text' as const, text }], outcomes: null };
@@ -63,15 +60,15 @@ const SYSTEM =
 const UNKNOWN: Found = { meets_criteria: null, gaps: [] };
 
 /** Asks the models of the run. The answer is committed before: it was paid for. */
-async function look(session: DriveSession, { ordinal, step }: { ordinal: number; step: number }): Promise<Found> {
-  const { context, run, log, definition } = session;
-  const own = ownAskOf(session);
+async function look(drive: Drive, { ordinal, step }: { ordinal: number; step: number }): Promise<Found> {
+  const { context, run, log, definition } = drive;
+  const own = ownAskOf(drive);
   const examples = workflowExamplesOf(definition);
   const isShown = examples.some(({ steps }) => steps.some(({ tool }) => tool === SUBMIT_VERDICT.name));
   // The offline model judges nothing, unless a worked example shows it how.
   const isOffline = (own.models[0] ?? context.models.defaultName()).split('/')[0] === 'offline';
   if (isOffline && !isShown) return UNKNOWN;
-  if (log.pending.events.length > 0) await commit(session);
+  if (log.pending.events.length > 0) await commit(drive);
   const heard: Heard = { away: [] };
   const answer = await askForTool(context, {
     ...own,
@@ -79,7 +76,7 @@ async function look(session: DriveSession, { ordinal, step }: { ordinal: number;
     examples,
     tool: SUBMIT_VERDICT,
     system: SYSTEM,
-    messages: [{ role: 'user', content: [{ type: 'text', text: materialOf(session, ordinal) }] }],
+    messages: [{ role: 'user', content: [{ type: 'text', text: materialOf(drive, ordinal) }] }],
     record: {
       step,
       state: () => log.state,
@@ -88,33 +85,30 @@ async function look(session: DriveSession, { ordinal, step }: { ordinal: number;
         if (event.type === 'model.called' && log.state.status === 'executing')
           appendEvent(log, ...changeStatus(log.state, 'reflecting'));
       },
-      commit: () => commit(session),
+      commit: () => commit(drive),
     },
-    guard: outageGuardOf(session, heard),
+    guard: outageGuardOf(drive, heard),
   });
   if ('arguments' in answer) {
-    resume(session, { step, model: answer.model, at: heard.at });
+    resume(drive, { step, model: answer.model, at: heard.at });
     return answer.arguments;
   }
-  if (answer.fault.code === 'unavailable') waitFor(session, { step, heard, fault: answer.fault });
+  if (answer.fault.code === 'unavailable') waitFor(drive, { step, heard, fault: answer.fault });
   context.log.warn({ run: run.id, code: answer.fault.code }, 'nobody can look at the answer: it is taken');
   return UNKNOWN;
 }
 
 /** The run waits as before any model call, for as long as it may. */
-function waitFor(
-  session: DriveSession,
-  { step, heard, fault }: { step: number; heard: Heard; fault: ToolFault },
-): void {
+function waitFor(drive: Drive, { step, heard, fault }: { step: number; heard: Heard; fault: ToolFault }): void {
   const [first, ...others] = heard.away;
   if (first) {
-    const parked = defer(session, { step, away: [first, ...others] });
+    const parked = defer(drive, { step, away: [first, ...others] });
     if (parked) throw parked;
   } else if (fault.waitMs !== undefined) throw new ThrottledError(fault.waitMs);
 }
 
 /** What the user has said in the turn, and the answer. */
-function materialOf({ log }: DriveSession, ordinal: number): string {
+function materialOf({ log }: Drive, ordinal: number): string {
   const from = log.state.turn?.from ?? 0;
   const asked = log.messages.filter((row) => row.ordinal >= from && row.ordinal < ordinal && originOf(row) === 'user');
   const said = log.messages.filter((row) => row.ordinal === ordinal);

@@ -18,36 +18,36 @@ import { decisionEvents, gateCall, type GatedRun } from '../../governance/gate-c
 import { recordCallBatch, type CallBatchStep } from '../../approvals/propose-call-batch.ts';
 import { doubtOf, outcomeInRecord, settledByRecord } from './recorded-outcome.ts';
 import { isMadeAgain, takeRecordedCall, type RecordedCall } from './replay-source.ts';
-import { gatedRun, type DriveSession } from './session.ts';
+import { gatedRun, type Drive } from './drive-state.ts';
 
 /**
  * Records a call for each that is proposed, and one message that refers to all their results: the results are filled in when
  * they are read, so that every tool use has its result from the start.
  */
-export function requestCalls(session: DriveSession, intents: readonly Intent[], asked: AskedIn): void {
+export function requestCalls(drive: Drive, intents: readonly Intent[], asked: AskedIn): void {
   const { step } = asked;
   const calls = callsOf(intents);
-  const before = (session.log.state.turn?.toolCalls ?? 0) - calls.length;
+  const before = (drive.log.state.turn?.toolCalls ?? 0) - calls.length;
   // Without a prototype V8 keeps it as a table: no hidden class for each id.
   const outcomes = Object.create(null) as Record<string, CallOutcome>;
-  const validate = session.context.tools.validator.validateTogether();
+  const validate = drive.context.tools.validator.validateTogether();
   const verdicts = calls.map(({ use }, place) => ({
     use,
-    decision: decideOn(session, { ...asked, validate, use, place, before, calls: calls.map((call) => call.use) }),
+    decision: decideOn(drive, { ...asked, validate, use, place, before, calls: calls.map((call) => call.use) }),
   }));
   const isAllInvalid = verdicts.every(({ decision }) => isRejected(decision));
-  const attempt = asked.node ? undefined : isAllInvalid ? invalidAnswersBefore(session.log.state) + 1 : 0;
+  const attempt = asked.node ? undefined : isAllInvalid ? invalidAnswersBefore(drive.log.state) + 1 : 0;
   // In a session, what has to be asked about is one call batch, however little it is.
   const asks = verdicts.some(({ decision }) => decision.kind === 'ask');
   const isWhole = intents.some(({ kind }) => kind === 'plan');
-  const formsBatch = isWhole || (asks && session.run.config.session !== undefined);
+  const formsBatch = isWhole || (asks && drive.run.config.session !== undefined);
   const asksAsBatch = formsBatch && asks;
   const steps: CallBatchStep[] = [];
   const content = verdicts.map(({ use, decision }, place) => {
     const waits = asksAsBatch && (decision.kind === 'ask' || (isWhole && decision.kind === 'allow'));
     const id = asked.shownIds?.get(use.id) ?? newId();
     const seconds = asked.node?.seconds;
-    requestCall(session, { id, use, place, step, decision, waits, attempt, seconds });
+    requestCall(drive, { id, use, place, step, decision, waits, attempt, seconds });
     outcomes[id] = outcomeOf(decision);
     const batched: CallBatchStep = {
       id,
@@ -59,12 +59,12 @@ export function requestCalls(session: DriveSession, intents: readonly Intent[], 
     if (isWhole || waits) steps.push(batched);
     return { type: 'tool_result' as const, tool_use_id: use.id, tool_call_id: id };
   });
-  if (formsBatch) recordCallBatch(session, steps, step);
+  if (formsBatch) recordCallBatch(drive, steps, step);
   const results = { role: 'user' as const, content, outcomes };
-  appendMessage(session.log, isUntrusted(session, calls) ? { ...results, trust: 'untrusted' } : results);
+  appendMessage(drive.log, isUntrusted(drive, calls) ? { ...results, trust: 'untrusted' } : results);
 }
 
-function isUntrusted({ log }: DriveSession, calls: readonly CallIntent[]): boolean {
+function isUntrusted({ log }: Drive, calls: readonly CallIntent[]): boolean {
   const ids = new Set(calls.map(({ use }) => use.id));
   return log.state.calls.some(({ toolUseId, untrusted }) => untrusted && ids.has(toolUseId));
 }
@@ -112,13 +112,13 @@ interface Requested {
   seconds: number | undefined;
 }
 
-function requestCall(session: DriveSession, requested: Requested): void {
+function requestCall(drive: Drive, requested: Requested): void {
   const { id, use, place, step, decision, waits } = requested;
-  const turnId = session.log.state.turn?.id ?? '';
+  const turnId = drive.log.state.turn?.id ?? '';
   const tool = decision.tool;
-  const mode = modeOf(session, decision, waits);
+  const mode = modeOf(drive, decision, waits);
   const effect = tool ? effectOf(tool) : 'unknown';
-  const taint = taintOf(session, requested);
+  const taint = taintOf(drive, requested);
   const named = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect };
   const call = { ...named, ...origin(decision), ...taint };
   const gated = decision.kind === 'recorded' ? decision.passed : decision;
@@ -126,29 +126,29 @@ function requestCall(session: DriveSession, requested: Requested): void {
   const args = decision.kind === 'recorded' ? decision.answer.arguments : gated.arguments;
   const isOther = (decision.kind === 'recorded' || gated.rewritten) && canonicalJson(args) !== canonicalJson(use.input);
   const decided = decisionEvents(gated, { callId: id, turnId, step });
-  const outcome = requestOutcome(session, { ...requested, mode });
-  appendEvent(session.log, ...requestCallEvents(session.log.state, { call, step, decided, outcome }));
-  if (decision.kind === 'allow' && !waits) session.step.gatedAt.set(id, session.governance.epoch);
+  const outcome = requestOutcome(drive, { ...requested, mode });
+  appendEvent(drive.log, ...requestCallEvents(drive.log.state, { call, step, decided, outcome }));
+  if (decision.kind === 'allow' && !waits) drive.step.gatedAt.set(id, drive.governance.epoch);
   const { name } = use;
   const record = recordOf(decision);
-  const idempotency_key = record?.idempotency_key ?? `${session.run.id}-${step}-${place}`;
+  const idempotency_key = record?.idempotency_key ?? `${drive.run.id}-${step}-${place}`;
   const { tainted_by } = taint;
   const tainted = tainted_by && { tainted_by };
   const doubt = decision.kind !== 'recorded' && decision.again && { error: doubtOf(decision.again) };
   const made = { idempotency_key, arguments: args, ...doubt, ...tainted };
   const row: LedgerCall = { id, turn_id: turnId, step, name, effect, ...made };
   if (decision.kind === 'allow' && (mode === 'pure' || mode === 'inline'))
-    session.step.ownCalls.set(id, { row, isBegun: true });
-  insertCall(session.log, {
+    drive.step.ownCalls.set(id, { row, isBegun: true });
+  insertCall(drive.log, {
     ...row,
-    tenant_id: session.tenantId,
-    run_id: session.run.id,
+    tenant_id: drive.tenantId,
+    run_id: drive.run.id,
     place,
     tool_use_id: use.id,
     tool_id: tool?.id,
     tool_version: tool?.version,
     mode,
-    traceparent: session.traceparent,
+    traceparent: drive.traceparent,
     created_at: 'now',
     ...(isOther && { asked: use.input }),
     ...(record && { recorded_from: record.id }),
@@ -159,7 +159,7 @@ function requestCall(session: DriveSession, requested: Requested): void {
 }
 
 function requestOutcome(
-  { definition }: DriveSession,
+  { definition }: Drive,
   { id, mode, decision, waits, attempt, seconds }: Requested & { mode: CallState['mode'] },
 ): RequestOutcome {
   switch (decision.kind) {
@@ -179,10 +179,10 @@ function requestOutcome(
 }
 
 /** What of the turn the call was asked for under, and whether somebody vouches for its answer. */
-function taintOf(session: DriveSession, { use, decision }: Requested): { untrusted?: true; tainted_by?: number[] } {
+function taintOf(drive: Drive, { use, decision }: Requested): { untrusted?: true; tainted_by?: number[] } {
   const { tool } = decision;
-  const taintedBy = session.log.state.turn?.untrusted ?? [];
-  const untrusted = tool !== undefined && isMade(decision) && trustOfAnswer(session, tool, use.input) === 'untrusted';
+  const taintedBy = drive.log.state.turn?.untrusted ?? [];
+  const untrusted = tool !== undefined && isMade(decision) && trustOfAnswer(drive, tool, use.input) === 'untrusted';
   return { ...(untrusted && { untrusted }), ...(taintedBy.length > 0 && { tainted_by: [...taintedBy] }) };
 }
 
@@ -191,7 +191,7 @@ function isMade({ kind }: Verdict): boolean {
 }
 
 /** An output that is read once more is no better than it was. */
-function trustOfAnswer({ log, tools }: DriveSession, tool: ToolDefinition, args: Record<string, unknown>): Trust {
+function trustOfAnswer({ log, tools }: Drive, tool: ToolDefinition, args: Record<string, unknown>): Trust {
   if (tool.transport.type !== 'builtin' || tool.name !== 'read_tool_output') return trustOf(tool);
   const isRead = (block: { type: string }): block is ToolUseBlock =>
     block.type === 'tool_use' && (block as ToolUseBlock).id === args['tool_use_id'];
@@ -221,13 +221,13 @@ function recordOf(decision: Verdict): RecordedCall | undefined {
  * wait with it. So is one with other arguments than the model's, which the driver would take from the conversation,
  * and one of a run that is suspended meanwhile.
  */
-function modeOf(session: DriveSession, decision: Verdict, waits: boolean): CallState['mode'] {
+function modeOf(drive: Drive, decision: Verdict, waits: boolean): CallState['mode'] {
   if ((decision.kind === 'allow' || decision.kind === 'ask') && isWait(decision.tool)) return 'wait';
   if (decision.kind !== 'allow') return 'queued';
   const { tool } = decision;
   if (decision.rewritten || waits) return 'queued';
   if (isPure(tool)) return 'pure';
-  const suspended = suspendedBy(session.governance, session.run.agent_id) !== undefined;
+  const suspended = suspendedBy(drive.governance, drive.run.agent_id) !== undefined;
   // Whose work goes on elsewhere holds nobody up, and no driver.
   const isDriven = tool.execution.inline && tool.transport.type !== 'a2a';
   return isDriven && !suspended ? 'inline' : 'queued';
@@ -258,33 +258,29 @@ function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind
 
 /** `before`: calls of the turn before this answer. */
 function decideOn(
-  session: DriveSession,
+  drive: Drive,
   asked: AskedIn &
     Pick<GatedRun, 'validate'> & { use: ToolUseBlock; place: number; before: number; calls: readonly ToolUseBlock[] },
 ): Verdict {
-  const { use, place, step, before, usedUp, granted, calls, validate, offered = session.tools } = asked;
+  const { use, place, step, before, usedUp, granted, calls, validate, offered = drive.tools } = asked;
   const fault = faultOfPlace(use.name, place);
   const by = { stage: 'binding' as const };
   if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
   const inAnswer = calls.slice(0, place).filter(({ name }) => name === use.name).length;
   const isOverRate = inAnswer >= (granted?.get(use.name) ?? Infinity);
-  const taintedBy = session.log.state.turn?.untrusted;
+  const taintedBy = drive.log.state.turn?.untrusted;
   const callsInTurn = before + place;
   const wanted = { name: use.name, arguments: use.input, callsInTurn, isOverRate, step, taintedBy };
-  const decision = askedByNode(
-    gateCall({ ...gatedRun(session), tools: offered, usedUp, validate }, wanted),
-    asked.node,
-  );
+  const decision = askedByNode(gateCall({ ...gatedRun(drive), tools: offered, usedUp, validate }, wanted), asked.node);
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;
   const { tool } = decision;
   const answer = takeRecordedCall(
-    { state: session.log.state, replaySource: session.replaySource },
+    { state: drive.log.state, replaySource: drive.replaySource },
     { tool, arguments: decision.arguments, asked: use.input, step },
   );
   if (!answer) return decision;
   const key = canonicalJson(decision.arguments);
-  if (isMadeAgain(answer, { run: session.run, limits: session.limits, tool, key }))
-    return { ...decision, again: answer };
+  if (isMadeAgain(answer, { run: drive.run, limits: drive.limits, tool, key })) return { ...decision, again: answer };
   return { kind: 'recorded', tool, answer, passed: decision };
 }
 

@@ -8,25 +8,25 @@ import { runPureCalls } from './act.ts';
 import { announceNext } from './announce.ts';
 import { requestCalls, type AskedIn } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 const PATIENCE_MS = 30_000;
 
 /** Requests the calls; if the policy epoch has advanced by the commit, they are gated once more from here. */
-export async function requestGated(session: DriveSession, intents: readonly Intent[], answer: AskedIn): Promise<void> {
-  const point = mark(session.log);
-  const { step } = session;
-  const granted = await takeLimitedCalls(session, intents);
-  const recorded = session.replaySource && [...session.replaySource.calls];
+export async function requestGated(drive: Drive, intents: readonly Intent[], answer: AskedIn): Promise<void> {
+  const point = mark(drive.log);
+  const { step } = drive;
+  const granted = await takeLimitedCalls(drive, intents);
+  const recorded = drive.replaySource && [...drive.replaySource.calls];
   const request = async (asked: AskedIn) => {
-    requestCalls(session, intents, { ...asked, granted });
-    await runPureCalls(session);
-    goOn(session);
+    requestCalls(drive, intents, { ...asked, granted });
+    await runPureCalls(drive);
+    goOn(drive);
   };
-  session.uncommitted.reauthorize = async () => {
-    rewind(session.log, point);
-    session.step = step;
-    if (session.replaySource && recorded) session.replaySource.calls.splice(0, Infinity, ...recorded);
+  drive.uncommitted.reauthorize = async () => {
+    rewind(drive.log, point);
+    drive.step = step;
+    if (drive.replaySource && recorded) drive.replaySource.calls.splice(0, Infinity, ...recorded);
     // What the step knows of the calls that were taken back must not be taken for these ones.
     await request({ ...answer, shownIds: undefined });
   };
@@ -34,14 +34,14 @@ export async function requestGated(session: DriveSession, intents: readonly Inte
 }
 
 /** Saves a checkpoint where one is due, and announces the model call that follows. */
-export function goOn(session: DriveSession): void {
-  saveCheckpointIfDue(session);
-  announceNext(session);
+export function goOn(drive: Drive): void {
+  saveCheckpointIfDue(drive);
+  announceNext(drive);
 }
 
 /** How many of the calls the minute still permits, of each tool that a binding limits. They are taken, whatever becomes of them. */
-async function takeLimitedCalls(session: DriveSession, intents: readonly Intent[]) {
-  const { context, tenantId, run, definition, tools, signal } = session;
+async function takeLimitedCalls(drive: Drive, intents: readonly Intent[]) {
+  const { context, tenantId, run, definition, tools, signal } = drive;
   const calls = callsOf(intents);
   const wanted = new Map<string, { name: string; wanted: number; most: number }>();
   for (const { use } of calls) {

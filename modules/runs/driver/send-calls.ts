@@ -5,34 +5,34 @@ import { appendEvent } from '../../run-log/run-log.ts';
 import { attachCalls } from './await-attached.ts';
 import { commit } from './commit.ts';
 import { claimLocally } from './dispatch-calls.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** Hands the run over to whoever makes its calls. Undefined if it goes on: decide anew. */
-export async function sendCalls(session: DriveSession): Promise<'dormant' | 'handed_over' | undefined> {
-  const { log } = session;
+export async function sendCalls(drive: Drive): Promise<'dormant' | 'handed_over' | undefined> {
+  const { log } = drive;
   // Whatever the log did not know as sent when it was last committed is sent with this commit, and nothing twice;
   // reconciliation replaces jobs that were lost.
   const sent = new Set(log.base.calls.filter((call) => call.sent).map((call) => call.id));
   const unsent = log.state.calls.filter(
     (call) => call.mode === 'queued' && call.status === 'pending' && !sent.has(call.id),
   );
-  const jobs = claimLocally(session, unsent);
-  const { dispatched } = session.step;
+  const jobs = claimLocally(drive, unsent);
+  const { dispatched } = drive.step;
   if (dispatched.size > 0 && log.state.calls.every((call) => isSettled(call) || dispatched.has(call.id)))
-    return stayAttached(session);
+    return stayAttached(drive);
   appendEvent(log, ...awaitCalls(log.state));
   // Calls of this process that go on are claimed, and no job is due for them.
-  const hasBegun = dispatched.size > 0 || (session.attached?.open.size ?? 0) > 0;
-  if (jobs.length === 0 && !hasBegun) return (await commit(session, 'dormant')) ? 'dormant' : undefined;
-  return (await commit(session, { awaitCalls: jobs })) ? 'handed_over' : undefined;
+  const hasBegun = dispatched.size > 0 || (drive.attached?.open.size ?? 0) > 0;
+  if (jobs.length === 0 && !hasBegun) return (await commit(drive, 'dormant')) ? 'dormant' : undefined;
+  return (await commit(drive, { awaitCalls: jobs })) ? 'handed_over' : undefined;
 }
 
 /** All calls that are open begin in this process: the run is held until they are over, for a moment at most. */
-async function stayAttached(session: DriveSession): Promise<undefined> {
-  const attached = attachCalls(session);
-  session.attached = attached;
-  await commit(session);
+async function stayAttached(drive: Drive): Promise<undefined> {
+  const attached = attachCalls(drive);
+  drive.attached = attached;
+  await commit(drive);
   if (attached.open.size > 0) await attached.wait();
-  else session.attached = null;
+  else drive.attached = null;
   return undefined;
 }

@@ -3,11 +3,11 @@ import type { ModelError, TokenUsage } from '../../../core/model.ts';
 import { costOf } from '../../../llm/prices.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { addSpent, tokensOf } from '../../budgets/hold-to-budget.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** Counts the tokens of a call, and its cost where that is known. */
 export function countSpending(
-  { metrics }: DriveSession['context'],
+  { metrics }: Drive['context'],
   { model, usage, cost }: { model: string; usage: TokenUsage; cost: string | null },
 ): void {
   metrics.tokens.inc({ model, kind: 'input' }, usage.input);
@@ -18,10 +18,10 @@ export function countSpending(
 }
 
 /** What is paid for although there is no answer, as the event of the attempt has it. */
-export function paidInVain(session: DriveSession, { provider, model }: ResolvedModel, { usage }: ModelError) {
+export function paidInVain(drive: Drive, { provider, model }: ResolvedModel, { usage }: ModelError) {
   if (!usage) return {};
   const cost = costOf(provider, model, usage);
-  countSpending(session.context, { model, usage, cost });
-  session.step.inVain = addSpent(session.step.inVain, { tokens: tokensOf(usage), cost_usd: cost });
+  countSpending(drive.context, { model, usage, cost });
+  drive.step.inVain = addSpent(drive.step.inVain, { tokens: tokensOf(usage), cost_usd: cost });
   return { provider, usage, cost_usd: cost };
 }

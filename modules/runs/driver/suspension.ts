@@ -2,19 +2,19 @@
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
 import { reauthorizePending } from './load.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /**
  * Whether a decision begins something, which a suspended run does not do. It may wait for calls under way, and makes those
  * that the ledger has as begun.
  */
-function beginsSomething(session: DriveSession, decision: Decision): boolean {
+function beginsSomething(drive: Drive, decision: Decision): boolean {
   switch (decision.kind) {
     case 'await_calls':
       return decision.calls.length > 0;
     case 'run_calls':
       return !decision.calls.some(
-        ({ id, mode, status }) => mode === 'inline' && status === 'running' && session.step.ownCalls.get(id)?.isBegun,
+        ({ id, mode, status }) => mode === 'inline' && status === 'running' && drive.step.ownCalls.get(id)?.isBegun,
       );
     default:
       return ['begin_turn', 'call_model', 'enter_node', 'reflect'].includes(decision.kind);
@@ -22,14 +22,14 @@ function beginsSomething(session: DriveSession, decision: Decision): boolean {
 }
 
 /** Whether the run must stop before its next decision. */
-export async function mustPause(session: DriveSession, decision: Decision): Promise<boolean> {
-  await catchUp(session);
-  return beginsSomething(session, decision) && suspendedBy(session.governance, session.run.agent_id) !== undefined;
+export async function mustPause(drive: Drive, decision: Decision): Promise<boolean> {
+  await catchUp(drive);
+  return beginsSomething(drive, decision) && suspendedBy(drive.governance, drive.run.agent_id) !== undefined;
 }
 
 /** Reads the tenant's policies and suspensions again after the bus has announced a change. */
-async function catchUp(session: DriveSession): Promise<void> {
-  if (!session.heard.governance) return;
-  session.heard.governance = false;
-  await reauthorizePending(session);
+async function catchUp(drive: Drive): Promise<void> {
+  if (!drive.heard.governance) return;
+  drive.heard.governance = false;
+  await reauthorizePending(drive);
 }

@@ -4,7 +4,7 @@ import type { ToolDefinition } from '../../../core/tool.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { mayShowUnjudged } from '../../governance/unjudged-calls.ts';
 import { offeredTools } from './open-node.ts';
-import { gatedRun, type DriveSession } from './session.ts';
+import { gatedRun, type Drive } from './drive-state.ts';
 import type { Piece } from './tell-pieces.ts';
 
 interface WrittenCalls {
@@ -18,16 +18,16 @@ interface WrittenCalls {
  * Gives a call the id in `ids` that it will have in the log, so that watchers know it again there. The log has an answer's
  * calls in their order and after its texts: once one is not told, those after it are not either, and none before a text.
  */
-export function tellCalls(session: DriveSession, ids: string[]): WrittenCalls {
+export function tellCalls(drive: Drive, ids: string[]): WrittenCalls {
   const chars: number[] = [];
-  const tools = offeredTools(session);
+  const tools = offeredTools(drive);
   let isOver = false;
   let before = 0;
   return {
     take({ tool, place, text }, after) {
       if (isOver || place === undefined) return undefined;
       if (place === ids.length) {
-        isOver = !isTold(session, tools.get(tool), place);
+        isOver = !isTold(drive, tools.get(tool), place);
         if (isOver) return undefined;
         if (place === 0) before = after;
         ids.push(newId());
@@ -47,7 +47,7 @@ export function tellCalls(session: DriveSession, ids: string[]): WrittenCalls {
   };
 }
 
-function isTold(session: DriveSession, tool: ToolDefinition | undefined, place: number): boolean {
-  const callsInTurn = (session.log.state.turn?.toolCalls ?? 0) + place;
-  return tool !== undefined && mayShowUnjudged({ ...gatedRun(session), tool, callsInTurn });
+function isTold(drive: Drive, tool: ToolDefinition | undefined, place: number): boolean {
+  const callsInTurn = (drive.log.state.turn?.toolCalls ?? 0) + place;
+  return tool !== undefined && mayShowUnjudged({ ...gatedRun(drive), tool, callsInTurn });
 }

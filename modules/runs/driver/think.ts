@@ -19,7 +19,7 @@ import { recordedAnswer, type AskedModel } from './replay-source.ts';
 import { goOn, requestGated } from './request-gated.ts';
 import { toRequest } from './build-request.ts';
 import { offeredTools } from './open-node.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 import { countSpending } from './spending.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
@@ -28,27 +28,27 @@ type CallModel = Extract<Decision, { kind: 'call_model' }>;
  * Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. An answer
  * that cannot be kept counts as an empty one: it is paid for, and no other call would say so.
  */
-export async function think(session: DriveSession, call: CallModel): Promise<void> {
+export async function think(drive: Drive, call: CallModel): Promise<void> {
   const startedMs = performance.now();
-  const record = { state: session.log.state, replaySource: session.replaySource };
-  const replayed = recordedAnswer(record, call.step, () => firstRequest(session, call));
+  const record = { state: drive.log.state, replaySource: drive.replaySource };
+  const replayed = recordedAnswer(record, call.step, () => firstRequest(drive, call));
   const recorded = replayed?.kind === 'same';
-  const response = recorded ? replayed.response : await askModels(session, call);
+  const response = recorded ? replayed.response : await askModels(drive, call);
   const latencyMs = Math.round(performance.now() - startedMs);
   const cost = recorded ? '0' : costOf(response.provider, response.model, response.usage);
-  if (!recorded) observe(session, { response, latencyMs, cost });
+  if (!recorded) observe(drive, { response, latencyMs, cost });
   const replay = recorded ? { recorded } : replayed?.kind === 'differs' ? { differs: replayed.differs } : undefined;
   const answered = { call, response, latencyMs, cost, recorded, replay };
-  const point = mark(session.log);
-  const { reservation } = session.step;
+  const point = mark(drive.log);
+  const { reservation } = drive.step;
   try {
-    await take(session, answered);
+    await take(drive, answered);
   } catch (error) {
     if (recorded || !isUnfit(error)) throw error;
-    session.context.log.error({ run: session.run.id, err: error }, 'an answer of a model cannot be kept');
-    rewind(session.log, point);
-    session.step.reservation = reservation;
-    await take(session, { ...answered, response: { ...response, content: [], files: [] }, fault: UNFIT });
+    drive.context.log.error({ run: drive.run.id, err: error }, 'an answer of a model cannot be kept');
+    rewind(drive.log, point);
+    drive.step.reservation = reservation;
+    await take(drive, { ...answered, response: { ...response, content: [], files: [] }, fault: UNFIT });
   }
 }
 
@@ -71,19 +71,19 @@ interface Answered {
   fault?: EmptyFault;
 }
 
-async function take(session: DriveSession, { call, response, recorded, cost, ...answered }: Answered): Promise<void> {
+async function take(drive: Drive, { call, response, recorded, cost, ...answered }: Answered): Promise<void> {
   const { latencyMs, replay, fault } = answered;
-  const content = usable(response, call, session);
-  const files = recorded ? [] : await keepGeneratedFiles(session.context, filesFor(session), response);
-  const paused = response.stopReason === 'pause_turn' && !session.log.state.turn?.maxStepsReached;
+  const content = usable(response, call, drive);
+  const files = recorded ? [] : await keepGeneratedFiles(drive.context, filesFor(drive), response);
+  const paused = response.stopReason === 'pause_turn' && !drive.log.state.turn?.maxStepsReached;
   const isLast = call.last || response.stopReason === 'refusal';
-  const offered = offeredTools(session);
+  const offered = offeredTools(drive);
   const intents = intentsOf({ content, paused, isLast }, offered);
   const empty = fault ?? (intents.length === 0 && !paused ? faultOfEmpty(response.stopReason) : undefined);
   const calls = callsOf(intents).length;
   const untrusted = content.some(({ type }) => type.endsWith('_tool_result'));
   const said = { role: 'assistant' as const, content, outcomes: null };
-  const ordinal = appendMessage(session.log, untrusted ? { ...said, trust: 'untrusted' } : said);
+  const ordinal = appendMessage(drive.log, untrusted ? { ...said, trust: 'untrusted' } : said);
   const answer = {
     ...response,
     untrusted,
@@ -96,29 +96,29 @@ async function take(session: DriveSession, { call, response, recorded, cost, ...
     latencyMs,
   };
   const kinds = intents.map(({ kind }) => kind);
-  appendEvent(session.log, recordAnswer(session.log.state, { ...answer, intents: kinds, empty, replay }));
-  appendEvent(session.log, ...files.map((fact) => recordFile(session.log.state, call.step, fact)));
-  const usedUp = settleAnswer(session, { response, cost, recorded });
-  if (empty && !usedUp) appendEvent(session.log, rejectEmptyAnswer(session.log.state, call.step, empty));
+  appendEvent(drive.log, recordAnswer(drive.log.state, { ...answer, intents: kinds, empty, replay }));
+  appendEvent(drive.log, ...files.map((fact) => recordFile(drive.log.state, call.step, fact)));
+  const usedUp = settleAnswer(drive, { response, cost, recorded });
+  if (empty && !usedUp) appendEvent(drive.log, rejectEmptyAnswer(drive.log.state, call.step, empty));
   // The answer of a node is the turn's where the graph ends with it: then it is checked.
-  const isOfNode = session.limits.graph !== undefined && session.log.state.graph?.open === true;
-  if (!isOfNode || call.last) checkFinalAnswer(session, { step: call.step, ordinal, content });
-  const shownIds = shownIdsOf(session, content);
-  if (calls > 0) await requestGated(session, intents, { step: call.step, usedUp, offered, shownIds });
-  if (session.log.state.turn?.answer) return;
-  if (calls === 0) goOn(session);
+  const isOfNode = drive.limits.graph !== undefined && drive.log.state.graph?.open === true;
+  if (!isOfNode || call.last) checkFinalAnswer(drive, { step: call.step, ordinal, content });
+  const shownIds = shownIdsOf(drive, content);
+  if (calls > 0) await requestGated(drive, intents, { step: call.step, usedUp, offered, shownIds });
+  if (drive.log.state.turn?.answer) return;
+  if (calls === 0) goOn(drive);
   // Where only others have something to do, the hand-over to them is the commit.
-  const { kind } = decide(session.log.state, session.limits);
-  if (kind !== 'await_calls' && kind !== 'open_waits') await commit(session);
+  const { kind } = decide(drive.log.state, drive.limits);
+  if (kind !== 'await_calls' && kind !== 'open_waits') await commit(drive);
 }
 
 /** By tool use: the ids under which calls were shown while the answer was written. */
-function shownIdsOf({ step }: DriveSession, content: readonly AssistantBlock[]): ReadonlyMap<string, string> {
+function shownIdsOf({ step }: Drive, content: readonly AssistantBlock[]): ReadonlyMap<string, string> {
   const uses = content.filter((block) => block.type === 'tool_use');
   return new Map(step.callIds.slice(0, uses.length).map((id, place) => [uses[place]?.id ?? '', id]));
 }
 
-function filesFor({ tenantId, run, signal }: DriveSession) {
+function filesFor({ tenantId, run, signal }: Drive) {
   return { tenantId, runId: run.id, signal };
 }
 
@@ -128,17 +128,17 @@ function paidFor({ provider, model, usage }: ModelResponse, recorded: boolean) {
   return { costs: costsOf(provider, model, usage), longContext: isLongContext(provider, model, usage) };
 }
 
-function firstRequest(session: DriveSession, call: CallModel): AskedModel {
-  const [resolved] = modelsFor(session);
-  return { provider: resolved.provider, request: toRequest(session, { resolved, toolChoice: call.toolChoice }) };
+function firstRequest(drive: Drive, call: CallModel): AskedModel {
+  const [resolved] = modelsFor(drive);
+  return { provider: resolved.provider, request: toRequest(drive, { resolved, toolChoice: call.toolChoice }) };
 }
 
 /**
  * The answer in canonical form; every tool use has an id that occurs once in the conversation. Where a part of that was not
  * read, nobody knows which ids it has, and a use gets a new one unless its own is random enough to be the only one.
  */
-function usable(response: ModelResponse, call: CallModel, session: DriveSession): AssistantBlock[] {
-  const { toolUseIds: taken, before } = session.log;
+function usable(response: ModelResponse, call: CallModel, drive: Drive): AssistantBlock[] {
+  const { toolUseIds: taken, before } = drive.log;
   const here = new Set<string>();
   const content = canonicalValue(cleanJson(response.content));
   return content.flatMap((block): AssistantBlock[] => {
@@ -155,11 +155,8 @@ function usable(response: ModelResponse, call: CallModel, session: DriveSession)
 /** As Anthropic and OpenAI make them; servers that count their calls have shorter ones. */
 const RANDOM_ID = /^[a-z]+_[A-Za-z0-9]{20,}$/;
 
-function observe(
-  session: DriveSession,
-  call: { response: ModelResponse; latencyMs: number; cost: string | null },
-): void {
+function observe(drive: Drive, call: { response: ModelResponse; latencyMs: number; cost: string | null }): void {
   const { model, usage } = call.response;
-  session.context.metrics.stepSeconds.observe({ kind: 'model' }, call.latencyMs / 1000);
-  countSpending(session.context, { model, usage, cost: call.cost });
+  drive.context.metrics.stepSeconds.observe({ kind: 'model' }, call.latencyMs / 1000);
+  countSpending(drive.context, { model, usage, cost: call.cost });
 }

@@ -6,30 +6,30 @@ import { LIMITS } from '../../../core/limits.ts';
 import { startDeadline } from '../../../lib/deadline.ts';
 import { examplesOf, questionsOf } from './build-request.ts';
 import { recordedExamples } from './replay-source.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /** Their places among the agent's; undefined where all of them are shown. */
 export async function chooseTurnExamples(
-  session: DriveSession,
+  drive: Drive,
   { step }: Pick<CallModel, 'step'>,
 ): Promise<number[] | undefined> {
-  const { log, definition } = session;
+  const { log, definition } = drive;
   const { turn } = log.state;
   if (!turn || turn.examples) return turn?.examples;
   const examples = examplesOf(definition);
   if (examples.length <= LIMITS.examplesShown) return undefined;
-  const recorded = recordedExamples(session, step);
+  const recorded = recordedExamples(drive, step);
   if (recorded) return recorded.places;
   const question = turn.input.message;
-  const likeness = await likenessOf(session, question);
+  const likeness = await likenessOf(drive, question);
   return chooseExamples(examples, { question, likeness, most: LIMITS.examplesShown });
 }
 
 /** By vectors, where those of the examples are there already and the question's comes in time: a turn never fails for them. */
 async function likenessOf(
-  { definition, context: { embeddings, log }, signal }: DriveSession,
+  { definition, context: { embeddings, log }, signal }: Drive,
   question: string,
 ): Promise<number[] | undefined> {
   const model = embeddings.modelFor(memorySettings(definition).embeddingModel);

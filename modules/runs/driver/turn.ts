@@ -16,33 +16,33 @@ import { appendEvent, appendMessage, dropUncounted, lengthOf, mark, rewind } fro
 import { commit } from './commit.ts';
 import { appendQuestion, findLastSaid, userMessage } from './messages.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
-import type { DriveSession } from './session.ts';
+import type { Drive } from './drive-state.ts';
 
 /** Begins the turn that waits; the first one of a run with a graph after a checkpoint. */
-export async function startTurn(session: DriveSession): Promise<void> {
-  const { log, limits } = session;
+export async function startTurn(drive: Drive): Promise<void> {
+  const { log, limits } = drive;
   if (limits.graph && log.state.status === 'created') {
     appendEvent(log, ...beginRun(log.state));
     // It is the first; without one the turn may begin at once.
-    if (saveCheckpoint(session, 'tool_result') !== undefined) return void (await commit(session));
+    if (saveCheckpoint(drive, 'tool_result') !== undefined) return void (await commit(drive));
   }
   appendEvent(log, ...beginTurn(log.state));
   appendQuestion(log);
 }
 
 /** Commits that the message which waits begins the next turn: the newest one, where another has come meanwhile. */
-export async function takeNext(session: DriveSession): Promise<void> {
-  const { log } = session;
+export async function takeNext(drive: Drive): Promise<void> {
+  const { log } = drive;
   const point = mark(log);
   const take = () => {
     if (isNextTaken(log.state)) appendEvent(log, ...takeQueued(log.state, newId()));
   };
-  session.uncommitted.reconsider = () => {
+  drive.uncommitted.reconsider = () => {
     rewind(log, point);
     take();
   };
   take();
-  await commit(session);
+  await commit(drive);
 }
 
 /**
@@ -50,18 +50,18 @@ export async function takeNext(session: DriveSession): Promise<void> {
  * and one that came for the open turn. That goes into a call that is announced, too, since what has waited for a budget, a provider
  * or another driver may have been announced long ago.
  */
-export function takeMessages(session: DriveSession): void {
-  const { log, step } = session;
+export function takeMessages(drive: Drive): void {
+  const { log, step } = drive;
   appendQuestion(log);
   const { queued } = log.state;
   if (queued?.mode !== 'steer') return;
   const point = mark(log);
   const { reservation } = step;
-  session.uncommitted.reconsider = () => {
+  drive.uncommitted.reconsider = () => {
     // A newer one has taken its place before it was taken.
     if (!log.state.queued) return;
     rewind(log, point);
-    session.step = Object.assign(step, { reservation });
+    drive.step = Object.assign(step, { reservation });
   };
   appendMessage(log, userMessage(queued.input));
   appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
@@ -71,24 +71,24 @@ export function takeMessages(session: DriveSession): void {
  * Completes the turn with the answer that the decision names. Where its budget is used up in the middle, that is what the model has said
  * last; where it has said nothing, the turn has failed.
  */
-export function completeOpenTurn(session: DriveSession, decided: Extract<Decision, { kind: 'complete_turn' }>): void {
-  const { log } = session;
+export function completeOpenTurn(drive: Drive, decided: Extract<Decision, { kind: 'complete_turn' }>): void {
+  const { log } = drive;
   const isStopped = decided.stopReason === OUT_OF_BUDGET && !log.state.turn?.answer;
-  const ordinal = isStopped ? findLastSaid(session) : decided.ordinal;
-  if (ordinal === undefined) return failOpenTurn(session, NO_BUDGET);
+  const ordinal = isStopped ? findLastSaid(drive) : decided.ordinal;
+  if (ordinal === undefined) return failOpenTurn(drive, NO_BUDGET);
   const end = { ...decided, ordinal };
   appendEvent(log, ...completeCallBatch(log.state));
-  const checkpointId = saveCheckpoint(session, 'turn_complete');
+  const checkpointId = saveCheckpoint(drive, 'turn_complete');
   appendEvent(log, ...completeTurn(log.state, end, checkpointId));
-  session.turnEnd = 'completed';
+  drive.turnEnd = 'completed';
 }
 
 /** Fails the turn; `ordinal` is the message to show with it. Calls that wait for approval are not made. */
-export function failOpenTurn(session: DriveSession, error: { code: string; message: string }, ordinal?: number): void {
-  const { log } = session;
+export function failOpenTurn(drive: Drive, error: { code: string; message: string }, ordinal?: number): void {
+  const { log } = drive;
   const events = failTurn(log.state, error, ordinal);
   appendEvent(log, ...events);
-  session.turnEnd = 'failed';
+  drive.turnEnd = 'failed';
   denyCalls(log, events);
   dropUncounted(log);
 }

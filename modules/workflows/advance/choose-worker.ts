@@ -9,7 +9,7 @@ import { namesOf, toCandidate } from '../../agents/find-workers.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
 import { whyNotTaken } from '../../agents/why-not-taken.ts';
 import type { Delay } from './later-look.ts';
-import type { WorkflowStep } from './workflow-step.ts';
+import type { WorkflowLook } from './workflow-look.ts';
 
 export interface Worker {
   agentId: string;
@@ -25,27 +25,27 @@ export type WorkerChoice = Worker | Delay | 'none';
  * or else of the workspace, that fits. One who has failed at it already is taken again only where there is nobody else. Where
  * nobody has a skill of that name, one that means much the same will do.
  */
-export async function chooseWorker(step: WorkflowStep, task: ScheduledTask): Promise<WorkerChoice> {
-  const wanted = wantedFor(step, task);
+export async function chooseWorker(look: WorkflowLook, task: ScheduledTask): Promise<WorkerChoice> {
+  const wanted = wantedFor(look, task);
   const { skills, preferred, isOpen } = wanted;
-  let fit = await fitting(step, wanted, new Map());
+  let fit = await fitting(look, wanted, new Map());
   if (fit.matches.length === 0 && isOpen && skills.length > 0) {
-    const { context, tx } = step;
+    const { context, tx } = look;
     const untried = await untriedSkills(context, tx, skills);
     if (untried.length > 0) {
-      step.untriedSkills = [...(step.untriedSkills ?? []), ...untried];
+      look.untriedSkills = [...(look.untriedSkills ?? []), ...untried];
       return 'busy';
     }
-    fit = await fitting(step, wanted, await readSimilarSkills(context, tx, skills));
+    fit = await fitting(look, wanted, await readSimilarSkills(context, tx, skills));
   }
   const { found, matches } = fit;
   const fresh = matches.filter(({ id }) => !task.failed_agents.includes(id));
   const usable = fresh.length > 0 ? fresh : matches;
-  if (usable.length === 0) return (await isAwaited(step, wanted)) ? 'busy' : 'none';
+  if (usable.length === 0) return (await isAwaited(look, wanted)) ? 'busy' : 'none';
   const favourite = usable.find(({ id }) => id === preferred);
   const chosen = (favourite ? [favourite] : usable).find(({ id }) => isFree(found, id));
   if (!chosen) return 'busy';
-  return (await takePlace(step, found, chosen.id)) ?? toWorker(chosen, wanted);
+  return (await takePlace(look, found, chosen.id)) ?? toWorker(chosen, wanted);
 }
 
 interface Wanted {
@@ -55,17 +55,17 @@ interface Wanted {
   isOpen: boolean;
 }
 
-function wantedFor({ workflow: { agent_id: own, team_id } }: WorkflowStep, task: ScheduledTask): Wanted {
+function wantedFor({ workflow: { agent_id: own, team_id } }: WorkflowLook, task: ScheduledTask): Wanted {
   const { required_capabilities: skills = [] } = task.requirements;
   const preferred = task.agent_id ?? (skills.length === 0 && team_id === null ? own : null);
   return { task, skills, preferred, isOpen: preferred === null || skills.length > 0 || team_id !== null };
 }
 
 /** Why nobody can do it: what has become of the agent that it is for, where there is one. */
-export async function whyNobody(step: WorkflowStep, task: ScheduledTask): Promise<string> {
-  const { tx, workflow } = step;
-  const { preferred, isOpen } = wantedFor(step, task);
-  if ((await teamOf(step)) === 'deleted') return 'The team is deleted, and has no members.';
+export async function whyNobody(look: WorkflowLook, task: ScheduledTask): Promise<string> {
+  const { tx, workflow } = look;
+  const { preferred, isOpen } = wantedFor(look, task);
+  if ((await teamOf(look)) === 'deleted') return 'The team is deleted, and has no members.';
   const agent = preferred && (await findAgent(tx, preferred, workflow.workspace_id));
   const why = agent ? whyNotTaken(agent) : undefined;
   if (why === undefined) return 'No active agent has what the task requires.';
@@ -74,12 +74,12 @@ export async function whyNobody(step: WorkflowStep, task: ScheduledTask): Promis
 
 /** Those that could do it, the one that comes first before all others, and these best first. */
 async function fitting(
-  step: WorkflowStep,
+  look: WorkflowLook,
   wanted: Wanted,
   similar: SimilarSkills,
 ): Promise<{ found: WorkerRow[]; matches: Match[] }> {
   const { task, preferred } = wanted;
-  const found = await candidates(step, wanted, { similar });
+  const found = await candidates(look, wanted, { similar });
   const first = found.filter(({ id }) => id === preferred).map(toCandidate);
   const others = found.filter(({ id }) => id !== preferred).map(toCandidate);
   const matches = [
@@ -90,46 +90,46 @@ async function fitting(
 }
 
 /** Whether somebody who is offline or suspended could do it: agents come back, or are deprecated at last. */
-async function isAwaited(step: WorkflowStep, wanted: Wanted): Promise<boolean> {
+async function isAwaited(look: WorkflowLook, wanted: Wanted): Promise<boolean> {
   const { excluded_agents: excluded = [] } = wanted.task.requirements;
-  const away = await candidates(step, wanted, { isAway: true });
+  const away = await candidates(look, wanted, { isAway: true });
   return away.some(({ id }) => !excluded.includes(id));
 }
 
 /** An agent that is named need not claim the skills; whoever takes its place has to. */
 async function candidates(
-  step: WorkflowStep,
+  look: WorkflowLook,
   { skills, preferred, isOpen }: Omit<Wanted, 'task'>,
   { similar = new Map(), isAway }: { similar?: SimilarSkills; isAway?: true } = {},
 ): Promise<WorkerRow[]> {
-  const team = await teamOf(step);
+  const team = await teamOf(look);
   // A team's work is done by its members; one that is gone has none, whoever was named while it was there.
   if (team === 'deleted') return [];
   const named = preferred
-    ? await lookUp(step, { skills: [], ids: [preferred], isAway, ...(!isOpen && { isHealthless: true }) })
+    ? await lookUp(look, { skills: [], ids: [preferred], isAway, ...(!isOpen && { isHealthless: true }) })
     : [];
   const ids = team?.members.map(({ agent_id }) => agent_id);
   const names = namesOf(skills, similar);
-  const others = isOpen ? await lookUp(step, { skills: names, ids, isAway }) : [];
+  const others = isOpen ? await lookUp(look, { skills: names, ids, isAway }) : [];
   return [...named, ...others.filter(({ id }) => id !== preferred)];
 }
 
 /** The team that the workflow is of, as a look finds it; undefined where it is of none. */
-async function teamOf(step: WorkflowStep): Promise<WorkflowStep['team']> {
-  const { tx, workflow } = step;
-  if (workflow.team_id) step.team ??= (await findTeam(tx, workflow.team_id)) ?? 'deleted';
-  return step.team;
+async function teamOf(look: WorkflowLook): Promise<WorkflowLook['team']> {
+  const { tx, workflow } = look;
+  if (workflow.team_id) look.team ??= (await findTeam(tx, workflow.team_id)) ?? 'deleted';
+  return look.team;
 }
 
 /** Looks up the workflow's own agent, which does what nobody else is asked for. */
-export async function lookUpOwn(step: WorkflowStep): Promise<void> {
-  const { agent_id: own, team_id } = step.workflow;
-  if (own !== null && team_id === null) await candidates(step, { skills: [], preferred: own, isOpen: false });
+export async function lookUpOwn(look: WorkflowLook): Promise<void> {
+  const { agent_id: own, team_id } = look.workflow;
+  if (own !== null && team_id === null) await candidates(look, { skills: [], preferred: own, isOpen: false });
 }
 
 /** Once a look, whatever number of tasks it starts: what the agents' runs of a week have shown is dear to sum up. */
 async function lookUp(
-  { tx, workflow, workers }: WorkflowStep,
+  { tx, workflow, workers }: WorkflowLook,
   wanted: Omit<WorkerFilter, 'workspaceId'>,
 ): Promise<WorkerRow[]> {
   const key = JSON.stringify(wanted);
@@ -139,7 +139,7 @@ async function lookUp(
 }
 
 /** A task that an agent was given in this look counts among those that it has. */
-export function countStart({ workers }: WorkflowStep, agentId: string): void {
+export function countStart({ workers }: WorkflowLook, agentId: string): void {
   for (const [key, rows] of workers) {
     workers.set(
       key,
@@ -159,7 +159,7 @@ export function isFree(workers: readonly WorkerRow[], id: string): boolean {
  * fails to; who does not is told why.
  */
 export async function takePlace(
-  { tx, places = new Map() }: Pick<WorkflowStep, 'tx'> & Partial<Pick<WorkflowStep, 'places'>>,
+  { tx, places = new Map() }: Pick<WorkflowLook, 'tx'> & Partial<Pick<WorkflowLook, 'places'>>,
   workers: readonly WorkerRow[],
   id: string,
 ): Promise<Delay | undefined> {

@@ -11,7 +11,7 @@ import { findTeam } from '../../../db/teams.ts';
 import { findWorkflow, rememberVerdict } from '../../../db/workflows.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
-import type { WorkflowStep } from './workflow-step.ts';
+import type { WorkflowLook } from './workflow-look.ts';
 
 /** What the workflow answers. */
 export interface Conclusion {
@@ -26,7 +26,7 @@ export async function plainConclusion({
   tx,
   tasks,
   workflow,
-}: Pick<WorkflowStep, 'tx' | 'tasks' | 'workflow'>): Promise<Conclusion> {
+}: Pick<WorkflowLook, 'tx' | 'tasks' | 'workflow'>): Promise<Conclusion> {
   const last = lastSubtasks(tasks);
   const results = await readTaskResults(
     tx,
@@ -54,7 +54,7 @@ export function resultOf(
 }
 
 /** The answer of the workflow that this one is a recorded replay of; undefined where it is none, or that one's is gone. */
-export async function recordedConclusion({ tx, workflow }: WorkflowStep): Promise<Conclusion | undefined> {
+export async function recordedConclusion({ tx, workflow }: WorkflowLook): Promise<Conclusion | undefined> {
   const original = workflow.recorded_from ? await findWorkflow(tx, workflow.recorded_from) : undefined;
   if (!original?.output || original.erased_at) return undefined;
   const { meets_criteria: meetsCriteria, gaps } = original;
@@ -64,7 +64,7 @@ export async function recordedConclusion({ tx, workflow }: WorkflowStep): Promis
 
 /** Ends the run with an answer, whose message and that of the question make its conversation. */
 export async function concluded(
-  step: Pick<WorkflowStep, 'tx' | 'run' | 'workflow' | 'tasks' | 'events'>,
+  step: Pick<WorkflowLook, 'tx' | 'run' | 'workflow' | 'tasks' | 'events'>,
   { result, meetsCriteria, gaps }: Conclusion,
 ): Promise<AppendedChange> {
   const { tx, run, workflow, events } = step;

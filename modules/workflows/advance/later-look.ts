@@ -26,7 +26,7 @@ export function laterLook(
 ): OutboxRow {
   const { least, spread } = CONTENDED_MS;
   const delay_ms = delay === 'busy' ? BUSY_MS : least + Math.floor(Math.random() * spread);
-  // No id of a job that may be under way now: one that begins after `delay_ms` falls into a later step.
+  // No id of a job that may be under way now: one that begins after `delay_ms` falls into a later one.
   const stepMs = delay === 'busy' ? BUSY_MS : least;
   const job_id = lookJobId(runId, new Date(Date.now() + delay_ms), stepMs);
   return { id: newId(), queue: SUBTASKS.name, job_id, delay_ms, payload: { tenantId, runId } };

@@ -7,7 +7,7 @@ import { changeTask, type TaskStatus } from '../../../db/tasks.ts';
 import { whoseBudget } from '../../budgets/whose-budget.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
 import { settleHandoff } from './take-over.ts';
-import { become, tell, type WorkflowStep } from './workflow-step.ts';
+import { become, tell, type WorkflowLook } from './workflow-look.ts';
 
 interface Problem {
   code: string;
@@ -23,38 +23,38 @@ type Ended = NonNullable<ScheduledTask['run']>;
  * Those that are simply done come first, and are on their way to the database when this returns its promise; answers whether
  * there was nothing else.
  */
-export async function settleTasks(step: WorkflowStep): Promise<boolean> {
-  const { tasks } = step;
+export async function settleTasks(look: WorkflowLook): Promise<boolean> {
+  const { tasks } = look;
   const done = tasks.filter((task) => task.is_done);
   // Sent together: of a wide workflow many end at the same time.
-  await Promise.all(done.map((task) => complete(step, task)));
+  await Promise.all(done.map((task) => complete(look, task)));
   for (const task of tasks.filter((each) => !done.includes(each))) {
     const { run } = task;
-    if (run && isTerminal(run.status)) await settle(step, task, run);
-    else if (task.is_due && DUE.includes(task.status)) await expire(step, task);
-    else if (task.is_stranded) await reassign(step, task);
-    else if (task.status === 'failed' && task.approval_status === 'approved') await tryAgain(step, task);
+    if (run && isTerminal(run.status)) await settle(look, task, run);
+    else if (task.is_due && DUE.includes(task.status)) await expire(look, task);
+    else if (task.is_stranded) await reassign(look, task);
+    else if (task.status === 'failed' && task.approval_status === 'approved') await tryAgain(look, task);
   }
-  return step.tasks.every((task, index) => done.some(({ id }) => id === task.id) || task === tasks[index]);
+  return look.tasks.every((task, index) => done.some(({ id }) => id === task.id) || task === tasks[index]);
 }
 
-async function settle(step: WorkflowStep, task: ScheduledTask, run: Ended): Promise<void> {
-  const error = await errorOf(step, task, run);
-  if (await settleHandoff(step, task, !error)) return;
-  if (error) return fail(step, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
-  await complete(step, task);
+async function settle(look: WorkflowLook, task: ScheduledTask, run: Ended): Promise<void> {
+  const error = await errorOf(look, task, run);
+  if (await settleHandoff(look, task, !error)) return;
+  if (error) return fail(look, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
+  await complete(look, task);
 }
 
-async function complete(step: WorkflowStep, { id, run_id, run }: ScheduledTask): Promise<void> {
+async function complete(look: WorkflowLook, { id, run_id, run }: ScheduledTask): Promise<void> {
   const done = { tokens: run?.tokens ?? 0, latency_ms: Math.max(0, run?.latency_ms ?? 0) };
-  become(step, id, { status: 'completed' });
-  tell(step, { type: 'task.completed', payload: { task_id: id, run_id: run_id ?? '', ...done } });
-  await changeTask(step.tx, id, { to: 'completed', ...done });
+  become(look, id, { status: 'completed' });
+  tell(look, { type: 'task.completed', payload: { task_id: id, run_id: run_id ?? '', ...done } });
+  await changeTask(look.tx, id, { to: 'completed', ...done });
 }
 
 /** What a child has failed with. One that has used up its tokens has not done its task, whatever it has said. */
 async function errorOf(
-  { tx, run }: WorkflowStep,
+  { tx, run }: WorkflowLook,
   { run_id: runId }: ScheduledTask,
   { status, stop_reason, error }: Ended,
 ): Promise<Problem | undefined> {
@@ -72,22 +72,22 @@ function isForGood(task: ScheduledTask, { status, stop_reason }: Ended): boolean
   return status === 'cancelled' || stop_reason === OUT_OF_BUDGET || task.retry_count >= LIMITS.taskRetries;
 }
 
-async function expire(step: WorkflowStep, task: ScheduledTask): Promise<void> {
-  const tenantId = step.run.tenant_id;
+async function expire(look: WorkflowLook, task: ScheduledTask): Promise<void> {
+  const tenantId = look.run.tenant_id;
   if (task.run_id && task.status === 'in_progress') {
-    step.cancelled.push(...(await cancelChild(step.tx, { tenantId, runId: task.run_id }, 'deadline')));
+    look.cancelled.push(...(await cancelChild(look.tx, { tenantId, runId: task.run_id }, 'deadline')));
   }
   const error = { code: 'deadline', message: 'The deadline of the task has passed.' };
-  await fail(step, task, { error, tokens: task.run?.tokens ?? null, isFinal: true });
+  await fail(look, task, { error, tokens: task.run?.tokens ?? null, isFinal: true });
 }
 
 /** Whoever else can do it gets the task of an agent that has fallen silent. */
-async function reassign(step: WorkflowStep, task: ScheduledTask): Promise<void> {
-  const tenantId = step.run.tenant_id;
+async function reassign(look: WorkflowLook, task: ScheduledTask): Promise<void> {
+  const tenantId = look.run.tenant_id;
   if (task.run_id)
-    step.cancelled.push(...(await cancelChild(step.tx, { tenantId, runId: task.run_id }, 'agent offline')));
+    look.cancelled.push(...(await cancelChild(look.tx, { tenantId, runId: task.run_id }, 'agent offline')));
   const error = { code: 'agent_offline', message: 'The agent that worked on it has not been heard of.' };
-  await fail(step, task, { error, tokens: task.run?.tokens ?? null, isFinal: false });
+  await fail(look, task, { error, tokens: task.run?.tokens ?? null, isFinal: false });
 }
 
 interface Failure {
@@ -100,24 +100,24 @@ interface Failure {
  * An attempt that has failed: another one follows, with another worker where there is one, or the task has failed. One that had an
  * effect outside is not followed by another, which would have it once more, unless a person says so.
  */
-export async function fail(step: WorkflowStep, task: ScheduledTask, failure: Failure): Promise<void> {
-  const effects = failure.isFinal ? [] : await effectsSinceAsked(step, task.id);
+export async function fail(look: WorkflowLook, task: ScheduledTask, failure: Failure): Promise<void> {
+  const effects = failure.isFinal ? [] : await effectsSinceAsked(look, task.id);
   const isFinal = failure.isFinal || effects.length > 0;
   const error = effects.length > 0 ? withEffects(failure.error, effects) : failure.error;
   const { tokens } = failure;
   const payload = { task_id: task.id, ...(task.run_id && { run_id: task.run_id }), error, final: isFinal };
-  tell(step, { type: 'task.failed', payload });
+  tell(look, { type: 'task.failed', payload });
   if (isFinal) {
-    await changeTask(step.tx, task.id, { to: 'failed', error, tokens, approval_id: null });
-    become(step, task.id, { status: 'failed', error, approval_status: null });
+    await changeTask(look.tx, task.id, { to: 'failed', error, tokens, approval_id: null });
+    become(look, task.id, { status: 'failed', error, approval_status: null });
     return;
   }
-  await again(step, task, { error, failedAgent: task.assigned_agent_id, asked: false });
+  await again(look, task, { error, failedAgent: task.assigned_agent_id, asked: false });
 }
 
-async function effectsSinceAsked(step: WorkflowStep, taskId: string): Promise<string[]> {
-  const of = { workflowId: step.run.id, taskIds: [taskId], sinceAsked: true as const };
-  return (await listEffectsOfTasks(step.tx, of)).get(taskId) ?? [];
+async function effectsSinceAsked(look: WorkflowLook, taskId: string): Promise<string[]> {
+  const of = { workflowId: look.run.id, taskIds: [taskId], sinceAsked: true as const };
+  return (await listEffectsOfTasks(look.tx, of)).get(taskId) ?? [];
 }
 
 function withEffects({ code, message }: Problem, tools: readonly string[]): Problem {
@@ -132,20 +132,20 @@ export function effectsNote(tools: readonly string[]): string {
   return `It is not tried again by itself: what ${tools.join(', ')} did would be done once more.`;
 }
 
-async function tryAgain(step: WorkflowStep, task: ScheduledTask): Promise<void> {
+async function tryAgain(look: WorkflowLook, task: ScheduledTask): Promise<void> {
   const error = task.error ?? { code: 'failed', message: 'It has failed.' };
-  await again(step, task, { error, failedAgent: null, asked: true });
+  await again(look, task, { error, failedAgent: null, asked: true });
 }
 
 async function again(
-  step: WorkflowStep,
+  look: WorkflowLook,
   task: ScheduledTask,
   { error, failedAgent, asked }: { error: Problem; failedAgent: string | null; asked: boolean },
 ): Promise<void> {
-  await changeTask(step.tx, task.id, { to: 'pending', error, failed_agent: failedAgent, asked });
+  await changeTask(look.tx, task.id, { to: 'pending', error, failed_agent: failedAgent, asked });
   const retry = task.retry_count + 1;
   const failed_agents = [...task.failed_agents, ...(failedAgent ? [failedAgent] : [])];
-  become(step, task.id, {
+  become(look, task.id, {
     status: 'pending',
     retry_count: retry,
     failed_agents,
@@ -154,5 +154,5 @@ async function again(
     is_stranded: false,
     ...(asked && { is_due: false }),
   });
-  tell(step, { type: 'task.retried', payload: { task_id: task.id, retry, asked } });
+  tell(look, { type: 'task.retried', payload: { task_id: task.id, retry, asked } });
 }

@@ -17,7 +17,7 @@ import { chooseWorker, countStart, lookUpOwn, whyNobody, type Worker } from './c
 import { sooner, type Delay } from './later-look.ts';
 import { fail } from './settle-tasks.ts';
 import { acceptHandoff, handedOver, isHandedByStrangers, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
-import { become, tell, type WorkflowStep } from './workflow-step.ts';
+import { become, tell, type WorkflowLook } from './workflow-look.ts';
 
 const STATES: Record<TaskStatus, SubtaskState['state']> = {
   pending: 'waiting',
@@ -35,24 +35,24 @@ function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState['state
 }
 
 /** Starts as many as there is room for; answers why one has to wait for an agent, or is tried again at once. */
-export async function startTasks(step: WorkflowStep): Promise<{ delay: Delay | undefined }> {
-  const next = await nextTasks(step);
+export async function startTasks(look: WorkflowLook): Promise<{ delay: Delay | undefined }> {
+  const next = await nextTasks(look);
   // Few of them have their inputs read while it is found out who works on them.
   const [{ starts, delay }, inputs] = await Promise.all([
-    chooseWorkers(step, next),
-    next.length > 0 && next.length <= TOGETHER ? inputsOf(step, next) : undefined,
+    chooseWorkers(look, next),
+    next.length > 0 && next.length <= TOGETHER ? inputsOf(look, next) : undefined,
   ]);
   for (let at = 0; at < starts.length; at += TOGETHER) {
     const together = starts.slice(at, at + TOGETHER);
-    await step.writing;
-    await startAll(step, together, inputs ?? (await inputsOf(step, tasksOf(together))));
+    await look.writing;
+    await startAll(look, together, inputs ?? (await inputsOf(look, tasksOf(together))));
   }
-  const isPending = next.some(({ id }) => step.tasks.find((task) => task.id === id)?.status === 'pending');
+  const isPending = next.some(({ id }) => look.tasks.find((task) => task.id === id)?.status === 'pending');
   return { delay: delay ?? (isPending ? 'busy' : undefined) };
 }
 
 async function chooseWorkers(
-  step: WorkflowStep,
+  look: WorkflowLook,
   next: readonly ScheduledTask[],
 ): Promise<{ starts: Start[]; delay: Delay | undefined }> {
   const starts: Start[] = [];
@@ -60,24 +60,24 @@ async function chooseWorkers(
   for (const task of next) {
     const isHanded = task.status === 'awaiting_handoff';
     if (task.description === '' && !isHanded) {
-      await fail(step, task, { error: ERASED, tokens: null, isFinal: true });
+      await fail(look, task, { error: ERASED, tokens: null, isFinal: true });
       continue;
     }
-    const worker = isHanded ? await targetOf(step, task) : await chooseWorker(step, task);
+    const worker = isHanded ? await targetOf(look, task) : await chooseWorker(look, task);
     if (worker === 'busy' || worker === 'contended') delay = sooner(delay, worker);
-    else if (worker === 'none' && isHanded) await refuseHandoff(step, task, NOT_TAKEN);
-    else if (worker === 'none') await failForWorkers(step, task);
+    else if (worker === 'none' && isHanded) await refuseHandoff(look, task, NOT_TAKEN);
+    else if (worker === 'none') await failForWorkers(look, task);
     else {
-      countStart(step, worker.agentId);
+      countStart(look, worker.agentId);
       starts.push({ task, worker });
     }
   }
   return { starts, delay };
 }
 
-async function failForWorkers(step: WorkflowStep, task: ScheduledTask): Promise<void> {
-  const error = { code: 'InsufficientAgents', message: await whyNobody(step, task) };
-  await fail(step, task, { error, tokens: null, isFinal: true });
+async function failForWorkers(look: WorkflowLook, task: ScheduledTask): Promise<void> {
+  const error = { code: 'InsufficientAgents', message: await whyNobody(look, task) };
+  await fail(look, task, { error, tokens: null, isFinal: true });
 }
 
 const tasksOf = (starts: readonly Start[]) => starts.map(({ task }) => task);
@@ -89,46 +89,46 @@ const TOGETHER = 16;
  * What can start once that is written which is on its way to the database, read along with it and with its inputs; nothing
  * where more has to be known. Whoever does most of it is looked up, too.
  */
-export async function foresee(step: WorkflowStep): Promise<Pick<WorkflowStep, 'ready' | 'progress'>> {
-  const { tx, run, workflow } = step;
-  const slots = LIMITS.subtasksAtOnce - step.tasks.filter((task) => stateOf(task) === 'running').length;
+export async function foresee(look: WorkflowLook): Promise<Pick<WorkflowLook, 'ready' | 'progress'>> {
+  const { tx, run, workflow } = look;
+  const slots = LIMITS.subtasksAtOnce - look.tasks.filter((task) => stateOf(task) === 'running').length;
   if (workflow.settings.execution === 'levels' || slots <= 0) return {};
   const few = Math.min(slots, TOGETHER);
-  const isIdle = step.tasks.every(({ status }) => status === 'completed');
+  const isIdle = look.tasks.every(({ status }) => status === 'completed');
   const [tasks, inputs, progress] = await Promise.all([
     listReadyTasks(tx, run.id, slots),
     readReadyInputs(tx, run.id, few),
     isIdle ? howFar(tx, run.id) : undefined,
-    lookUpOwn(step),
+    lookUpOwn(look),
   ]);
   return { ready: { tasks, inputs: tasks.length <= few ? inputs : undefined }, progress };
 }
 
-async function nextTasks(step: WorkflowStep): Promise<ScheduledTask[]> {
-  const states = step.tasks.map((task) => ({ ...task, state: stateOf(task) }));
+async function nextTasks(look: WorkflowLook): Promise<ScheduledTask[]> {
+  const states = look.tasks.map((task) => ({ ...task, state: stateOf(task) }));
   const running = states.filter(({ state }) => state === 'running').length;
   const slots = LIMITS.subtasksAtOnce - running;
-  if (step.workflow.settings.execution === 'levels') {
+  if (look.workflow.settings.execution === 'levels') {
     const next = nextSubtasks(states, { slots, execution: 'levels' });
-    tellLevel(step, next);
+    tellLevel(look, next);
     return next;
   }
   if (slots <= 0) return [];
-  const ready = await readyTasks(step, { slots, isIdle: running === 0 });
+  const ready = await readyTasks(look, { slots, isIdle: running === 0 });
   const ids = new Set(ready.map(({ id }) => id));
-  step.tasks = [...step.tasks.filter(({ id }) => !ids.has(id)), ...ready];
+  look.tasks = [...look.tasks.filter(({ id }) => !ids.has(id)), ...ready];
   return inTurn(ready, ({ path }) => path);
 }
 
 /** Where nothing runs and nothing can start, what the rows say of open inputs is looked at once more: a join trusts the tasks themselves. */
 async function readyTasks(
-  step: WorkflowStep,
+  look: WorkflowLook,
   { slots, isIdle }: { slots: number; isIdle: boolean },
 ): Promise<ScheduledTask[]> {
-  const { tx, run } = step;
-  const ready = step.ready?.tasks ?? (await listReadyTasks(tx, run.id, slots));
-  if (ready.length > 0 || !isIdle || step.progress === 'done' || !(await recountInputs(tx, run.id))) return ready;
-  step.ready = undefined;
+  const { tx, run } = look;
+  const ready = look.ready?.tasks ?? (await listReadyTasks(tx, run.id, slots));
+  if (ready.length > 0 || !isIdle || look.progress === 'done' || !(await recountInputs(tx, run.id))) return ready;
+  look.ready = undefined;
   return listReadyTasks(tx, run.id, slots);
 }
 
@@ -137,15 +137,15 @@ const NOT_TAKEN = { code: 'unavailable', message: 'The agent takes no tasks now.
 const ERASED = { code: 'erased', message: 'What was to be done is erased.' };
 
 /** A level begins with the first of its subtasks. */
-function tellLevel(step: WorkflowStep, next: readonly ScheduledTask[]): void {
-  const levels = levelsOf(step.tasks);
+function tellLevel(look: WorkflowLook, next: readonly ScheduledTask[]): void {
+  const levels = levelsOf(look.tasks);
   const [first] = next;
   if (!first) return;
   const level = levels.get(first.id) ?? 0;
-  const ofLevel = step.tasks.filter(({ id }) => levels.get(id) === level);
+  const ofLevel = look.tasks.filter(({ id }) => levels.get(id) === level);
   const isFresh = ofLevel.every(({ status, retry_count }) => status === 'pending' && retry_count === 0);
   if (isFresh)
-    tell(step, { type: 'workflow.level_started', payload: { level, task_ids: ofLevel.map(({ id }) => id) } });
+    tell(look, { type: 'workflow.level_started', payload: { level, task_ids: ofLevel.map(({ id }) => id) } });
 }
 
 interface Start {
@@ -154,52 +154,52 @@ interface Start {
 }
 
 /** An agent that takes no run after all, such as one with a tool that is gone, has failed at the task. */
-async function startAll(step: WorkflowStep, starts: readonly Start[], inputs: Inputs): Promise<void> {
+async function startAll(look: WorkflowLook, starts: readonly Start[], inputs: Inputs): Promise<void> {
   const begun: Begun[] = [];
   for (const start of starts) {
-    if (await lacksInput(step, start.task, inputs)) continue;
+    if (await lacksInput(look, start.task, inputs)) continue;
     try {
-      begun.push({ ...start, child: await prepare(step, start, inputs) });
+      begun.push({ ...start, child: await prepare(look, start, inputs) });
     } catch (error) {
       if (!(error instanceof DroverError)) throw error;
-      await refused(step, start, error);
+      await refused(look, start, error);
     }
   }
-  await writeAll(step, begun);
+  await writeAll(look, begun);
 }
 
 /** What is erased cannot be gone on from. Whoever takes over what was handed to it goes on from what stands in that. */
-async function lacksInput(step: WorkflowStep, task: ScheduledTask, { byTask }: Inputs): Promise<boolean> {
+async function lacksInput(look: WorkflowLook, task: ScheduledTask, { byTask }: Inputs): Promise<boolean> {
   if (task.status === 'awaiting_handoff') return false;
   const erased = task.dependencies.map((id) => byTask.get(id)).find((input) => input?.is_erased);
   if (!erased) return false;
   const error = { code: 'erased', message: `The result of ${erased.name}, which it needs, is erased.` };
-  await fail(step, task, { error, tokens: null, isFinal: true });
+  await fail(look, task, { error, tokens: null, isFinal: true });
   return true;
 }
 
-async function refused(step: WorkflowStep, { task, worker }: Start, { code, message }: DroverError): Promise<void> {
-  if (task.status === 'awaiting_handoff') return refuseHandoff(step, task, { code, message });
+async function refused(look: WorkflowLook, { task, worker }: Start, { code, message }: DroverError): Promise<void> {
+  if (task.status === 'awaiting_handoff') return refuseHandoff(look, task, { code, message });
   const isFinal = code === OUT_OF_BUDGET || task.retry_count >= LIMITS.taskRetries;
   const failed = { ...task, assigned_agent_id: worker.agentId };
-  await fail(step, failed, { error: { code, message }, tokens: null, isFinal });
+  await fail(look, failed, { error: { code, message }, tokens: null, isFinal });
 }
 
 type Begun = Start & { child: ReadyRun };
 
-async function prepare(step: WorkflowStep, { task, worker }: Start, inputs: Inputs): Promise<ReadyRun> {
-  const { run, context, workflow } = step;
+async function prepare(look: WorkflowLook, { task, worker }: Start, inputs: Inputs): Promise<ReadyRun> {
+  const { run, context, workflow } = look;
   const { agentId } = worker;
-  const left = await tokensLeft(step, task);
-  const lead = await leadOf(step, agentId);
-  const message = [...messageFor(task, inputs), ...(await handedOver(step, task))].join('\n\n');
+  const left = await tokensLeft(look, task);
+  const lead = await leadOf(look, agentId);
+  const message = [...messageFor(task, inputs), ...(await handedOver(look, task))].join('\n\n');
   const isReplanned = workflow.plans > 1 || task.is_early;
   const untrusted =
     (isReplanned && inputs.isPlanUntrusted) ||
     // For what was not read nobody vouches, either.
     task.dependencies.some((id) => inputs.byTask.get(id)?.is_untrusted ?? true) ||
-    (await isHandedByStrangers(step, task));
-  return prepareRun(context, step, {
+    (await isHandedByStrangers(look, task));
+  return prepareRun(context, look, {
     tenantId: run.tenant_id,
     workspaceId: run.workspace_id,
     agentId,
@@ -216,7 +216,7 @@ async function prepare(step: WorkflowStep, { task, worker }: Start, inputs: Inpu
 }
 
 /** What all attempts before have left of the tokens that the task may use; undefined where it has no limit. */
-async function tokensLeft({ tx, run }: WorkflowStep, task: ScheduledTask): Promise<number | undefined> {
+async function tokensLeft({ tx, run }: WorkflowLook, task: ScheduledTask): Promise<number | undefined> {
   const { max_cost_tokens: most } = task.requirements;
   if (most === undefined || task.retry_count + task.handoff_count === 0) return most;
   const left = most - (await tokensOfTask(tx, { workflowId: run.id, taskId: task.id }));
@@ -224,28 +224,28 @@ async function tokensLeft({ tx, run }: WorkflowStep, task: ScheduledTask): Promi
   return left;
 }
 
-/** Writes the children, and what tasks and agents say of them, without waiting for it (`step.writing`), and tells the log. */
-async function writeAll(step: WorkflowStep, begun: readonly Begun[]): Promise<void> {
-  step.writing = rowsOf(step, begun).then((created) => step.created.push(...created));
+/** Writes the children, and what tasks and agents say of them, without waiting for it (`look.writing`), and tells the log. */
+async function writeAll(look: WorkflowLook, begun: readonly Begun[]): Promise<void> {
+  look.writing = rowsOf(look, begun).then((created) => look.created.push(...created));
   // Whatever fails before somebody waits for it fails the transaction, too, which says so.
-  step.writing.catch(() => undefined);
+  look.writing.catch(() => undefined);
   for (const { task, worker, child } of begun) {
     const { agentId: agent_id, reason, score } = worker;
     const { run_id } = child.body;
-    become(step, task.id, { status: 'in_progress', run_id, assigned_agent_id: agent_id, run: null });
+    become(look, task.id, { status: 'in_progress', run_id, assigned_agent_id: agent_id, run: null });
     const attempt = task.retry_count + task.handoff_count + 1;
     const why = { reason, ...(score !== undefined && { score }) };
-    tell(step, { type: 'task.assigned', payload: { task_id: task.id, run_id, agent_id, attempt, ...why } });
-    if (task.status === 'awaiting_handoff') await acceptHandoff(step, task, run_id);
-    else await noteReturn(step, task, run_id);
+    tell(look, { type: 'task.assigned', payload: { task_id: task.id, run_id, agent_id, attempt, ...why } });
+    if (task.status === 'awaiting_handoff') await acceptHandoff(look, task, run_id);
+    else await noteReturn(look, task, run_id);
   }
 }
 
-async function rowsOf(step: WorkflowStep, begun: readonly Begun[]): Promise<WrittenRun[]> {
-  const { tx } = step;
+async function rowsOf(look: WorkflowLook, begun: readonly Begun[]): Promise<WrittenRun[]> {
+  const { tx } = look;
   const agents = new Set(begun.map(({ worker }) => worker.agentId));
   const [created] = await Promise.all([
-    Promise.all(begun.map(({ child }) => child.write(tx, holdSlot(step)))),
+    Promise.all(begun.map(({ child }) => child.write(tx, holdSlot(look)))),
     ...[...agents].map((id) => noteAssigned(tx, id)),
     ...begun.map(({ task, worker: { agentId: agent_id, reason: why, score }, child: { body } }) => {
       const reason = score === undefined ? why : `${why}, score ${score}`;
@@ -256,8 +256,8 @@ async function rowsOf(step: WorkflowStep, begun: readonly Begun[]): Promise<Writ
 }
 
 /** Where this process has room, it drives the child itself. */
-function holdSlot(step: WorkflowStep): HeldSlot | undefined {
-  const { context, run, governance, held } = step;
+function holdSlot(look: WorkflowLook): HeldSlot | undefined {
+  const { context, run, governance, held } = look;
   const slot = context.outbox.reserveChildSlot(run.tenant_id);
   if (!slot) return undefined;
   held.push(slot);
@@ -271,7 +271,7 @@ interface Inputs {
   isPlanUntrusted: boolean;
 }
 
-async function inputsOf({ tx, workflow, ready }: WorkflowStep, tasks: readonly ScheduledTask[]): Promise<Inputs> {
+async function inputsOf({ tx, workflow, ready }: WorkflowLook, tasks: readonly ScheduledTask[]): Promise<Inputs> {
   const ids = [...new Set(tasks.flatMap(({ dependencies }) => dependencies))];
   const isReplanned = workflow.plans > 1 || tasks.some(({ is_early }) => is_early);
   const [rows, isUntrusted] = await Promise.all([

@@ -12,100 +12,100 @@ import {
 } from '../../../db/handoffs.ts';
 import { briefOf, rejectionNote } from '../handoffs/brief.ts';
 import { takePlace, type WorkerChoice } from './choose-worker.ts';
-import { become, tell, type WorkflowStep } from './workflow-step.ts';
+import { become, tell, type WorkflowLook } from './workflow-look.ts';
 
 /**
  * Whether the end of a child has to do with a handoff, so that its task goes on: it had handed over, or has not taken what was
  * handed to it. Else the handoff that it works on ends with it.
  */
-export async function settleHandoff(step: WorkflowStep, task: ScheduledTask, isDone: boolean): Promise<boolean> {
-  const { tx } = step;
+export async function settleHandoff(look: WorkflowLook, task: ScheduledTask, isDone: boolean): Promise<boolean> {
+  const { tx } = look;
   if (!task.run_id) return false;
   if (task.handed_on && isDone) {
     await handOverTask(tx, task.id);
-    become(step, task.id, { status: 'awaiting_handoff', handoff_count: task.handoff_count + 1, run: null });
+    become(look, task.id, { status: 'awaiting_handoff', handoff_count: task.handoff_count + 1, run: null });
     return true;
   }
   if (task.handed_on) await changeHandoff(tx, task.handed_on, { to: 'cancelled' });
   const to = task.handoff_count > 0 ? await lockHandoffTo(tx, task.run_id) : undefined;
   if (to?.status === 'rejected' && isDone) {
-    await giveBack(step, task, to);
+    await giveBack(look, task, to);
     return true;
   }
   if (to && (await changeHandoff(tx, to.id, { to: isDone ? 'completed' : 'failed' })) && isDone) {
-    tell(step, { type: 'handoff.completed', payload: { handoff_id: to.id, task_id: task.id, run_id: task.run_id } });
+    tell(look, { type: 'handoff.completed', payload: { handoff_id: to.id, task_id: task.id, run_id: task.run_id } });
   }
   return false;
 }
 
 /** The agent that a task is handed to, if it takes it now. */
-export async function targetOf(step: WorkflowStep, task: ScheduledTask): Promise<WorkerChoice> {
-  const handoff = await handoffOf(step, task);
+export async function targetOf(look: WorkflowLook, task: ScheduledTask): Promise<WorkerChoice> {
+  const handoff = await handoffOf(look, task);
   if (!handoff) return 'none';
   const ids = [handoff.target_agent_id];
-  const found = await listWorkers(step.tx, { workspaceId: step.workflow.workspace_id, skills: [], ids });
+  const found = await listWorkers(look.tx, { workspaceId: look.workflow.workspace_id, skills: [], ids });
   if (found.length === 0) return 'none';
   const agentId = handoff.target_agent_id;
-  return (await takePlace(step, found, agentId)) ?? { agentId, reason: 'handoff' };
+  return (await takePlace(look, found, agentId)) ?? { agentId, reason: 'handoff' };
 }
 
 /** The target works on it, in this run. */
-export async function acceptHandoff(step: WorkflowStep, task: ScheduledTask, runId: string): Promise<void> {
-  const handoff = await handoffOf(step, task);
+export async function acceptHandoff(look: WorkflowLook, task: ScheduledTask, runId: string): Promise<void> {
+  const handoff = await handoffOf(look, task);
   if (!handoff) return;
-  await changeHandoff(step.tx, handoff.id, { to: 'accepted', run_id: runId });
+  await changeHandoff(look.tx, handoff.id, { to: 'accepted', run_id: runId });
   const payload = { handoff_id: handoff.id, task_id: task.id, run_id: runId, agent_id: handoff.target_agent_id };
-  tell(step, { type: 'handoff.accepted', payload });
+  tell(look, { type: 'handoff.accepted', payload });
 }
 
 /** The target takes no run: the work goes back. */
 export async function refuseHandoff(
-  step: WorkflowStep,
+  look: WorkflowLook,
   task: ScheduledTask,
   error: { code: string; message: string },
 ): Promise<void> {
-  const handoff = await handoffOf(step, task);
+  const handoff = await handoffOf(look, task);
   if (handoff) {
-    await changeHandoff(step.tx, handoff.id, { to: 'rejected', rejection: error, isReturning: true });
-    tell(step, { type: 'handoff.rejected', payload: { handoff_id: handoff.id, task_id: task.id, error } });
-    return giveBack(step, task, handoff);
+    await changeHandoff(look.tx, handoff.id, { to: 'rejected', rejection: error, isReturning: true });
+    tell(look, { type: 'handoff.rejected', payload: { handoff_id: handoff.id, task_id: task.id, error } });
+    return giveBack(look, task, handoff);
   }
-  await changeTask(step.tx, task.id, { to: 'failed', error, tokens: null, approval_id: null });
-  become(step, task.id, { status: 'failed', error });
+  await changeTask(look.tx, task.id, { to: 'failed', error, tokens: null, approval_id: null });
+  become(look, task.id, { status: 'failed', error });
 }
 
 /** The source is asked for first, and told why. */
-async function giveBack(step: WorkflowStep, task: ScheduledTask, handoff: HandoffRow): Promise<void> {
+async function giveBack(look: WorkflowLook, task: ScheduledTask, handoff: HandoffRow): Promise<void> {
   const agent_id = handoff.source_agent_id;
-  await returnTask(step.tx, task.id, agent_id);
+  await returnTask(look.tx, task.id, agent_id);
   const handoff_count = task.handoff_count + 1;
-  become(step, task.id, { status: 'pending', agent_id, handoff_count, run: null });
+  become(look, task.id, { status: 'pending', agent_id, handoff_count, run: null });
 }
 
 /** What a worker reads of the last handoff of its task; empty if it was not handed over. */
-export async function handedOver(step: WorkflowStep, task: ScheduledTask): Promise<string[]> {
+export async function handedOver(look: WorkflowLook, task: ScheduledTask): Promise<string[]> {
   if (task.handoff_count === 0) return [];
-  const last = (await lastHandoffs(step.tx, [task.id])).get(task.id);
+  const last = (await lastHandoffs(look.tx, [task.id])).get(task.id);
   if (!last) return [];
-  const brief = await briefOf(step.tx, last);
-  return last.status === 'rejected' ? [brief, await rejectionNote(step.tx, last)] : [brief];
+  const brief = await briefOf(look.tx, last);
+  return last.status === 'rejected' ? [brief, await rejectionNote(look.tx, last)] : [brief];
 }
 
 /** Whether those who handed it over, or gave it back, had read anything for which nobody vouches. */
-export async function isHandedByStrangers({ tx }: WorkflowStep, task: ScheduledTask): Promise<boolean> {
+export async function isHandedByStrangers({ tx }: WorkflowLook, task: ScheduledTask): Promise<boolean> {
   if (task.handoff_count === 0) return false;
   const last = (await lastHandoffs(tx, [task.id])).get(task.id);
   return last ? isHandedUntrusted(tx, last.id) : false;
 }
 
 /** The run in which the source goes on, where a handoff has come back to it. */
-export async function noteReturn(step: WorkflowStep, task: ScheduledTask, runId: string): Promise<void> {
+export async function noteReturn(look: WorkflowLook, task: ScheduledTask, runId: string): Promise<void> {
   if (task.handoff_count === 0) return;
-  const last = (await lastHandoffs(step.tx, [task.id])).get(task.id);
-  if (last?.status === 'rejected' && !last.returned_run_id) await noteReturned(step.tx, last.id, runId);
+  const last = (await lastHandoffs(look.tx, [task.id])).get(task.id);
+  if (last?.status === 'rejected' && !last.returned_run_id) await noteReturned(look.tx, last.id, runId);
 }
 
-async function handoffOf({ tx }: WorkflowStep, task: ScheduledTask): Promise<HandoffRow | undefined> {
+async function handoffOf({ tx }: WorkflowLook, task: ScheduledTask): Promise<HandoffRow | undefined> {
   const last = (await lastHandoffs(tx, [task.id])).get(task.id);
   return last?.status === 'initiated' ? last : undefined;
 }

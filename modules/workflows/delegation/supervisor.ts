@@ -5,11 +5,11 @@ import { DELEGATE_TOOL } from '../../../core/tool.ts';
 import { BUILTIN_TOOLS } from '../../../tools/builtin.ts';
 import { findTeam } from '../../../db/teams.ts';
 import { listWorkers } from '../../../db/workers.ts';
-import type { WorkflowStep } from '../advance/workflow-step.ts';
+import type { WorkflowLook } from '../advance/workflow-look.ts';
 
 /** The tools that its run has beside its own, and what it is told of the members; undefined for whoever leads no such team. */
 export async function leadOf(
-  { tx, workflow, run }: WorkflowStep,
+  { tx, workflow, run }: WorkflowLook,
   agentId: string,
 ): Promise<{ tools: PinnedTool[]; members: string } | undefined> {
   const team = workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;

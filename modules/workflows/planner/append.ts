@@ -4,11 +4,11 @@ import { listScheduledTasks } from '../../../db/scheduled-tasks.ts';
 import { findWorkflow } from '../../../db/workflows.ts';
 import { appendRead, type AppendedChange } from '../../run-log/append-to-run.ts';
 import { announceCancelled, type CancelledRun } from '../../runs/cancel-children.ts';
-import type { WorkflowStep } from '../advance/workflow-step.ts';
+import type { WorkflowLook } from '../advance/workflow-look.ts';
 import type { Planning } from './ask-planner.ts';
 
 /** What the planner's answers are written with: it begins nothing by itself. */
-export type PlannedStep = Pick<WorkflowStep, 'tx' | 'run' | 'workflow' | 'tasks' | 'events' | 'cancelled'>;
+export type PlannedStep = Pick<WorkflowLook, 'tx' | 'run' | 'workflow' | 'tasks' | 'events' | 'cancelled'>;
 
 /** Appends under the lease that the planner has: whoever has taken the run since then decides anew. */
 export async function append(

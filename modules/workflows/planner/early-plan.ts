@@ -18,7 +18,7 @@ import { dropEarlyTasks, keepEarlyTasks } from '../../../db/tasks.ts';
 import { rememberPlanning } from '../../../db/workflows.ts';
 import { lookAtChildren } from '../../run-log/join-parent.ts';
 import { cancelChild } from '../../runs/cancel-children.ts';
-import type { WorkflowStep } from '../advance/workflow-step.ts';
+import type { WorkflowLook } from '../advance/workflow-look.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
 import { append } from './append.ts';
 import { roomFor, subtask, type Planning } from './ask-planner.ts';
@@ -109,7 +109,7 @@ function writeEarly(planning: Planning, subtasks: readonly PlannedSubtask[], gap
 }
 
 /** What is planned anew was reflected on before. */
-export function backToPlanning({ status, open_turn_id }: WorkflowStep['run']): NewEvent[] {
+export function backToPlanning({ status, open_turn_id }: WorkflowLook['run']): NewEvent[] {
   if (status !== 'executing') return [];
   const way = ['reflecting', 'planning'] as const;
   const turnId = open_turn_id ?? undefined;
@@ -156,7 +156,7 @@ interface EarlyMatch {
 }
 
 export async function matchEarly(
-  { tx, run, tasks }: Pick<WorkflowStep, 'tx' | 'run' | 'tasks'>,
+  { tx, run, tasks }: Pick<WorkflowLook, 'tx' | 'run' | 'tasks'>,
   plan: readonly PlannedSubtask[],
 ): Promise<EarlyMatch> {
   const early = tasks.filter(({ is_early }) => is_early);
@@ -171,7 +171,7 @@ export async function matchEarly(
 
 /** Subtasks that a plan has not and that have had an effect outside, with the tools that had it: the plan may do it in other words. */
 export async function spoiledBy(
-  { tx, run }: Pick<WorkflowStep, 'tx' | 'run'>,
+  { tx, run }: Pick<WorkflowLook, 'tx' | 'run'>,
   { dropped }: EarlyMatch,
 ): Promise<{ name: string; tools: string[] }[]> {
   if (dropped.length === 0) return [];
@@ -187,7 +187,7 @@ export async function spoiledBy(
  * subtasks which are still to be written may depend on.
  */
 export async function settleEarly(
-  step: Pick<WorkflowStep, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,
+  step: Pick<WorkflowLook, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,
   { kept, dropped }: EarlyMatch,
 ): Promise<{ id: string; name: string }[]> {
   const { tx, run, tasks } = step;

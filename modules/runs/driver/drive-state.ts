@@ -15,8 +15,8 @@ import type { MadeAttempt } from '../../tool-calls/attempt.ts';
 import type { AnnouncedContext } from './build-request.ts';
 import type { ReplaySource } from './replay-source.ts';
 
-/** What a drive has from its start to its end. */
-export interface Drive {
+/** What stays the same from the start of a drive to its end. */
+export interface DriveBasis {
   readonly context: Context;
   readonly tenantId: string;
   /** As it was claimed. */
@@ -40,7 +40,8 @@ export interface Drive {
   readonly sinceMs: number;
 }
 
-export interface DriveSession extends Drive {
+/** One claim of a run: the work on it from there until the driver gives it up. */
+export interface Drive extends DriveBasis {
   readonly log: RunLog;
   /** How the turn ended that the drive has come to the end of. */
   turnEnd?: 'completed' | 'failed';
@@ -121,7 +122,7 @@ interface Uncommitted {
   initialCommit: InitialCommit | null;
   /** The answer that a model is writing, until the commit has it. */
   partial: PartialAnswer | null;
-  /** Gates the pending calls again, by what the session then has as its governance. */
+  /** Gates the pending calls again, by what the drive then has as its governance. */
   reauthorize: (() => Promise<void>) | null;
   /** Takes back what the user's newest message changes, once what others have appended meanwhile is known. */
   reconsider: (() => void) | null;
@@ -146,14 +147,14 @@ export function newUncommitted(initialCommit: InitialCommit | null = null): Unco
 }
 
 /** The run as the gate sees it. Its row is not copied: it has fifty columns, and the gate asks for each call. */
-export function gatedRun(session: DriveSession): Omit<GatedRun, 'usedUp'> {
-  const { context, definition, tools, governance, log } = session;
-  const { id, agent_id, agent_version, thread_id, workspace_id, config } = session.run;
+export function gatedRun(drive: Drive): Omit<GatedRun, 'usedUp'> {
+  const { context, definition, tools, governance, log } = drive;
+  const { id, agent_id, agent_version, thread_id, workspace_id, config } = drive.run;
   const run = { id, agent_id, agent_version, thread_id, workspace_id, config, turn_count: log.state.turnCount };
   return { context, run, definition, tools, governance };
 }
 
 /** The row of the run with the turn that its log is in. */
-export function currentRun({ run, log }: DriveSession): RunRow {
+export function currentRun({ run, log }: Drive): RunRow {
   return { ...run, turn_count: log.state.turnCount };
 }

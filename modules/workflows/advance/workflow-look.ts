@@ -13,7 +13,7 @@ import type { SlotReservation } from '../../../jobs/slot-reservation.ts';
 import type { WrittenRun } from '../../runs/written-run.ts';
 import type { CancelledRun } from '../../runs/cancel-children.ts';
 
-export interface WorkflowStep {
+export interface WorkflowLook {
   context: Context;
   tx: Tx;
   run: RunRow;
@@ -47,20 +47,20 @@ export interface WorkflowStep {
 }
 
 /** A look that has changed nothing yet. */
-export function newStep(
-  of: Pick<WorkflowStep, 'context' | 'tx' | 'run' | 'workflow' | 'tasks' | 'governance'>,
-): WorkflowStep {
+export function newLook(
+  of: Pick<WorkflowLook, 'context' | 'tx' | 'run' | 'workflow' | 'tasks' | 'governance'>,
+): WorkflowLook {
   return { ...of, workers: new Map(), places: new Map(), events: [], held: [], created: [], cancelled: [] };
 }
 
 type Told = Pick<NewEvent, 'type' | 'payload'>;
 
 /** Adds an event of the scheduler. */
-export function tell({ run, events }: WorkflowStep, event: Told): void {
+export function tell({ run, events }: WorkflowLook, event: Told): void {
   events.push({ actor: 'system', turn_id: run.open_turn_id ?? undefined, ...event } as NewEvent);
 }
 
 /** Changes what is known of a task. */
-export function become(step: WorkflowStep, id: string, change: Partial<ScheduledTask>): void {
-  step.tasks = step.tasks.map((task) => (task.id === id ? { ...task, ...change } : task));
+export function become(look: WorkflowLook, id: string, change: Partial<ScheduledTask>): void {
+  look.tasks = look.tasks.map((task) => (task.id === id ? { ...task, ...change } : task));
 }

@@ -88,6 +88,7 @@ export const MADE_THOUGH_FAILED: readonly string[] = [
   'output-invalid',
   'not-text',
   'output-too-large',
+  'egress-too-large',
   'bad-output',
   'bad-answer',
   'egress-too-large',

@@ -57,8 +57,8 @@ interface EgressStreamInit {
   timeoutMs: number;
   /** For all of it, the body too. */
   signal: AbortSignal;
-  /** Told once when the body has come to its end, whatever it was. */
-  onEnd?: (() => void) | undefined;
+  /** Told once when the body has come to its end, whatever it was, and with what it has ended in. */
+  onEnd?: ((fault?: EgressError) => void) | undefined;
 }
 
 export interface Egress {
@@ -109,12 +109,12 @@ async function openStream(
     bodyTimeout: 0,
   });
   let finished = false;
-  const finish = () => {
+  const finish = (fault?: EgressError) => {
     if (finished) return;
     finished = true;
     signal.removeEventListener('abort', end);
     void agent.destroy().catch(() => undefined);
-    init.onEnd?.();
+    init.onEnd?.(fault);
   };
   try {
     const request: HopRequest = { url: parseUrl(url, false), method, headers: checkHeaders(init.headers), body };

@@ -5,13 +5,13 @@ import { EgressError } from './egress-error.ts';
 const NO_BODY = [101, 103, 204, 205, 304];
 
 /**
- * The response with a body that calls `finish` once, at its end: read, broken off, or let go. A body, or an event of a
- * stream of events, that is longer than `maxBytes`, or is JSON of more than `maxValues`, ends in an `EgressError`, and so
- * does one that breaks off.
+ * The response with a body that calls `finish` at its end: read, broken off, or let go. A body, or an event of a stream of
+ * events, that is longer than `maxBytes`, or is JSON of more than `maxValues`, ends in an `EgressError`, and so does one that
+ * breaks off; `finish` is told it.
  */
 export function streamedResponse(
   response: UndiciResponse,
-  { maxBytes, maxValues, finish }: { maxBytes: number; maxValues: number; finish: () => void },
+  { maxBytes, maxValues, finish }: { maxBytes: number; maxValues: number; finish: (fault?: EgressError) => void },
 ): Response {
   const init = { status: response.status, statusText: response.statusText, headers: [...response.headers] };
   if (response.body === null || NO_BODY.includes(response.status)) {
@@ -35,12 +35,15 @@ export function streamedResponse(
         if (values > maxValues) throw tooLarge(`has more than ${maxValues} values`);
         controller.enqueue(chunk);
       } catch (error) {
-        finish();
-        if (error instanceof EgressError) throw error;
-        throw new EgressError('lost', 'the connection broke', { sent: true, cause: error });
+        const fault =
+          error instanceof EgressError
+            ? error
+            : new EgressError('lost', 'the connection broke', { sent: true, cause: error });
+        finish(fault);
+        throw fault;
       }
     },
-    cancel: finish,
+    cancel: () => finish(),
   });
   return new Response(body, init);
 }

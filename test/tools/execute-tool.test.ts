@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { textOfOutput } from '../../core/tool-output.ts';
 import fc from 'fast-check';
 import { DroverError } from '../../core/errors.ts';
+import { MADE_THOUGH_FAILED } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { SecretUnreadableError } from '../../core/secret-box.ts';
 import { createEgress } from '../../tools/egress.ts';
@@ -176,7 +177,9 @@ describe('createTools', () => {
       assert.equal(outputOf(await tools.execute(tool, attemptOf({}))), answer.body);
     }
     answer.body = 'x'.repeat(most + 1);
-    assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'error egress-too-large');
+    const tooLong = await tools.execute(tool, attemptOf({}));
+    assert.equal(briefly(tooLong), 'error egress-too-large');
+    assert.ok(tooLong.kind === 'error' && MADE_THOUGH_FAILED.includes(tooLong.code), 'it was made');
     answer = { type: 'application/json', body: JSON.stringify(['x'.repeat(most - 4)]) };
     assert.equal(briefly(await tools.execute(tool, attemptOf({}))), 'succeeded');
     answer.body = `["${'x'.repeat(most - 1_000_000)}",${Array(150_000).fill('1e20').join(',')}]`;

@@ -161,7 +161,7 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
   const ended = deadline.ended();
   if (ended === 'aborted') return { kind: 'aborted', code: 'aborted', message: 'The call was aborted.' };
   if (ended === 'timeout') return { kind: 'lost', code: 'timeout', message: 'The tool did not answer in time.' };
-  if (connection.sentTooMuch()) {
+  if (connection.sentTooMuch() || (error instanceof EgressError && error.code === 'too-large')) {
     const message = 'The tool answered more than may be kept.';
     return { kind: 'error', origin: 'drover', code: 'output-too-large', message };
   }

@@ -24,7 +24,7 @@ export interface McpConnection {
   client: Client;
   /** True as soon as the process is gone or the connection was given up. */
   closed(): boolean;
-  /** True if it was given up because it sent more than one message may hold. */
+  /** True if it was given up because it sent more than one message may hold, while it had no other calls that this could answer. */
   sentTooMuch(): boolean;
   /** Whether requests belong to a session, which the server may forget. */
   hasSession: boolean;
@@ -155,11 +155,12 @@ interface ConnectOptions extends McpPoolOptions {
 }
 
 async function connect(target: McpTarget, options: ConnectOptions): Promise<Entry> {
-  const { transport, failure, lastWords, endSession } = transportOf(target.server, options.egress);
+  const { transport, failure, lastWords, endSession, ...told } = transportOf(target.server, options.egress);
   const client = new Client({ name: 'drover', version: '1.0.0' });
   let entry: Entry | undefined;
   let closed = false;
   let sentTooMuch = false;
+  let alone = true;
   client.fallbackRequestHandler = async ({ method }) => {
     throw new McpError(ErrorCode.MethodNotFound, `Drover does not do ${method}: it only calls tools.`);
   };
@@ -172,6 +173,7 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
     },
     onclose: () => {
       closed = true;
+      alone = (entry?.users ?? 0) < 2;
       options.onClose(entry);
     },
   });
@@ -192,7 +194,7 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
     await client.close();
   };
   const hasSession = target.server.type === 'mcp_sse' || transport.sessionId !== undefined;
-  const flags = { closed: () => closed, sentTooMuch: () => sentTooMuch, hasSession };
+  const flags = { closed: () => closed, sentTooMuch: () => alone && (sentTooMuch || told.sentTooMuch()), hasSession };
   const { key, forget } = options;
   entry = { key, forget, users: 0, startedAtMs: performance.now(), client, end, lastWords, ...flags };
   return entry;
@@ -201,6 +203,7 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
 interface AnyTransport {
   transport: Transport;
   failure: () => Error | undefined;
+  sentTooMuch: () => boolean;
   lastWords: () => string;
   endSession: () => Promise<void>;
 }
@@ -210,5 +213,6 @@ function transportOf(server: McpServer, egress: Egress): AnyTransport {
     return { ...createRemoteTransport(server, egress, MESSAGE_LIMITS), lastWords: () => '' };
   }
   const { transport, stderr } = createStdioTransport(server, MESSAGE_LIMITS);
-  return { transport, failure: () => undefined, lastWords: stderr, endSession: async () => undefined };
+  const nothing = { failure: () => undefined, sentTooMuch: () => false, endSession: async () => undefined };
+  return { ...nothing, transport, lastWords: stderr };
 }

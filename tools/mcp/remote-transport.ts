@@ -15,6 +15,8 @@ interface RemoteTransport {
   transport: Transport;
   /** The last failure of a connection: the SDK tells of some in words only. */
   failure: () => EgressError | undefined;
+  /** True if the stream that is the session broke off since more came on it than one message may hold. */
+  sentTooMuch: () => boolean;
   /** Ends the session at the server, if it has one; never throws. */
   endSession: () => Promise<void>;
 }
@@ -31,7 +33,7 @@ const current = new AsyncLocalStorage<RequestStreams>();
 interface RequestStreams {
   signal: AbortSignal;
   opened: () => void;
-  ended: () => void;
+  ended: (fault?: EgressError) => void;
 }
 
 /** Does what goes on when the request is over in whose answer it was told. */
@@ -42,6 +44,7 @@ export function outsideOfRequests(work: () => void): void {
 /** Makes the transport of a server; nothing is sent yet. The SDK follows redirects within its origin only. */
 export function createRemoteTransport(server: RemoteServer, egress: Egress, most: MessageLimits): RemoteTransport {
   let failure: EgressError | undefined;
+  let tooMuch = false;
   const { origin } = new URL(server.endpoint);
   const guarded: FetchLike = async (url, init = {}) => {
     if (new URL(url).origin !== origin) {
@@ -53,9 +56,10 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
       ...[init.signal, streams?.signal].filter((source) => source !== undefined && source !== null),
     );
     streams?.opened();
-    const onEnd = () => {
+    const onEnd = (fault?: EgressError) => {
       release();
-      streams?.ended();
+      tooMuch ||= server.type === 'mcp_sse' && fault?.code === 'too-large';
+      streams?.ended(fault);
     };
     try {
       return await egress.open(String(url), {
@@ -76,7 +80,12 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
   const options = { fetch: guarded, requestInit: { headers: { ...server.headers } } };
   if (server.type === 'mcp_sse') {
     const transport = new SSEClientTransport(url, options);
-    return { transport: endingWithItsStream(transport), failure: () => failure, endSession: async () => undefined };
+    return {
+      transport: endingWithItsStream(transport),
+      failure: () => failure,
+      sentTooMuch: () => tooMuch,
+      endSession: async () => undefined,
+    };
   }
   const transport = new StreamableHTTPClientTransport(url, options);
   const endSession = async () => {
@@ -84,7 +93,7 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
     await transport.terminateSession().catch(() => undefined);
     clearTimeout(timer);
   };
-  return { transport, failure: () => failure, endSession };
+  return { transport, failure: () => failure, sentTooMuch: () => false, endSession };
 }
 
 /** The stream is the session: the SDK would open another, which the server has never been introduced to. */
@@ -97,13 +106,15 @@ function endingWithItsStream(transport: SSEClientTransport): Transport {
 
 /**
  * Sends a request and waits for its answer, for as long as there is a stream that could bring it. `send` gets the signal
- * to hand to the SDK. Rejects with `EgressError` (`lost`) where the streams have ended without an answer.
+ * to hand to the SDK. Rejects with `EgressError`: `lost` where the streams have ended without an answer, `too-large` where
+ * one has brought more than may be read, which it would again.
  */
 export async function overStreams<T>(send: (signal: AbortSignal) => Promise<T>, caller: AbortSignal): Promise<T> {
   const silence = new AbortController();
   const done = new AbortController();
   const { signal, release } = linkSignals(caller, silence.signal);
   let open = 0;
+  let tooMuch: EgressError | undefined;
   let timer: NodeJS.Timeout | undefined;
   const streams: RequestStreams = {
     signal: done.signal,
@@ -111,15 +122,19 @@ export async function overStreams<T>(send: (signal: AbortSignal) => Promise<T>, 
       open += 1;
       clearTimeout(timer);
     },
-    ended: () => {
+    ended: (fault) => {
       open -= 1;
-      if (open === 0) timer = setTimeout(() => silence.abort(), SILENCE_MS);
+      if (fault?.code === 'too-large') {
+        tooMuch = fault;
+        silence.abort();
+      } else if (open === 0) timer = setTimeout(() => silence.abort(), SILENCE_MS);
     },
   };
   try {
     return await current.run(streams, () => send(signal));
   } catch (error) {
     if (!silence.signal.aborted || caller.aborted) throw error;
+    if (tooMuch) throw tooMuch;
     throw new EgressError('lost', 'the server ended its answer before it had given one', { sent: true, cause: error });
   } finally {
     release();

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import type { ToolAttempt } from '../../../core/tool.ts';
 import { createEgress } from '../../../tools/egress.ts';
 import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
@@ -47,7 +48,7 @@ describe('a call over Streamable HTTP', () => {
       if (name === 'crowd') return answer({ content: [], structuredContent: { list: Array(300_000).fill(0) } });
       if (name === 'crowd of events') {
         response.writeHead(200, { 'content-type': 'text/event-stream' });
-        return response.end(`: "\ndata: {"result":[${'{},'.repeat(1_000_000)}{}]}\n\n`);
+        return response.end(`id: 1\ndata:\n\n: "\ndata: {"result":[${'{},'.repeat(1_000_000)}{}]}\n\n`);
       }
       if (name === 'busy') return response.writeHead(503).end('busy');
       return answer({ content: [{ type: 'text', text: 'done' }] });
@@ -79,8 +80,11 @@ describe('a call over Streamable HTTP', () => {
   }
 
   it('breaks off where its answer has more values than may be', async () => {
-    assert.equal(briefly(await call('crowd')), 'error egress-too-large');
-    assert.equal(briefly(await call('crowd of events')), 'lost lost');
+    for (const name of ['crowd', 'crowd of events']) {
+      assert.equal(briefly(await call(name)), 'error output-too-large', name);
+      assert.equal(effects.length, 1, 'it was answered, and is not asked for again');
+      effects = [];
+    }
   });
 
   it('leaves the next connection alone where several say that the server does not know the one before', async () => {
@@ -121,5 +125,41 @@ describe('a call over Streamable HTTP', () => {
       assert.equal(briefly(await call('ok', {}, endpoint)), 'error egress-refused', endpoint);
     }
     assert.equal(server.seen.length, 0);
+  });
+});
+
+describe('a call over HTTP with SSE', () => {
+  it('ends as one whose answer could not be kept where that has more values than may be', async () => {
+    const calls: string[] = [];
+    let events: ServerResponse | undefined;
+    const server = await startServer(({ method, body }, response) => {
+      if (method === 'GET') {
+        events = response.writeHead(200, { 'content-type': 'text/event-stream' });
+        return events.write('event: endpoint\ndata: /message\n\n');
+      }
+      response.writeHead(202).end();
+      const rpc = JSON.parse(body) as Rpc;
+      const answer = (result: unknown) =>
+        events?.write(`data: ${JSON.stringify({ jsonrpc: '2.0', id: rpc.id, result })}\n\n`);
+      const serverInfo = { name: 'fake', version: '1' };
+      if (rpc.method === 'initialize')
+        return answer({ protocolVersion: rpc.params?.protocolVersion, capabilities: { tools: {} }, serverInfo });
+      if (rpc.method !== 'tools/call') return undefined;
+      const name = rpc.params?.name ?? '';
+      calls.push(name);
+      if (name === 'never') return undefined;
+      return answer({ content: [], structuredContent: { list: Array(name === 'crowd' ? 300_000 : 3).fill(0) } });
+    });
+    const pool = createMcpPool({ egress: createEgress({ allow: [], allowLoopback: true }) });
+    const target = { tenantId: 't', server: { type: 'mcp_sse' as const, endpoint: `${server.url}/sse` } };
+    const call = (name: string) => callMcpTool({ target, name }, attemptOf({}), pool);
+    assert.equal(briefly(await call('crowd')), 'error output-too-large');
+    assert.deepEqual(outputOf(await call('few')), { list: [0, 0, 0] });
+    assert.deepEqual(calls, ['crowd', 'few']);
+    // Which of several it answers nobody knows.
+    const both = [call('never'), call('crowd')];
+    assert.deepEqual((await Promise.all(both)).map(briefly), ['lost server-died', 'lost server-died']);
+    await pool.close();
+    await server.close();
   });
 });

@@ -21,7 +21,7 @@ interface ServeOptions {
   port: number;
   /** In which a request has come to its end, with its body; `LIMITS.requestSeconds` where it is not given. */
   requestTimeoutMs?: number;
-  /** For the bodies that are being read, all together; `LIMITS.bodyBytesAtOnce` where it is not given. */
+  /** For what is being read of bodies and messages, all together; `LIMITS.bodyBytesAtOnce` where it is not given. */
   bodyBytesAtOnce?: number | undefined;
   /** Other limits of WebSockets than those of `LIMITS`. */
   sockets?: Partial<SocketLimits>;
@@ -62,8 +62,8 @@ export async function serve(
     onError: warnOfStore(log, 'sessions are read from the database for now'),
   });
   const liveSessions = createLiveSessions(context, liveStore);
-  const sockets = createSockets(context, closing.signal, options.sockets);
   const bodyRoom = createBodyRoom(options.bodyBytesAtOnce);
+  const sockets = createSockets({ log, bodyRoom }, closing.signal, options.sockets);
   const app = createApp(context, routes, { closing: closing.signal, counter, liveSessions, bodyRoom, sockets });
   const handle = app.callback();
   const limits = {

@@ -5,6 +5,8 @@ import { WebSocketServer, type WebSocket } from 'ws';
 import { badRequest, DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
+import type { BodyRoom } from './body-room.ts';
+import { holdToRoom } from './hold-to-room.ts';
 import { createSocketWriter, type SocketWriter } from './socket-writer.ts';
 
 export interface SocketLimits {
@@ -65,7 +67,7 @@ const PROTOCOL_OF_KEY = 'bearer.';
 
 /** WebSockets of a server. All are closed with 1001 when `closing` fires, and with 4008 where the peer answers no ping. */
 export function createSockets(
-  { log }: Pick<Context, 'log'>,
+  { log, bodyRoom }: Pick<Context, 'log'> & { bodyRoom: BodyRoom },
   closing: AbortSignal,
   given: Partial<SocketLimits> = {},
 ): Sockets {
@@ -111,6 +113,7 @@ export function createSockets(
         response.detachSocket(request.socket);
         // What breaks the protocol closes the connection, which is all there is to say about it.
         socket.on('error', () => undefined);
+        holdToRoom(socket, connection, bodyRoom);
         keys.set(socket, keyId);
         alive.add(socket);
         if (closing.aborted) socket.close(1001, 'The server stops.');
@@ -127,12 +130,15 @@ export function createSockets(
   };
 }
 
+/** A message comes in a few frames, and a frame in a few hundred packets: each piece takes far more than its bytes. */
+const PIECES = { maxFragments: 256, maxBufferedChunks: 4096 };
+
 /** One for each size of messages. */
 function createServers(closeTimeout: number) {
   const servers = new Map<number, WebSocketServer>();
   const faults = new WeakMap<IncomingMessage, string>();
   const make = (maxPayload: number): WebSocketServer => {
-    const made = { noServer: true, maxPayload, perMessageDeflate: false, closeTimeout };
+    const made = { noServer: true, maxPayload, perMessageDeflate: false, closeTimeout, ...PIECES };
     const server = new WebSocketServer({ ...made, handleProtocols: pickProtocol });
     // Told before `handleUpgrade` returns; the answer is then left to whoever listens.
     return server.on('wsClientError', ({ message }, _connection, request) => void faults.set(request, message));

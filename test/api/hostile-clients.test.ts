@@ -1,6 +1,7 @@
 /** Clients of live streams that mean harm, or are broken: they are answered, and nobody else notices. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { WebSocket } from 'ws';
 import { ROUTES } from '../../api/routes.ts';
@@ -39,9 +40,9 @@ describe('a hostile client', function () {
   });
   after(() => api.close());
 
-  const wsUrl = (path: string) => `${api.url.replace('http', 'ws')}${path}`;
-  async function dial(path: string, key = api.key): Promise<Client> {
-    const socket = new WebSocket(wsUrl(path), { headers: { authorization: `Bearer ${key}` } });
+  const wsUrl = (path: string, url = api.url) => `${url.replace('http', 'ws')}${path}`;
+  async function dial(path: string, { key = api.key, url = api.url } = {}): Promise<Client> {
+    const socket = new WebSocket(wsUrl(path, url), { headers: { authorization: `Bearer ${key}` } });
     const frames: Frame[] = [];
     socket.on('message', (data: Buffer) => frames.push(JSON.parse(data.toString()) as Frame));
     const closed = new Promise<number>((resolve) => socket.once('close', resolve));
@@ -100,6 +101,43 @@ describe('a hostile client', function () {
     await waitUntil('it is told all', () => since().at(-1)?.type === 'completed');
     const seqs = since().flatMap(({ seq }) => seq ?? []);
     assert.equal(new Set(seqs).size, seqs.length);
+  });
+
+  it('whose message never ends has no more in memory than all may together, and others go on', async () => {
+    const session = await chat();
+    await completed(session);
+    const room = { bodyBytesAtOnce: 1024 * 1024 };
+    const other = await serve(api.context, ROUTES, { host: '127.0.0.1', port: 0, ...room });
+    const path = `/agent/stream/${session}`;
+    const pong = (client: Client, times: number) => {
+      for (let n = 0; n < times; n++) client.socket.pong('p'.repeat(125));
+    };
+    try {
+      const quiet = await dial(path, { url: other.url });
+      for (let n = 0; n < 20; n++) {
+        pong(quiet, 1000);
+        quiet.socket.ping();
+        await once(quiet.socket, 'pong');
+      }
+      quiet.send({ type: 'resume', after: 0 });
+      await waitUntil('it is heard', () => quiet.frames.some(({ payload }) => payload?.after === 0));
+      const endless = await dial(path, { url: other.url });
+      for (let n = 0; n < 40; n++) {
+        pong(endless, 500);
+        endless.socket.send('x', { fin: false });
+      }
+      assert.equal(await endless.closed, 1013);
+      const crumbs = await dial(path, { url: other.url });
+      for (let n = 0; n < 300; n++) crumbs.socket.send('x', { fin: false });
+      assert.equal(await crumbs.closed, 1008);
+      const body = JSON.stringify({ name: 'x'.repeat(1_000_000) });
+      const headers = { authorization: `Bearer ${api.key}`, 'content-type': 'application/json' };
+      const post = async () => (await fetch(`${other.url}/v1/agents`, { method: 'POST', headers, body })).status;
+      await waitUntil('there is room again', async () => (await post()) === 400);
+      assert.equal(quiet.socket.readyState, WebSocket.OPEN);
+    } finally {
+      await other.close(0);
+    }
   });
 
   it('with requests that are no proper WebSocket takes no room of its key for good', async () => {
@@ -249,7 +287,7 @@ describe('a hostile client', function () {
     await completed(mine);
     const body = { ttl_seconds: 600, scopes: ['read', 'answer'] };
     const { json } = await api.call('POST', `/v1/threads/${mine}/tokens`, { body });
-    const client = await dial(`/acp/${agent}`, json.token);
+    const client = await dial(`/acp/${agent}`, { key: json.token });
     await initialize(client);
     const about = { sessionId: theirs, cwd: '/', mcpServers: [] };
     for (const method of ['session/load', 'session/resume', 'session/prompt']) {
@@ -269,7 +307,7 @@ describe('a hostile client', function () {
     const listed = (await answerTo(client, 'list')).result?.sessions?.map(({ sessionId }) => sessionId);
     assert.deepEqual(listed, [mine]);
     assert.equal((await api.call('GET', `/agent/session/${theirs}`)).json.status, 'planning');
-    for (const path of [`/agent/stream/${theirs}`]) await assert.rejects(dial(path, json.token), /40[34]/);
+    for (const path of [`/agent/stream/${theirs}`]) await assert.rejects(dial(path, { key: json.token }), /40[34]/);
   });
 });
 

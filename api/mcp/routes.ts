@@ -3,9 +3,11 @@ import { Readable } from 'node:stream';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import { z } from 'zod';
 import { DroverError, forbidden } from '../../core/errors.ts';
+import { requestRates } from '../../core/rate-limits.ts';
 import { newId } from '../../lib/new-id.ts';
 import { isFromKnownOrigin } from '../kit/cors.ts';
 import { rpcId } from '../kit/json-rpc-body.ts';
+import { holdToRates } from '../kit/rate-limit.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
@@ -31,8 +33,22 @@ const post = defineRoute({
       throw forbidden('Pages of this origin may not call the MCP server: DROVER_CORS_ORIGINS does not list it.');
     const session = ctx.get('mcp-session-id') || undefined;
     const gone = untilEnded({ ctx, app, caller, context });
-    const isAlone = [body].flat().length === 1;
-    const server = createMcpServer({ context, caller, traceparent: ctx.state.traceparent, session, gone, isAlone });
+    const [, ...others] = [body].flat();
+    // The first message is counted as the request.
+    for (const _ of others) {
+      // The answer tells what is left after the last one.
+      ctx.remove('RateLimit-Policy');
+      ctx.remove('RateLimit');
+      await holdToRates(ctx, app.counter, requestRates(caller));
+    }
+    const server = createMcpServer({
+      context,
+      caller,
+      traceparent: ctx.state.traceparent,
+      session,
+      gone,
+      isAlone: others.length === 0,
+    });
     const transport = new WebStandardStreamableHTTPServerTransport({});
     await server.connect(transport);
     checkParams(transport);

@@ -76,8 +76,16 @@ async function findTool(request: McpRequest, wanted: string): Promise<McpTool | 
 }
 
 function describe({ name, description, input, start }: McpTool): Tool {
-  const inputSchema = z.toJSONSchema(input, { io: 'input' }) as Tool['inputSchema'];
-  return { name, description, inputSchema, ...(start && { execution: { taskSupport: 'optional' } }) };
+  return { name, description, inputSchema: schemaOf(input), ...(start && { execution: { taskSupport: 'optional' } }) };
+}
+
+/** Those of a thousand agents are one, which takes a millisecond to make. */
+const schemas = new WeakMap<z.ZodType, Tool['inputSchema']>();
+
+function schemaOf(input: z.ZodType): Tool['inputSchema'] {
+  const schema = schemas.get(input) ?? (z.toJSONSchema(input, { io: 'input' }) as Tool['inputSchema']);
+  schemas.set(input, schema);
+  return schema;
 }
 
 /** Begins what a call asks for as a task. What is refused is an error of the protocol: there is no task that could have failed. */

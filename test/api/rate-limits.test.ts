@@ -90,6 +90,19 @@ for (const mode of MODES) {
       assertRefused(await agents(key), 'tenant', 60);
     });
 
+    it('count each message of a batch over MCP', async () => {
+      const settings = { rate_limits: { requests_per_minute: 5 } };
+      const headers = { accept: 'application/json, text/event-stream' };
+      const list = (key: string, times: number) => {
+        const body = Array.from({ length: times }, (_, id) => ({ jsonrpc: '2.0', id, method: 'tools/list' }));
+        return request(`${api.url}/mcp`, 'POST', { key, body, headers });
+      };
+      const { key } = await newTenant({ settings });
+      assert.equal((await list(key, 5)).status, 200);
+      assertRefused(await agents(key), 'tenant', 60);
+      assertRefused(await list((await newTenant({ settings })).key, 6), 'tenant', 60);
+    });
+
     it('know three tiers, and take another one for standard', async () => {
       for (const [plan_tier, q] of [
         ['standard', 600],

@@ -35,7 +35,7 @@ import { openDrive } from './driver/load.ts';
 import { leaveDispatched } from './driver/dispatch-calls.ts';
 import { sendCalls } from './driver/send-calls.ts';
 import type { Drive } from './driver/drive-state.ts';
-import { mustPause } from './driver/suspension.ts';
+import { catchUp, isHeldUp } from './driver/suspension.ts';
 import { completeOpenTurn, failOpenTurn, startTurn, takeMessages, takeNext } from './driver/turn.ts';
 import { answerWith, openWaits } from '../waits/open-waits.ts';
 
@@ -165,12 +165,14 @@ async function loop(drive: Drive, options: DriveOptions): Promise<DriveEnd> {
   for (;;) {
     // What was paid for is committed first, even by a process that is about to stop.
     if (drive.log.pending.events.length === 0) drive.signal.throwIfAborted();
+    // Before the decision: calls that are denied by what is heard change what is next.
+    await catchUp(drive);
     const decision = decide(drive.log.state, drive.limits);
     if (mayYield(drive, decision) && mustYield(drive, options)) {
       if (await commit(drive, 'again')) return 'handed_over';
       continue;
     }
-    if (await mustPause(drive, decision)) {
+    if (isHeldUp(drive, decision)) {
       if (await commit(drive, 'pause')) return 'dormant';
       continue;
     }

@@ -6,7 +6,7 @@ import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/ho
 import { chooseTurnExamples } from './turn-examples.ts';
 import { leaveOutForgotten, loadMemory } from './load-memory.ts';
 import type { Drive } from './drive-state.ts';
-import { mustPause } from './suspension.ts';
+import { catchUp, isHeldUp } from './suspension.ts';
 import { compactIfDue, mustCompact, SummaryFailure } from './compact.ts';
 import { announce, announceUnmade, reserveCall } from './announce.ts';
 import { think } from './think.ts';
@@ -34,7 +34,8 @@ export async function makeModelCall(drive: Drive, call: CallModel): Promise<{ af
   const { messages, reservations } = drive.log.pending;
   if (!call.announced || messages.length > 0 || reservations.length > 0) await commit(drive);
   // The commit may have found that the policy epoch has advanced, or that the user has said something that this call is to read.
-  if (await mustPause(drive, call)) return undefined;
+  await catchUp(drive);
+  if (isHeldUp(drive, call)) return undefined;
   // Where a newer message has taken the place of one that the call was announced with, it is announced anew.
   if (drive.log.state.queued?.mode === 'steer' || !drive.log.state.modelCall) return undefined;
   await leaveOutForgotten(drive);

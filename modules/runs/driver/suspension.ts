@@ -1,4 +1,4 @@
-/** Suspension as a driver meets it: before each call it knows whether its tenant or agent is suspended. */
+/** Suspension as a driver meets it: before each decision it knows whether its tenant or agent is suspended. */
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
 import { reauthorizePending } from './load.ts';
@@ -21,14 +21,13 @@ function beginsSomething(drive: Drive, decision: Decision): boolean {
   }
 }
 
-/** Whether the run must stop before its next decision. */
-export async function mustPause(drive: Drive, decision: Decision): Promise<boolean> {
-  await catchUp(drive);
+/** Whether a decision has to wait until a suspension is lifted. */
+export function isHeldUp(drive: Drive, decision: Decision): boolean {
   return beginsSomething(drive, decision) && suspendedBy(drive.governance, drive.run.agent_id) !== undefined;
 }
 
-/** Reads the tenant's policies and suspensions again after the bus has announced a change. */
-async function catchUp(drive: Drive): Promise<void> {
+/** Reads the tenant's policies and suspensions again after the bus has announced a change, and gates the pending calls again. */
+export async function catchUp(drive: Drive): Promise<void> {
   if (!drive.heard.governance) return;
   drive.heard.governance = false;
   await reauthorizePending(drive);

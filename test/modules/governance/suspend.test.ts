@@ -135,6 +135,22 @@ describe('Suspension', () => {
     assert.match(JSON.stringify(engine.model.requests.at(-1)?.body), /is suspended; the call was not made/);
   });
 
+  for (const calls of [1, 3])
+    it(`of a tool while a model asks for ${calls} of its calls is told to the model, which goes on`, async () => {
+      const agent = await engine.agent({}, [{ name: 'send' }]);
+      engine.say(async (request, n) => {
+        if (n > 0) return text('not sent');
+        await suspend('tool', await toolOf(run), true);
+        return use(
+          ...Array.from({ length: calls }, (_, index) => ({ name: offered(request, 'send'), input: { index } })),
+        );
+      });
+      const { run } = await engine.start(agent, 'send it');
+      assert.equal(await engine.drive(run), 'dormant');
+      assert.equal((await view(run))?.status, 'completed');
+      assert.deepEqual([engine.tools.seen.length, engine.model.requests.length], [0, 2]);
+    });
+
   it('stops a call that its driver makes itself and is about to try again', async () => {
     const retry_config = { max_retries: 3, backoff_ms: 1 };
     const annotations = { idempotentHint: true };

@@ -69,51 +69,69 @@ async function commitInitial(drive: Drive, initialCommit: InitialCommit, change:
   return outcome;
 }
 
+/** All that a commit writes: what the events mean for rows, whether the driver keeps the run, what is stored beside, and what follows. */
 function toChange(drive: Drive, handOver: HandOver | undefined): RunChange {
   const { run } = drive;
-  const { pending, state, base } = drive.log;
+  const { pending, base } = drive.log;
   const { initialCommit } = drive.uncommitted;
   const events = initialCommit ? [...initialCommit.events, ...pending.events] : pending.events;
   const { id, tenant_id, workspace_id } = run;
-  const last_seq = initialCommit ? 0 : base.seq;
-  const change: RunChange = { ...toRunChange({ id, tenant_id, workspace_id, last_seq }, events), fence: drive.fence };
-  if (handOver === 'dormant' || isPark(handOver)) change.dormant = true;
-  if (isPark(handOver)) change.park = handOver.park;
-  if (handOver) change.release = true;
-  else change.lease_ms = drive.context.config.leaseMs;
+  const change: RunChange = {
+    ...toRunChange({ id, tenant_id, workspace_id, last_seq: initialCommit ? 0 : base.seq }, events),
+    fence: drive.fence,
+    ...leaseAfter(drive, handOver),
+    ...rowsOf(drive, handOver),
+    ...titleAfter(drive),
+  };
   if (beginsCalls(pending)) change.policy_epoch = drive.governance.epoch;
-  const messages = countedMessages(drive.log);
-  if (messages.length > 0) change.messages = messages.map(toStored);
-  if (pending.newCalls.length > 0) change.new_calls = pending.newCalls;
-  if (pending.calls.length > 0) change.calls = pending.calls;
-  const reservations = [...pending.reservations, ...(handOver ? releaseOf(drive) : [])];
-  if (reservations.length > 0) change.reservations = reservations;
-  const audit = auditOf(drive);
-  if (audit.length > 0) change.audit = audit;
-  if (pending.waits.length > 0) change.waits = pending.waits;
-  if (pending.closedWaits.length > 0) change.close_waits = pending.closedWaits;
-  // A child's thread is in no list of threads.
-  if (run.parent_run_id === null && pending.events.some(({ type }) => type === 'turn.completed'))
-    change[isFirstTurn(drive) ? 'title_of' : 'title_if_first'] = run.thread_id;
   if (pending.rateLimiter) change.rate_limiter = pending.rateLimiter;
-  if (pending.checkpoint) {
-    change.checkpoint = checkpointRow({
-      tenantId: drive.tenantId,
-      runId: run.id,
-      parentId: drive.log.lastCheckpointId,
-      trigger: pending.checkpoint.trigger,
-      state,
-      chain: drive.log.messages.at(-1)?.chain ?? drive.log.before.chain,
-      id: pending.checkpoint.id,
-      entryPoint: drive.limits.graph?.entryPoint,
-    });
-  }
-  if (handOver && handOver !== 'dormant' && handOver !== 'pause' && !isPark(handOver))
-    change.outbox = jobsAfter(drive, handOver);
+  if (pending.checkpoint) change.checkpoint = checkpointOf(drive, pending.checkpoint);
+  const jobs = [...jobsAfter(drive, handOver), ...joinJobs(run, events), ...delegationJobs(run, events)];
+  if (jobs.length > 0) change.outbox = jobs;
   learnFromTurn(drive, change);
-  const joins = [...joinJobs(run, events), ...delegationJobs(run, events)];
-  if (joins.length > 0) change.outbox = [...(change.outbox ?? []), ...joins];
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
+}
+
+/** What becomes of the lease. */
+function leaseAfter({ context }: Drive, handOver: HandOver | undefined): Partial<RunChange> {
+  if (!handOver) return { lease_ms: context.config.leaseMs };
+  if (isPark(handOver)) return { release: true, dormant: true, park: handOver.park };
+  return handOver === 'dormant' ? { release: true, dormant: true } : { release: true };
+}
+
+/** What is stored beside the events; lists with nothing in them are left out. */
+function rowsOf(drive: Drive, handOver: HandOver | undefined): Partial<RunChange> {
+  const { pending } = drive.log;
+  const rows = {
+    messages: countedMessages(drive.log).map(toStored),
+    new_calls: pending.newCalls,
+    calls: pending.calls,
+    reservations: [...pending.reservations, ...(handOver ? releaseOf(drive) : [])],
+    audit: auditOf(drive),
+    waits: pending.waits,
+    close_waits: pending.closedWaits,
+  };
+  return Object.fromEntries(Object.entries(rows).filter(([, of]) => of.length > 0)) as Partial<typeof rows>;
+}
+
+/** The thread gets a title from its first turn. A child's thread is in no list of threads. */
+function titleAfter(drive: Drive): Partial<RunChange> {
+  const { run, log } = drive;
+  if (run.parent_run_id !== null || !log.pending.events.some(({ type }) => type === 'turn.completed')) return {};
+  return isFirstTurn(drive) ? { title_of: run.thread_id } : { title_if_first: run.thread_id };
+}
+
+function checkpointOf({ tenantId, run, log, limits }: Drive, { id, trigger }: NonNullable<Pending['checkpoint']>) {
+  return checkpointRow({
+    tenantId,
+    runId: run.id,
+    parentId: log.lastCheckpointId,
+    trigger,
+    state: log.state,
+    chain: log.messages.at(-1)?.chain ?? log.before.chain,
+    id,
+    entryPoint: limits.graph?.entryPoint,
+  });
 }
 
 /** Call batches of a session that run by themselves: where a person approves one, that is audited. */
@@ -167,7 +185,9 @@ export function isPark(handOver: HandOver | undefined): handOver is Park {
   return typeof handOver === 'object' && 'park' in handOver;
 }
 
-function jobsAfter(drive: Drive, handOver: Exclude<HandOver, 'dormant' | 'pause' | Park>): OutboxRow[] {
+/** Jobs that go on with the run, where it is handed over to some. */
+function jobsAfter(drive: Drive, handOver: HandOver | undefined): OutboxRow[] {
+  if (!handOver || handOver === 'dormant' || handOver === 'pause' || isPark(handOver)) return [];
   const traceparent = drive.traceparent;
   const turnId = drive.log.state.turn?.id;
   const ids = {

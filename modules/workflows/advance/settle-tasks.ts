@@ -41,7 +41,7 @@ export async function settleTasks(look: WorkflowLook): Promise<boolean> {
 async function settle(look: WorkflowLook, task: ScheduledTask, run: Ended): Promise<void> {
   const error = await errorOf(look, task, run);
   if (await settleHandoff(look, task, !error)) return;
-  if (error) return fail(look, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
+  if (error) return attemptFailed(look, task, { error, tokens: run.tokens, isFinal: isForGood(task, run) });
   await complete(look, task);
 }
 
@@ -78,7 +78,7 @@ async function expire(look: WorkflowLook, task: ScheduledTask): Promise<void> {
     look.cancelled.push(...(await cancelChild(look.tx, { tenantId, runId: task.run_id }, 'deadline')));
   }
   const error = { code: 'deadline', message: 'The deadline of the task has passed.' };
-  await fail(look, task, { error, tokens: task.run?.tokens ?? null, isFinal: true });
+  await attemptFailed(look, task, { error, tokens: task.run?.tokens ?? null, isFinal: true });
 }
 
 /** Whoever else can do it gets the task of an agent that has fallen silent. */
@@ -87,7 +87,7 @@ async function reassign(look: WorkflowLook, task: ScheduledTask): Promise<void> 
   if (task.run_id)
     look.cancelled.push(...(await cancelChild(look.tx, { tenantId, runId: task.run_id }, 'agent offline')));
   const error = { code: 'agent_offline', message: 'The agent that worked on it has not been heard of.' };
-  await fail(look, task, { error, tokens: task.run?.tokens ?? null, isFinal: false });
+  await attemptFailed(look, task, { error, tokens: task.run?.tokens ?? null, isFinal: false });
 }
 
 interface Failure {
@@ -100,7 +100,7 @@ interface Failure {
  * An attempt that has failed: another one follows, with another worker where there is one, or the task has failed. One that had an
  * effect outside is not followed by another, which would have it once more, unless a person says so.
  */
-export async function fail(look: WorkflowLook, task: ScheduledTask, failure: Failure): Promise<void> {
+export async function attemptFailed(look: WorkflowLook, task: ScheduledTask, failure: Failure): Promise<void> {
   const effects = failure.isFinal ? [] : await effectsSinceAsked(look, task.id);
   const isFinal = failure.isFinal || effects.length > 0;
   const error = effects.length > 0 ? withEffects(failure.error, effects) : failure.error;

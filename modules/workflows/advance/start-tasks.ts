@@ -15,7 +15,7 @@ import type { HeldSlot, WrittenRun } from '../../runs/written-run.ts';
 import { leadOf } from '../delegation/supervisor.ts';
 import { chooseWorker, countStart, lookUpOwn, whyNobody, type Worker } from './choose-worker.ts';
 import { sooner, type Delay } from './later-look.ts';
-import { fail } from './settle-tasks.ts';
+import { attemptFailed } from './settle-tasks.ts';
 import { acceptHandoff, handedOver, isHandedByStrangers, noteReturn, refuseHandoff, targetOf } from './take-over.ts';
 import { become, tell, type WorkflowLook } from './workflow-look.ts';
 
@@ -60,7 +60,7 @@ async function chooseWorkers(
   for (const task of next) {
     const isHanded = task.status === 'awaiting_handoff';
     if (task.description === '' && !isHanded) {
-      await fail(look, task, { error: ERASED, tokens: null, isFinal: true });
+      await attemptFailed(look, task, { error: ERASED, tokens: null, isFinal: true });
       continue;
     }
     const worker = isHanded ? await targetOf(look, task) : await chooseWorker(look, task);
@@ -77,7 +77,7 @@ async function chooseWorkers(
 
 async function failForWorkers(look: WorkflowLook, task: ScheduledTask): Promise<void> {
   const error = { code: 'InsufficientAgents', message: await whyNobody(look, task) };
-  await fail(look, task, { error, tokens: null, isFinal: true });
+  await attemptFailed(look, task, { error, tokens: null, isFinal: true });
 }
 
 const tasksOf = (starts: readonly Start[]) => starts.map(({ task }) => task);
@@ -174,7 +174,7 @@ async function lacksInput(look: WorkflowLook, task: ScheduledTask, { byTask }: I
   const erased = task.dependencies.map((id) => byTask.get(id)).find((input) => input?.is_erased);
   if (!erased) return false;
   const error = { code: 'erased', message: `The result of ${erased.name}, which it needs, is erased.` };
-  await fail(look, task, { error, tokens: null, isFinal: true });
+  await attemptFailed(look, task, { error, tokens: null, isFinal: true });
   return true;
 }
 
@@ -182,7 +182,7 @@ async function refused(look: WorkflowLook, { task, worker }: Start, { code, mess
   if (task.status === 'awaiting_handoff') return refuseHandoff(look, task, { code, message });
   const isFinal = code === OUT_OF_BUDGET || task.retry_count >= LIMITS.taskRetries;
   const failed = { ...task, assigned_agent_id: worker.agentId };
-  await fail(look, failed, { error: { code, message }, tokens: null, isFinal });
+  await attemptFailed(look, failed, { error: { code, message }, tokens: null, isFinal });
 }
 
 type Begun = Start & { child: ReadyRun };

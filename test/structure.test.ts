@@ -30,7 +30,6 @@ const WITH_MODE = [
   'modules/platform/open-platform.ts',
   'modules/platform/open-store.ts',
   'modules/platform/unserved-queues.ts',
-  'modules/tenants/key-marks.ts',
   'modules/tenants/open-keyring.ts',
   'modules/tenants/rate-counter.ts',
   'workers/start-workers.ts',

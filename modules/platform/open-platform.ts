@@ -210,6 +210,6 @@ async function prepareDatabase(
   const apiKey = config.apiKey ?? (embedded ? await keptSecret(config.dataDir, 'api-key', 'drv_') : undefined);
   await ensureDefaultTenant(db, { apiKey });
   const keyring = await openKeyring(config);
-  await expectSecretKeys({ db, keyring }, config);
+  await expectSecretKeys({ db, keyring }, embedded ? config.dataDir : undefined);
   return { apiKey, keyring };
 }

@@ -4,7 +4,6 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { Config } from '../../config.ts';
 import { SecretUnreadableError, type Keyring } from '../../core/secret-box.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import {
@@ -29,13 +28,16 @@ interface Stores {
   keyring: Keyring;
 }
 
-/** Marks the current key. Throws `ConfigError` where another one is in use that is not there: of processes that start at once, too. */
-export async function expectSecretKeys(stores: Stores, config: Pick<Config, 'mode' | 'dataDir'>): Promise<void> {
+/**
+ * Marks the current key. Throws `ConfigError` where another one is in use that is not there: of processes that start at once, too.
+ * `dataDir`: where one of the keys is kept.
+ */
+export async function expectSecretKeys(stores: Stores, dataDir: string | undefined): Promise<void> {
   try {
     await markOwnKey(stores);
   } catch (error) {
     if (!(error instanceof SecretUnreadableError)) throw error;
-    const lacks = config.mode === 'embedded' ? `and ${join(config.dataDir, 'secret-key')} lack` : 'lacks';
+    const lacks = dataDir === undefined ? 'lacks' : `and ${join(dataDir, 'secret-key')} lack`;
     const remedy = 'that key, or both as in new,old until secrets:reencrypt has run (docs/secrets.md)';
     throw new ConfigError('DROVER_SECRET_KEY', `${lacks} a key that secrets of this database are under`, remedy);
   }

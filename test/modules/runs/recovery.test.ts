@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ToolResultBlock } from '../../../core/content.ts';
-import { UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
+import { MAY_HAVE_HAPPENED, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import type { CommitChange } from '../../../modules/run-log/group-commit.ts';
 import { openEngine, offered, text, use, type Engine } from '../../support/engine.ts';
@@ -106,7 +106,7 @@ describe('A run whose driver dies', () => {
       status: 'failed',
       attempt: 3,
       code: 'interrupted',
-      output: 'The worker was lost during the call.',
+      output: `The worker was lost during the call. ${MAY_HAVE_HAPPENED}`,
     });
   });
 

@@ -8,6 +8,7 @@ import {
   settleForGood,
   settleUnmade,
   type AttemptError,
+  type Settlement,
 } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { TOO_LATE, type ToolEffect, type ToolOutcome } from '../../core/tool.ts';
@@ -23,7 +24,7 @@ const outcomes = fc.oneof(
     { kind: 'aborted', ...failure },
     INTERRUPTED,
   ),
-  fc.nat(60_000).map((retryAfterMs): ToolOutcome => ({ kind: 'unreached', ...failure, retryAfterMs })),
+  fc.nat(2 * LIMITS.toolPauseMs).map((retryAfterMs): ToolOutcome => ({ kind: 'unreached', ...failure, retryAfterMs })),
 );
 const retries = fc.record({ max_retries: fc.nat(10), backoff_ms: fc.nat(10_000) });
 const DEFAULT_RETRY = { max_retries: LIMITS.toolRetries, backoff_ms: LIMITS.toolBackoffMs };
@@ -76,17 +77,25 @@ describe('Settling an attempt', () => {
     assert.equal(asks(LIMITS.inlinePauseMs + 1, LIMITS.inlinePauseMs).status, 'failed');
   });
 
-  it('makes one attempt and as many further ones as the tool allows, whatever goes wrong', () => {
+  it('makes one attempt and as many further ones as the tool allows, whatever goes wrong, and says at the end what is in doubt', () => {
     fc.assert(
       fc.property(fc.array(outcomes, { minLength: 1 }), effects, retries, (script, effect, retry) => {
-        let attempt = 1;
-        while (
-          settleAttempt(script[(attempt - 1) % script.length] ?? INTERRUPTED, { effect, attempt, retry }).status ===
-          'retry'
-        ) {
-          attempt += 1;
-        }
-        assert.ok(attempt <= 1 + retry.max_retries, `${attempt} attempts`);
+        const made: ToolOutcome[] = [];
+        let end: Settlement;
+        let perhapsIn: number | undefined;
+        do {
+          made.push(script[made.length % script.length] ?? INTERRUPTED);
+          end = settleAttempt(made.at(-1) ?? INTERRUPTED, { effect, attempt: made.length, retry, perhapsIn });
+          if (end.status === 'retry') ({ perhapsIn } = end);
+        } while (end.status === 'retry');
+        assert.ok(made.length <= 1 + retry.max_retries, `${made.length} attempts`);
+        const last = made.at(-1)?.kind;
+        if (last === 'succeeded' || last === 'error') return;
+        const doubtful = made.findIndex(mayHaveHappened) + 1 || undefined;
+        if (effect === 'unknown') assert.equal(end.status, doubtful ? 'unknown' : 'failed');
+        if (effect === 'read_only') assert.equal(end.status, 'failed');
+        if (effect !== 'read_only' && 'perhapsIn' in end) assert.equal(end.perhapsIn, doubtful);
+        if (effect === 'idempotent') assert.equal('perhapsIn' in end, doubtful !== undefined);
       }),
     );
   });

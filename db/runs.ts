@@ -101,8 +101,10 @@ const WORKFLOW_SPEND = `
   select sum(u.tokens_in)::bigint as tokens_in, sum(u.tokens_out)::bigint as tokens_out, sum(u.cost_usd) as cost_usd,
     coalesce(bool_or(u.cost_usd is null), false) as unpriced
   from (select tokens_in, tokens_out, cost_usd from below union all
+    select r.tokens_in, r.tokens_out, r.cost_usd where r.kind = 'workflow' and r.tokens_in > 0 union all
+    -- Builds before did not tell the log what a planner was asked.
     select o.tokens_in, o.tokens_out, o.cost_usd from own_model_calls o
-      where r.kind = 'workflow' and o.run_id = r.id and o.state in ('settled', 'estimated')) u`;
+      where r.kind = 'workflow' and r.tokens_in = 0 and o.run_id = r.id and o.state in ('settled', 'estimated')) u`;
 
 const HEAD = `
   r.id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.status, r.open_turn_id,

@@ -97,15 +97,21 @@ export function rejectEmptyAnswer(state: RunState, step: number, fault: EmptyFau
   return { type: 'intent.rejected', actor: 'system', turn_id: state.turn?.id, step, payload };
 }
 
+/** What a call of Drover's own is told of the run that it is made for. */
+export interface OwnCallPlace {
+  turn: { id: string } | null;
+  length: number;
+}
+
 /** Drover asks for itself: a tool is forced, and the call is no step of the run. */
-export function announceOwnCall({ turn, length }: RunState, asked: OwnCall & OwnOffer): NewEvent {
+export function announceOwnCall({ turn, length }: OwnCallPlace, asked: OwnCall & OwnOffer): NewEvent {
   const { provider, model, tool, step, estimatedTokens: estimated_tokens, maxTokens: max_tokens } = asked;
   const payload = { provider, model, length, estimated_tokens, tool_choice: { tool }, max_tokens, tools_count: 1 };
   return { type: 'model.called', actor: 'system', turn_id: turn?.id, step, payload };
 }
 
 /** Such a call has its answer, which is in no message. */
-export function recordOwnAnswer({ turn, length }: RunState, { tool, ...answer }: OwnCall & OwnAnswer): NewEvent {
+export function recordOwnAnswer({ turn, length }: OwnCallPlace, { tool, ...answer }: OwnCall & OwnAnswer): NewEvent {
   const { provider, model, stopReason: stop_reason, usage, cost: cost_usd, latencyMs: latency_ms, step } = answer;
   const counts = { ordinal: length, tool_calls: 0 };
   const payload = { provider, model, stop_reason, ...counts, usage, cost_usd, latency_ms, tool };
@@ -137,7 +143,11 @@ interface OwnCall {
 type OwnAnswer = Pick<Answered, 'stopReason' | 'usage' | 'cost' | 'costs' | 'longContext' | 'latencyMs'>;
 
 /** A model has failed for good: the next one is asked, or none is left. */
-export function recordModelFailure({ turn }: RunState, step: number, payload: Payload<'model.failed'>): NewEvent {
+export function recordModelFailure(
+  { turn }: Pick<OwnCallPlace, 'turn'>,
+  step: number,
+  payload: Payload<'model.failed'>,
+): NewEvent {
   return { type: 'model.failed', actor: 'system', turn_id: turn?.id, step, payload };
 }
 

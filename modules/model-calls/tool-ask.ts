@@ -2,9 +2,9 @@
 import type { z } from 'zod';
 import type { RunBudget } from '../../core/budget.ts';
 import type { Message } from '../../core/content.ts';
+import type { OwnCallPlace } from '../../core/decision-events/model-calls.ts';
 import type { WorkflowExample } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
-import type { RunState } from '../../core/state.ts';
 import type { Tx } from '../../db/database.ts';
 import type { OutageGuard } from './throttle.ts';
 
@@ -40,7 +40,7 @@ export interface ToolAsk<T> {
   examples?: readonly WorkflowExample[];
   /** Hears the arguments as they are written, all of one answer so far; a further answer begins anew. */
   onArguments?: ((json: string) => void) | undefined;
-  /** The log of the run, where its driver asks: `model.called` is committed before the call, `model.responded` is left to the next commit. */
+  /** The log of the run, where whoever holds it asks: `model.called` is committed before the call, `model.responded` is left to the next commit. */
   record?: OwnCallRecord | undefined;
   /** Written in the transaction that settles the call, so that no answer is paid for and lost. */
   keep?: ((tx: Tx, given: T) => Promise<void>) | undefined;
@@ -48,11 +48,11 @@ export interface ToolAsk<T> {
   guard?: OutageGuard | undefined;
 }
 
-/** The log of a run in the hands of its driver. */
-interface OwnCallRecord {
+/** The log of a run in the hands of whoever holds it. */
+export interface OwnCallRecord {
   /** The step of the run that the call goes with. */
   step: number;
-  state: () => RunState;
+  state: () => OwnCallPlace;
   /** Adds to what the next commit writes. */
   append: (event: NewEvent) => void;
   commit: () => Promise<unknown>;

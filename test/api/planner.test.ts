@@ -79,6 +79,44 @@ describe('the planner of a workflow', () => {
     assert.match(asked['submit_plan']?.[0] ?? '', /What is it\?/);
   });
 
+  it('tells the log what the planner was asked, so that turn, conversation, dashboard and budget come to the same', async () => {
+    const { id: planner } = await make('/v1/agents', { name: 'planner' }, 201);
+    const budget = await make('/v1/budgets', { agent_id: planner, max_tokens: 1_000_000, period: 'total' }, 201);
+    const get = async (path: string) => (await api.call('GET', path, { key })).json;
+    const byWorker = (name: string) => ({ ...subtask(name), agent: 'worker' });
+    script = {
+      submit_plan: () => ({ subtasks: [byWorker('a'), byWorker('b')], success_criteria: 'It is said.' }),
+      submit_synthesis: (n) => (n === 0 ? {} : { result: 'both' }),
+      submit_verdict: () => ({ meets_criteria: true, gaps: [] }),
+    };
+    const flow = await run({ agent_id: planner });
+    const tools = ['submit_plan', 'submit_synthesis', 'submit_synthesis', 'submit_verdict'];
+    const { children, ...top } = await get(`/v1/runs/${flow.id}/tree`);
+    const { events } = await get(`/v1/runs/${flow.id}/events?types=model.called,model.responded`);
+    const toolOf = ({ payload }: { payload: { tool?: string; tool_choice?: { tool: string } } }) =>
+      payload.tool ?? payload.tool_choice?.tool;
+    assert.deepEqual(
+      events.map(toolOf),
+      tools.flatMap((tool) => [tool, tool]),
+    );
+    const { actions } = await get(`/v1/runs/${flow.id}/log?types=api_response_received`);
+    assert.equal(actions.length, tools.length);
+    const spent = tools.length * 10;
+    const ofChildren = children.reduce((all: number, child: typeof top) => all + child.usage.tokens_in, 0);
+    assert.ok(ofChildren > 0);
+    assert.deepEqual([flow.usage.tokens_in, top.usage], [spent + ofChildren, flow.usage]);
+    const { turns } = await get(`/v1/runs/${flow.id}/turns`);
+    assert.equal(turns[0].usage.tokens_in, spent);
+    const { conversations } = await get(`/v1/threads/${top.thread_id}/conversations`);
+    assert.equal(conversations[0].usage.input_tokens, spent);
+    for (const by of ['agent', 'model', 'day']) {
+      const usage = await get(`/v1/dashboard/usage?agent_id=${planner}&group_by=${by}`);
+      assert.deepEqual([usage.total.tokens_in, usage.groups[0].tokens_in, usage.own_calls], [spent, spent, []]);
+      const held = (await get(`/v1/budgets/${budget.id}`)).spent;
+      assert.deepEqual([held.tokens, held.cost_usd], [spent + usage.total.tokens_out, usage.total.cost_usd]);
+    }
+  });
+
   it('asks once more for a plan that goes in a circle, and then fails with InvalidPlan', async () => {
     const circle = { subtasks: [subtask('a', 'b'), subtask('b', 'a')], success_criteria: '' };
     script = { submit_plan: (n) => (n === 0 ? circle : { subtasks: [subtask('a')], success_criteria: '' }) };

@@ -9,8 +9,9 @@ import type { WorkflowRow } from '../../../db/workflows.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import type { Context } from '../../governance/context.ts';
 import { askForTool, type ToolAnswer } from '../../model-calls/ask-for-tool.ts';
-import type { OwnTool } from '../../model-calls/tool-ask.ts';
+import type { OwnTool, ToolAsk } from '../../model-calls/tool-ask.ts';
 import type { HeldWorkflow } from './hold-workflow.ts';
+import { recordAsked } from './record-asked.ts';
 
 /** A workflow whose planner is asked. */
 export interface Planning extends HeldWorkflow {
@@ -149,7 +150,8 @@ async function ask<T>(
   const planner = await plannerFor(context, run, tool.name);
   if (!planner) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
   const { budget } = run.config;
-  return askForTool(context, {
+  const record = recordAsked(planning);
+  const asked: ToolAsk<T> = {
     tenantId: run.tenant_id,
     workspaceId: run.workspace_id,
     agentId: run.agent_id === BUILTIN_PLANNER.id ? undefined : run.agent_id,
@@ -162,9 +164,15 @@ async function ask<T>(
     messages: [{ role: 'user', content: [{ type: 'text', text: text.toWellFormed() }] }],
     maxTokens: OUTPUT_TOKENS,
     onArguments,
+    record,
     signal,
     timeoutMs: MODEL_TIMEOUT_MS,
-  });
+  };
+  try {
+    return await askForTool(context, asked);
+  } finally {
+    await record.commit();
+  }
 }
 
 const subtaskName = z.string().min(1).max(200);

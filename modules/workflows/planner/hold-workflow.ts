@@ -13,6 +13,11 @@ export interface HeldWorkflow {
   signal: AbortSignal;
 }
 
+/** The run, and what it is held with. */
+export interface Hold extends Pick<HeldWorkflow, 'run'> {
+  context: Context;
+}
+
 /**
  * Does `work` under the lease of the run; undefined where somebody else holds it, or it was lost meanwhile. What `work` writes
  * must check the run's fence. Where the process stops, somebody else goes on.

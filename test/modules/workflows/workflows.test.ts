@@ -185,9 +185,9 @@ describe('The scheduler of a workflow', () => {
     const seen = waits() - before;
     await askFor(context, { ...look, stop: new AbortController().signal }, 'answer');
     assert.equal((await read(id)).workflow.status, 'completed');
-    // One more where a cache was just dropped.
+    // One more where a cache was just dropped. Of each of the two questions that are asked the log is told before it, and at the end.
     const asked = waits() - before - seen;
-    assert.ok(created <= 8 && seen <= 5 && asked <= 7, `${created}, ${seen}, ${asked}`);
+    assert.ok(created <= 8 && seen <= 5 && asked <= 7 + 3 * 2, `${created}, ${seen}, ${asked}`);
   });
 
   const delays = async (run: string) => {

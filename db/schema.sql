@@ -1559,7 +1559,9 @@ function renew_call_lease(tenant text, call uuid, held_attempt integer, lease_ms
 function renew_run_lease(tenant text, run uuid, held_fence integer, lease_ms integer) returns boolean executable by public
 function roll_up_budgets(tenant uuid, most integer) returns bigint executable by public
 function roll_up_usage(tenant uuid, most integer) returns bigint executable by public
+function row_with_time(x jsonb, moment timestamp with time zone) returns jsonb executable by public
 function rows_in_default_partitions() returns bigint security definer executable by drover_maintenance
+function rows_with_time(list jsonb, moment timestamp with time zone) returns jsonb executable by public
 function run_messages(r runs, from_ordinal integer, also_calls uuid[]) returns jsonb executable by public
 function run_page(r runs, next jsonb) returns jsonb executable by public
 function settle_lost_reservations(tenant uuid, quiet_ms integer) returns bigint executable by public
@@ -1570,4 +1572,5 @@ function uuid_day(id uuid) returns date executable by public
 function uuid_floor(day date) returns uuid executable by public
 function void_leases() returns void security definer executable by drover_maintenance
 function with_log(c jsonb) returns jsonb executable by public
+function with_time(c jsonb, moment timestamp with time zone) returns jsonb executable by public
 function without_texts(payload jsonb, ids uuid[]) returns jsonb executable by public

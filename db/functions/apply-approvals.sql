@@ -20,7 +20,8 @@ begin
           policy, four_eyes, status, expires_at, created_at)
         select (n->>'id')::uuid, tenant, run, (n->>'turn_id')::uuid, n->>'kind', k.id, (n->>'plan_id')::uuid, n->>'tool',
           coalesce(k.arguments, n->'arguments', steps_of(n->'calls')), n->>'digest', n->>'message', n->'policy',
-          (n->>'four_eyes')::boolean, n->>'status', now() + (n->>'expires_in_seconds')::numeric * interval '1 second', now()
+          (n->>'four_eyes')::boolean, n->>'status', now() + (n->>'expires_in_seconds')::numeric * interval '1 second',
+          coalesce((n->>'created_at')::timestamptz, now())
         from (select) asked left join tool_calls k on k.id = (n->>'tool_call_id')::uuid;
     end if;
     if s is not null then

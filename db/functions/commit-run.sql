@@ -104,6 +104,9 @@ declare
   r committed_row;
   -- Of each change that is made the row of its run after it; of each other one its answer.
   made committed_row[] := '{}';
+  -- When it happened, and when each of them did.
+  moment timestamptz;
+  times timestamptz[] := '{}';
   answers jsonb[] := '{}';
   has_late_claims boolean := false;
   runs_changed uuid[] := '{}';
@@ -179,12 +182,12 @@ begin
           forked_at_seq, retried_from, thread_place, traceparent, created_at, started_at, completed_at, updated_at, last_seq, fence,
           checkpoint_seq, dormant, outputs, case when c ? 'lease_ms' then clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms' end
         from jsonb_populate_record(null::runs, c->'create')
-        returning last_seq, fence, status, workspace_id, lineage into r;
+        returning last_seq, fence, status, workspace_id, lineage, updated_at into r.last_seq, r.fence, r.status, r.workspace_id, r.lineage, moment;
     elsif c ? 'open' then
       -- What a tool worker appends says nothing of the run's own columns.
-      update runs set updated_at = now(), last_seq = last_seq + added, output_bytes = output_bytes + outputs, dormant = dormant and not c ? 'continuation'
+      update runs set updated_at = greatest(now(), updated_at), last_seq = last_seq + added, output_bytes = output_bytes + outputs, dormant = dormant and not c ? 'continuation'
         where id = run and status not in ('completed', 'failed', 'cancelled')
-        returning last_seq, fence, status, workspace_id, lineage into r;
+        returning last_seq, fence, status, workspace_id, lineage, updated_at into r.last_seq, r.fence, r.status, r.workspace_id, r.lineage, moment;
     elsif s ? 'status' or s ? 'open_turn_id' or s ? 'waiting_for' or s ? 'dequeued_id' or c ? 'checkpoint' or c ? 'bump_fence' or not c ? 'lease_ms' then
       update runs set
           status = coalesce(s->>'status', status),
@@ -208,7 +211,7 @@ begin
           completed_at = coalesce((s->>'completed_at')::timestamptz, completed_at),
           erased_at = coalesce((s->>'erased_at')::timestamptz, erased_at),
           checkpoint_seq = coalesce((c->'checkpoint'->>'seq')::bigint, checkpoint_seq),
-          updated_at = now(),
+          updated_at = greatest(now(), updated_at),
           last_seq = last_seq + added,
           output_bytes = output_bytes + outputs,
           fence = fence + case when c ? 'bump_fence' then 1 else 0 end,
@@ -217,7 +220,7 @@ begin
             when c ? 'release' then null else driver_lease_expires_at end,
           dormant = case when c ? 'dormant' then true when c ? 'fence' or c ? 'outbox' or c ? 'continuation' then false else dormant end
         where id = run and fence = coalesce((c->>'fence')::int, fence) and last_seq = coalesce((c->>'expect')::bigint, last_seq)
-        returning last_seq, fence, status, workspace_id, lineage into r;
+        returning last_seq, fence, status, workspace_id, lineage, updated_at into r.last_seq, r.fence, r.status, r.workspace_id, r.lineage, moment;
     else
       -- A driver's step in the middle of a turn. Fewer columns: setting up the statement is most of its cost.
       update runs set
@@ -226,12 +229,12 @@ begin
           tokens_in = tokens_in + coalesce((a->>'tokens_in')::bigint, 0),
           tokens_out = tokens_out + coalesce((a->>'tokens_out')::bigint, 0),
           cost_usd = case when a ? 'cost_usd' then cost_usd + (a->>'cost_usd')::numeric else cost_usd end,
-          updated_at = now(),
+          updated_at = greatest(now(), updated_at),
           last_seq = last_seq + added,
           output_bytes = output_bytes + outputs,
           driver_lease_expires_at = clock_timestamp() + (c->>'lease_ms')::int * interval '1 ms'
         where id = run and fence = (c->>'fence')::int and last_seq = coalesce((c->>'expect')::bigint, last_seq)
-        returning last_seq, fence, status, workspace_id, lineage into r;
+        returning last_seq, fence, status, workspace_id, lineage, updated_at into r.last_seq, r.fence, r.status, r.workspace_id, r.lineage, moment;
     end if;
     if r.last_seq is null then
       select last_seq, fence into r from runs where id = run;
@@ -239,7 +242,18 @@ begin
         when c ? 'open' then 'finished' when r.fence <> (c->>'fence')::int then 'fence' else 'behind' end);
       continue;
     end if;
+    if moment > now() then
+      -- Its transaction has waited while others wrote here: it happened after what they wrote.
+      c := with_time(c, moment);
+      changes := jsonb_set(changes, array[(i - 1)::text], c);
+      s := c->'runs'->'set';
+      update runs set started_at = coalesce((s->>'started_at')::timestamptz, started_at),
+          completed_at = coalesce((s->>'completed_at')::timestamptz, completed_at),
+          erased_at = coalesce((s->>'erased_at')::timestamptz, erased_at),
+          idle_since = coalesce((s->>'idle_since')::timestamptz, idle_since) where id = run;
+    end if;
     made[i] := r;
+    times[i] := moment;
     runs_changed := runs_changed || run;
     has_messages := has_messages or c ? 'messages';
     has_calls := has_calls or c ? 'new_calls';
@@ -247,13 +261,13 @@ begin
 
   if runs_changed = '{}' then return to_jsonb(answers); end if;
   insert into run_log (tenant_id, workspace_id, run_id, seq, turn_id, occurred_at, event_count, events, payload)
-    select tenant, (made[l.i]).workspace_id, (l.c->>'run_id')::uuid, (made[l.i]).last_seq, (g->>'turn_id')::uuid, now(),
+    select tenant, (made[l.i]).workspace_id, (l.c->>'run_id')::uuid, (made[l.i]).last_seq, (g->>'turn_id')::uuid, times[l.i],
       (g->>'count')::int, g->>'events', g->'payload'
     from jsonb_array_elements(changes) with ordinality as l(c, i), lateral (select l.c->'log' as g offset 0) as log
     where (made[l.i]).last_seq is not null and l.c ? 'log';
   if has_messages then
     insert into messages (tenant_id, lineage, ordinal, run_id, role, content, chain, origin, trust, created_at)
-      select tenant, (made[l.i]).lineage, (m->>'ordinal')::int, (l.c->>'run_id')::uuid, m->>'role', m->'content', m->>'chain', m->>'origin', m->>'trust', now()
+      select tenant, (made[l.i]).lineage, (m->>'ordinal')::int, (l.c->>'run_id')::uuid, m->>'role', m->'content', m->>'chain', m->>'origin', m->>'trust', times[l.i]
       from jsonb_array_elements(changes) with ordinality as l(c, i), jsonb_array_elements(l.c->'messages') m
       where (made[l.i]).last_seq is not null;
   end if;
@@ -282,7 +296,7 @@ begin
     continue when r.last_seq is null;
     c := changes->(i - 1);
     run := c->>'run_id';
-    answer := jsonb_build_object('ok', true, 'seq', r.last_seq, 'fence', r.fence, 'status', r.status, 'at', now(), 'continued', false,
+    answer := jsonb_build_object('ok', true, 'seq', r.last_seq, 'fence', r.fence, 'status', r.status, 'at', times[i], 'continued', false,
       'claimed_call', null);
     if c ? 'calls' then
       -- A row that is not in the state that the change was made for undoes all of it.
@@ -362,6 +376,25 @@ create or replace function with_log(c jsonb) returns jsonb language sql immutabl
       having count(*) > 0), '{}')
     || case when c->'rows' ? 'turns' then jsonb_build_object('turns', c->'rows'->'turns') else '{}' end
     || case when (c->'rows') - 'turns' <> '{}' then jsonb_build_object('rows', (c->'rows') - 'turns') else '{}' end
+$$;
+
+create or replace function row_with_time(x jsonb, moment timestamptz) returns jsonb language sql stable as $$
+  select x || coalesce(jsonb_object_agg(part, (
+      select coalesce(jsonb_object_agg(k, case when v = '"now"' and k ~ '_(at|since)$' then to_jsonb(moment) else v end), '{}')
+      from jsonb_each(x->part) as columns(k, v))), '{}')
+    from unnest(array['insert', 'set']) part where jsonb_typeof(x->part) = 'object'
+$$;
+
+create or replace function rows_with_time(list jsonb, moment timestamptz) returns jsonb language sql stable as $$
+  select coalesce(jsonb_agg(row_with_time(x, moment) order by n), '[]') from jsonb_array_elements(list) with ordinality as listed(x, n)
+$$;
+
+-- A change of which each time that is the commit's, among its rows, is this one.
+create or replace function with_time(c jsonb, moment timestamptz) returns jsonb language sql stable as $$
+  select c || case when c ? 'runs' then jsonb_build_object('runs', row_with_time(c->'runs', moment)) else '{}' end
+    || case when c ? 'turns' then jsonb_build_object('turns', rows_with_time(c->'turns', moment)) else '{}' end
+    || case when c ? 'rows' then jsonb_build_object('rows', (
+        select jsonb_object_agg(projection, rows_with_time(list, moment)) from jsonb_each(c->'rows') as listed(projection, list))) else '{}' end
 $$;
 
 create or replace function commit_run(c jsonb) returns jsonb language sql as $$

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
+import { readClock, readClockIn } from '../../../db/clock.ts';
 import { listFailedTurns } from '../../../db/dashboard.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { changeConversation, readThreadConversations } from '../../../modules/conversations/read-conversations.ts';
+import { appendIn, appendToRun } from '../../../modules/run-log/append-to-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import { cancelIn } from '../../../modules/runs/end-run.ts';
 import { liveThroughEverything } from '../../support/eventful-runs.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
 import { loseApprovals, reopenDenied, wholeApproval } from '../../support/queries/approvals.ts';
 import {
   allOfProjection,
@@ -14,6 +18,7 @@ import {
   spoilRun,
   statusesOfRuns,
 } from '../../support/queries/runs.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 describe('Rebuilding the projections', () => {
   let engine: Engine;
@@ -140,6 +145,30 @@ describe('Rebuilding the projections', () => {
     await engine.post(agent, run, 'second');
     await engine.finish(run);
     assert.equal((await engine.conversation(run)).length, 4);
+    assert.deepEqual((await rebuild(true)).differences, []);
+  });
+
+  it('finds the time of its event in each row, never before the event before it, though a transaction has waited', async function () {
+    if (DOMAIN_MODE === 'embedded') this.skip();
+    const { context, tenantId } = engine;
+    const agent = await engine.agent({ autonomy_level: 0 }, [{ name: 'asked' }]);
+    engine.say((request) => use({ name: offered(request, 'asked'), input: { amount: 1 } }));
+    const { run } = await engine.start(agent, 'one thing');
+    await engine.finish(run);
+    const ref = { tenantId, runId: run };
+    const payload = { model: 'm', attempt: 1, error: { code: 'overloaded', message: 'Later.' }, wait_ms: 1 };
+    await context.db.withTenant(tenantId, async (tx) => {
+      const began = await readClockIn(tx);
+      await waitUntil('a later millisecond', async () => (await readClock(context.db)).getTime() > began.getTime());
+      await appendToRun(context, ref, ({ open_turn_id }) => {
+        return { events: [{ type: 'model.retried', actor: 'system', turn_id: open_turn_id ?? undefined, payload }] };
+      });
+      await appendIn(tx, ref, async (row) => (await cancelIn(tx, row, { by: undefined })).change);
+    });
+    const log = await engine.log(run);
+    assert.ok(log.some(({ type }) => type === 'run.cancelled'));
+    const times = log.map(({ occurred_at }) => occurred_at);
+    assert.deepEqual(times, times.toSorted());
     assert.deepEqual((await rebuild(true)).differences, []);
   });
 });

@@ -10,7 +10,7 @@ export interface WebhookRow {
   description: string | null;
   status: 'active' | 'disabled';
   disabled_reason: string | null;
-  /** Rounds in a row in which nothing arrived; until `next_at` it is left alone for that. */
+  /** Rounds in a row in which nothing arrived; until `next_at` it is left alone where these were enough. */
   failures: number;
   next_at: Date | null;
   created_at: Date;

@@ -31,6 +31,8 @@ export const LEASE_MS = 20_000;
 const AT_A_TIME = 10;
 /** Then others have their turn. */
 const TURN_MS = 10_000;
+/** So many that did not arrive, with none between them that did, mean that the endpoint is away. */
+const AWAY_AFTER = 3;
 const FIRST_WAIT_MS = 5000;
 const LONGEST_WAIT_MS = 6 * 3_600_000;
 
@@ -46,8 +48,9 @@ interface Sent {
 }
 
 /**
- * Has one webhook's turn: sends what is due to it until nothing is left, something has not arrived, or the turn is over.
- * One at which nothing arrives is left alone for longer and longer, and then asked with a single delivery.
+ * Has one webhook's turn: sends what is due to it until nothing is left, the endpoint turns out to be away, or the turn is over.
+ * What has not arrived waits for its next attempt, and the others go on. An endpoint that is away is left alone for longer and
+ * longer, and then asked with a single delivery.
  */
 export async function sendWebhook(context: Sender, of: WebhookJob, stop: AbortSignal): Promise<Sent> {
   const { signal, release } = linkSignals(stop);
@@ -62,6 +65,7 @@ async function haveTurn(context: Sender, of: WebhookJob, stop: AbortSignal): Pro
   const endsAtMs = performance.now() + TURN_MS;
   const sent: Sent = { delivered: 0, failed: 0 };
   let failures: number | undefined;
+  let isLeftAlone = false;
   while (performance.now() < endsAtMs && !stop.aborted) {
     const batch = await takeBatch(context, of, failures);
     if (!batch) return sent;
@@ -71,14 +75,25 @@ async function haveTurn(context: Sender, of: WebhookJob, stop: AbortSignal): Pro
     const delivered = ends.filter((end) => end === 'delivered').length;
     sent.delivered += delivered;
     sent.failed += ends.length - delivered;
+    const missed = ends.filter((end) => end === 'not-delivered').length;
     if (delivered > 0) failures = 0;
-    else if (ends.includes('not-delivered')) failures += 1;
-    if (ends.includes('not-delivered')) break;
+    else if (missed > 0) failures += 1;
+    isLeftAlone = delivered === 0 && missed > 0 && isAway(batch, missed);
+    if (isLeftAlone) break;
   }
   await context.db.withTenant(of.tenantId, (tx) =>
-    releaseWebhook(tx, { id: of.webhookId, failures: failures ?? 0, waitMs: pauseMs(failures ?? 0) }),
+    releaseWebhook(tx, {
+      id: of.webhookId,
+      failures: failures ?? 0,
+      waitMs: isLeftAlone ? pauseMs(failures ?? 0) : 0,
+    }),
   );
   return sent;
+}
+
+/** Nothing of a round has arrived: whether the endpoint is held to be away. One that was left alone before still is. */
+function isAway({ failures, hook }: { failures: number; hook: HeldWebhook }, missed: number): boolean {
+  return (failures > 0 && hook.next_at !== null) || failures + missed >= AWAY_AFTER;
 }
 
 /** What is sent at once; undefined if there is no such webhook any more. It is as it is now, not as it was a batch ago. */

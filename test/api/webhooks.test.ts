@@ -39,14 +39,17 @@ for (const mode of DOMAIN_MODES) {
     let api: TestApi;
     let receiver: LocalServer;
     let answer = 200;
+    /** What is answered before that. */
+    let answers: number[] = [];
     let tenant: { id: string; key: string };
     const tenants: { id: string }[] = [];
     let agent: string;
 
     before(async () => {
       receiver = await startServer((_request, response) => {
-        if (answer === NONE) return;
-        response.writeHead(answer);
+        const status = answers.shift() ?? answer;
+        if (status === NONE) return;
+        response.writeHead(status);
         response.end();
       });
       api = await startTestApi(mode, { env: { DROVER_EGRESS_ALLOW: '127.0.0.1' } });
@@ -57,6 +60,7 @@ for (const mode of DOMAIN_MODES) {
     });
     beforeEach(async () => {
       answer = 200;
+      answers = [];
       receiver.seen.length = 0;
       // What tests before this one have left is not due any more.
       for (const { id } of tenants) await stopWebhooks({ ...api, tenantId: id });
@@ -165,11 +169,10 @@ for (const mode of DOMAIN_MODES) {
       };
       assert.deepEqual(await read(), { due: 0, age: 0 });
       await hook(['run.created']);
-      await startRun();
-      await startRun();
+      for (let n = 0; n < 3; n += 1) await startRun();
       await letDeliveriesPass(here(), 120);
       const { due, age } = await read();
-      assert.equal(due, 2);
+      assert.equal(due, 3);
       assert.ok(age >= 120 && age < 600, `${age}`);
       answer = 500;
       await sendDueWebhooks(api.context);
@@ -177,7 +180,7 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual(await read(), { due: 0, age: 0 }, 'the webhook pauses');
       await letTimePass();
       answer = 200;
-      assert.equal(await sendDueWebhooks(api.context), 2);
+      assert.equal(await sendDueWebhooks(api.context), 3);
       assert.deepEqual(await read(), { due: 0, age: 0 });
     });
 
@@ -294,6 +297,30 @@ for (const mode of DOMAIN_MODES) {
         const expected = status === 204 ? 'delivered' : 'pending';
         assert.deepEqual([delivery?.status, delivery?.response_status], [expected, status]);
         await call('DELETE', `/v1/webhooks/${id}`);
+      }
+    });
+
+    it('go on after one that has not arrived, which alone waits, unless three in a row have not', async () => {
+      const { id } = await hook(['run.created']);
+      const state = async () => (await call('GET', `/v1/webhooks/${id}`)).json;
+      const waiting = async () => (await deliveriesOf(id)).filter(({ status }) => status === 'pending').length;
+      for (let n = 0; n < 30; n += 1) await startRun();
+      for (let n = 0; n < 30; n += 1) answers.push(n % 10 === 3 ? 500 : 200);
+      assert.equal(await sendDueWebhooks(api.context), 27);
+      assert.deepEqual([(await state()).failures, (await state()).next_at, await waiting()], [0, null, 3]);
+      await startRun();
+      answers = [500];
+      assert.equal(await sendDueWebhooks(api.context), 0);
+      assert.deepEqual([(await state()).failures, (await state()).next_at], [1, null]);
+      await startRun();
+      assert.equal(await sendDueWebhooks(api.context), 1);
+      assert.equal((await state()).failures, 0);
+      answer = 500;
+      for (const failures of [1, 2, 3]) {
+        await startRun();
+        await sendDueWebhooks(api.context);
+        const { next_at, ...shown } = await state();
+        assert.deepEqual([shown.failures, next_at !== null], [failures, failures === 3]);
       }
     });
 

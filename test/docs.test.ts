@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { z } from 'zod';
+import { agentRequest } from '../api/agents/schemas.ts';
 import { ROUTES } from '../api/routes.ts';
 import { CONTRACTS } from '../jobs/contracts.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -13,6 +15,7 @@ import { startFakeAnthropic, type AnthropicReply } from './support/fake-anthropi
 import type { FakeServer } from './support/fake-http.ts';
 import { openTestPlatform, type TestPlatform } from './support/platform.ts';
 import { ROOT } from './support/repository.ts';
+import { schemaFields } from './support/schema-fields.ts';
 import { variablesRead } from './support/variables.ts';
 
 const PROVIDER_VARIABLES = PROVIDERS.flatMap((each) => [variableOf(each, 'API_KEY'), variableOf(each, 'BASE_URL')]);
@@ -33,6 +36,14 @@ describe('the documentation', () => {
     const rows = [...read('docs/limits.md').matchAll(/^\| `(\w+)` \| (\d+) \| \S.* \|$/gm)];
     const table = Object.fromEntries(rows.map(([, name = '', value]) => [name, Number(value)]));
     assert.deepEqual(table, { ...LIMITS });
+  });
+
+  it('has every field of an agent, each with the kind of its value', () => {
+    const schema = z.toJSONSchema(agentRequest, { io: 'input' });
+    // They have pages of their own, or are the provider's.
+    const whole = ['workflow_graph', 'llm_config.server_tools', 'model_preferences.server_tools'];
+    const rows = [...read('docs/agents.md').matchAll(/^\| `([^`]+)` \| ([^|]+) \| \S.* \|$/gm)];
+    assert.deepEqual(new Map(rows.map(([, path = '', kind = '']) => [path, kind])), schemaFields(schema, whole));
   });
 
   it('describes every variable that is read, and no other of ours', () => {

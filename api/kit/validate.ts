@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { badRequest, DroverError } from '../../core/errors.ts';
-import type { FieldError } from '../../core/errors.ts';
 import { shortPath } from '../../modules/problem-of.ts';
+import { nearestField } from './nearest-field.ts';
 import type { ApiContext } from './state.ts';
 
 /** An id in a path. Upper case is taken; ids are stored in lower case. */
@@ -39,24 +39,37 @@ export function checkParams(schema: z.ZodType | undefined, ctx: ApiContext): unk
 export function checkPart(schema: z.ZodType, value: unknown, where: 'query' | 'body'): unknown {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const errors = parsed.error.issues.flatMap((issue) => faultsOf(issue, [where])).slice(0, MAX_ERRORS);
+  const faults = parsed.error.issues.flatMap((issue) => faultsOf(issue, [where])).slice(0, MAX_ERRORS);
+  const errors = faults.map((fault) => ({ path: dotted(fault.path), message: messageOf(fault, schema) }));
   const [first] = errors;
   throw badRequest(first ? `${first.path} ${first.message}` : `The ${where} is not valid.`, errors);
 }
 
 type Issue = z.core.$ZodIssue;
 
-function faultsOf(issue: Issue, prefix: readonly PropertyKey[]): FieldError[] {
+interface Fault {
+  path: readonly PropertyKey[];
+  message: string;
+}
+
+const UNKNOWN = 'is not a known field';
+
+function messageOf({ path, message }: Fault, schema: z.ZodType): string {
+  const meant = message === UNKNOWN ? nearestField(schema, path.slice(1)) : undefined;
+  return meant === undefined ? message : `${message}; did you mean ${meant}?`;
+}
+
+function faultsOf(issue: Issue, prefix: readonly PropertyKey[]): Fault[] {
   const path = [...prefix, ...issue.path];
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({ path: dotted([...path, key]), message: 'is not a known field' }));
+    return issue.keys.slice(0, MAX_ERRORS).map((key) => ({ path: [...path, key], message: UNKNOWN }));
   }
   if (issue.code === 'invalid_union' && issue.errors.some((branch) => branch.some(isMissing))) {
-    return [{ path: dotted(path), message: 'is required' }];
+    return [{ path, message: 'is required' }];
   }
   const branch = issue.code === 'invalid_union' ? closestBranch(issue.errors) : undefined;
   if (branch) return branch.flatMap((inner) => faultsOf(inner, path));
-  return [{ path: dotted(path), message: wording(issue) }];
+  return [{ path, message: wording(issue) }];
 }
 
 /** Of a union's alternatives the one that was meant: the only one whose kind of value was given. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { z } from 'zod';
+import { agentRequest } from '../../api/agents/schemas.ts';
 import { continueTrace } from '../../api/kit/observe.ts';
 import { integerParam, listParam, pageOf, pageQuery } from '../../api/kit/paging.ts';
 import { checkPart } from '../../api/kit/validate.ts';
@@ -76,6 +77,49 @@ describe('a fault in a request', () => {
     const many = Object.fromEntries(Array.from({ length: 80 }, (_, index) => [`f${index}`, 1]));
     const told = faults(z.strictObject({}), many);
     assert.deepEqual([told.length, told[0]], [50, 'body.f0: is not a known field']);
+  });
+});
+
+describe('a field that is not known', () => {
+  const unknownIn = (schema: z.ZodType, value: unknown) => {
+    try {
+      checkPart(schema, value, 'body');
+      return [];
+    } catch (error) {
+      assert.ok(error instanceof DroverError);
+      const told = (error.errors ?? []).map(({ path, message }) => `${path} ${message}`).join('\n');
+      return /^body\.(\S+) is not a known field(?:; did you mean (\S+)\?)?$/m.exec(told)?.slice(1);
+    }
+  };
+  const inAgent = (fields: Record<string, unknown>) => unknownIn(agentRequest, { name: 'a', ...fields });
+
+  it('is told with the nearest one of its object, also one further down', () => {
+    const meant: [Record<string, unknown>, string, string][] = [
+      [{ model: 'x' }, 'model', 'llm_config.default_model'],
+      [{ nmae: 'x' }, 'nmae', 'name'],
+      [{ toolz: [] }, 'toolz', 'tools'],
+      [{ prompt: 'x' }, 'prompt', 'system_prompt'],
+      [{ instructions: 'x' }, 'instructions', 'system_prompt.instructions'],
+      [{ temprature: 1 }, 'temprature', 'llm_config.temperature'],
+      [{ max_turns: 1 }, 'max_turns', 'execution_config.max_turns'],
+      [{ timeout: 1 }, 'timeout', 'execution_config.timeout_seconds'],
+      [{ llm_config: { model: 'x' } }, 'llm_config.model', 'default_model'],
+      [{ capabilities: [{ skill_name: 'a' }, { name: 'law' }] }, 'capabilities.1.name', 'skill_name'],
+      [{ system_prompt: { Role: 'x' } }, 'system_prompt.Role', 'role'],
+    ];
+    for (const [fields, path, field] of meant) assert.deepEqual(inAgent(fields), [path, field]);
+  });
+
+  it('is told alone where none is near, or it is known of another kind of object', () => {
+    for (const far of ['zebra', 'x', 'model'.repeat(100)]) assert.deepEqual(inAgent({ [far]: 1 }), [far, undefined]);
+    const kinds = z.discriminatedUnion('type', [
+      z.strictObject({ type: z.literal('a'), only_a: z.int().optional() }),
+      z.strictObject({ type: z.literal('b'), only_b: z.int().optional() }),
+    ]);
+    assert.deepEqual(unknownIn(z.strictObject({ kinds }), { kinds: { type: 'a', zebra: 1 } }), [
+      'kinds.zebra',
+      undefined,
+    ]);
   });
 });
 

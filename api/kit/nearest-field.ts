@@ -1,0 +1,114 @@
+/** What a client may have meant by a field that is not known: the nearest name among the fields of the object that it stands in. */
+import { z } from 'zod';
+
+type Schema = z.core.$ZodType;
+
+/** A field of an object, by its way from there. */
+interface Field {
+  path: string[];
+  name: string;
+}
+
+/** Longer names are no slips. */
+const LONGEST_NAME = 64;
+/** How far below the object a field may stand. */
+const DEEPEST = 3;
+/** Of a name so much may be misspelt. */
+const MISSPELT = 1 / 3;
+
+/** The nearest field to the last one of a path, as dotted from the object that it stands in; undefined if none is near. */
+export function nearestField(schema: z.ZodType, path: readonly PropertyKey[]): string | undefined {
+  const given = path.at(-1);
+  if (typeof given !== 'string' || given.length > LONGEST_NAME) return undefined;
+  const near = fieldsOf(schemasAt(schema, path.slice(0, -1)))
+    .filter(({ path: [first, ...below] }) => first !== given || below.length > 0)
+    .flatMap(({ path: way, name }) => {
+      const rank = rankOf(given.toLowerCase(), name);
+      return rank ? [{ way, rank: [rank.kind, way.length, rank.distance] }] : [];
+    });
+  // What stands first in the schema comes first among equals.
+  const [nearest] = near.toSorted((a, b) => compare(a.rank, b.rank));
+  return nearest?.way.join('.');
+}
+
+/** How near a name is to what was given: misspelt, its last words, or its first words; nothing if it is none of these. */
+function rankOf(given: string, name: string): { kind: number; distance: number } | undefined {
+  const most = given.length * MISSPELT;
+  const longer = Math.abs(name.length - given.length);
+  const distance = longer <= most ? editDistance(given, name) : Infinity;
+  if (distance <= most) return { kind: 0, distance };
+  if (name.endsWith(`_${given}`)) return { kind: 1, distance: longer };
+  if (name.startsWith(`${given}_`)) return { kind: 2, distance: longer };
+  return undefined;
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  const at = a.findIndex((value, index) => value !== b[index]);
+  return at < 0 ? 0 : (a[at] ?? 0) - (b[at] ?? 0);
+}
+
+/** Letters to insert, remove, replace or swap with the next one (optimal string alignment). */
+function editDistance(from: string, to: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= from.length; row++) {
+    const next = [row];
+    for (let column = 1; column <= to.length; column++) {
+      const isSame = from[row - 1] === to[column - 1];
+      const isSwapped = row > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
+      next[column] = Math.min(
+        costAt(last, column) + 1,
+        costAt(next, column - 1) + 1,
+        costAt(last, column - 1) + (isSame ? 0 : 1),
+        isSwapped ? costAt(beforeLast, column - 2) + 1 : Infinity,
+      );
+    }
+    [beforeLast, last] = [last, next];
+  }
+  return costAt(last, to.length);
+}
+
+function costAt(row: readonly number[], column: number): number {
+  return row[column] ?? Infinity;
+}
+
+/** The fields of objects, and those of the objects in them, not of lists. */
+function fieldsOf(schemas: readonly Schema[], way: readonly string[] = []): Field[] {
+  if (way.length > DEEPEST) return [];
+  return schemas.flatMap((schema) =>
+    Object.entries(shapeOf(schema)).flatMap(([name, inner]) => {
+      const path = [...way, name];
+      return [{ path, name }, ...fieldsOf(unwrapped(inner), path)];
+    }),
+  );
+}
+
+/** What a value at this path has to be, by each alternative. */
+function schemasAt(schema: Schema, path: readonly PropertyKey[]): Schema[] {
+  return path.reduce<Schema[]>(
+    (schemas, key) => schemas.flatMap((each) => innerOf(each, key)).flatMap(unwrapped),
+    unwrapped(schema),
+  );
+}
+
+function innerOf(schema: Schema, key: PropertyKey): Schema[] {
+  if (schema instanceof z.ZodObject)
+    return Object.entries(shapeOf(schema)).flatMap(([name, inner]) => (name === key ? [inner] : []));
+  if (schema instanceof z.ZodArray) return [schema.def.element];
+  return schema instanceof z.ZodRecord ? [schema.def.valueType] : [];
+}
+
+function shapeOf(schema: Schema): Readonly<Record<string, Schema>> {
+  return schema instanceof z.ZodObject ? schema.def.shape : {};
+}
+
+/** What stands behind `optional` and the like, and each alternative of a union. */
+function unwrapped(schema: Schema): Schema[] {
+  if (schema instanceof z.ZodUnion) return schema.def.options.flatMap(unwrapped);
+  if (schema instanceof z.ZodPipe) return unwrapped(schema.def.in);
+  return WRAPPERS.some((wrapper) => schema instanceof wrapper)
+    ? unwrapped((schema as z.ZodOptional).def.innerType)
+    : [schema];
+}
+
+const WRAPPERS = [z.ZodOptional, z.ZodNullable, z.ZodDefault, z.ZodPrefault, z.ZodReadonly, z.ZodCatch];

@@ -12,7 +12,8 @@ describe('JSONata expressions that wait for each other', () => {
     return evaluated;
   };
   beforeEach(async () => {
-    for (const tenantId of ['one', 'two']) await evaluate('', { tenantId, text: 'n' });
+    // Both processes have begun.
+    await Promise.all(['one', 'two'].map((tenantId) => evaluate('', { tenantId, text: 'n' })));
     ends.length = 0;
   });
 

@@ -197,6 +197,16 @@ export async function findFiles(tx: Tx, ids: readonly string[], workspaceId?: st
   );
 }
 
+/** Whether a file is that of a thread; one that is no thread's is that of each on which it came into a run. */
+export async function isFileOfThread(tx: Tx, { id, threadId }: { id: string; threadId: string }): Promise<boolean> {
+  const rows = await tx.query(
+    `select 1 from files f where f.id = $1 and (f.thread_id = $2 or f.thread_id is null and exists (
+       select 1 from file_uses u join runs r on r.id = u.run_id where u.file_id = f.id and r.thread_id = $2))`,
+    [id, threadId],
+  );
+  return rows.length > 0;
+}
+
 export interface FilePage {
   workspaceId: string;
   threadId?: string | undefined;

@@ -6,7 +6,7 @@ import type { Context } from '../../modules/governance/context.ts';
 import { keyIn } from '../../modules/tenants/authenticate-key.ts';
 import { isToken, readToken, type TokenTarget } from '../../modules/tenants/tokens.ts';
 import { findThreadId } from '../../modules/conversations/threads.ts';
-import { threadOfRun } from '../../modules/runs/read-runs.ts';
+import { runOfCall, threadOfRun } from '../../modules/runs/read-runs.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
 import { externalIdParam } from './external-ids.ts';
@@ -43,7 +43,7 @@ export async function authenticate(
 
 type AuthenticateDeps = Pick<AppParts, 'authenticator' | 'counter'> & Pick<Context, 'db' | 'keyring'>;
 
-type Tokens = Pick<Route, 'runToken' | 'threadToken' | 'tokenInQuery'>;
+type Tokens = Pick<Route, 'runToken' | 'namesCall' | 'threadToken' | 'tokenInQuery'>;
 
 async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps): Promise<Caller> {
   const header = ctx.get('authorization');
@@ -65,7 +65,7 @@ async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps):
 /** Whoever holds a token for what the path is about, where the route is open to it. A key is no token, in a query least of all. */
 async function holderOf(
   ctx: ApiContext,
-  { runToken, threadToken }: Tokens,
+  { runToken, namesCall, threadToken }: Tokens,
   { token, deps }: { token: string; deps: AuthenticateDeps },
 ): Promise<Caller> {
   const holder = await readToken(deps, token);
@@ -82,17 +82,23 @@ async function holderOf(
   const of = { caller, deps };
   const isIts = isOfThread
     ? await isAboutThread(ctx, threadToken, { ...of, target })
-    : await isAboutRun(ctx, target, of);
+    : await isAboutRun(ctx, { ...of, target, namesCall });
   if (!isIts) throw forbidden(`The token is for one ${target.kind}, and this is not about it.`);
   if (scopes.includes(needed)) return known;
   throw forbidden(`The token is not for "${needed}".`);
+}
+
+interface TokenUse {
+  caller: Caller;
+  deps: AuthenticateDeps;
+  target: TokenTarget;
 }
 
 /** Where no parameter names the thread, whatever finds it in the request looks at `boundThreadId`. */
 async function isAboutThread(
   ctx: ApiContext,
   { param }: NonNullable<Tokens['threadToken']>,
-  { caller, deps, target }: { caller: Caller; deps: AuthenticateDeps; target: TokenTarget },
+  { caller, deps, target }: TokenUse,
 ): Promise<boolean> {
   if (param === undefined) return true;
   const asked = String(ctx.params[param]);
@@ -101,18 +107,19 @@ async function isAboutThread(
   return target.id === (await deps.db.withTenant(caller.tenantId, (tx) => findThreadId(tx, caller, name)));
 }
 
-/** A token for a thread opens its runs as one for each of them would. */
+/** A token for a thread opens its runs as one for each of them would, and so their calls. */
 async function isAboutRun(
   ctx: ApiContext,
-  target: TokenTarget,
-  { caller, deps }: { caller: Caller; deps: AuthenticateDeps },
+  { caller, deps, target, namesCall }: TokenUse & { namesCall: true | undefined },
 ): Promise<boolean> {
-  const { run } = ctx.params as { run?: string };
-  const id = run === undefined ? undefined : idParam.safeParse(run).data;
-  if (id === undefined) return false;
-  if (target.kind === 'run') return id === target.id;
-  const threadId = await deps.db.withTenant(caller.tenantId, (tx) => threadOfRun(tx, id));
-  return threadId === target.id;
+  const { run, id } = ctx.params as { run?: string; id?: string };
+  const named = idParam.safeParse(namesCall ? id : run).data;
+  if (named === undefined) return false;
+  return deps.db.withTenant(caller.tenantId, async (tx) => {
+    const runId = namesCall ? await runOfCall(tx, named) : named;
+    if (runId === undefined || target.kind === 'run') return runId === target.id;
+    return (await threadOfRun(tx, runId)) === target.id;
+  });
 }
 
 function originOf(ctx: ApiContext): Origin {

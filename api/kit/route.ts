@@ -74,6 +74,8 @@ interface RouteHead {
   tenantWide?: boolean;
   /** What a token for the run of the path must be for to stand in for a key; absent: no token does. */
   runToken?: TokenScope;
+  /** The parameter `id` names a call: `runToken` opens it where its run's token, or that of its thread, is held. */
+  namesCall?: true;
   /**
    * The same of a token for a thread, which the parameter `param` names, or else what the handler asks for it. Routes with
    * `runToken` are open to it for the runs of its thread.

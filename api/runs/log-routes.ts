@@ -169,6 +169,8 @@ const callOutput = defineRoute({
   method: 'get',
   path: '/v1/tool-calls/:id/output',
   access: 'runs:read',
+  runToken: 'read',
+  namesCall: true,
   summary: 'The whole output of a tool call, which a model may have seen cut',
   params: z.strictObject({ id: idParam }),
   responses: {

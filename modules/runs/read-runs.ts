@@ -285,6 +285,11 @@ export async function* streamOutput(
   }
 }
 
+/** The run that has asked for a call; undefined where there is no such call. */
+export async function runOfCall(tx: Tx, callId: string): Promise<string | undefined> {
+  return (await findToolCall(tx, callId))?.run_id;
+}
+
 /** The thread that a run is on; undefined where there is no such run. */
 export async function threadOfRun(tx: Tx, runId: string): Promise<string | undefined> {
   return (await findRunRow(tx, runId))?.thread_id;

@@ -1,20 +1,31 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { WebSocket } from 'ws';
+import { LIMITS } from '../../core/limits.ts';
 import { ROUTES } from '../../api/routes.ts';
+import { onFilesystem, type Place } from '../support/file-places.ts';
 import { issueTestToken } from '../support/issue-token.ts';
 import type { Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+
+const PNG =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
 describe('a token for a thread', () => {
   let api: ScriptedService;
   let agent: string;
 
+  let place: Place;
+
   before(async () => {
-    api = await startScriptedService();
+    place = await onFilesystem();
+    api = await startScriptedService({ env: { DROVER_FILES_URL: place.url } });
     agent = await api.newAgent();
   });
-  after(() => api.close());
+  after(async () => {
+    await api.close();
+    await place.close();
+  });
 
   const post = (path: string, body: unknown, call: Call = {}) => api.call('POST', path, { ...call, body });
   const statusOf = async (method: string, path: string, call: Call) => (await api.call(method, path, call)).status;
@@ -114,6 +125,84 @@ describe('a token for a thread', () => {
     assert.equal((await post(`/v1/agents/${agent}/ui-stream`, says(thread, 'say x'), { key: reads })).status, 403);
     assert.equal(await statusOf('GET', `/v1/threads/${thread}`, { key: answers }), 403);
     assert.equal(await statusOf('GET', `/v1/runs/${run}`, { key: answers }), 403);
+  });
+
+  /** A thread with a call whose output is too large to be shown, and with a file that its page has sent; what its stream points to. */
+  async function pointing() {
+    const name = randomUUID();
+    const confirm = await post(`/v1/agents/${agent}/ui-stream`, says(name, 'call confirm {"what":"a"} | say done'));
+    const thread = confirm.headers.get('x-drover-thread-id') ?? '';
+    const run = String((await api.call('GET', `/v1/runs?thread_id=${thread}`)).json.runs[0].run_id);
+    const toolCallId = /"toolCallId":"([^"]+)"/.exec(confirm.text)?.[1] ?? '';
+    const part = {
+      type: 'tool-confirm',
+      toolCallId,
+      state: 'output-available',
+      output: 'x'.repeat(LIMITS.shownOutputBytes + 1),
+    };
+    const answers = { id: name, messages: [{ id: 'm', role: 'assistant', parts: [part] }] };
+    const answered = await post(`/v1/agents/${agent}/ui-stream`, answers);
+    const output = /"output_ref":"([^"]+)"/.exec(answered.text)?.[1] ?? '';
+    assert.notEqual(output, '', answered.text.slice(0, 1000));
+    const image = { type: 'file', mediaType: 'image/png', filename: 'r.png', url: PNG };
+    const words = { type: 'text', text: 'say seen' };
+    const sent = { id: name, messages: [{ id: 'n', role: 'user', parts: [words, image] }] };
+    assert.match((await post(`/v1/agents/${agent}/ui-stream`, sent)).text, /"type":"finish"/);
+    const [file] = (await api.call('GET', `/v1/files?thread_id=${thread}`)).json.files;
+    return { thread, run, output, file: `/v1/files/${file.id}`, files: `/v1/files?thread_id=${thread}` };
+  }
+
+  it('opens what the streams of its thread point to: large outputs and files, of no other thread', async () => {
+    const [own, other] = [await pointing(), await pointing()];
+    const [reads, answers] = [await token(own.thread, ['read']), await token(own.thread, ['answer'])];
+    const open = ({ output, file, files }: typeof own) => [output, file, `${file}/content`, files];
+    for (const path of open(own)) {
+      assert.equal(await statusOf('GET', path, { key: reads }), 200, path);
+      assert.equal(await statusOf('GET', path, { key: answers }), 403, path);
+    }
+    const { json } = await api.call('GET', own.files, { key: reads });
+    assert.deepEqual(
+      json.files.map(({ id }: { id: string }) => `/v1/files/${id}`),
+      [own.file],
+    );
+    assert.match((await api.call('GET', own.output, { key: reads })).json.output, /^x+$/);
+    const unknown = [`/v1/tool-calls/${randomUUID()}/output`, `/v1/files/${randomUUID()}`, '/v1/files'];
+    const beside = [`/v1/files?run_id=${own.run}`, `/v1/files?thread_id=${randomUUID()}`];
+    for (const path of [...open(other), ...unknown, ...beside]) {
+      assert.equal(await statusOf('GET', path, { key: reads }), 403, path);
+    }
+    const stranger = await mint('a page', ['read'], { key: (await api.newTenant()).key });
+    for (const path of open(own)) assert.equal(await statusOf('GET', path, { key: stranger.json.token }), 403, path);
+    assert.equal(await statusOf('DELETE', own.file, { key: await token(own.thread, ['read', 'answer']) }), 403);
+    const ofRun = (await post(`/v1/runs/${own.run}/tokens`, { ttl_seconds: 600, scopes: ['read'] })).json.token;
+    const outputs = [own.output, other.output, own.file];
+    const statuses = outputs.map((path) => statusOf('GET', path, { key: ofRun }));
+    assert.deepEqual(await Promise.all(statuses), [200, 403, 403], 'a token for the run');
+    const { json: made } = await post('/v1/api-keys', { name: 'k', scopes: ['runs:read'] });
+    const target = { kind: 'thread' as const, id: own.thread };
+    const ended = await issueTestToken(api.context, { run: own.run, keyId: String(made.id), target, ttlSeconds: 0 });
+    for (const path of open(own)) assert.equal(await statusOf('GET', path, { key: ended }), 401, path);
+  });
+
+  it('opens a file of no thread where it came to its own, and one of another thread nowhere', async () => {
+    const { thread, run } = await talked();
+    const other = await talked();
+    const key = await token(thread, ['read']);
+    const upload = async (of?: string) => {
+      const form = new FormData();
+      if (of !== undefined) form.set('thread_id', of);
+      form.set('file', new Blob(['a text']), 'a.txt');
+      const headers = { authorization: `Bearer ${api.key}` };
+      const stored = await fetch(`${api.url}/v1/files`, { method: 'POST', headers, body: form });
+      assert.equal(stored.status, 201, await stored.clone().text());
+      return ((await stored.json()) as { id: string }).id;
+    };
+    const [free, theirs, unused] = [await upload(), await upload(other.thread), await upload()];
+    const attachments = [free, theirs].map((file_id) => ({ file_id }));
+    const said = await post(`/v1/runs/${run}/turns`, { input: { message: 'say read', attachments } });
+    assert.equal(said.status, 200, said.text);
+    const statuses = [free, theirs, unused].map((id) => statusOf('GET', `/v1/files/${id}/content`, { key }));
+    assert.deepEqual(await Promise.all(statuses), [200, 403, 403]);
   });
 
   it('opens no other route', async () => {

@@ -39,6 +39,7 @@ import { SESSION_ROUTES } from './sessions/routes.ts';
 import { TOOL_ROUTES } from './tools/routes.ts';
 import { ACP_ROUTES } from './wire/acp-route.ts';
 import { AG_UI_ROUTES } from './wire/ag-ui-routes.ts';
+import { UI_MESSAGE_ROUTES } from './wire/ui-message-routes.ts';
 import { UI_STREAM_ROUTES } from './wire/ui-stream-routes.ts';
 import { WEBHOOK_ROUTES } from './webhooks.ts';
 import { WORKFLOW_ROUTES } from './workflows/routes.ts';
@@ -62,6 +63,7 @@ export const ROUTES: readonly Route[] = [
   ...RESUME_ROUTES,
   ...TOKEN_ROUTES,
   ...UI_STREAM_ROUTES,
+  ...UI_MESSAGE_ROUTES,
   ...AG_UI_ROUTES,
   ...ACP_ROUTES,
   ...LOG_ROUTES,

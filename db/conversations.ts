@@ -183,6 +183,27 @@ export async function listTurnMessages(
   );
 }
 
+/** Where turns lie in the logs of their runs, as those stand now. */
+export interface TurnExtent {
+  turn_id: string;
+  /** Sequence number of its start. */
+  start: number;
+  /** That after its last one. */
+  beyond: number;
+  /** The last one of its run. */
+  head: number;
+  is_open: boolean;
+}
+
+export async function listTurnExtents(tx: Tx, turnIds: readonly string[]): Promise<TurnExtent[]> {
+  return tx.query(
+    `select u.id as turn_id, u.first as start, least(u.beyond, r.last_seq + 1) as beyond, r.last_seq as head,
+       coalesce(r.open_turn_id = u.id, false) as is_open
+     from ${TURN_EVENTS} join runs r on r.id = u.run_id where u.first is not null`,
+    [turnIds],
+  );
+}
+
 export interface TurnAnswer {
   turn_id: string;
   provider: string;

@@ -3,7 +3,7 @@ import type { Ask, CallPart, Change, TextPart, TurnView } from './turn-view.ts';
 import type { ShortForm } from './follow-message.ts';
 
 /** Of its `UIMessageChunk`s. */
-type Chunk = { type: string } & Record<string, unknown>;
+export type Chunk = { type: string } & Record<string, unknown>;
 
 /** A message is told again from its start after a cut: the client's own reader begins it anew then. */
 export const UI_STREAM: ShortForm<Chunk> = {

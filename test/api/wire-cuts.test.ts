@@ -104,6 +104,18 @@ describe('a stream that is cut', function () {
     });
   }
 
+  it('has come to the message that a page of the AI SDK is given after a reload', async () => {
+    for (const recording of recordings) {
+      const { turn, items, message } = recording;
+      const client = aiClient();
+      const server = recordedServer(recording, items.length);
+      await client.follow({ ...placeOf(recording), url: 'http://recorded', server });
+      const { json } = await api.call('GET', `/v1/threads/${turn.threadId}/ui-messages`);
+      const shown = json.messages.filter(({ id }: { id: string }) => id === turn.turnId);
+      assert.deepEqual(shown, JSON.parse(JSON.stringify(client.state())), message.slice(0, 80));
+    }
+  });
+
   it('is made of calls, too, that are written piece by piece, and begun anew', () => {
     const ids = (items: Recording['items']) => items.flatMap((item) => (item.kind === 'call_piece' ? item.callId : []));
     const told = recordings.map(({ items }) => ids(items));

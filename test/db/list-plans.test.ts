@@ -8,6 +8,7 @@ import {
   listSteppedTurns,
   listThreadTurns,
   listTurnAnswers,
+  listTurnExtents,
   listTurnFiles,
   listTurnMessages,
 } from '../../db/conversations.ts';
@@ -169,6 +170,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'further conversations of an agent': (tx) =>
       listAgentTurns(tx, agent, { before: { run: middle, number: 1 }, limit }),
     'messages of conversations': (tx) => listTurnMessages(tx, [agent, middle]),
+    'where conversations lie in their logs': (tx) => listTurnExtents(tx, [agent, middle]),
     'answers in conversations': (tx) => listTurnAnswers(tx, [agent, middle]),
     'sums of a dashboard by day': (tx) => readUsage(tx, { ...week, by: 'day' }),
     'sums of a dashboard by agent': (tx) => readUsage(tx, { ...week, by: 'agent' }),

@@ -1,0 +1,125 @@
+/** What was said on a thread, as messages of the AI SDK. */
+import { z } from 'zod';
+import type { Attachment } from '../../core/content.ts';
+import { EVENT_TYPES } from '../../core/events.ts';
+import { LIMITS } from '../../core/limits.ts';
+import type { Context } from '../../modules/governance/context.ts';
+import { readPastTurns, type PastTurn } from '../../modules/conversations/shown-turns.ts';
+import { lookAhead } from '../../modules/runs/stream-run.ts';
+import { threadIdOf } from '../../modules/sessions/converse.ts';
+import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
+import { defineRoute, type Route } from '../kit/route.ts';
+import { readTurn, uiMessage, type TurnReader, type UiMessage } from './ui-message.ts';
+
+const count = z.int32().min(0);
+
+const list = defineRoute({
+  method: 'get',
+  path: '/v1/threads/:id/ui-messages',
+  access: 'runs:read',
+  threadToken: { scope: 'read' },
+  summary:
+    'What was said on a thread as messages of the AI SDK, two a turn: the newest turns, in their order, and with the ' +
+    'cursor those before them. A turn at work is shown as far as the log has it',
+  params: z.strictObject({ id: z.string().min(1).max(200) }),
+  query: pageQuery(z.tuple([count, count])),
+  responses: { 200: pageFields('messages', uiMessage) },
+  async handle({ caller, params, query: { limit, cursor: before }, context }) {
+    const { tenantId } = caller;
+    const { turns, next } = await context.db.withTenant(tenantId, async (tx) => {
+      const threadId = await threadIdOf(tx, caller, params.id);
+      return readPastTurns(tx, caller, { threadId, before, limit });
+    });
+    const { shown, messages } = await showTurns(context, tenantId, turns);
+    const last = shown < turns.length ? turns[shown - 1] : undefined;
+    const cursor = last ? [last.place, last.number] : next;
+    return { status: 200, body: { messages, ...(cursor && { next_cursor: encodeCursor(cursor) }) } };
+  },
+});
+
+/** As many of the turns as fit on a page, the first one whatever its size: how many, and their messages in the order of the conversation. */
+async function showTurns(
+  context: Context,
+  tenantId: string,
+  turns: readonly PastTurn[],
+): Promise<{ shown: number; messages: UiMessage[] }> {
+  const pairs: UiMessage[][] = [];
+  let bytes = 0;
+  for (const stretch of stretchesOf(turns)) {
+    const readers = await readStretch(context, tenantId, stretch);
+    for (const [turn, reader] of readers) {
+      const pair = [inputOf(turn), reader.message()];
+      bytes += JSON.stringify(pair).length;
+      if (pairs.length > 0 && bytes > LIMITS.eventsPageBytes) return pageOf(pairs);
+      pairs.push(pair);
+    }
+  }
+  return pageOf(pairs);
+}
+
+function pageOf(pairs: UiMessage[][]) {
+  return { shown: pairs.length, messages: pairs.toReversed().flat() };
+}
+
+/** Neighbours in a run whose events are read together, newest first: more of them than a read has are no gain. */
+function stretchesOf(turns: readonly PastTurn[]): PastTurn[][] {
+  const stretches: PastTurn[][] = [];
+  for (const turn of turns) {
+    const newest = stretches.at(-1)?.[0];
+    const isNear = newest?.runId === turn.runId && newest.beyond - turn.start <= EVENTS_TOGETHER;
+    if (isNear) stretches.at(-1)?.push(turn);
+    else stretches.push([turn]);
+  }
+  return stretches;
+}
+
+const EVENTS_TOGETHER = 500;
+
+/** Reads turns of a run that lie side by side. */
+async function readStretch(
+  context: Context,
+  tenantId: string,
+  turns: readonly PastTurn[],
+): Promise<Map<PastTurn, TurnReader>> {
+  const readers = new Map(turns.map((turn) => [turn, readTurn(turn)]));
+  const [newest, oldest] = [turns[0], turns.at(-1)];
+  if (!newest || !oldest) return readers;
+  const { runId, beyond } = newest;
+  for (let after = oldest.start - 1; after < beyond - 1;) {
+    const { events } = await lookAhead(context, { tenantId, runId, after, types: EVENT_TYPES });
+    for (const event of events) {
+      const turn = turns.find(({ start, beyond: end }) => event.seq >= start && event.seq < end);
+      if (turn) readers.get(turn)?.take(event);
+    }
+    after = events.at(-1)?.seq ?? beyond;
+  }
+  return readers;
+}
+
+/** What the turn was asked. Its client has called it otherwise. */
+function inputOf({ turnId, runId, threadId, input }: PastTurn): UiMessage {
+  const { message, attachments = [] } = input;
+  return {
+    id: `${turnId}.input`,
+    role: 'user',
+    metadata: { turn_id: turnId, run_id: runId, thread_id: threadId },
+    parts: [...attachments.map(fileOf), { type: 'text', text: message }],
+  };
+}
+
+function fileOf(attachment: Attachment): UiMessage['parts'][number] {
+  if (attachment.type === 'file') {
+    const { file_id: id, media_type: mediaType, filename } = attachment;
+    return { type: 'file', mediaType, filename, url: `/v1/files/${id}/content` };
+  }
+  if (attachment.type === 'text') return { type: 'file', ...dataOf('text/plain', Buffer.from(attachment.text)) };
+  const { source } = attachment;
+  if (source.type === 'url') return { type: 'file', mediaType: 'image/*', url: source.url };
+  return { type: 'file', ...dataOf(source.media_type, Buffer.from(source.data, 'base64')) };
+}
+
+function dataOf(mediaType: string, content: Buffer): { mediaType: string; url: string } {
+  return { mediaType, url: `data:${mediaType};base64,${content.toString('base64')}` };
+}
+
+export const UI_MESSAGE_ROUTES: readonly Route[] = [list];

@@ -1,0 +1,150 @@
+/** A turn as the message that a client of the AI SDK makes of its UI message stream: what its own reader does with the chunks of what is in the log. */
+import { z } from 'zod';
+import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
+import type { ShownTurn } from '../../modules/sessions/converse.ts';
+import { isPausedBeyond } from './form.ts';
+import { framesOf } from './replay-thread.ts';
+import { beforeTurn, type TurnView } from './turn-view.ts';
+import { UI_STREAM, type Chunk } from './ui-stream.ts';
+
+const part = z.looseObject({ type: z.string() });
+type Part = z.output<typeof part>;
+
+export const uiMessage = z
+  .object({
+    id: z.string().describe("Of the assistant's: the turn's."),
+    role: z.enum(['user', 'assistant']),
+    metadata: z.record(z.string(), z.unknown()),
+    parts: z.array(part).describe('As in the messages of `useChat`.'),
+  })
+  .meta({ id: 'UiMessage' });
+export type UiMessage = z.output<typeof uiMessage>;
+
+/** A turn as far as it was read. */
+export interface TurnReader {
+  take: (event: LoggedEvent) => void;
+  /** What it comes to; with what the stream says where the turn has ended, or waits for its client. */
+  message: () => UiMessage;
+}
+
+/** Reads a turn from its first event on. */
+export function readTurn(turn: ShownTurn): TurnReader {
+  const view = beforeTurn(turn.turnId);
+  const read = beginMessage();
+  for (const chunk of UI_STREAM.begin(view, turn)) read.take(chunk);
+  return {
+    take(event) {
+      for (const chunk of framesOf(view, event, UI_STREAM)) read.take(chunk);
+    },
+    message() {
+      if (isOver(view, turn)) for (const chunk of UI_STREAM.finish(view)) read.take(chunk);
+      return read.message;
+    },
+  };
+}
+
+function isOver(view: TurnView, turn: ShownTurn): boolean {
+  return view.end !== null || isPausedBeyond(view, turn);
+}
+
+interface Reading {
+  message: UiMessage;
+  /** Texts that have not ended, by kind and id. */
+  open: Map<string, Part>;
+}
+
+function beginMessage(): { message: UiMessage; take: (chunk: Chunk) => void } {
+  const reading: Reading = { message: { id: '', role: 'assistant', metadata: {}, parts: [] }, open: new Map() };
+  return { message: reading.message, take: (chunk) => takeChunk(reading, chunk) };
+}
+
+function takeChunk(reading: Reading, chunk: Chunk): void {
+  const { message, open } = reading;
+  switch (chunk.type) {
+    case 'start':
+      message.id = String(chunk['messageId']);
+      noteMetadata(message, chunk);
+      return;
+    case 'finish':
+      noteMetadata(message, chunk);
+      return;
+    case 'start-step':
+      message.parts.push({ type: 'step-start' });
+      return;
+    case 'finish-step':
+      open.clear();
+      return;
+    case 'text-start':
+    case 'reasoning-start':
+    case 'text-delta':
+    case 'reasoning-delta':
+    case 'text-end':
+    case 'reasoning-end':
+      takeText(reading, chunk);
+      return;
+    case 'tool-input-available':
+      takeInput(message, chunk);
+      return;
+    case 'tool-approval-request': {
+      const { approvalId: id, approvalDescriptor: descriptor } = chunk;
+      Object.assign(toolOf(message, chunk), { state: 'approval-requested', approval: { id, descriptor } });
+      return;
+    }
+    case 'tool-output-available':
+    case 'tool-output-denied':
+    case 'tool-output-error':
+      takeOutput(toolOf(message, chunk), chunk);
+      return;
+    default:
+      if (chunk.type.startsWith('data-') && chunk['transient'] !== true) takeData(message, chunk);
+  }
+}
+
+function noteMetadata({ metadata }: UiMessage, { messageMetadata }: Chunk): void {
+  Object.assign(metadata, messageMetadata);
+}
+
+function takeText({ message, open }: Reading, { type, id, delta, providerMetadata }: Chunk): void {
+  const [kind = '', act] = type.split('-');
+  const key = `${kind} ${String(id)}`;
+  if (act === 'start') {
+    const begun: Part = { type: kind, ...(kind === 'reasoning' && { id }), text: '', state: 'streaming' };
+    open.set(key, begun);
+    message.parts.push(begun);
+    return;
+  }
+  const text = open.get(key);
+  if (!text) return;
+  if (act === 'delta') text['text'] = `${String(text['text'])}${String(delta)}`;
+  else open.delete(key);
+  Object.assign(text, act === 'end' && { state: 'done' }, providerMetadata !== undefined && { providerMetadata });
+}
+
+/** The call is looked for in its step alone. */
+function takeInput(message: UiMessage, { toolCallId, toolName, input, providerExecuted }: Chunk): void {
+  const type = `tool-${String(toolName)}`;
+  const step = message.parts.findLastIndex((each) => each.type === 'step-start');
+  const known = message.parts.find((each, place) => place > step && each['toolCallId'] === toolCallId);
+  const told = { type, state: 'input-available', input, providerExecuted };
+  if (known) Object.assign(known, told);
+  else message.parts.push({ toolCallId, ...told });
+}
+
+function toolOf({ parts }: UiMessage, { toolCallId }: Chunk): Part {
+  const known = parts.findLast((each) => each['toolCallId'] === toolCallId);
+  if (!known) throw new Error(`No part shows the call ${String(toolCallId)}.`);
+  return known;
+}
+
+function takeOutput(tool: Part, { type, output, errorText }: Chunk): void {
+  tool['state'] = type.slice('tool-'.length);
+  if (type === 'tool-output-available') tool['output'] = output;
+  if (type === 'tool-output-error') tool['errorText'] = errorText;
+}
+
+/** What has an id takes the place of what has it already. */
+function takeData({ parts }: UiMessage, chunk: Chunk): void {
+  const known = parts.find(({ type, id }) => type === chunk.type && id === chunk['id']);
+  if (known) known['data'] = chunk['data'];
+  else parts.push({ ...chunk });
+}

@@ -4,6 +4,7 @@ import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
 import type { Tx } from './database.ts';
 import type { TurnRow } from './turns.ts';
+import { beginsWithHandoff } from './handoffs.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { asColumns } from './query-builder.ts';
 import { commitUpTo } from './run-log.ts';
@@ -181,6 +182,15 @@ export async function listTurnMessages(
        ${lengthBefore('u.beyond', 'u.last_commit')} as "to" from ${TURN_EVENTS}`,
     [turnIds],
   );
+}
+
+/** Those of these turns whose first message is Drover's, and tells of a handoff. */
+export async function findHandedTurns(tx: Tx, turnIds: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await tx.query<{ id: string }>(
+    `select u.id from turns u where u.id = any($1::uuid[]) and u.number = 1 and ${beginsWithHandoff('u.run_id')}`,
+    [turnIds],
+  );
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** Where turns lie in the logs of their runs, as those stand now. */

@@ -8,6 +8,10 @@ import { edgeEvent } from './run-log.ts';
 /** Who takes a handoff on: the workflow of its task, or the target in the thread's next run, or in a run by itself. */
 export type HandoffCarrier = 'workflow' | 'thread' | 'run';
 
+/** That a run begins with what Drover says of a handoff: nobody else has said its first message. */
+export const beginsWithHandoff = (run: string) =>
+  `exists (select from handoffs h where h.target_run_id = ${run} or h.returned_run_id = ${run})`;
+
 interface Rejection {
   code: string;
   message: string;

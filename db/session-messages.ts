@@ -2,12 +2,15 @@
 import { LIMITS } from '../core/limits.ts';
 import { ASK_USER_TOOL } from '../core/tool.ts';
 import type { Tx } from './database.ts';
+import { beginsWithHandoff } from './handoffs.ts';
 import { asColumns } from './query-builder.ts';
 import { commitUpTo, edgeEvent } from './run-log.ts';
 
 export interface SessionMessage {
   role: 'user' | 'assistant';
   content: string;
+  /** Of what is the user's by its role: who has said it in truth. */
+  origin?: 'drover';
 }
 
 interface Reach {
@@ -55,13 +58,18 @@ const ASKED_ELSEWHERE = `select e.seq, case e.type when 'input.requested' then '
   join run_events e on e.run_id = u.run_id and e.commit_seq >= u.first and e.commit_seq <= u.last_commit
     and e.type in ('input.requested', 'signal.received') and e.payload->>'tool_call_id' = k.id::text`;
 
+/** Whether a message `m` is the first one of a run, and tells it of a handoff. */
+const TELLS_OF_HANDOFF = `m.role = 'user' and ${beginsWithHandoff('m.run_id')}
+  and m.ordinal = (select b.base_length from runs b where b.id = m.run_id)`;
+
 /** What a message `m` says, in order. A call stands where its result does: what it has asked comes after the words that it came with. */
-const SAID = `select jsonb_agg(jsonb_build_object('role', s.role, 'content', s.content) order by s.place, s.part) as said from (
-    select 0 as place, 0 as part, m.role::text as role, string_agg(b->>'text', '' order by place) as content
+const SAID = `select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('role', s.role, 'content', s.content, 'origin', s.origin)) order by s.place, s.part) as said from (
+    select 0 as place, 0 as part, m.role::text as role, string_agg(b->>'text', '' order by place) as content,
+        case when ${TELLS_OF_HANDOFF} then 'drover' end as origin
       from jsonb_array_elements(m.content) with ordinality as blocks (b, place)
       where b->>'type' = 'text' and m.origin is distinct from 'drover'
     union all
-    select c.place, q.part, q.role, q.content
+    select c.place, q.part, q.role, q.content, null
       from jsonb_array_elements(m.content) with ordinality as blocks (b, place)
         ${asColumns(`blocks.place, (b->>'tool_call_id')::uuid as call`)} c
         join tool_calls k on k.id = c.call
@@ -69,7 +77,7 @@ const SAID = `select jsonb_agg(jsonb_build_object('role', s.role, 'content', s.c
   where s.content <> ''`;
 
 async function messagesAtEnd(tx: Tx, runId: string, { limit, window }: Reach): Promise<SessionMessage[]> {
-  const rows = await tx.query<SessionMessage>(
+  const rows = await tx.query<Omit<SessionMessage, 'origin'> & { origin: 'drover' | null }>(
     `with run as (select lineage, length, lineage_base from runs where id = $1),
       segments as (
         select (segment->>'lineage')::uuid as lineage, (segment->>'length')::int as until,
@@ -82,13 +90,13 @@ async function messagesAtEnd(tx: Tx, runId: string, { limit, window }: Reach): P
            where m.lineage = g.lineage and m.ordinal >= g.since and m.ordinal < g.until and t.said is not null
            order by m.ordinal desc limit $2) found
        where g.since < g.until order by found.ordinal desc limit $2),
-      single as (select ordinal, place, one->>'role' as role, one->>'content' as content
+      single as (select ordinal, place, one->>'role' as role, one->>'content' as content, one->>'origin' as origin
         from last cross join lateral jsonb_array_elements(said) with ordinality as list (one, place)
         order by ordinal desc, place desc limit $2)
-     select role, content from (select *, sum(octet_length(content)) over (order by ordinal desc, place desc
+     select role, content, origin from (select *, sum(octet_length(content)) over (order by ordinal desc, place desc
          rows between unbounded preceding and 1 preceding) as later from single) sized
        where coalesce(later, 0) < $4 order by ordinal desc, place desc`,
     [runId, limit, window, LIMITS.eventsPageBytes],
   );
-  return rows.toReversed();
+  return rows.toReversed().map(({ origin, ...said }) => (origin === null ? said : { ...said, origin }));
 }

@@ -5,6 +5,7 @@ import type { SessionFacts } from '../core/session-status.ts';
 import type { RiskLevel } from '../core/tool.ts';
 import type { RunRow } from './claim-run.ts';
 import type { Tx } from './database.ts';
+import { beginsWithHandoff } from './handoffs.ts';
 import { asColumns } from './query-builder.ts';
 import { commitUpTo, edgeEvent } from './run-log.ts';
 import { SUSPENDED_BY } from './suspension.ts';
@@ -282,21 +283,26 @@ export async function findLastNodeType(
   return row?.type;
 }
 
+interface UnreadInput {
+  input: TurnInput;
+  /** Drover says it, and tells of a handoff. */
+  is_handed: boolean;
+}
+
 /**
  * What a run that goes on was asked and no model has been told yet, oldest first: in its open turn, and in those before that were interrupted.
  * The conversation does not have it.
  */
-export async function listUnreadInputs(tx: Tx, runId: string): Promise<TurnInput[]> {
+export async function listUnreadInputs(tx: Tx, runId: string): Promise<UnreadInput[]> {
   const begins = `(e.type = 'node.entered' or e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string')`;
-  const rows = await tx.query<{ input: TurnInput }>(
-    `select t.input from runs r join turns n on n.run_id = r.id and n.number = r.turn_count and n.steps = 0
+  return tx.query<UnreadInput>(
+    `select t.input, t.number = 1 and ${beginsWithHandoff('r.id')} as is_handed from runs r join turns n on n.run_id = r.id and n.number = r.turn_count and n.steps = 0
        cross join lateral (select coalesce((
          select u.number from ${edgeEvent('last', { run: 'r.id', where: begins })} e join turns u on u.id = e.turn_id), 0) as number) last_read
        join turns t on t.run_id = r.id and t.number > last_read.number and t.status not in ('failed', 'complete')
      where r.id = $1 and r.status not in ('completed', 'failed', 'cancelled') order by t.number`,
     [runId],
   );
-  return rows.map(({ input }) => input);
 }
 
 /** Ids of the workspace's agents that take runs, two at most. */

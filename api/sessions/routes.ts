@@ -185,7 +185,13 @@ const session = z
     archived: z.boolean(),
     run_id: z.uuid().nullable().describe('The newest run.'),
     messages: z
-      .array(z.object({ role: z.enum(['user', 'assistant']), content: z.string() }))
+      .array(
+        z.object({
+          role: z.enum(['user', 'assistant']),
+          content: z.string(),
+          origin: z.literal('drover').optional().describe('The user has not said it: it tells the agent of a handoff.'),
+        }),
+      )
       .describe('The last 50. Questions of a turn and their answers are among them.'),
     pending_plan: z
       .object({

@@ -80,7 +80,12 @@ export const conversation = z
     completed_at: z.iso.datetime().nullable(),
     user_message: z.string(),
     final_response: z.string().nullable(),
-    messages: z.array(z.unknown()).describe('As they were said: nothing left out, nothing summarised.'),
+    messages: z
+      .array(z.unknown())
+      .describe(
+        'As they were said: nothing left out, nothing summarised. One of role `user` that is not its own words has ' +
+          '`origin`: `tool` (results of calls), or `drover`.',
+      ),
     stop_reason: z.string().nullable(),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     total_steps: z.number(),

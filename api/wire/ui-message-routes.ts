@@ -97,12 +97,12 @@ async function readStretch(
 }
 
 /** What the turn was asked. Its client has called it otherwise. */
-function inputOf({ turnId, runId, threadId, input }: PastTurn): UiMessage {
+function inputOf({ turnId, runId, threadId, input, isHanded }: PastTurn): UiMessage {
   const { message, attachments = [] } = input;
   return {
     id: `${turnId}.input`,
     role: 'user',
-    metadata: { turn_id: turnId, run_id: runId, thread_id: threadId },
+    metadata: { turn_id: turnId, run_id: runId, thread_id: threadId, ...(isHanded && { origin: 'drover' }) },
     parts: [...attachments.map(fileOf), { type: 'text', text: message }],
   };
 }

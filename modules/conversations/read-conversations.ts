@@ -3,10 +3,12 @@ import type { Caller } from '../../core/caller.ts';
 import type { Message } from '../../core/content.ts';
 import { erased, notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { originOf, type MessageOrigin } from '../../core/origin.ts';
 import { isSettled } from '../../core/state.ts';
 import { findAgent } from '../../db/agents.ts';
 import { readMessages } from '../../db/checkpoints.ts';
 import {
+  findHandedTurns,
   findThreadTurn,
   listAgentTurns,
   listThreadTurns,
@@ -26,10 +28,13 @@ import { requireThread } from './threads.ts';
 
 export type { ConversationRow };
 
+/** A message with where it comes from, where its role does not say it: its user has not said it. */
+export type SaidMessage = Message & { origin?: Exclude<MessageOrigin, 'user' | 'model'> };
+
 export interface Conversation extends Spending {
   row: ConversationRow;
   /** As they were said, nothing left out or summarised; larger outputs of tools by their address. */
-  messages: Message[];
+  messages: SaidMessage[];
   files: TurnFile[];
 }
 
@@ -93,11 +98,13 @@ async function readPage<R extends ConversationRow>(
   const places = new Map((await listTurnMessages(tx, turnIds)).map((place) => [place.turn_id, place]));
   const answers = await listTurnAnswers(tx, turnIds);
   const files = await listTurnFiles(tx, turnIds);
+  const handed = await findHandedTurns(tx, turnIds);
   const conversations: Conversation[] = [];
   let bytes = 0;
   let last: R | undefined;
   for (const row of rows) {
     const messages = row.erased_at ? [] : await readTurnMessages(tx, row, places.get(row.id));
+    if (handed.has(row.id)) noteHandoff(messages);
     bytes += JSON.stringify(messages).length;
     if (last && bytes > LIMITS.eventsPageBytes) break;
     const ofTurn = <T extends { turn_id: string }>(all: T[]) => all.filter(({ turn_id }) => turn_id === row.id);
@@ -112,13 +119,24 @@ async function readTurnMessages(
   tx: Tx,
   row: ConversationRow,
   place: { from: number | null; to: number | null } | undefined,
-): Promise<Message[]> {
+): Promise<SaidMessage[]> {
   const from = Math.max(row.base_length, place?.from ?? 0);
   const length = place?.to ?? 0;
   if (length <= from) return [];
   const messages = await readMessages(tx, row.run_id, { from, length, shownBytes: LIMITS.shownOutputBytes });
   const said = row.completed_at === null ? messages.flatMap(withoutOpenCalls) : messages;
-  return messagesFor(said, Number.POSITIVE_INFINITY).messages;
+  return messagesFor(said, Number.POSITIVE_INFINITY).messages.map((message, index) => {
+    const stored = said[index];
+    const origin = stored && originOf(stored);
+    return origin === 'tool' || origin === 'drover' ? { ...message, origin } : message;
+  });
+}
+
+/** Drover has said the first one, in the user's place. */
+function noteHandoff(messages: SaidMessage[]): void {
+  const first = messages.findIndex(({ role, origin }) => role === 'user' && origin === undefined);
+  const message = messages[first];
+  if (message) messages[first] = { ...message, origin: 'drover' };
 }
 
 /** A result has its place in the conversation before there is one: as long as its turn is open, a call may still come to something. */

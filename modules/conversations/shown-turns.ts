@@ -1,7 +1,7 @@
 /** Turns of a thread as front ends show them again: where each lies in the log, and what it was asked. */
 import type { Caller } from '../../core/caller.ts';
 import type { TurnInput } from '../../core/events.ts';
-import { listThreadTurns, listTurnExtents } from '../../db/conversations.ts';
+import { findHandedTurns, listThreadTurns, listTurnExtents } from '../../db/conversations.ts';
 import type { Tx } from '../../db/database.ts';
 import type { ShownTurn } from '../../db/shown-turns.ts';
 import { requireThread } from './threads.ts';
@@ -12,6 +12,8 @@ export interface PastTurn extends ShownTurn {
   /** Sequence number after its last one, as its run stands now. */
   beyond: number;
   input: TurnInput;
+  /** Drover has asked it, and tells of a handoff. */
+  isHanded: boolean;
 }
 
 /** The turn of that number in the run of that place on the thread. */
@@ -28,16 +30,16 @@ export async function readPastTurns(
   const before = page.before && { place: page.before[0], number: page.before[1] };
   const { rows, more } = await listThreadTurns(tx, threadId, { before, limit });
   const kept = rows.filter(({ erased_at }) => erased_at === null);
-  const extents = await listTurnExtents(
-    tx,
-    kept.map(({ id }) => id),
-  );
+  const ids = kept.map(({ id }) => id);
+  const extents = await listTurnExtents(tx, ids);
+  const handed = await findHandedTurns(tx, ids);
   const turns = kept.flatMap((row): PastTurn[] => {
     const extent = extents.find(({ turn_id }) => turn_id === row.id);
     if (!extent) return [];
     const { start, beyond, head, is_open: isOpen } = extent;
     const { run_id: runId, id: turnId, thread_place: place, number, input } = row;
-    return [{ threadId, runId, turnId, place, number, start, beyond, head, isOpen, input }];
+    const isHanded = handed.has(turnId);
+    return [{ threadId, runId, turnId, place, number, start, beyond, head, isOpen, input, isHanded }];
   });
   const last = rows.at(-1);
   return { turns, next: more && last ? [last.thread_place, last.number] : undefined };

@@ -51,7 +51,7 @@ export async function readSession(tx: Tx, caller: SessionCaller, id: string): Pr
   const { sessionMessages: limit, sessionMessageWindow: window } = LIMITS;
   const messages = run ? await lastMessages(tx, run.id, { limit, window }) : [];
   const unread = run ? await listUnreadInputs(tx, run.id) : [];
-  messages.push(...unread.map(({ message }) => ({ role: 'user' as const, content: message })));
+  messages.push(...unread.map(({ input, is_handed }) => toMessage(input.message, is_handed)));
   const waits = run && session.archived_at === null ? waitingMessage(run) : undefined;
   const waiting = run && facts.has_open_turn ? await findRun(tx, run.id) : undefined;
   return {
@@ -61,4 +61,8 @@ export async function readSession(tx: Tx, caller: SessionCaller, id: string): Pr
     queued: waits?.input.message ?? null,
     waiting,
   };
+}
+
+function toMessage(content: string, isHanded: boolean): SessionMessage {
+  return { role: 'user', content, ...(isHanded && { origin: 'drover' }) };
 }

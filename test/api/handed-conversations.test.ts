@@ -101,6 +101,52 @@ describe('handoffs of conversations', () => {
     });
   });
 
+  it("are told to agents in messages that are Drover's, and nobody's own", async () => {
+    const [taken, take] = held();
+    say = async (name, said, request) => {
+      if (name === 'ann' && said.includes('has not taken')) return text('ann again');
+      if (name === 'ann' && !hasResult(request)) return use('handoff', { to_agent: 'bob', reason: 'Better at it' });
+      if (name === 'ann') return text('over');
+      await taken;
+      return hasResult(request) ? text('no') : use('reject_handoff', { reason: 'Not today' });
+    };
+    const chat = { message: 'Help me', agent_id: ids['ann'], user_id: 'eve', autonomy_level: 2 };
+    const { session_id } = await make('/agent/chat', chat, 202);
+    interface Said {
+      role: string;
+      content: string | { text?: string }[];
+      origin?: string;
+    }
+    const toldIn = (messages: Said[]) =>
+      messages.flatMap(({ role, content, origin }) => {
+        if (role !== 'user') return [];
+        const [begins = ''] = (typeof content === 'string' ? content : (content[0]?.text ?? '')).split('\n');
+        return [[begins.replace(/, handoff .*|handed over .*/, ''), origin ?? 'user']];
+      });
+    const told = async () => toldIn((await read(`/agent/session/${session_id}`)).messages);
+    const brief = ['Handed over to you by the agent ann', 'drover'];
+    await waitUntil('it is handed over', async () => {
+      await carryHandoffs(api.context);
+      return (await told()).length > 1;
+    });
+    assert.deepEqual(await told(), [['Help me', 'user'], brief], 'before it was read');
+    take();
+    await waitUntil('it has come back', async () => {
+      await carryHandoffs(api.context);
+      return JSON.stringify((await read(`/agent/session/${session_id}`)).messages).includes('ann again');
+    });
+    const note = ['The agent bob has not taken what you ', 'drover'];
+    assert.deepEqual(await told(), [['Help me', 'user'], brief, note]);
+    const { conversations } = await read(`/v1/threads/${session_id}/conversations`);
+    const all = conversations.toReversed().flatMap(({ messages }: { messages: Said[] }) => messages);
+    assert.deepEqual(toldIn(all), [['Help me', 'user'], ['', 'tool'], brief, ['', 'tool'], note]);
+    const { messages } = await read(`/v1/threads/${session_id}/ui-messages`);
+    const origins = messages.flatMap(({ role, metadata }: { role: string; metadata: { origin?: string } }) =>
+      role === 'user' ? [metadata.origin] : [],
+    );
+    assert.deepEqual(origins, [undefined, 'drover', 'drover']);
+  });
+
   it('stay as they are where the turn of the tool was ended meanwhile, or its call made again', async () => {
     say = (name, _said, request) => {
       if (name === 'eve') return use('sleep', { seconds: 600 });

@@ -4,6 +4,7 @@ import { newId } from '../../lib/new-id.ts';
 import { listAgents, listAgentVersions } from '../../db/agents.ts';
 import { listApiKeys } from '../../db/api-keys.ts';
 import {
+  findHandedTurns,
   listAgentTurns,
   listSteppedTurns,
   listThreadTurns,
@@ -171,6 +172,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
       listAgentTurns(tx, agent, { before: { run: middle, number: 1 }, limit }),
     'messages of conversations': (tx) => listTurnMessages(tx, [agent, middle]),
     'where conversations lie in their logs': (tx) => listTurnExtents(tx, [agent, middle]),
+    'conversations that begin with a handoff': (tx) => findHandedTurns(tx, [agent, middle]),
     'answers in conversations': (tx) => listTurnAnswers(tx, [agent, middle]),
     'sums of a dashboard by day': (tx) => readUsage(tx, { ...week, by: 'day' }),
     'sums of a dashboard by agent': (tx) => readUsage(tx, { ...week, by: 'agent' }),

@@ -107,17 +107,15 @@ function toAttachment({ part: file, path }: Placed): NonNullable<GivenInput['att
   const link = String(url);
   const media = String(mediaType);
   const data = /^data:[^,]*;base64,([A-Za-z0-9+/=]*)$/.exec(link)?.[1];
-  if (media.startsWith('image/') && data !== undefined) {
-    return { type: 'image', source: { type: 'base64', media_type: media, data } };
-  }
   if (media.startsWith('image/') && /^https?:\/\//.test(link))
     return { type: 'image', source: { type: 'url', url: link } };
   if (media.startsWith('text/') && data !== undefined) {
     return { type: 'text', text: decodeText(Buffer.from(data, 'base64'), path) };
   }
-  if (media.toLowerCase() === PDF_TYPE && data !== undefined) {
+  const isPdf = media.toLowerCase() === PDF_TYPE;
+  if ((isPdf || media.startsWith('image/')) && data !== undefined) {
     const named = typeof filename === 'string' && { filename };
-    return { type: 'file', source: { type: 'base64', media_type: PDF_TYPE, data }, ...named };
+    return { type: 'file', source: { type: 'base64', media_type: isPdf ? PDF_TYPE : media, data }, ...named };
   }
   throw refuse(path, 'A file must be an image, or a PDF or a text as a data URL.');
 }

@@ -96,12 +96,12 @@ describe('attachments', function () {
     return turns.map(({ input }: { input: { attachments?: object[] } }) => input.attachments);
   };
   const asFile = { type: 'file', media_type: 'image/png', filename: 'file', size: PNG.length, trust: 'untrusted' };
-  async function assertFiles(thread: string) {
+  async function assertFiles(thread: string, filename = 'file') {
     const [first, second, ...more] = await attachedOn(thread);
     assert.deepEqual(more, []);
     for (const [attachment, ...others] of [first, second]) {
       const { file_id, ...rest } = attachment;
-      assert.deepEqual([rest, others], [asFile, []]);
+      assert.deepEqual([rest, others], [{ ...asFile, filename }, []]);
       const { json } = await api.call('GET', `/v1/files/${file_id}`);
       assert.deepEqual([json.size, json.thread_id], [PNG.length, thread]);
     }
@@ -126,18 +126,19 @@ describe('attachments', function () {
     }
   });
 
-  it('of a message of the AI SDK become files, in the first and in later turns', async () => {
+  it('of a message of the AI SDK become files of their names, in the first and in later turns', async () => {
     const agent = await agentWith('anthropic/claude-sonnet-5');
     const id = randomUUID();
     const say = (text: string) => {
-      const file = { type: 'file', mediaType: 'image/png', url: `data:image/png;base64,${MARKED}` };
+      const url = `data:image/png;base64,${MARKED}`;
+      const file = { type: 'file', mediaType: 'image/png', filename: 'receipt.png', url };
       const messages = [{ id: randomUUID(), role: 'user', parts: [file, { type: 'text', text }] }];
       return post(`/v1/agents/${agent}/ui-stream`, { id, messages });
     };
     assert.equal((await say('What is this?')).status, 200);
     assert.equal((await say('And this?')).status, 200);
     const { json } = await api.call('GET', `/v1/runs?agent_id=${agent}`);
-    await assertFiles(json.runs[0].thread_id);
+    await assertFiles(json.runs[0].thread_id, 'receipt.png');
   });
 
   it('of a message of the AI SDK may be PDFs, where the model takes them', async () => {

@@ -98,6 +98,7 @@ export async function listRecordedCalls(
 
 /** What a model answered at a step, and what it had been asked: its messages are those before `ordinal`. */
 export interface RecordedAnswerRow {
+  seq: number;
   step: number;
   asked: { provider: string; model: string; tool_choice: 'auto' | 'none'; examples?: number[] } | null;
   responded: {
@@ -130,7 +131,7 @@ export async function listRecordedAnswers(
        select t.*, first_value(t.payload) over (partition by t.calls order by t.seq) as asked,
          first_value(t.payload) over (partition by t.turn_id, t.gifts order by t.seq) as given
        from told t)
-     select a.step, case when a.calls > 0 then a.asked end as asked, a.payload as responded, m.content,
+     select a.seq, a.step, case when a.calls > 0 then a.asked end as asked, a.payload as responded, m.content,
        case when a.gifts > 0 then a.given end as memory
      from grouped a
      join runs r on r.id = a.run_id
@@ -174,6 +175,26 @@ export interface RecordedReflection {
 export function listReflections(tx: Tx, runId: string): Promise<RecordedReflection[]> {
   return tx.query<RecordedReflection>(
     `select step, payload from run_events where run_id = $1 and type = 'reflection.completed' order by seq`,
+    [runId],
+  );
+}
+
+/** From an event of a run on: the node of its agent's graph that is open, and the prompt of that, where it was filled in. */
+export interface RecordedNode {
+  seq: number;
+  node: string | null;
+  prompt: string | null;
+}
+
+/** How a run went through its agent's graph, in order. */
+export function listRecordedNodes(tx: Tx, runId: string): Promise<RecordedNode[]> {
+  return tx.query<RecordedNode>(
+    `select seq, case when open then at->>'node' end as node, case when open then at->>'prompt' end as prompt
+     from (select seq, type = 'node.entered' or type = 'run.forked' and payload->'graph'->>'open' = 'true' as open,
+         case type when 'run.forked' then payload->'graph' else payload end as at
+       from run_events where run_id = $1 and (type in ('run.forked', 'node.entered', 'node.completed')
+         or type = 'turn.started' and payload->'continues' is null)) moved
+     order by seq`,
     [runId],
   );
 }

@@ -363,6 +363,50 @@ describe('an agent with a graph', () => {
     assert.equal((await replay({ modified_state: { current_node: 'x' } })).status, 400);
   });
 
+  it('asks no model in a recorded replay, from whatever checkpoint', async () => {
+    const llm = (name: string, config: object = {}) => ({ name, type: 'llm', config });
+    const sum = { tool: 'calculator', input: { expression: '1 + {{iteration}}' } };
+    const nodes = [
+      llm('draft', { prompt: 'Round {{iteration}} on {{input}}.', tools: ['calculator'] }),
+      { name: 'sum', type: 'tool', config: sum },
+      { name: 'fork', type: 'router' },
+      llm('left', { prompt: 'Left of {{output}}.', tools: [] }),
+      llm('right', { model: 'anthropic/claude-other' }),
+      { name: 'person', type: 'human', config: { prompt: 'Is it well?' } },
+      llm('end', { prompt: 'JSON after 2' }),
+    ];
+    const edges: Edge[] = [
+      ['draft', 'draft', 'iteration == 1'],
+      ['draft', 'sum'],
+      ['sum', 'fork'],
+      ['fork', ['left', 'right']],
+      ['left', 'person'],
+      ['right', 'person'],
+      ['person', 'end'],
+    ];
+    const more = {
+      tools: ['calculator', 'ask_user'],
+      output_schema: { type: 'object', required: ['n'], properties: { n: { const: 6 } } },
+      execution_config: { checkpoint_frequency: 'on_change' },
+    };
+    const run = await startRun(await newAgent(graphOf(nodes, edges), more));
+    const first = await settled(run);
+    assert.equal(first.waiting_for?.type, 'user', JSON.stringify(first.error));
+    await api.call('POST', `/v1/runs/${run}/resume`, { body: { answer: 'yes' } });
+    await waitUntil('it is over', async () => (await read(run)).status === 'completed');
+    assert.deepEqual([asked.length, (await read(run)).output.data], [6, { n: 6 }]);
+    const { checkpoints } = (await api.call('GET', `/v1/runs/${run}/checkpoints`)).json;
+    const points: { id: string; trigger?: string }[] = [{ id: 'start' }, ...checkpoints];
+    for (const { id: checkpoint_id } of points) {
+      const body = { checkpoint_id, mode: 'recorded' };
+      const again = (await api.call('POST', `/v1/runs/${run}/replay`, { body })).json;
+      if (again.status !== 'running') continue;
+      const { status, usage } = await settled(again.id);
+      const differs = (await events(again.id)).map(({ payload }) => payload['differs']).filter(Boolean);
+      assert.deepEqual([differs, status, usage.tokens_in, asked.length], [[], 'completed', 0, 6]);
+    }
+  });
+
   it('is shown as JSON and in Mermaid, and so is the one that every agent has', async () => {
     const graph = graphOf(
       [

@@ -2,17 +2,20 @@
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { compileGraph, type CompiledGraph, type CompiledNode } from '../../../core/graph/compile.ts';
 import type { WorkflowGraph } from '../../../core/graph/definition.ts';
-import type { RunState } from '../../../core/state.ts';
+import type { GraphState } from '../../../core/graph/position.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import { isForModels } from '../../tools-registry/pin-tools.ts';
 
 type Tools = ReadonlyMap<string, ToolDefinition>;
 
+/** What of a run's position says which node it is in. */
+export type NodePosition = Pick<GraphState, 'node' | 'open' | 'prompt'>;
+
 /** What a run is driven by, and where it stands. */
 interface InGraph {
   definition: AgentDefinition;
   tools: Tools;
-  log: { state: Pick<RunState, 'graph'> };
+  log: { state: { graph?: NodePosition | null | undefined } };
 }
 
 /** By definition, which never changes and is kept as long as runs need it. */

@@ -20,16 +20,19 @@ import {
   listRecordedAnswers,
   listCompactions,
   listRecordedCalls,
+  listRecordedNodes,
   listReflections,
   type RecordedAnswerRow,
   type RecordedCallRow,
   type RecordedCompaction,
+  type RecordedNode,
   type RecordedReflection,
 } from '../../../db/replay.ts';
 import { findRunRow } from '../../../db/runs.ts';
 import type { MessageRow, RunRow } from '../../../db/claim-run.ts';
 import type { Context } from '../../governance/context.ts';
 import { buildRequest, windowOf } from './build-request.ts';
+import { offeredTools, promptOf, type NodePosition } from './open-node.ts';
 
 /** What a fork may still use of its record. */
 export interface ReplaySource {
@@ -53,6 +56,7 @@ interface OriginalRun {
   answers: RecordedAnswerRow[];
   compactions: RecordedCompaction[];
   reflections: RecordedReflection[];
+  nodes: RecordedNode[];
   /** What the run began with. */
   context: Compaction | undefined;
   containerId: string | undefined;
@@ -100,8 +104,9 @@ async function readOriginal(tx: Tx, replay: ReplayState) {
   const messages = await readMessages(tx, run.id, { length: answers.at(-1)?.responded.ordinal ?? 0 });
   const { compactions, context } = await listCompactions(tx, run.id);
   const reflections = await listReflections(tx, run.id);
+  const nodes = await listRecordedNodes(tx, run.id);
   const { containerId } = await findCarried(tx, run.id, { beforeStep: replay.steps + 1 });
-  return { run, answers, messages, compactions, reflections, context, containerId };
+  return { run, answers, messages, compactions, reflections, nodes, context, containerId };
 }
 
 function pinsOf(run: RunRow) {
@@ -200,11 +205,13 @@ function originalRequest(
   row: RecordedAnswerRow & { asked: NonNullable<RecordedAnswerRow['asked']> },
   { calibration, steered }: RunState,
 ): AskedModel {
-  const { definition, tools, run } = original;
+  const { definition, run } = original;
+  const inNode = { definition, tools: original.tools, log: { state: { graph: nodeAt(original, row) } } };
   const { provider, model, tool_choice: toolChoice } = row.asked;
   const source = {
     definition,
-    tools,
+    tools: offeredTools(inNode),
+    prompt: promptOf(inNode),
     messages: original.messages.slice(0, row.responded.ordinal),
     limits: run.pinned.limits,
     examples: row.asked.examples,
@@ -218,6 +225,12 @@ function originalRequest(
   const contextWindow = original.windowOf(`${provider}/${model}`);
   const window = windowOf(source.limits, { provider, model, contextWindow });
   return { provider, request: buildRequest(source, { provider, model, toolChoice, window }) };
+}
+
+/** Where the record stood in its agent's graph when it asked. */
+function nodeAt({ nodes }: OriginalRun, { seq }: RecordedAnswerRow): NodePosition | null {
+  const { node, prompt } = nodes.findLast((each) => each.seq < seq) ?? {};
+  return node == null ? null : { node, open: true, ...(prompt != null && { prompt }) };
 }
 
 /** The container that a model call of the record named: that of the answer before it which had one, or what the run began with. */

@@ -187,11 +187,13 @@ const RUN_EVENTS = {
   'turn.interrupted': defineEvent(2, { reason: z.enum(['cancel', 'interrupt', 'reject']) }),
 
   /** A message that came while a turn was open. A newer one takes its place. `steer`: the turn is to read it before its next model call. */
-  'message.queued': defineEvent(3, {
+  'message.queued': defineEvent(4, {
     message_id: uuid,
     mode: z.enum(['queue', 'steer']),
     input: message,
     requested_by: key,
+    /** In a run that was forked from another: the turn had read it there, and it stood at this place of the conversation. */
+    read_at: count.optional(),
   }),
   /** It begins the next turn, or was put into the conversation of the open one, which then has `length` messages. */
   'message.dequeued': defineEvent(1, {

@@ -49,17 +49,24 @@ export function forkPoint(runId: string, state: RunState): ForkPoint {
     const redo = inherited && { run_id: inherited.runId, step: inherited.step, settled: inherited.settled };
     return { ...before, redo, graph: isOfNode ? withOutcomeOf(graph, calls) : graph };
   }
+  // What the user has said since then is read again.
+  const end = endWithout(state.steered ?? [], length);
   const settled = calls.filter(({ status }) => status === 'succeeded' || status === 'failed').map((call) => call.id);
   return {
     ...before,
     // The answer and the message of its calls' results.
-    length: length - 2,
+    length: end - 2,
     steps: steps - 1,
     turn: { ...open, steps: turn.steps - 1, toolCalls: turn.toolCalls - calls.length },
     // The call of a node is asked for by the node once more; what it may have done is in the record.
     redo: { run_id: runId, step: steps, settled: isOfNode ? [] : settled },
     graph: isOfNode ? beforeNode(graph) : graph,
   };
+}
+
+/** The length of a conversation without its last messages that came in the middle of a turn. */
+function endWithout(steered: readonly number[], length: number): number {
+  return steered.includes(length - 1) ? endWithout(steered, length - 1) : length;
 }
 
 function hasGivenNothing({ status }: CallState): boolean {

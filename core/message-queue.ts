@@ -1,11 +1,17 @@
 /** The queue of a run: one message that came while a turn was open, and those that no model has read yet. */
 import type { RunEvent, TurnInput } from './events.ts';
+import type { ReplayState } from './replay-state.ts';
 
 export interface QueuedMessage {
   id: string;
   mode: 'queue' | 'steer';
   input: TurnInput;
   requestedBy?: string;
+}
+
+/** A message that the turn which a fork does again had read in the other run, at that place of the conversation. */
+export interface ReadMessage extends QueuedMessage {
+  readAt: number;
 }
 
 /** A message as `message.queued` has it. */
@@ -22,6 +28,8 @@ interface QueueState {
   /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
   unread?: TurnInput[];
   steered?: number[];
+  /** What the turn had read in the run that this one was forked from, and is to read again. */
+  toRead?: ReadMessage[];
   /** The conversation goes to another agent once the turn has ended: what waits goes along. */
   isHandedOver?: boolean;
 }
@@ -30,17 +38,21 @@ interface QueueState {
 export function queueChange(
   state: QueueState,
   event: RunEvent,
-): { queued?: QueuedMessage | null; length?: number; steered?: number[]; isHandedOver?: true } | undefined {
+): (Pick<QueueState, 'queued' | 'steered' | 'toRead' | 'isHandedOver'> & { length?: number }) | undefined {
   switch (event.type) {
     case 'message.queued': {
-      return { queued: toQueued(event.payload) };
+      const { read_at: readAt } = event.payload;
+      if (readAt === undefined) return { queued: toQueued(event.payload) };
+      return { toRead: [...(state.toRead ?? []), { ...toQueued(event.payload), readAt }] };
     }
     case 'message.dequeued': {
       const { message_id: id, length, as } = event.payload;
       // A newer one may have come before the driver had committed what it took.
       const queued = state.queued?.id === id ? null : (state.queued ?? null);
       if (length === undefined) return { queued };
-      return { queued, length, ...(as === 'steer' && { steered: [...(state.steered ?? []), length - 1] }) };
+      const toRead = state.toRead?.filter((message) => message.id !== id);
+      const steered = [...(state.steered ?? []), length - 1];
+      return { queued, length, ...(as === 'steer' && { steered }), ...(toRead && { toRead }) };
     }
     case 'handoff.initiated':
     case 'handoff.rejected':
@@ -59,7 +71,26 @@ function isPassingOn({
 }
 
 /** The open turn is over as it is, and hands nothing over. What the user said in it and no model has read is not forgotten. */
-export function interrupted({ turn, unread = [], isHandedOver }: QueueState) {
-  const ended = { turn: null, modelCall: null, calls: [], plan: null, ...(isHandedOver && { isHandedOver: false }) };
-  return turn && !turn.begun ? { ...ended, unread: [...unread, turn.input] } : ended;
+export function interrupted(state: QueueState) {
+  const { turn, unread = [], toRead = [], isHandedOver } = state;
+  const over = { ...ended(state), plan: null, ...(isHandedOver && { isHandedOver: false }) };
+  const said = [...(turn && !turn.begun ? [turn.input] : []), ...toRead.map(({ input }) => input)];
+  return said.length > 0 ? { ...over, unread: [...unread, ...said] } : over;
+}
+
+/** The open turn is over. */
+export function ended({ toRead }: Pick<QueueState, 'toRead'>) {
+  return { turn: null, modelCall: null, calls: [], ...(toRead && { toRead: [] }) };
+}
+
+/** The message that the turn is to read again before its next model call, if any: all at once, unless the run still asks what its record asked. */
+export function nextToRead(
+  { toRead = [], replay, queued }: Pick<QueueState, 'toRead' | 'queued'> & { replay: ReplayState | null },
+  length: number,
+): ReadMessage | undefined {
+  const [next] = toRead;
+  // The answer of a step that is done again comes before.
+  if (!next || replay?.redo) return undefined;
+  const isAsRecorded = replay?.mode === 'recorded' && !replay.diverged && queued?.mode !== 'steer';
+  return !isAsRecorded || next.readAt <= length ? next : undefined;
 }

@@ -13,7 +13,7 @@ import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import { completedNode, enteredNode } from './graph/graph-state.ts';
 import { goTo, type GraphState } from './graph/position.ts';
 import type { KeptSignal, Wait } from './waits.ts';
-import { interrupted, queueChange, type QueuedMessage } from './message-queue.ts';
+import { ended, interrupted, queueChange, type QueuedMessage, type ReadMessage } from './message-queue.ts';
 import { modelTrouble, noLongerDeferred, type Deferral, type ModelCallState } from './model-call-state.ts';
 
 export type { CallState, CallStatus } from './call-state.ts';
@@ -95,6 +95,8 @@ export interface RunState {
   unread?: TurnInput[];
   /** Places of messages that came in the middle of a turn: they begin none. */
   steered?: number[];
+  /** What the turn had read in the run that this one was forked from, and is to read again. */
+  toRead?: ReadMessage[];
   replay: ReplayState | null;
   budget: BudgetState;
   /** The channel of that name: data that a client has put there. */
@@ -216,7 +218,7 @@ function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
 }
 
 function endTurn(state: RunState, { type }: RunEvent): Partial<RunState> {
-  return type === 'turn.interrupted' ? interrupted(state) : { turn: null, modelCall: null, calls: [] };
+  return type === 'turn.interrupted' ? interrupted(state) : ended(state);
 }
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {

@@ -125,7 +125,7 @@ function show(turn: TurnView, { event, place }: PlacedEvent, payload: Payload): 
         ? { type: 'waiting_for_approval', payload: { kind: 'question', message: payload['question'] ?? '' } }
         : null;
     case 'message.queued':
-      return messageQueued(payload);
+      return payload['read_at'] === undefined ? messageQueued(payload) : null;
     default:
       return event.type.startsWith('tool.') ? showCall(turn, event, payload) : showEnd(turn, event, payload);
   }

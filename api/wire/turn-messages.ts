@@ -8,16 +8,18 @@ type Payload = Record<string, unknown>;
 
 /** Only the newest message waits: it takes the place of the one before it. */
 export function queueMessage(view: TurnView, payload: Payload): Change[] {
-  const replaced = replaceWaiting(view);
+  const isAgain = payload['read_at'] !== undefined;
+  const replaced = isAgain ? [] : replaceWaiting(view);
   const { message_id: id, input } = payload;
-  const message: UserMessage = { id: String(id), text: textOf(input), status: 'waiting', place: 0, next: null };
+  const waiting = { status: 'waiting' as const, place: 0, next: null, ...(isAgain && { isAgain }) };
+  const message: UserMessage = { id: String(id), text: textOf(input), ...waiting };
   view.messages.push(message);
   return [...replaced, changed(message)];
 }
 
 /** A newer message has come, whichever turn is open by now. */
 export function replaceWaiting({ messages }: TurnView): Change[] {
-  const replaced = messages.find(({ status }) => status === 'waiting');
+  const replaced = messages.find(({ status, isAgain }) => status === 'waiting' && !isAgain);
   if (!replaced) return [];
   replaced.status = 'replaced';
   return [changed(replaced)];

@@ -53,6 +53,8 @@ export interface UserMessage {
   text: string;
   /** It waits, was read by this turn, has begun the next one, or a newer one has taken its place. */
   status: 'waiting' | 'read' | 'begun' | 'replaced';
+  /** The turn had read it in the run that this one was forked from: no newer message takes its place. */
+  isAgain?: boolean;
   /** How many parts the turn had when it was read. */
   place: number;
   /** The turn that it has begun, and its place in the log. */

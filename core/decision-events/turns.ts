@@ -1,6 +1,7 @@
 /** Events of a turn that begins, waits and ends, and of each status that a run goes through. */
 import type { Decision } from '../decide.ts';
 import type { Actor, NewEvent, RunStatus } from '../events.ts';
+import type { QueuedMessage } from '../message-queue.ts';
 import type { CallState, RunState } from '../state.ts';
 import { isTaintedInput } from '../taint.ts';
 import { mayBecome } from '../transitions.ts';
@@ -125,10 +126,9 @@ export function takeQueued({ queued, turnCount }: Pick<RunState, 'queued' | 'tur
   ];
 }
 
-/** The open turn reads the message that waits: `length` is that of the conversation with it. */
-export function takeSteering({ queued, turn }: RunState, length: number): NewEvent[] {
-  if (!queued) return [];
-  const tainted = isTaintedInput(queued.input) && { untrusted: true as const };
-  const payload = { message_id: queued.id, as: 'steer' as const, length, ...tainted };
+/** The open turn reads a message: `length` is that of the conversation with it. */
+export function takeSteering({ turn }: RunState, { id, input }: QueuedMessage, length: number): NewEvent[] {
+  const tainted = isTaintedInput(input) && { untrusted: true as const };
+  const payload = { message_id: id, as: 'steer' as const, length, ...tainted };
   return [{ type: 'message.dequeued', actor: 'worker', turn_id: turn?.id, payload }];
 }

@@ -97,7 +97,7 @@ function changeOf(place: Place, event: NewEvent): Change | undefined {
     case 'turn.interrupted':
       return { set: { open_turn_id: null } };
     case 'message.queued':
-      return { set: { queued: event.payload } };
+      return event.payload.read_at === undefined ? { set: { queued: event.payload } } : undefined;
     case 'message.dequeued':
       return { set: { dequeued_id: event.payload.message_id, length: event.payload.length } };
     case 'model.called':

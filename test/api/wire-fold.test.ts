@@ -101,6 +101,23 @@ describe('A turn of which the pieces overtake the log', () => {
     );
   });
 
+  it('has what a turn reads again beside the message that waits', () => {
+    const queued = (id: string, more: object = {}) =>
+      fold('message.queued', 0, { payload: { message_id: id, mode: 'steer', input: { message: id }, ...more } });
+    queued('again', { read_at: 3 });
+    queued('first');
+    queued('second');
+    fold('message.dequeued', 0, { payload: { message_id: 'again', as: 'steer', length: 3 } });
+    assert.deepEqual(
+      view.messages.map(({ id, status }) => [id, status]),
+      [
+        ['again', 'read'],
+        ['first', 'replaced'],
+        ['second', 'waiting'],
+      ],
+    );
+  });
+
   it('knows a call again in the log that it has shown while it was written', () => {
     assert.deepEqual(kinds(written(CALL, '', {})), ['call_begun']);
     assert.deepEqual(kinds(written(CALL, '{"a":', {})), ['call_grew']);

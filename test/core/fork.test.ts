@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Message } from '../../core/content.ts';
-import { messageFaults, segmentsOf, withMessages } from '../../core/fork.ts';
+import { forkPoint, messageFaults, segmentsOf, withMessages } from '../../core/fork.ts';
+import { foldAll } from '../../core/state.ts';
 import { simulate } from '../support/simulated-driver.ts';
 
 const user = (...content: Extract<Message, { role: 'user' }>['content']): Message => ({ role: 'user', content });
@@ -43,6 +44,21 @@ describe('a conversation that a client puts in the place of another', () => {
     const asked = withMessages(state, [user(text('a')), assistant(text('b')), user(text('c'))]);
     assert.deepEqual([asked.turn?.input, asked.turn?.begun], [{ message: 'c' }, true]);
     assert.equal(withMessages(state, [user(text('a')), assistant(text('b'))]).turn, null);
+  });
+});
+
+describe('the point of a fork', () => {
+  it('lies before the answer whose call is open, whatever its user has said since then', () => {
+    const { events } = simulate([6, 6, 6, 6, 6, 6, 6, 6], { maxSteps: 3, turnTimeoutMs: 1000 }, false);
+    const asked = events.findIndex(({ type }) => type === 'tool.requested');
+    const called = foldAll(null, events.slice(0, asked + 1));
+    assert.ok(called && asked > 0);
+    const calls = called.calls.map((call) => ({ ...call, status: 'unknown' as const }));
+    const at = (said: number) => {
+      const steered = Array.from({ length: said }, (_, index) => called.length + index);
+      return forkPoint('r', { ...called, calls, length: called.length + said, steered }).length;
+    };
+    assert.deepEqual([at(0), at(1), at(2)], Array(3).fill(called.length - 2));
   });
 });
 

@@ -22,9 +22,10 @@ import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
 import { listEvents, listFollowedEvents, readEvents } from '../../db/events.ts';
 import { findContextAt, findGivenMemories, findLengthSent } from '../../db/replay.ts';
 import { findDueExtraction } from '../../db/memory-extractions.ts';
-import { listRecordedAnswers, listRecordedCalls } from '../../db/replay.ts';
+import { listRecordedAnswers, listRecordedCalls, listRecordedNodes } from '../../db/replay.ts';
 import { findRuns, listRuns } from '../../db/runs.ts';
 import { lastMessages } from '../../db/session-messages.ts';
+import { listSteering } from '../../db/steering.ts';
 import {
   findFollowedRuns,
   findLastNodeType,
@@ -207,6 +208,8 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'files of conversations': (tx) => listTurnFiles(tx, [agent, middle]),
     'answers in the record of a run': (tx) => listRecordedAnswers(tx, agent, { from: 1 }),
     'calls in the record of a run': (tx) => listRecordedCalls(tx, { runId: agent, seq: 9 }, { usedBy: middle }),
+    'nodes in the record of a run': (tx) => listRecordedNodes(tx, agent),
+    'what a turn has read on its way': (tx) => listSteering(tx, { runId: agent, turnId: middle, length: 3 }),
     'turns of a run': (tx) => listTurns(tx, agent, { limit }),
     'the last turns of a run': (tx) => listLastTurns(tx, agent, limit),
     'how many messages of a run fit': (tx) => findPageEnd(tx, agent, { from: 3, length: 400 }),

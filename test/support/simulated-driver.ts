@@ -259,7 +259,7 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
   if (!call.announced) {
     const { queued, unread = [] } = state;
     const read = turn.begun ? 0 : unread.length + 1;
-    if (queued?.mode === 'steer') emit(simulation, ...takeSteering(state, state.length + read + 1));
+    if (queued?.mode === 'steer') emit(simulation, ...takeSteering(state, queued, state.length + read + 1));
     if (turn.number % 2 === 0 && !turn.memory) {
       const given = { entries: [], step: call.step, ordinal: turn.from ?? 0, recorded: false };
       emit(simulation, recordMemories(simulation.state, given));
@@ -273,7 +273,7 @@ function callModel(simulation: Simulation, call: Extract<Decision, { kind: 'call
     emit(simulation, announceModelCall(simulation.state, call, asked));
     calls.set(turn.id, (calls.get(turn.id) ?? 0) + 1);
   } else if (state.queued?.mode === 'steer') {
-    emit(simulation, ...takeSteering(state, state.length + 1));
+    emit(simulation, ...takeSteering(state, state.queued, state.length + 1));
   }
   if (!lookAtBudget(people(simulation))) return;
   const failure = { model: 'm', error: PROBLEM };

@@ -13,6 +13,7 @@ import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
+import { listSteering } from '../../../db/steering.ts';
 import { commitRunIn, type OutboxRow, type RunChange } from '../../../db/commit-run.ts';
 import { TURNS } from '../../../jobs/turns.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
@@ -85,6 +86,7 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const conversation = conversationOf(fork, point);
   const created = await createdEvent(tx, fork, { threadId, point, conversation });
   const events = [created, forkedEvent(fork, point), ...firstEvents(point, turnId, fork.requestedBy)];
+  events.push(...(await steeringEvents(tx, fork, { point, turnId, conversation })));
   events.push(...waitingEvents(fork, point, turnId));
   const owner = { tenant_id: original.tenant_id, workspace_id: original.workspace_id };
   const { traceparent } = fork;
@@ -249,6 +251,25 @@ function firstEvents(
   const continues = begun ? { continues: { steps, tool_calls: toolCalls, ...tainted } } : {};
   const payload = { number: turnCount + 1, input, requested_by: requestedBy, ...continues };
   return [{ type: 'turn.started', actor: 'user', turn_id: turnId, payload }];
+}
+
+/**
+ * Of what the turn had read on its way after the point: it reads that again, unless a client has put a conversation in the place of
+ * the one that it was said in.
+ */
+async function steeringEvents(
+  tx: Tx,
+  { original, modified }: Fork,
+  { point, turnId, conversation }: { point: ForkPoint; turnId: string | undefined; conversation: Conversation },
+): Promise<NewEvent[]> {
+  const { turn, length } = point;
+  if (!turn || (turn.begun && modified.messages)) return [];
+  const read = await listSteering(tx, { runId: original.id, turnId: turn.id, length });
+  const shift = conversation.shared + conversation.added.length - length;
+  return read.map(({ message, read_at }) => {
+    const payload = { ...message, mode: 'steer' as const, read_at: read_at + shift };
+    return { type: 'message.queued', actor: 'user', turn_id: turnId, payload };
+  });
 }
 
 /** Of the message that waits: it begins the turn where there is no other. */

@@ -2,6 +2,7 @@
 import { announceModelCall, reachStepLimit, recordModelFailure } from '../../../core/decision-events/model-calls.ts';
 import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
+import { nextToRead } from '../../../core/message-queue.ts';
 import { limitReached } from '../../../core/graph/graph-step.ts';
 import { mustCompact } from './compact.ts';
 import { modelsFor } from './ask-model.ts';
@@ -61,7 +62,7 @@ export function announceNext(drive: Drive): void {
   // A conversation that has to be compacted is announced after that.
   if (next.kind !== 'call_model' || next.announced || mustCompact(drive)) return;
   // Nor is one before which the model is to read what its user has said meanwhile.
-  if (drive.log.state.queued?.mode === 'steer') return;
+  if (drive.log.state.queued?.mode === 'steer' || nextToRead(drive.log.state, lengthOf(drive.log))) return;
   const point = mark(drive.log);
   const { step } = drive;
   appendEvent(drive.log, ...completeCallBatch(drive.log.state));

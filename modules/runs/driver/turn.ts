@@ -10,6 +10,7 @@ import {
   takeQueued,
   takeSteering,
 } from '../../../core/decision-events/turns.ts';
+import { nextToRead, type QueuedMessage } from '../../../core/message-queue.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { denyCalls } from '../../approvals/ask-about.ts';
 import { appendEvent, appendMessage, dropUncounted, lengthOf, mark, rewind } from '../../run-log/run-log.ts';
@@ -47,12 +48,15 @@ export async function takeNext(drive: Drive): Promise<void> {
 
 /**
  * Puts what the model reads next into the conversation: the turn's own message where whoever began it could not have it counted,
- * and one that came for the open turn. That goes into a call that is announced, too, since what has waited for a budget, a provider
+ * what it had read in the run that this one was forked from, and one that came for the open turn. That goes into a call that is announced, too, since what has waited for a budget, a provider
  * or another driver may have been announced long ago.
  */
 export function takeMessages(drive: Drive): void {
   const { log, step } = drive;
   appendQuestion(log);
+  for (let next = nextToRead(log.state, lengthOf(log)); next; next = nextToRead(log.state, lengthOf(log))) {
+    read(drive, next);
+  }
   const { queued } = log.state;
   if (queued?.mode !== 'steer') return;
   const point = mark(log);
@@ -63,8 +67,12 @@ export function takeMessages(drive: Drive): void {
     rewind(log, point);
     drive.step = Object.assign(step, { reservation });
   };
-  appendMessage(log, userMessage(queued.input));
-  appendEvent(log, ...takeSteering(log.state, lengthOf(log)));
+  read(drive, queued);
+}
+
+function read({ log }: Drive, message: QueuedMessage): void {
+  appendMessage(log, userMessage(message.input));
+  appendEvent(log, ...takeSteering(log.state, message, lengthOf(log)));
 }
 
 /**

@@ -245,6 +245,7 @@ function toolResult(block: StoredToolResult, row: MessageRow): ToolResultBlock {
   return { content, ...(isError && { is_error: true }), tool_use_id: block.tool_use_id, type: 'tool_result' };
 }
 
-function startsTurn(row: MessageRow, steered: readonly number[]): boolean {
+/** Whether a message is what its user has begun a turn with. `steered`: places of those that came in the middle of one. */
+export function startsTurn(row: MessageRow, steered: readonly number[]): boolean {
   return originOf(row) === 'user' && !steered.includes(row.ordinal);
 }

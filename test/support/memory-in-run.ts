@@ -35,10 +35,10 @@ export function memoryOf(whose: () => { engine: Engine; agent: string }) {
       const found = await activeMemoriesOf(engine, agent);
       return found.map(({ content, origin, run_id }) => ({ content, origin, run_id }));
     },
-    /** A recorded replay of all of a run, which has ended. */
-    replayed: async (run: string): Promise<string> => {
+    /** A recorded replay of all of a run, or from one of its checkpoints, which has ended. */
+    replayed: async (run: string, checkpointId?: string): Promise<string> => {
       const { engine } = whose();
-      const again = await replayRecorded(engine, run);
+      const again = await replayRecorded(engine, run, checkpointId === undefined ? {} : { checkpointId });
       await engine.finish(again);
       return again;
     },

@@ -10,6 +10,7 @@ import type { CallOutcome, MessageRow, RunRow } from '../../../db/claim-run.ts';
 import { readEvents } from '../../../db/events.ts';
 import { dropForgotten } from '../../memory/forget-memories.ts';
 import { giveMemories } from '../../memory/give-memories.ts';
+import { startsTurn } from '../../run-log/conversation.ts';
 import { appendEvent, type RunLog } from '../../run-log/run-log.ts';
 import type { Context } from '../../governance/context.ts';
 import { recordedMemories } from './replay-source.ts';
@@ -36,7 +37,7 @@ export async function loadMemory(drive: Drive, { step }: CallModel): Promise<voi
       runId: run.id,
       turnId: turn.id,
     }));
-  const ordinal = firstMessageOf(log, turn.from);
+  const ordinal = firstMessageOf(log);
   appendEvent(log, recordMemories(log.state, { entries, step, ordinal, recorded: recorded !== undefined }));
   drive.memory = { turnId: turn.id, ordinal, text: renderMemories(entries), ids: idsOf(entries) };
 }
@@ -107,11 +108,10 @@ function idsWithin(outcome: CallOutcome | undefined): string[] {
   return texts.flatMap((text) => [...text.matchAll(/"id":\s*"([0-9a-f-]{36})"/g)].map(([, id = '']) => id));
 }
 
-/** Where the turn begins in the conversation. A fork in the middle of a turn goes on with the message that is there. */
-function firstMessageOf({ messages }: RunLog, from: number | undefined): number {
-  const begins = ({ role, content }: MessageRow) =>
-    role === 'user' && content.every((block) => block.type !== 'tool_result');
-  const first = messages.find((message) => message.ordinal === from && begins(message));
+/** Where the turn begins in the conversation; a fork in the middle of a turn goes on with the message that is there. */
+function firstMessageOf({ messages, state }: RunLog): number {
+  const begins = (message: MessageRow) => startsTurn(message, state.steered ?? []);
+  const first = messages.find((message) => message.ordinal === state.turn?.from && begins(message));
   return (first ?? messages.findLast(begins))?.ordinal ?? 0;
 }
 

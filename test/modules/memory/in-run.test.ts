@@ -4,6 +4,7 @@ import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { checkpointsOfRun } from '../../support/queries/logs.ts';
 import { resultsOf } from '../../support/queries/tool-calls.ts';
 import { memoryOf } from '../../support/memory-in-run.ts';
 
@@ -215,6 +216,21 @@ describe('Memory in a run', () => {
       (await retrieved(again)).map(({ recorded }) => recorded),
       [true],
     );
+  });
+
+  it('stands before the same words in a recorded replay from the middle of a turn', async () => {
+    const execution_config = { checkpoint_frequency: 'on_change' as const };
+    agent = await engine.agent({ memory_config, execution_config, tools: ['calculator'] });
+    await add('Ada prefers trains to planes.');
+    engine.say([use({ name: 'calculator', input: { expression: '1+1' } }), text('by train'), text('{"by":"train"}')]);
+    const input = { message: 'How does Ada travel by trains?', output_schema: { type: 'object' } };
+    const { run } = await engine.start(agent, '', { input });
+    await engine.finish(run);
+    const points = await checkpointsOfRun(engine, run);
+    assert.ok(points.length > 1);
+    engine.say([]);
+    for (const { id } of points) await replayed(run, id);
+    assert.equal(engine.model.requests.length, 0, 'the record has answered');
   });
 
   it('is added to and asked by the model, once however often it says the same', async () => {

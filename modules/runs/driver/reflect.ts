@@ -30,7 +30,8 @@ export async function reflect(drive: Drive, { ordinal }: Extract<Decision, { kin
   const recorded = recordedReflection({ state: log.state, replaySource: drive.replaySource }, step);
   const { meets_criteria, gaps } = recorded ?? (await look(drive, { ordinal, step }));
   const isDone = meets_criteria !== false || gaps.length === 0;
-  const last = isDone || reflectionsOf(log.state) >= LIMITS.reflectionsPerTurn;
+  // A fork does not know of those before its point.
+  const last = recorded?.last ?? (isDone || reflectionsOf(log.state) >= LIMITS.reflectionsPerTurn);
   if (!last) tellGaps(drive, gaps);
   const found = { step, ordinal, meets_criteria, gaps, last, length: lengthOf(log) };
   appendEvent(log, ...completeReflection(log.state, found));

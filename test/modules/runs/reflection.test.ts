@@ -11,6 +11,7 @@ import {
   type AnthropicRequest,
 } from '../../support/fake-anthropic.ts';
 import { makeOutagesDue } from '../../support/queries/model-calls.ts';
+import { checkpointsOfRun } from '../../support/queries/logs.ts';
 import { storedRun } from '../../support/queries/runs.ts';
 
 describe('An agent whose answers are reflected on', () => {
@@ -206,6 +207,28 @@ describe('An agent whose answers are reflected on', () => {
     const replayed = await engine.log(id);
     assert.deepEqual(reflections(replayed), reflections(log));
     assert.deepEqual(await engine.conversation(id), await engine.conversation(run));
+  });
+
+  it('ends as then in a recorded replay from after the first look, where there were as many as there may be', async () => {
+    const sum = use({ name: 'calculator', input: { expression: '1+1' } });
+    script(
+      (n) => (n === 1 ? sum : text(`answer ${n}`)),
+      () => verdict('more'),
+    );
+    const more = { tools: ['calculator'] };
+    const { run, log } = await ask(await agentOf(more, { checkpoint_frequency: 'on_change' }));
+    const looks = reflections(log);
+    assert.deepEqual(
+      looks.map(({ last }) => last),
+      [...Array<boolean>(LIMITS.reflectionsPerTurn).fill(false), true],
+    );
+    const [point] = (await checkpointsOfRun(engine, run)).filter(({ steps }) => steps === 2);
+    assert.ok(point);
+    engine.say(() => assert.fail('a model is asked'));
+    const id = await replayRecorded(engine, run, { checkpointId: point.id });
+    await engine.finish(id);
+    assert.deepEqual(engine.model.requests, []);
+    assert.equal(reflections(await engine.log(id)).at(-1)?.last, true);
   });
 
   it('goes on at the node of its graph that has answered', async () => {

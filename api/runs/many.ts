@@ -68,6 +68,7 @@ const retryMany = defineRoute({
   path: '/v1/runs/retry',
   access: 'runs:write',
   summary: 'Retry the failed runs that fit a filter, so many at a time; those that were retried already are skipped',
+  idempotent: true,
   body: z.strictObject({ filter: retryFilter, dry_run: dryRun }),
   responses: {
     200: z.union([
@@ -79,14 +80,14 @@ const retryMany = defineRoute({
       matching,
     ]),
   },
-  async handle({ caller, body, context, ctx }) {
+  async handle({ caller, body, context, ctx, idempotency }) {
     const { filter, dry_run: isDryRun } = body;
-    const request = {
+    return retryRuns(context, caller, {
       filter: { ...asked(filter), errorCode: filter.error_code },
       isDryRun,
       traceparent: ctx.state.traceparent,
-    };
-    return { status: 200, body: await retryRuns(context, caller, request) };
+      idempotency,
+    });
   },
 });
 

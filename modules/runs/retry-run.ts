@@ -13,15 +13,12 @@ import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../
 import { lastStartPoint } from './creation/start-point.ts';
 
 /** Which run, and who asks. */
-interface RetriedBy {
+export interface RetryRun {
   tenantId: string;
   runId: string;
   /** The key that asks. */
   requestedBy?: string | undefined;
   traceparent: string | undefined;
-}
-
-export interface RetryRun extends RetriedBy {
   idempotency: IdempotentRequest;
 }
 
@@ -58,17 +55,10 @@ export async function retryRun(context: Context, request: RetryRun): Promise<Ide
   return answer;
 }
 
-/** The same without a key of idempotency; answers the new run. Throws what `retryRun` throws. */
-export async function retryOnce(context: Context, request: RetriedBy): Promise<string> {
-  const { runId, written } = await context.db.withTenant(request.tenantId, (tx) => retryIn(context, tx, request));
-  announceAppended(context, written);
-  return runId;
-}
-
 async function retryIn(
   { models }: Pick<Context, 'models'>,
   tx: Tx,
-  { runId, requestedBy, traceparent }: RetriedBy,
+  { runId, requestedBy, traceparent }: RetryRun,
 ): Promise<ForkedRun> {
   const { original, place, waiting } = await retryable(tx, runId);
   return forkRun(tx, {

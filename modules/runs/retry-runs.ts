@@ -2,11 +2,13 @@
 import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import type { Tx } from '../../db/database.ts';
 import { listRunIds, type RunFilter } from '../../db/runs.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
+import { idempotently, recallAnswer, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { matchingRuns, type MatchingRuns } from './cancel-runs.ts';
-import { retryOnce } from './retry-run.ts';
+import { retryRun } from './retry-run.ts';
 
 const AT_A_TIME = 5;
 
@@ -25,52 +27,65 @@ interface RetryRequest {
   filter: RetryFilter;
   isDryRun?: boolean | undefined;
   traceparent: string | undefined;
+  idempotency: IdempotentRequest;
 }
 
 /**
  * Retries the runs of the caller's workspace that have failed and fit the filter, newest first, `LIMITS.retryRuns` at most.
  * Each is a transaction of its own; a run whose thread has gone on, as with an earlier retry, is none of them. So the same
- * request again goes on where one was cut off.
+ * request again goes on where one was cut off. Under an `Idempotency-Key` it goes on with the runs that did fit then: they are
+ * remembered before the first of them is retried, and each with the run that it has become.
  */
 export async function retryRuns(
   context: Context,
   caller: Caller,
-  { filter, isDryRun, traceparent }: RetryRequest,
-): Promise<RetriedRuns | MatchingRuns> {
-  const { tenantId, workspaceId } = caller;
-  const { status = ['failed'], ...rest } = filter;
-  const wanted = { ...rest, status: [...status], workspaceId, isRetryable: true, limit: LIMITS.retryRuns + 1 };
-  const found = await context.db.withTenant(tenantId, async (tx) => {
-    const details = { filter: { ...rest, status } };
-    // The request is in the audit log before the first run is retried by it.
-    if (!isDryRun)
-      await recordAudit(tx, caller, { action: 'runs.retried', target: ['workspace', workspaceId], details });
-    return listRunIds(tx, wanted);
-  });
-  const matching = matchingRuns(found, LIMITS.retryRuns);
-  if (isDryRun) return matching;
-  const runs: RetriedRuns['runs'] = [];
-  for (let at = 0; at < matching.run_ids.length; at += AT_A_TIME) {
-    const some = matching.run_ids.slice(at, at + AT_A_TIME).map(async (run_id) => {
-      const new_run_id = await retryUnlessGoneOn(context, {
-        tenantId,
-        runId: run_id,
-        requestedBy: caller.keyId,
-        traceparent,
-      });
-      if (new_run_id !== undefined) runs.push({ run_id, new_run_id });
-    });
-    await Promise.all(some);
-  }
-  return { retried: runs.length, runs, more: matching.more };
+  request: RetryRequest,
+): Promise<IdempotentAnswer<RetriedRuns | MatchingRuns>> {
+  const { idempotency, isDryRun } = request;
+  const choose = async (tx: Tx) => ({ status: 200, body: await chooseRuns(tx, caller, request) });
+  if (isDryRun) return idempotently(context, idempotency, choose);
+  const earlier = await recallAnswer(context, idempotency);
+  if (earlier) return earlier as IdempotentAnswer<RetriedRuns>;
+  const choice = { ...idempotency, route: `${idempotency.route} (choice)` };
+  const { body: chosen } = await idempotently(context, choice, choose);
+  const runs = await retryEach(context, caller, { ...request, runIds: chosen.run_ids });
+  const body = { retried: runs.length, runs, more: chosen.more };
+  return idempotently(context, idempotency, () => Promise.resolve({ status: 200, body }));
 }
 
-/** The new run; undefined where it cannot be: it was retried meanwhile, or its agent is not there any more. */
-async function retryUnlessGoneOn(...request: Parameters<typeof retryOnce>): Promise<string | undefined> {
+async function chooseRuns(tx: Tx, caller: Caller, { filter, isDryRun }: RetryRequest): Promise<MatchingRuns> {
+  const { workspaceId } = caller;
+  const { status = ['failed'], ...rest } = filter;
+  const details = { filter: { ...rest, status } };
+  // The request is in the audit log before the first run is retried by it.
+  if (!isDryRun) await recordAudit(tx, caller, { action: 'runs.retried', target: ['workspace', workspaceId], details });
+  const wanted = { ...rest, status: [...status], workspaceId, isRetryable: true, limit: LIMITS.retryRuns + 1 };
+  return matchingRuns(await listRunIds(tx, wanted), LIMITS.retryRuns);
+}
+
+async function retryEach(
+  context: Context,
+  { tenantId, keyId: requestedBy }: Caller,
+  { runIds, traceparent, idempotency }: RetryRequest & { runIds: readonly string[] },
+): Promise<RetriedRuns['runs']> {
+  const runs: RetriedRuns['runs'] = [];
+  for (let at = 0; at < runIds.length; at += AT_A_TIME) {
+    const some = runIds.slice(at, at + AT_A_TIME).map((runId) => {
+      const once = { ...idempotency, route: `${idempotency.route} ${runId}` };
+      return retryUnlessGoneOn(context, { tenantId, runId, requestedBy, traceparent, idempotency: once });
+    });
+    runs.push(...(await Promise.all(some)).flat());
+  }
+  return runs;
+}
+
+/** The run with the new one; none where it cannot be: it was retried meanwhile, or its agent is not there any more. */
+async function retryUnlessGoneOn(...[context, request]: Parameters<typeof retryRun>): Promise<RetriedRuns['runs']> {
   try {
-    return await retryOnce(...request);
+    const { body } = await retryRun(context, request);
+    return [{ run_id: request.runId, new_run_id: body.new_run_id }];
   } catch (error) {
-    if (error instanceof DroverError && error.status < 500) return undefined;
+    if (error instanceof DroverError && error.status < 500) return [];
     throw error;
   }
 }

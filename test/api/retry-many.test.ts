@@ -6,6 +6,7 @@ import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { asOwner, insertRun, insertThread } from '../support/stored-runs.ts';
+import { forgetAnswer } from '../support/queries/tenants.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('POST /v1/runs/retry', () => {
@@ -19,7 +20,7 @@ describe('POST /v1/runs/retry', () => {
 
   /** A tenant with runs that have failed, since the key of their model is wrong. */
   const failures = async (count: number) => {
-    const { key } = await api.newTenant();
+    const { id: tenantId, key } = await api.newTenant();
     const call = (method: string, path: string, body?: unknown) => api.call(method, path, { key, body });
     const post = async (path: string, body: unknown) => (await call('POST', path, body)).json;
     const agent = await post('/v1/agents', { name: 'wrong key', llm_config: { default_model: 'claude-sonnet-5' } });
@@ -28,7 +29,7 @@ describe('POST /v1/runs/retry', () => {
     for (let n = 0; n < count; n += 1) runs.push((await post(`/v1/agents/${agent.id}/runs`, run)).run_id);
     const statusOf = async (id: string) => (await call('GET', `/v1/runs/${id}`)).json.status;
     for (const id of runs) await waitUntil('it fails', async () => (await statusOf(id)) === 'failed');
-    return { key, call, post, agent: agent.id as string, runs };
+    return { tenantId, key, call, post, agent: agent.id as string, runs };
   };
 
   it('retries the runs that have failed and fit, once, and tells the audit log', async () => {
@@ -53,6 +54,40 @@ describe('POST /v1/runs/retry', () => {
     );
     const { audit } = (await call('GET', '/v1/audit?action=runs.retried')).json;
     assert.deepEqual([audit.length, audit[0].details.filter.errorCode], [1, 'provider_rejected']);
+  });
+
+  it('is answered as before under the same Idempotency-Key, whatever has failed since', async () => {
+    const { key, agent, runs } = await failures(3);
+    const retry = (name: string, body: unknown) =>
+      api.call('POST', '/v1/runs/retry', { key, body, headers: { 'idempotency-key': name } });
+    const statusOf = async (id: string) => (await api.call('GET', `/v1/runs/${id}`, { key })).json.status;
+    const body = { filter: { agent_id: agent } };
+    const [first, atOnce] = await Promise.all([retry('k', body), retry('k', body)]);
+    assert.deepEqual([first.status, first.json.retried, atOnce.text], [200, 3, first.text]);
+    assert.deepEqual(first.json.runs.map(({ run_id }: { run_id: string }) => run_id).toSorted(), runs.toSorted());
+    for (const { new_run_id: id } of first.json.runs)
+      await waitUntil('the retry fails', async () => (await statusOf(id)) === 'failed');
+    const again = await retry('k', body);
+    assert.deepEqual([again.text, again.headers.get('idempotent-replayed')], [first.text, 'true']);
+    assert.equal((await retry('k', { filter: { agent_id: agent, status: 'failed' } })).status, 422);
+    const { json } = await api.call('GET', `/v1/agents/${agent}/runs`, { key });
+    assert.equal(json.runs.length, 6, 'no run was begun by the repeated ones');
+    const dry = await retry('dry', { ...body, dry_run: true });
+    assert.deepEqual([dry.json.matching, (await retry('dry', { ...body, dry_run: true })).text], [3, dry.text]);
+    assert.equal((await retry('another', body)).json.retried, 3);
+  });
+
+  it('goes on under its Idempotency-Key with the runs that fitted, where it was cut off', async () => {
+    const { tenantId, key, call, agent, runs } = await failures(2);
+    const headers = { 'idempotency-key': 'cut' };
+    const body = { filter: { agent_id: agent } };
+    const retry = async () => (await api.call('POST', '/v1/runs/retry', { key, body, headers })).json;
+    const first = await retry();
+    await forgetAnswer({ ...api, tenantId }, 'POST /v1/runs/retry');
+    const [{ new_run_id: later }] = first.runs;
+    await waitUntil('it fails', async () => (await call('GET', `/v1/runs/${later}`)).json.status === 'failed');
+    assert.deepEqual(await retry(), first);
+    assert.deepEqual(first.runs.map(({ run_id }: { run_id: string }) => run_id).toSorted(), runs.toSorted());
   });
 
   it('leaves out what does not fit: other errors, other tenants, runs that were cancelled', async () => {

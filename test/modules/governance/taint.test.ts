@@ -3,7 +3,7 @@ import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
-import { retryOnce } from '../../../modules/runs/retry-run.ts';
+import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -307,7 +307,10 @@ describe('A call that a model asks for after it has read what nobody vouches for
     await engine.finish(run);
     await engine.providersBack();
     engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
-    const retried = await retryOnce(engine.context, { tenantId: engine.tenantId, runId: run, traceparent: undefined });
+    const { tenantId } = engine;
+    const idempotency = { tenantId, route: 'retry', body: null };
+    const asked = { tenantId, runId: run, traceparent: undefined, idempotency };
+    const retried = (await retryRun(engine.context, asked)).body.new_run_id;
     await engine.finish(retried);
     const seq = await seqOf(retried, 'turn.started');
     assert.deepEqual(

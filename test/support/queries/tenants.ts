@@ -23,6 +23,11 @@ export async function ageIdempotencyKey(tenant: Tenant, key: string): Promise<vo
   await rows(tenant, sql, key);
 }
 
+/** As if a request had been cut off before its answer: what it has noted on the way stays. */
+export async function forgetAnswer(tenant: Tenant, route: string): Promise<void> {
+  await rows(tenant, 'delete from idempotency_keys where route = $1', route);
+}
+
 /** What is kept as the answers to requests. */
 export function keptAnswers(db: Database): Promise<{ response: unknown }[]> {
   return rowsOfAll(db, 'select response from idempotency_keys');

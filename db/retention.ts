@@ -20,7 +20,7 @@ const FORGETTABLE = {
   webhooks: `t.run_id is not null and exists (select from runs r where r.id = t.run_id and r.status in ${ENDED} and r.completed_at < ${OLD})
     and not exists (select from webhook_deliveries d where d.webhook_id = t.id and d.status = 'pending')`,
   waits: `t.id < ${BEFORE} and t.closed_at < ${OLD}`,
-  // A run that has ended refuses signals, those that it had as well as others.
+  // A run that has ended takes no new signals; those that it had are known to it until then.
   signals: `t.run_id < ${BEFORE} and exists (select from runs r where r.id = t.run_id and r.status in ${ENDED} and r.completed_at < ${OLD})`,
   // The budget of a run counts those of all runs under its root.
   reservations: `t.run_id < ${BEFORE} and t.rolled_up and t.settled_at < ${OLD}

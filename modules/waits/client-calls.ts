@@ -40,10 +40,10 @@ export async function takeResults(
   run: RunRow,
   { results, signal = { id: newId() }, limitBytes }: TakenResults,
 ): Promise<AppendedChange | null> {
+  if (!(await noteSignal(tx, { tenantId: run.tenant_id, runId: run.id, type: 'tool_results', ...signal }))) return null;
   if (isTerminal(run.status)) {
     throw conflict(`The run is ${run.status}; it takes no more results.`, { status_of_run: run.status });
   }
-  if (!(await noteSignal(tx, { tenantId: run.tenant_id, runId: run.id, type: 'tool_results', ...signal }))) return null;
   const open = await listClientCalls(tx, run.id);
   let storedBytes = run.output_bytes;
   const answered = results.map((result, index) => {

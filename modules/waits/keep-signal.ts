@@ -1,5 +1,6 @@
 /** A signal as it is taken in: once, and only as many as a run that has not used them can be loaded with. */
 import { conflict, impossible } from '../../core/errors.ts';
+import { isTerminal } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { bytesOf } from '../../core/tool-output.ts';
 import { insertSignal, type NewSignal } from '../../db/approvals.ts';
@@ -15,7 +16,7 @@ export async function noteSignal(tx: Tx, signal: NewSignal): Promise<boolean> {
   return noted;
 }
 
-/** Notes a signal of a run whose row is locked; false if it has come before. 409 where the run has no room for it. */
+/** Notes a signal of a run whose row is locked; false if it has come before. 409 where the run has ended, or has no room for it. */
 export async function keepSignal(
   tx: Tx,
   run: RunRow,
@@ -24,6 +25,7 @@ export async function keepSignal(
   const inserting = noteSignal(tx, { tenantId: run.tenant_id, runId: run.id, id, type, digest });
   const [isNew, kept] = await Promise.all([inserting, readKeptSignalBytes(tx, run.id)]);
   if (!isNew) return false;
+  if (isTerminal(run.status)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
   const bytes = bytesOf(payload ?? null);
   // The end of a time is nobody's to send again.
   if (type === 'timer' || kept + bytes <= LIMITS.keptSignalBytes) return true;

@@ -1,6 +1,6 @@
 /** Something from outside that a run may wait for: a row first, then an event. Early it is kept, twice it counts once. */
 import { conflict } from '../../core/errors.ts';
-import { isTerminal, type NewEvent } from '../../core/events.ts';
+import type { NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAnsweredWait, findOpenWait } from '../../db/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -28,8 +28,8 @@ interface PostedSignal {
 }
 
 /**
- * Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one. 409 for a finished run, and for one
- * without room, 422 for another one with the same id.
+ * Keeps the signal in the run's log and lets the run continue; `isNew` is false for a repeated one, also where the run has
+ * ended since. 409 for a new one where it has, or has no room, 422 for another one with the same id.
  */
 export async function postSignal(context: Context, signal: PostedSignal): Promise<{ id: string; isNew: boolean }> {
   let id = '';
@@ -49,7 +49,6 @@ export async function postSignalIn(
 ): Promise<{ id: string; written: Announcement | undefined }> {
   const id = signal.id ?? newId();
   const appended = await appendIn(tx, signal, async (run) => {
-    if (isTerminal(run.status)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
     const { runId, type, name, payload, requestedBy } = signal;
     if (!(await keepSignal(tx, run, { id, type, payload, digest: signal.digest }))) return null;
     const wait = signal.waitId

@@ -225,6 +225,13 @@ describe('tools that the client executes', () => {
     await waitUntil('the turn ends', async () => (await turnIs())?.message === 'done: signalled');
     const other = { type: 'tool_results', payload: tool_results };
     assert.equal((await call(`POST /v1/runs/${run}/signals`, other)).status, 409);
+    await call(`POST /v1/runs/${run}/complete`, {});
+    const late = await Promise.all([signal, changed, other].map((each) => call(`POST /v1/runs/${run}/signals`, each)));
+    assert.deepEqual(
+      late.map(({ status }) => status),
+      [200, 422, 409],
+      'it is known to the run after its end, too',
+    );
   });
 
   it('end as an error that the model sees where the client takes too long, and then take no result', async () => {

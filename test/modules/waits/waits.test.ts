@@ -108,7 +108,7 @@ describe('waits for webhooks and for the time', () => {
     assert.equal((await getRun(run)).output.message, 'done: {"id":"9007199254740993","n":5}');
   });
 
-  it('count a webhook once, refuse one for a finished run, and know no other address', async () => {
+  it('count a webhook once, also when its run has ended since, and know no other address', async () => {
     const { run, url } = await waitingRun('call wait_for_webhook {} | wait 400 call ask_user {"question":"more?"}');
     assert.equal((await deliver(url, { n: 1 })).status, 202);
     assert.equal((await deliver(url, { n: 2 })).status, 200);
@@ -117,9 +117,36 @@ describe('waits for webhooks and for the time', () => {
     await post(`/v1/runs/${run}/signals`, { type: 'user', payload: { message: 'no' } });
     await runIs(run, 'completed');
     assert.equal((await getRun(run)).output.message, 'done: {"n":1}, {"message":"no"}');
-    assert.equal((await deliver(url, { n: 4 })).status, 409);
+    assert.equal((await deliver(url, { n: 4 })).status, 200);
     assert.equal((await deliver(`${api.url}/v1/hooks/${'x'.repeat(43)}`, {})).status, 404);
     assert.equal((await deliver(`${api.url}/v1/hooks/short`, {})).status, 404);
+  });
+
+  it('refuse a webhook that comes first to a finished run', async () => {
+    const { run, url } = await waitingRun('call wait_for_webhook {}');
+    await post(`/v1/runs/${run}/cancel`, {});
+    assert.equal((await deliver(url, {})).status, 409);
+    assert.equal((await deliver(url, {})).status, 409, 'nothing of it was kept');
+  });
+
+  it('count a signal once by its id, also when its run has ended since', async () => {
+    const run = await startRun('call wait_for_webhook {"name":"paid"}');
+    await runIs(run, 'awaiting_human');
+    const signal = (given: Record<string, unknown>, headers = {}) =>
+      api.call('POST', `/v1/runs/${run}/signals`, { body: { type: 'webhook', name: 'paid', ...given }, headers });
+    const key = { 'idempotency-key': 'k' };
+    assert.equal((await signal({ payload: 1, id: 'a' })).status, 202);
+    await runIs(run, 'completed');
+    assert.deepEqual((await signal({ payload: 1, id: 'a' })).json, { id: 'a', status: 'accepted' });
+    const others = [
+      signal({ payload: 1, id: 'a' }),
+      signal({ payload: 2, id: 'a' }),
+      signal({ payload: 1, id: 'b' }),
+      signal({ payload: 1 }, key),
+      signal({ payload: 1 }),
+    ];
+    const statuses = (await Promise.all(others)).map(({ status }) => status);
+    assert.deepEqual(statuses, [200, 422, 409, 409, 409], 'only what it had taken before is known to it');
   });
 
   it('tell parallel webhooks apart, each by its own address', async () => {

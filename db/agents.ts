@@ -231,6 +231,16 @@ export async function listWorkspaceAgents(tx: Tx, workspaceId: string, ids: read
   return rows.map(({ id }) => id);
 }
 
+/** Those of these ids that are no agents of the workspace; one that is deprecated still is. */
+export async function listUnknownAgents(tx: Tx, workspaceId: string, ids: readonly string[]): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    'select id from agents where workspace_id = $1 and id = any($2::uuid[])',
+    [workspaceId, ids],
+  );
+  const known = new Set(rows.map(({ id }) => id));
+  return ids.filter((id) => !known.has(id));
+}
+
 /** Ids of a workspace's agents that are not deprecated, by the names or ids that were asked for. */
 export async function findAgentIds(
   tx: Tx,

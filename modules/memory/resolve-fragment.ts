@@ -5,7 +5,7 @@ import type { Tx } from '../../db/database.ts';
 import { findFragment, type FragmentContent, type FragmentRow } from '../../db/memory-spaces.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { settleConflicts } from './conflicts.ts';
-import { requireAccess } from './space/access.ts';
+import { requireAccess, requireAgents } from './space/access.ts';
 import { earlierVersions, maySee, provenanceOf, rereadFragment, storeFragment } from './space/store-fragment.ts';
 import { requireSpace } from './spaces.ts';
 
@@ -25,7 +25,10 @@ export async function resolveFragment(
   caller: Caller,
   { id, content, agentId, version, settles }: Resolution,
 ): Promise<FragmentRow> {
-  const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, lock: true });
+  const [found] = await Promise.all([
+    findFragment(tx, { id, workspaceId: caller.workspaceId, lock: true }),
+    requireAgents(tx, caller, { agent_id: agentId }),
+  ]);
   if (!found || !maySee(found.fragment, agentId)) throw notFound('This fragment');
   await requireAccess(tx, await requireSpace(tx, caller, found.fragment.space_id), agentId);
   const { fragment } = found;

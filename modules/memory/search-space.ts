@@ -10,7 +10,7 @@ import { newId } from '../../lib/new-id.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';
 import { embedFragmentsSoon, freshFragments, storeVectors } from './embed-fragments.ts';
-import { accessible, requireAccess } from './space/access.ts';
+import { accessible, requireAccess, requireAgents } from './space/access.ts';
 import { requireSpace } from './spaces.ts';
 
 interface SpaceQuestion {
@@ -86,11 +86,14 @@ async function searched(
   caller: Caller,
   { spaceId, agentId }: { spaceId: string | undefined; agentId: string | null },
 ): Promise<string[]> {
+  const knowing = requireAgents(tx, caller, { agent_id: agentId });
   if (spaceId !== undefined) {
-    await requireAccess(tx, await requireSpace(tx, caller, spaceId), agentId ?? undefined);
+    const [space] = await Promise.all([requireSpace(tx, caller, spaceId), knowing]);
+    await requireAccess(tx, space, agentId ?? undefined);
     return [spaceId];
   }
-  const all = await listSearchedSpaces(tx, { workspaceId: caller.workspaceId, limit: LIMITS.searchedSpaces });
+  const { workspaceId } = caller;
+  const [all] = await Promise.all([listSearchedSpaces(tx, { workspaceId, limit: LIMITS.searchedSpaces }), knowing]);
   return (await accessible(tx, all, agentId ?? undefined)).map(({ id }) => id);
 }
 

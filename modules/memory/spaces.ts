@@ -21,23 +21,33 @@ import { forgetConflicts } from '../../db/memory-conflicts.ts';
 import { forgetInRuns } from '../../db/memory-forget.ts';
 import type { Page } from '../../db/page-bytes.ts';
 import { findTeam } from '../../db/teams.ts';
+import { findWorkflow } from '../../db/workflows.ts';
+import { isUuid } from '../../lib/is-uuid.ts';
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit } from '../audit/record-audit.ts';
+import { requireAgents } from './space/access.ts';
 
 export type { FragmentContent, FragmentRow, SpaceRow };
 
 type SpaceFields = Omit<SpaceRow, 'id' | 'workspace_id' | 'created_at' | 'scope' | 'is_of_team'>;
 type NewSpace = { [Field in keyof SpaceFields]?: SpaceFields[Field] | undefined } & Pick<SpaceRow, 'scope'>;
 
-const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
-
-/** Makes a space of the caller's workspace. One with a `team_id` lets that team's members in, nobody where there is no such team. */
+/**
+ * Makes a space of the caller's workspace. One with a `team_id` lets that team's members in, nobody where there is no such team.
+ * Throws 404 for an agent or a workflow that there is not.
+ */
 export async function createSpace(tx: Tx, caller: Caller, space: NewSpace): Promise<SpaceRow> {
   const id = newId();
   const { tenantId: tenant_id, workspaceId: workspace_id } = caller;
-  const { team_id: teamId } = space;
-  const team = teamId && UUID.test(teamId) ? await findTeam(tx, teamId) : undefined;
-  const isOfTeam = team?.workspace_id === workspace_id;
+  const [teamId, workflowId] = [idIn(space.team_id), idIn(space.workflow_id)];
+  const [team, workflow] = await Promise.all([
+    teamId && findTeam(tx, teamId),
+    workflowId && findWorkflow(tx, workflowId),
+    requireAgents(tx, caller, space),
+  ]);
+  if (workflowId && (!workflow || workflow.workspace_id !== workspace_id))
+    throw notFound(`The workflow "${workflowId}"`);
+  const isOfTeam = team ? team.workspace_id === workspace_id : false;
   await insertSpace(tx, {
     id,
     tenant_id,
@@ -54,6 +64,11 @@ export async function createSpace(tx: Tx, caller: Caller, space: NewSpace): Prom
     is_of_team: isOfTeam,
   });
   return requireSpace(tx, caller, id);
+}
+
+/** The id that somebody gives. Any other name is one of the client's own, by which nothing is looked up. */
+function idIn(name: string | null | undefined): string | undefined {
+  return name && isUuid(name) ? name : undefined;
 }
 
 /** A space of the caller's workspace. Throws 404. */

@@ -17,7 +17,7 @@ import {
 import { newId } from '../../lib/new-id.ts';
 import type { OneByOne } from '../../lib/one-by-one.ts';
 import { openConflict, settleConflicts } from './conflicts.ts';
-import { requireAccess } from './space/access.ts';
+import { requireAccess, requireAgents } from './space/access.ts';
 import { findContradicted, checkLater } from './space/find-contradicted.ts';
 import { nextContent, type NextContent } from './space/next-content.ts';
 import { earlierVersions, maySee, provenanceOf, rereadFragment, storeFragment } from './space/store-fragment.ts';
@@ -70,7 +70,7 @@ export async function inLine<T>(
 
 /** Writes a fragment. Throws 404, 403 for an agent that is not let in, 409 for a stale version and for a space that is full. */
 export async function writeToSpace(tx: Tx, caller: Caller, write: FragmentWrite): Promise<WrittenResult> {
-  const space = await requireSpace(tx, caller, write.space_id);
+  const [space] = await Promise.all([requireSpace(tx, caller, write.space_id), requireAgents(tx, caller, write)]);
   await requireAccess(tx, space, write.agent_id);
   if (write.fragment_id !== undefined) return changeFragment(tx, caller, { id: write.fragment_id, write });
   const { expected_version, base_version } = write;

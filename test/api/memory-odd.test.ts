@@ -66,7 +66,7 @@ describe('Odd requests about memory', () => {
   });
 
   it('may name agents that are none, in whatever form', async () => {
-    for (const name of ['-'.repeat(36), 'a'.repeat(36), '�', "'); drop table memory_spaces;", '../..', randomUUID()]) {
+    for (const name of ['-'.repeat(36), 'a'.repeat(36), '�', "'); drop table memory_spaces;", '../..']) {
       const { status, json } = await write('The bridge is closed.', { agent_id: name });
       assert.deepEqual([status, json.provenance?.created_by_agent], [201, name]);
       const query = new URLSearchParams({ space_id: space, query: 'bridge', agent_id: name });

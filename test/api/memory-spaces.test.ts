@@ -102,6 +102,50 @@ describe('/v1/memory spaces', () => {
     }
   });
 
+  it('know the agents and workflows that are named by an id, and those of the workspace alone', async () => {
+    const { key } = await api.newTenant();
+    const post = async (path: string, body: unknown, of?: string) =>
+      (await api.call('POST', path, { body, ...(of && { key: of }) })).json;
+    const theirs: string = (await post('/v1/agents', { name: 'theirs' }, key)).agent_id;
+    const ours: string = (await post('/v1/agents', { name: `ours ${randomUUID()}` })).agent_id;
+    const definition = { subtasks: [{ id: 'a', description: 'one' }] };
+    const workflow = { name: 'w', agent_id: ours, input: { user_query: 'q' }, definition };
+    const { id: begun } = await post('/v1/workflows', workflow);
+    const { id } = await write('The plan.', { agent_id: ours });
+    const asking = (who: string) => [
+      send('x', { agent_id: who }),
+      send('x', { provenance: { created_by_agent: who } }),
+      send('x', { allowed_agents: [ours, who] }),
+      send('x', { fragment_id: id, access_control: { denied_agents: [who] } }),
+      api.call('POST', `/v1/memory/fragments/${id}/resolve`, { body: { content: 'mine', agent_id: who } }),
+      api.call('GET', `/v1/memory/search?space_id=${space}&query=plan&agent_id=${who}`),
+      api.call('GET', `/v1/memory/search?query=plan&agent_id=${who}`),
+      ...['allowed_agents', 'denied_agents'].map((list) =>
+        api.call('POST', '/v1/memory/spaces', { body: { [list]: [who] } }),
+      ),
+    ];
+    for (const who of [randomUUID(), theirs, theirs.toUpperCase()]) {
+      const refused = await Promise.all(asking(who));
+      assert.deepEqual([...new Set(refused.map(({ status }) => status))], [404], who);
+      assert.ok(refused.every(({ json }) => json.detail.includes(who.toLowerCase())));
+    }
+    assert.deepEqual([(await get(id)).version, (await get(id)).content.data], [1, 'The plan.']);
+    const made = async (workflow_id: string) =>
+      (await api.call('POST', '/v1/memory/spaces', { body: { workflow_id } })).status;
+    assert.deepEqual([await made(begun), await made('w'), await made(randomUUID())], [201, 201, 404]);
+  });
+
+  it('name agents that were deleted since, who are agents still', async () => {
+    const { agent_id: gone } = (await api.call('POST', '/v1/agents', { body: { name: `gone ${randomUUID()}` } })).json;
+    const closed = await make({ allowed_agents: [gone] });
+    await write('What it knew.', { space_id: closed.id, agent_id: gone, allowed_agents: [gone] });
+    await api.call('DELETE', `/v1/agents/${gone}`);
+    assert.equal((await api.call('GET', `/v1/memory/spaces/${closed.id}`)).status, 200);
+    const asked = `/v1/memory/search?space_id=${closed.id}&query=knew&min_relevance=0&agent_id=${gone}`;
+    assert.equal((await api.call('GET', asked)).json.fragments.length, 1);
+    assert.equal((await send('More.', { space_id: closed.id, agent_id: gone })).status, 201);
+  });
+
   it('let nobody resolve what is not theirs to see', async () => {
     const resolve = async (id: string, agent: string) => {
       const body = { content: 'mine now', agent_id: agent };

@@ -1,7 +1,26 @@
 /** Who is let into a space. */
-import { forbidden } from '../../../core/errors.ts';
+import type { Caller } from '../../../core/caller.ts';
+import { forbidden, notFound } from '../../../core/errors.ts';
+import { listUnknownAgents } from '../../../db/agents.ts';
 import type { Tx } from '../../../db/database.ts';
 import { listTeamsOf, type SpaceRow } from '../../../db/memory-spaces.ts';
+import { isUuid } from '../../../lib/is-uuid.ts';
+
+/** Who acts, and whom a request lets in or keeps out. */
+interface NamedAgents {
+  agent_id?: string | null | undefined;
+  allowed_agents?: readonly string[] | undefined;
+  denied_agents?: readonly string[] | undefined;
+}
+
+/** Throws 404 for an id that no agent of the caller's workspace has. Any other name is one of the client's own. Sent along with what else is read. */
+export async function requireAgents(tx: Tx, { workspaceId }: Caller, named: NamedAgents): Promise<void> {
+  const { agent_id: acting, allowed_agents: allowed = [], denied_agents: denied = [] } = named;
+  const ids = [...(acting ? [acting] : []), ...allowed, ...denied].filter(isUuid);
+  if (ids.length === 0) return;
+  const [unknown] = await listUnknownAgents(tx, workspaceId, ids);
+  if (unknown !== undefined) throw notFound(`The agent "${unknown}"`);
+}
 
 /** The spaces among some that let an agent in; whoever is no agent is let into all of them. */
 export async function accessible(

@@ -20,6 +20,8 @@ export interface ConversationRow {
   status: TurnRow['status'];
   input: TurnInput;
   output: StoredBlock[] | null;
+  /** What was said in a turn that was cut off; read for a page. */
+  partial?: string | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   steps: number;

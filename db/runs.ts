@@ -9,6 +9,7 @@ import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import type { RunRow } from './claim-run.ts';
 import { SUSPENDED_BY } from './suspension.ts';
+import type { TurnRow } from './turns.ts';
 
 /** What a call waits for; with the question that `ask_user` asks, or the call that the client is to execute. */
 export interface OpenWait extends Wait {
@@ -41,7 +42,7 @@ export interface ProviderWait {
   until: string;
 }
 
-/** A run as the API shows it; `output` is the last answer's content. */
+/** A run as the API shows it; `output` is the content of its last answer, or of what came in its place. */
 export interface RunView {
   id: string;
   workspace_id: string;
@@ -65,6 +66,8 @@ export interface RunView {
   stop_reason: string | null;
   error: { code: string; message: string } | null;
   output: StoredBlock[] | null;
+  /** Its last turn, where that has ended without an answer: `output` is that turn's then. */
+  cut_off: Pick<TurnRow, 'id' | 'status' | 'stop_reason' | 'error' | 'partial'> | null;
   keep_open: boolean;
   config: RunConfig;
   /** What the client keeps with it. */
@@ -131,8 +134,15 @@ const HEAD = `
       from approvals a where a.run_id = r.id and a.status = 'pending') end as approvals,
     ${SUSPENDED_BY} as suspended_by`;
 const HEAD_TABLES = `runs r cross join lateral (${WORKFLOW_SPEND}) spent`;
-const COLUMNS = `${HEAD}, m.content as output`;
-const TABLES = `${HEAD_TABLES} left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal`;
+const COLUMNS = `${HEAD}, m.content as output, u.cut_off`;
+const TABLES = `${HEAD_TABLES}
+  cross join lateral (
+    select case when u.id is null then r.output_ordinal else u.output_ordinal end as ordinal,
+      case when u.id is not null then
+        jsonb_build_object('id', u.id, 'status', u.status, 'stop_reason', u.stop_reason, 'error', u.error) end as cut_off
+      from (select 1) one left join turns u on u.run_id = r.id and u.number = r.turn_count and u.status in ('failed', 'cancelled')
+      offset 0) u
+  left join messages m on m.lineage = r.lineage and m.ordinal = u.ordinal`;
 const SIZED = `${COLUMNS}, coalesce(json_bytes(m.content), 0) as bytes`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
@@ -163,7 +173,7 @@ export async function findRunRefs(tx: Tx, ids: readonly string[]): Promise<RunRe
 }
 
 /** A run without what it has answered, which may be large. */
-export type RunHead = Omit<RunView, 'output'>;
+export type RunHead = Omit<RunView, 'output' | 'cut_off'>;
 
 /** The heads of those of these runs that there are, in any order. */
 export async function findRunHeads(tx: Tx, ids: readonly string[]): Promise<RunHead[]> {

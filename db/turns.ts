@@ -7,9 +7,9 @@ import type { MessageOrigin, Trust } from '../core/origin.ts';
 import type { Reading } from '../core/output-format.ts';
 import type { RemoteWork } from '../core/tool.ts';
 import type { CallState, CallStatus } from '../core/state.ts';
+import { bytesOf } from '../core/tool-output.ts';
 import type { Tx } from './database.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
-import { edgeEvent } from './run-log.ts';
 
 export interface TurnRow {
   id: string;
@@ -29,7 +29,7 @@ export interface TurnRow {
   cost_usd: string | null;
   created_at: Date;
   completed_at: Date | null;
-  /** What the model had said when the turn was cancelled or failed; read for a single turn alone. */
+  /** What the model had said when the turn was cancelled or failed; not read while a turn is waited for. */
   partial?: string | null;
 }
 
@@ -54,13 +54,32 @@ export const wasCutOff = ({ status, output }: Pick<TurnRow, 'status' | 'output'>
 
 export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<TurnRow | undefined> {
   const row = await findTurnRow(tx, runId, turnId);
-  if (!row || !wasCutOff(row)) return row;
-  const [last] = await tx.query<{ partial: string }>(
-    `select payload->>'partial' as partial
-     from ${edgeEvent('last', { run: '$1', where: "e.turn_id = $2 and e.type = 'model.failed' and e.payload->'partial' is not null" })} e`,
-    [runId, turnId],
+  const [turn] = row ? await withPartials(tx, [row]) : [];
+  return turn;
+}
+
+/** Turns with what was said in those that were cut off. One statement more, and only where there are some. */
+export async function withPartials<T extends Pick<TurnRow, 'id' | 'status' | 'output'>>(
+  tx: Tx,
+  turns: readonly T[],
+): Promise<(T & { partial?: string | null })[]> {
+  const ids = turns.filter(wasCutOff).map(({ id }) => id);
+  const partials = ids.length > 0 ? await listPartials(tx, ids) : new Map<string, string>();
+  return turns.map((turn) => ({ ...turn, partial: partials.get(turn.id) ?? null }));
+}
+
+/** By turn; a cancelled one may be told what was said after the next one has begun. */
+async function listPartials(tx: Tx, turnIds: readonly string[]): Promise<Map<string, string>> {
+  const rows = await tx.query<{ turn_id: string; partial: string }>(
+    `with begun as materialized (
+       select run_id, min(coalesce(started_seq, 0)) as seq from turns where id = any($1::uuid[]) group by run_id)
+     select distinct on (e.turn_id) e.turn_id, e.payload->>'partial' as partial
+       from begun join run_events e on e.run_id = begun.run_id and e.commit_seq >= begun.seq
+      where e.turn_id = any($1::uuid[]) and e.type = 'model.failed' and e.payload->'partial' is not null
+      order by e.turn_id, e.commit_seq desc, e.seq desc`,
+    [turnIds],
   );
-  return { ...row, partial: last?.partial ?? null };
+  return new Map(rows.map(({ turn_id: id, partial }) => [id, partial]));
 }
 
 /** A page of a run's turns, oldest first. */
@@ -73,7 +92,13 @@ export async function listTurns(
     and ($4::jsonb is null or t.input->'metadata' @> $4::jsonb) order by t.number limit $3`;
   const metadata = page.metadata ? JSON.stringify(page.metadata) : null;
   const values = [runId, page.after ?? 0, page.limit + 1, metadata];
-  return pageOfSized(await tx.query<TurnRow & Sized>(untilFull(turns, 'number'), values), page.limit);
+  const { rows, more } = pageOfSized(await tx.query<TurnRow & Sized>(untilFull(turns, 'number'), values), page.limit);
+  const shown = pageOfSized((await withPartials(tx, rows)).map(withItsSize), page.limit);
+  return { rows: shown.rows, more: more || shown.more };
+}
+
+function withItsSize<T extends Sized & { partial?: string | null }>(turn: T): T {
+  return { ...turn, bytes: turn.bytes + bytesOf(turn.partial ?? '') };
 }
 
 /** The last turns of a run that fit on a page, oldest first, with their size. */

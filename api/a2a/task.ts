@@ -23,7 +23,7 @@ const ASKING: readonly string[] = ['turn', 'user', 'approval', 'client_tools'];
 
 /** `turns` are the last ones of the run, in order. */
 export function taskOf(row: RunHead, turns: readonly TurnRow[]): Task {
-  const run = presentRun({ ...row, output: null });
+  const run = presentRun({ ...row, output: null, cut_off: null });
   const asked = [...(run.waits ?? []), ...(run.waiting_for ? [run.waiting_for] : [])].find(({ type }) =>
     ASKING.includes(type),
   );
@@ -33,7 +33,7 @@ export function taskOf(row: RunHead, turns: readonly TurnRow[]): Task {
     .map(presentTurn)
     .flatMap(({ id, input, output }) => [
       messageOf(ids, 'ROLE_USER', { id: input.message_id ?? `${id}-input`, parts: [{ text: input.message }] }),
-      ...(output ? [messageOf(ids, 'ROLE_AGENT', { id, parts: [{ text: output.message }] })] : []),
+      ...(output?.message ? [messageOf(ids, 'ROLE_AGENT', { id, parts: [{ text: output.message }] })] : []),
     ]);
   const says = run.error ? [{ text: run.error.message }] : asked ? partsOfWait(asked) : [];
   const answered = turns.filter(({ status }) => status === 'complete').map(presentTurn);

@@ -6,7 +6,7 @@ import { hasScope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { createRunWith } from '../../modules/runs/attach-files.ts';
 import { cancelRun, completeRun } from '../../modules/runs/end-run.ts';
-import { readRuns, readTree, readRun, readRunRef } from '../../modules/runs/read-runs.ts';
+import { readRuns, readTree, readRun, readRunRef, withLastWords } from '../../modules/runs/read-runs.ts';
 import { afterHandoff } from '../../modules/sessions/after-handoff.ts';
 import { readWaitingTasks } from '../../modules/workflows/read-workflows.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
@@ -138,7 +138,7 @@ const get = defineRunRoutes({
   params: runParams,
   responses: { 200: run },
   async handle({ caller, params, context, ctx }) {
-    const row = await readRun(context, caller, params);
+    const row = await withLastWords(context, caller.tenantId, await readRun(context, caller, params));
     const showsPaths = row.waits?.some(({ type }) => type === 'webhook') && hasScope(caller.scopes, 'runs:write');
     if (!showsPaths) return { status: 200, body: await withWaitingChild(context, caller, presentRun(row)) };
     const paths = await context.db.withTenant(caller.tenantId, (tx) =>

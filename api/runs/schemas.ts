@@ -17,6 +17,12 @@ import type { ModelCallRow, CallBatchRow, RunView, ToolCallRow, TurnRow } from '
 const data = z.unknown().optional().describe('The value of an answer that had to fit a schema.');
 const said = z.object({ message: z.string(), data });
 
+/** What has come of a turn: its answer, or what had been said and why it has none. */
+const outcome = said.extend({
+  status: z.enum(['complete', 'failed', 'cancelled']),
+  error: z.object({ code: z.string(), message: z.string() }).optional(),
+});
+
 const usage = z.object({ tokens_in: z.int(), tokens_out: z.int(), cost_usd: z.number().nullable() });
 const problem = z.object({ code: z.string(), message: z.string() });
 const when = z.iso.datetime();
@@ -38,7 +44,7 @@ export const run = z
     waits: z.array(waitingFor).optional(),
     suspended_by: z.enum(['tenant', 'agent']).optional().describe('What keeps it from going on, until that is lifted.'),
     stop_reason: z.string().nullable(),
-    output: said.optional(),
+    output: outcome.optional().describe('What has come of its last turn that has ended.'),
     error: problem.optional(),
     usage,
     steps: z.int(),
@@ -125,7 +131,9 @@ export const turn = z
       message_id: z.string().optional().describe('The `messageId` of a message that came over A2A.'),
     }),
     metadata: userMetadata.optional(),
-    output: said.nullable(),
+    output: outcome
+      .nullable()
+      .describe('As the synchronous answer has it, without the calls; null until it has ended.'),
     stop_reason: z.string().nullable(),
     error: problem.optional(),
     usage,
@@ -154,6 +162,7 @@ export const turnDetail = turn.extend({
 export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>): z.input<typeof run> {
   const waiting = presentWaiting(row, hookUrls);
   const waits = presentWaits(row, hookUrls);
+  const outcomeOf = presentOutcome({ ...row, status: 'complete', error: null, ...row.cut_off });
   return {
     id: row.id,
     run_id: row.id,
@@ -166,7 +175,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
     ...(waits.length > 0 && { waits }),
     ...(row.suspended_by && { suspended_by: row.suspended_by }),
     stop_reason: row.stop_reason,
-    ...(row.output && !row.erased_at && { output: presentOutput(row, row.output) }),
+    ...(outcomeOf && !row.erased_at && { output: outcomeOf }),
     ...(row.error && { error: row.error }),
     usage: presentUsage(row),
     steps: row.steps,
@@ -205,8 +214,23 @@ function presentOutput(
   return { message: textOf(content), ...(structured && { data: dataOf(content, structured) }) };
 }
 
+type Outcome = Pick<TurnRow, 'status' | 'output' | 'structured' | 'stop_reason' | 'error' | 'partial'>;
+
+/** Of a turn that has ended; null of any other. */
+function presentOutcome(row: Outcome): z.input<typeof outcome> | null {
+  const { status, output: content, partial } = row;
+  if (status === 'complete') return content && { ...presentOutput(row, content), status };
+  if (status !== 'failed' && status !== 'cancelled') return null;
+  const shown = content ? presentOutput({ structured: null }, content) : { message: partial ?? '' };
+  return { ...shown, status, ...errorOf(row) };
+}
+
 /** What has kept a turn from its answer. */
-function errorOf({ status, error, stop_reason }: TurnRow): Partial<Pick<z.input<typeof turn>, 'error'>> {
+function errorOf({
+  status,
+  error,
+  stop_reason,
+}: Pick<TurnRow, 'status' | 'error' | 'stop_reason'>): Partial<Pick<z.input<typeof turn>, 'error'>> {
   if (error) return { error };
   return status === 'cancelled' ? { error: cancelledError(stop_reason) } : {};
 }
@@ -239,7 +263,7 @@ export function presentTurn(row: TurnRow): z.input<typeof turn> {
     status: row.status,
     input,
     ...(metadata && { metadata }),
-    output: row.output ? presentOutput(row, row.output) : row.partial ? { message: row.partial } : null,
+    output: presentOutcome(row),
     stop_reason: row.stop_reason,
     ...errorOf(row),
     usage: presentUsage(row),

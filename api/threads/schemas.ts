@@ -130,7 +130,7 @@ export function presentConversation(from: Conversation): z.input<typeof conversa
     started_at: startedAt,
     completed_at: row.completed_at?.toISOString() ?? null,
     user_message: row.input.message,
-    final_response: row.output ? textOf(row.output) : null,
+    final_response: row.output ? textOf(row.output) : (row.partial ?? null),
     messages,
     stop_reason: row.stop_reason,
     error: row.error,

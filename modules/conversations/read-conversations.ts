@@ -22,6 +22,7 @@ import {
 import type { Page } from '../../db/page-bytes.ts';
 import type { MessageRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
+import { withPartials } from '../../db/turns.ts';
 import { messagesFor } from '../run-log/conversation.ts';
 import { spendingOf, type Spending } from './spending.ts';
 import { requireThread } from './threads.ts';
@@ -102,10 +103,10 @@ async function readPage<R extends ConversationRow>(
   const conversations: Conversation[] = [];
   let bytes = 0;
   let last: R | undefined;
-  for (const row of rows) {
+  for (const row of await withPartials(tx, rows)) {
     const messages = row.erased_at ? [] : await readTurnMessages(tx, row, places.get(row.id));
     if (handed.has(row.id)) noteHandoff(messages);
-    bytes += JSON.stringify(messages).length;
+    bytes += JSON.stringify(messages).length + (row.partial?.length ?? 0);
     if (last && bytes > LIMITS.eventsPageBytes) break;
     const ofTurn = <T extends { turn_id: string }>(all: T[]) => all.filter(({ turn_id }) => turn_id === row.id);
     conversations.push({ row, messages, files: ofTurn(files), ...spendingOf(ofTurn(answers)) });

@@ -38,6 +38,7 @@ import {
   listModelCalls,
   listToolCalls,
   listTurns,
+  withPartials,
   type ModelCallRow,
   type ToolCallRow,
   type TurnRow,
@@ -105,6 +106,18 @@ export async function readRun(
   path: RunPath,
 ): Promise<RunView> {
   return theirRun(await reads.run(caller.tenantId, path.run), caller, path);
+}
+
+/** A run with what was said in its last turn, where that was cut off: a statement more. Lists leave it out. */
+export async function withLastWords(
+  context: Pick<RunLogContext, 'db'>,
+  tenantId: string,
+  row: RunView,
+): Promise<RunView> {
+  const { cut_off: last, output } = row;
+  if (!last || output) return row;
+  const [turn] = await context.db.withTenant(tenantId, (tx) => withPartials(tx, [{ ...last, output }]));
+  return { ...row, cut_off: { ...last, partial: turn?.partial ?? null } };
 }
 
 /** The same where nothing of the run is shown. */

@@ -9,6 +9,16 @@ describe('a turn that is ended from outside', () => {
   });
   after(() => api.close());
 
+  const untilStreamed = async (url: string, words: string) => {
+    const { body } = await fetch(url, { headers: { authorization: `Bearer ${api.key}` } });
+    let seen = '';
+    for await (const piece of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      seen += piece;
+      if (seen.includes(words)) return;
+    }
+    throw new Error(`The stream has ended without "${words}": ${seen}`);
+  };
+
   it('says why, whoever waits for it, reads it or watches it', async () => {
     const agent = await api.newAgent([]);
     const { json: run } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: {} });
@@ -24,6 +34,26 @@ describe('a turn that is ended from outside', () => {
     const { text } = await api.call('GET', `${path}/stream`, { headers: { 'last-event-id': '0' } });
     const done = JSON.parse(/^event: done\ndata: (.*)$/m.exec(text)?.[1] ?? '{}') as object;
     assert.deepEqual({ status: 'cancelled', error }, { status: 'cancelled', ...pick(done) });
+  });
+
+  it('shows what its model had said, wherever it is read', async () => {
+    const agent = await api.newAgent([]);
+    const { json: run } = await api.call('POST', `/v1/agents/${agent}/runs`, { body: {} });
+    const path = `/v1/runs/${run.run_id}`;
+    const posted = { body: { input: { message: 'hang say half an answer' } } };
+    const answered = api.call('POST', `${path}/turns`, posted);
+    await untilStreamed(`${api.url}${path}/stream`, 'answer');
+    await api.call('POST', `${path}/cancel`, { body: {} });
+    const { turn_id: id } = (await answered).json;
+    const read = async (at: string) => (await api.call('GET', at)).json;
+    const shown = () => read(`${path}/turns/${id}`);
+    await waitUntil('it is kept', async () => (await shown()).output.message === 'half an answer');
+    const { output, error } = await shown();
+    assert.deepEqual(output, { message: 'half an answer', status: 'cancelled', error });
+    assert.deepEqual((await read(`${path}/turns`)).turns[0].output, output);
+    assert.deepEqual((await read(path)).output, output);
+    const { conversations } = await read(`/v1/threads/${run.thread_id}/conversations`);
+    assert.equal(conversations[0].final_response, 'half an answer');
   });
 
   it('says that its user has interrupted it', async () => {

@@ -175,4 +175,25 @@ describe('What fails', () => {
       await deaf.close();
     }
   });
+
+  it('is read again as it was answered, of the turn, among the turns of its run and of the run', async () => {
+    say((n) => (n === 0 ? text('fine') : REJECTED));
+    const agent = await agentWith({});
+    const run = await begin(agent);
+    const read = async (path: string) => (await api.call('GET', path)).json;
+    const { tool_calls: _none, ...fine } = (await take(run)).output;
+    assert.deepEqual([(await read(`/v1/runs/${run}`)).output, fine.status], [fine, 'complete']);
+    const { turn_id: id, output, error } = await take(run);
+    const { tool_calls: _calls, ...ended } = output;
+    assert.deepEqual(ended, { message: '', status: 'failed', error });
+    assert.deepEqual((await read(`/v1/runs/${run}/turns/${id}`)).output, ended);
+    const { turns } = await read(`/v1/runs/${run}/turns`);
+    assert.deepEqual(
+      turns.map((turn: { output: unknown }) => turn.output),
+      [fine, ended],
+    );
+    assert.deepEqual((await read(`/v1/runs/${run}`)).output, ended);
+    const { runs } = await read(`/v1/agents/${agent}/runs`);
+    assert.deepEqual(runs[0].output, ended);
+  });
 });

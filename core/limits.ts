@@ -221,8 +221,10 @@ export const LIMITS = {
   idempotencyHours: 24,
   /** Days that closed waits are kept, and that signals and reservations are after the end of their run. */
   settledDays: 30,
-  /** Seconds a synchronous turn is waited for. */
+  /** Seconds a synchronous turn is waited for where its client does not say. */
   syncWaitSeconds: 60,
+  /** Longest time in seconds for which a client may have it waited for (`Prefer: wait=N`). */
+  preferredWaitSeconds: 600,
   /** Rows that one statement of maintenance takes, such as outbox rows that a sweep sends. */
   sweepRows: 1000,
   /** Runs that one request cancels, or retries, by a filter. */

@@ -98,7 +98,8 @@ const PREFER = {
   name: 'Prefer',
   in: 'header',
   required: false,
-  description: 'RFC 7240: `respond-async` answers 202 at once, `wait=N`, with it or without, after N seconds at most.',
+  description:
+    'RFC 7240: `respond-async` answers 202 at once, `wait=N`, with it or without, after N seconds at most (up to 600).',
   schema: { type: 'string' },
 };
 

@@ -1,7 +1,6 @@
 /** How a request that lets a turn go on is answered: with the turn once it has, or with where it will be. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
-import { LIMITS } from '../../core/limits.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { mayRead, readAnswerCalls, readRun } from '../../modules/runs/read-runs.ts';
@@ -10,6 +9,7 @@ import type { CarriedTurn } from '../../modules/waits/post-tool-results.ts';
 import type { AppParts } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
+import { preferredWaitMs, prefers } from './prefer.ts';
 import { presentAnswer, turnAnswer } from './schemas.ts';
 import { presentWaiting, waitingFor } from './waiting.ts';
 
@@ -33,11 +33,11 @@ interface TurnRequest {
 
 type TurnOnItsWay = Omit<CarriedTurn, 'after'>;
 
-/** Lets a turn go on and waits for it as `Prefer` says, 60 s at most: 200 with its answer, or 202 with its address. */
+/** Lets a turn go on and waits for it as `Prefer` says, 60 s where it says nothing: 200 with its answer, or 202 with its address. */
 export async function answerTurn(request: TurnRequest, letGoOn: () => Promise<TurnOnItsWay>) {
   const { caller, params, context, app, ctx } = request;
   const ref = { tenantId: caller.tenantId, runId: params.run };
-  const timeoutMs = waitMs(ctx);
+  const timeoutMs = preferredWaitMs(ctx.get('prefer'));
   if (timeoutMs === 0) return inBackground(request, await letGoOn());
   // Before the turn goes on, so that nothing of it is missed.
   const listener = listenForTurn(context, ref);
@@ -65,7 +65,7 @@ function inBackground(
   waiting?: z.input<typeof waitingFor>,
 ) {
   const location = `/v1/runs/${params.run}/turns/${turnId}`;
-  const applied = prefers(ctx, 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
+  const applied = prefers(ctx.get('prefer'), 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
   const body = {
     turn_id: turnId,
     run_id: params.run,
@@ -73,21 +73,6 @@ function inBackground(
     ...(waiting && { waiting_for: waiting }),
   };
   return { status: 202, body, replayed, headers: { location, ...applied } };
-}
-
-/** RFC 7240: `respond-async`, `wait=N` in seconds, which holds for both (4.3). */
-function waitMs(ctx: ApiContext): number {
-  const wait = /(?:^|[,;\s])wait=(\d{1,6})/i.exec(ctx.get('prefer'))?.[1];
-  const unlessSaid = prefers(ctx, 'respond-async') ? 0 : LIMITS.syncWaitSeconds;
-  return 1000 * Math.min(LIMITS.syncWaitSeconds, wait === undefined ? unlessSaid : Number(wait));
-}
-
-function prefers(ctx: ApiContext, preference: string): boolean {
-  return ctx
-    .get('prefer')
-    .toLowerCase()
-    .split(/[,;]/)
-    .some((part) => part.trim() === preference);
 }
 
 /** The same for what stays open: fires when the key is revoked or expires, or its token ends, too. */

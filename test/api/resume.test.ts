@@ -64,6 +64,8 @@ describe('resuming a run', () => {
     const later = await answered('call ask_user {"question":"How much?"} | held wait say ten', 'respond-async, wait=1');
     assert.deepEqual([later.status, later.headers.get('preference-applied')], [202, 'respond-async']);
     api.model.release('wait');
+    const quoted = await answered('call ask_user {"question":"How much?"}', 'respond-async, wait="30"');
+    assert.deepEqual([quoted.status, quoted.json.output?.status], [200, 'complete']);
   });
 
   it('decides an approval, with the scope that deciding needs', async () => {

@@ -1,9 +1,9 @@
-/** An agent's states, and what takes it from one to another (002, "Agent Lifecycle State Machine"). Pure. */
+/** Agent states and their transitions (002, "Agent Lifecycle State Machine"). Pure. */
 
 export const AGENT_STATUSES = ['registering', 'active', 'idle', 'busy', 'offline', 'deprecated', 'failed'] as const;
 export type AgentStatus = (typeof AGENT_STATUSES)[number];
 
-/** Heartbeats, one after the other, after which an agent that has lapsed is given tasks again. */
+/** Consecutive heartbeats after which a lapsed agent is active again and gets tasks. */
 const RETURN_HEARTBEATS = 3;
 
 export type AgentTrigger =
@@ -13,11 +13,11 @@ export type AgentTrigger =
   | { type: 'heartbeat'; tasks: number; heartbeats: number }
   | { type: 'task_assigned' }
   | { type: 'tasks_ended' }
-  /** It has not been heard of for too long. */
+  /** No heartbeat for too long. */
   | { type: 'lapsed' }
   | { type: 'deprecated' };
 
-/** The state that follows; undefined where the trigger means nothing there. */
+/** The next state; undefined if the trigger has no effect in this one. */
 export function nextAgentStatus(status: AgentStatus, trigger: AgentTrigger): AgentStatus | undefined {
   if (trigger.type === 'deprecated') return status === 'failed' || status === 'deprecated' ? undefined : 'deprecated';
   switch (status) {

@@ -1,4 +1,4 @@
-/** What checks of a turn's answers mean for the run. */
+/** How checks of a turn's answers change the run's state. */
 import type { RunEvent } from './events.ts';
 import type { Reading } from './output-format.ts';
 
@@ -6,24 +6,24 @@ import type { Reading } from './output-format.ts';
 export interface FinalAnswer {
   ordinal: number;
   stopReason: string;
-  /** How its value is read, once it was found to fit what its turn demands. */
+  /** How to read its value, once the answer fits the schemas of the turn. */
   as?: Reading;
 }
 
-/** An answer that does not fit what its turn demands. */
+/** An answer that does not fit the schemas of its turn. */
 export interface Misfit {
-  /** Answers of the turn that did not, this one included. */
+  /** Misfits of the turn so far, this one included. */
   answers: number;
-  /** The model has had its chances. */
+  /** No retries are left. */
   last: boolean;
   message: string;
 }
 
-/** What was found when the turn's last answer was looked at. */
+/** The result of reflection on the turn's last answer. */
 export interface Reflection {
-  /** Answers of the turn that were looked at. */
+  /** Reflections of the turn so far. */
   answers: number;
-  /** The turn ends with this one. */
+  /** The turn ends with this answer. */
   last: boolean;
 }
 
@@ -35,7 +35,7 @@ interface Answering {
 
 type Checked = Extract<RunEvent, { type: 'answer.validated' | 'answer.rejected' }>;
 
-/** The turn, and the length of the conversation, after the check of an answer. */
+/** Applies the check of an answer to the turn and the length of the conversation. */
 export function checkChange<T extends Answering>(
   { turn, length }: { turn: T | null; length: number },
   { type, payload }: Checked,
@@ -48,7 +48,7 @@ export function checkChange<T extends Answering>(
   return { turn: turn && { ...turn, answer: null, misfit: { answers, last, message } }, length: payload.length };
 }
 
-/** The turn, and the length of the conversation, after reflection on an answer. */
+/** Applies reflection on an answer to the turn and the length of the conversation. */
 export function reflectionChange<T extends Answering>(
   turn: T | null,
   { payload }: Extract<RunEvent, { type: 'reflection.completed' }>,

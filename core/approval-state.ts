@@ -1,4 +1,4 @@
-/** What approvals mean for the calls that they are about. */
+/** How events of approvals change the calls they are about. */
 import type { CallState } from './call-state.ts';
 import type { RunEvent } from './events.ts';
 
@@ -23,7 +23,7 @@ export function approvalChange(state: WithCalls, event: RunEvent): WithCalls | u
   }
 }
 
-/** A call that was sent already, and is asked about again, must be sent anew once it is approved. */
+/** A call whose job was sent before it needed approval again must be sent anew once it is approved. */
 function askForApproval(state: WithCalls, event: Extract<RunEvent, { type: 'approval.requested' }>): WithCalls {
   const { approval_id: approvalId, tool_call_id: id, kind, calls = id ? [id] : [] } = event.payload;
   const asked: Partial<CallState> =
@@ -41,14 +41,14 @@ function ofApproval(
   return { calls: state.calls.map((call) => (isMeant(call) ? { ...call, ...change(call) } : call)) };
 }
 
-/** What a person says about a call of unknown outcome (docs/approvals.md). */
+/** State of a call of unknown outcome after a person has said what happened (docs/approvals.md). */
 const SETTLED_AS: Record<'happened' | 'rerun' | 'give_up', Partial<CallState>> = {
   happened: { status: 'succeeded', asked: 'settled' },
   rerun: { status: 'pending', sent: false, asked: 'no' },
   give_up: { asked: 'settled' },
 };
 
-/** Nobody answered, or somebody said no: a call that was never made is denied; an unknown outcome stays unknown. */
+/** The approval was denied or expired: a call that was never made becomes denied; an unknown outcome stays unknown. */
 function refused(call: CallState): Partial<CallState> {
   return call.status === 'unknown' ? { asked: 'settled' } : { status: 'denied' };
 }

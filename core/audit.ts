@@ -1,8 +1,8 @@
-/** What the audit log knows: which acts are recorded, and how a row is bound to those before it. */
+/** The audit log: names of recorded acts, and the hash chain of its rows. */
 import { canonicalJson } from './canonical-json.ts';
 import { sha256 } from './ids.ts';
 
-/** What an act is recorded as: `family.what_happened`, in the past tense. docs/audit.md lists them all, and a test compares. */
+/** The name of an act: `family.what_happened`, in the past tense. docs/audit.md lists them all, and a test compares. */
 export type AuditAction = `${string}.${string}`;
 
 /** `operator` is the default tenant's admin key; `system` is Drover itself, at a start or on the command line. */
@@ -36,18 +36,18 @@ export function auditHash(previous: string, row: SealedContent): string {
 
 export interface BrokenLink {
   seq: number;
-  /** Of the row that was found there; null if there is none. */
+  /** Id of the row found there; null if there is none. */
   id: string | null;
   reason: 'missing' | 'altered' | 'not the head';
 }
 
-/** Where a walk along the chain stands: the last place that was found whole, and its hash. */
+/** A position on the chain: the last row found intact, and its hash. */
 export interface ChainPlace {
   seq: number;
   hash: string;
 }
 
-/** Walks rows in the order of their places from `from` on; answers how far the chain holds, and the first broken link. */
+/** Verifies rows in chain order, starting after `from`. Returns how far the chain is intact, and the first broken link. */
 export function walkChain(
   from: ChainPlace,
   rows: readonly (SealedContent & { hash: string })[],

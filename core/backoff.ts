@@ -1,4 +1,4 @@
-/** Pauses before another attempt: longer each time, and left to chance in part, so that who failed together does not come back together. */
+/** Pauses before retries: they grow, and are partly random, so that callers that failed together do not return together. */
 
 interface Backoff {
   firstMs: number;
@@ -7,17 +7,17 @@ interface Backoff {
   attempt: number;
 }
 
-/** Twice as long after each attempt, up to `mostMs`. */
+/** Exponential backoff: `firstMs`, doubled after each attempt, up to `mostMs`. */
 export function backoffMs({ firstMs, mostMs = Infinity, attempt }: Backoff): number {
   return Math.min(firstMs * 2 ** (attempt - 1), mostMs);
 }
 
-/** Give or take `share` of a pause. `chance` is at least 0 and below 1. */
+/** Varies a pause by up to `share` in both directions. `chance` is at least 0 and below 1. */
 export function jitteredMs(ms: number, share: number, chance: number): number {
   return Math.round(ms * (1 + share * (2 * chance - 1)));
 }
 
-/** A pause that somebody has asked for, or counts on, is never shortened: up to a tenth is added. */
+/** Adds up to a tenth, and never shortens: the pause was requested by somebody, or is relied on. */
 export function lengthenedMs(ms: number, chance: number): number {
   return Math.ceil(ms + (ms * chance) / 10);
 }

@@ -1,7 +1,7 @@
-/** Briefs that agents hand on: the same one, handed from one agent to the next, is work that nobody does. Pure. */
+/** Briefs for other agents. The same brief passed on from agent to agent is work that nobody does. Pure. */
 import { sha256 } from './ids.ts';
 
-/** The same for briefs that differ in case, space and the marks at their ends alone. */
+/** Equal for briefs that differ only in case, white space and the marks at both ends. */
 function briefHash(brief: string): string {
   const words = brief.normalize('NFKC').toLowerCase().replaceAll(/\s+/gu, ' ');
   return sha256(words.replaceAll(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, '')).toString('hex');
@@ -22,7 +22,7 @@ export interface BriefedRun {
   brief: string;
 }
 
-/** The run among these that was asked the same; undefined if the brief is a new one. */
+/** Finds the run above that was given the same brief; undefined if there is none. */
 export function unchangedBrief(brief: string, above: readonly BriefedRun[]): BriefedRun | undefined {
   const hash = briefHash(brief);
   return above.find((run) => briefHash(run.brief) === hash);

@@ -1,10 +1,10 @@
-/** The part of a run's state that its budgets decide on. */
+/** The part of a run's state that budget decisions depend on. */
 import type { RunEvent } from './events.ts';
 
 export interface BudgetState {
-  /** Budgets whose soft limit has been told. */
+  /** Keys of budgets whose soft limit has been reported. */
   warned: string[];
-  /** The approval that the run waits for: whether to go on beyond a soft limit. */
+  /** The open approval that asks whether to go on beyond a soft limit. */
   asked: string | null;
 }
 
@@ -18,11 +18,11 @@ interface WithBudget<T> {
 interface BudgetChange<T> {
   budget?: BudgetState;
   turn?: (T & { outOfBudget: boolean }) | null;
-  /** The call that was announced is not made. */
+  /** Discards the announced call, which is not made. */
   modelCall?: null;
 }
 
-/** What an event means for the budgets of a run; undefined if it is about something else. */
+/** How an event changes the budget state; undefined if it does not. */
 export function budgetChange<T extends object>(state: WithBudget<T>, event: RunEvent): BudgetChange<T> | undefined {
   const { budget, turn } = state;
   switch (event.type) {

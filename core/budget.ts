@@ -1,13 +1,13 @@
 /** Budgets: what a run, a workspace, an agent or a tenant may spend on models. Pure. */
 import { z } from 'zod';
 
-/** Share of a limit at which a budget speaks up where it does not say. */
+/** Default soft limit, as a share of the limit. */
 export const DEFAULT_SOFT_LIMIT = 0.8;
 
 const tokens = z.int().min(1).max(1_000_000_000_000);
 const costUsd = z.number().positive().max(1_000_000_000);
 
-/** What is the same in every budget. */
+/** Fields that every kind of budget has. */
 export const budgetLimits = {
   max_tokens: tokens.optional().describe('Tokens in and out, cached ones included.'),
   max_cost_usd: costUsd.optional().describe('Calls of models whose price is not known count as nothing.'),
@@ -24,9 +24,9 @@ export const runBudget = z
   .meta({ id: 'RunBudget' });
 export type RunBudget = z.output<typeof runBudget>;
 
-/** A budget at one moment. `spent` is settled; `open` is set aside for calls under way. Money is a decimal, in USD. */
+/** A budget at one moment. `spent` is settled; `open` is reserved for calls under way. Money is a decimal, in USD. */
 export interface BudgetStanding {
-  /** `run`, or the id of the budget and the day its period began: what has been warned of is not warned of again. */
+  /** `run`, or the budget's id and the first day of its period. Each key is warned of once. */
   key: string;
   budget_id: string | null;
   name: string | null;
@@ -39,7 +39,7 @@ export interface BudgetStanding {
   open: { tokens: number; cost_usd: number; steps: number };
 }
 
-/** Largest share of a limit that is spent; 1 is all of it. */
+/** The largest share of any of its limits that is spent; 1 is all of it. */
 export function shareSpent({ spent, max_tokens, max_cost_usd, max_steps }: BudgetStanding): number {
   return Math.max(
     max_tokens ? spent.tokens / max_tokens : 0,
@@ -48,7 +48,7 @@ export function shareSpent({ spent, max_tokens, max_cost_usd, max_steps }: Budge
   );
 }
 
-/** A standing with one more model call settled: at so many tokens, and USD where its price is known. */
+/** The standing after one more settled model call: its tokens, and its cost in USD where the price is known. */
 export function withCall(standing: BudgetStanding, used: { tokens: number; cost_usd: number }): BudgetStanding {
   const { spent } = standing;
   return {
@@ -61,12 +61,12 @@ export function withCall(standing: BudgetStanding, used: { tokens: number; cost_
   };
 }
 
-/** The first whose tokens or money are all spent. Steps are not looked at: the tool calls of the last one belong to it. */
+/** The first budget without tokens or money left. Steps are ignored: the last step still has its tool calls to make. */
 export function findUsedUp(standings: readonly BudgetStanding[]): BudgetStanding | undefined {
   return standings.find((standing) => shareSpent({ ...standing, max_steps: null }) >= 1);
 }
 
-/** Those that have passed their soft limit and have not been warned of. */
+/** Budgets that have passed their soft limit and were not warned of yet. */
 export function passedSoftLimits(standings: readonly BudgetStanding[], warned: readonly string[]): BudgetStanding[] {
   return standings.filter(
     (standing) => shareSpent(standing) >= (standing.soft_limit ?? DEFAULT_SOFT_LIMIT) && !warned.includes(standing.key),

@@ -1,21 +1,21 @@
-/** What providers report of their prompts corrects the estimates that conversations are fitted by. Pure. */
+/** Corrects token estimates by the prompt sizes that providers report. Conversations are fitted by them. Pure. */
 import { z } from 'zod';
 import { promptTokens, type TokenUsage } from './model.ts';
 
 /**
- * By `provider/model`: tokens that it counts for 100 estimated ones, 110 or more; where estimates are high enough there is
- * no entry. It only rises, in tens: what was left out of a conversation stays out, and what is sent begins elsewhere as
- * seldom as can be.
+ * By `provider/model`: its tokens per 100 estimated ones, 110 or more; no entry where estimates are high enough. Values only
+ * rise, in tens: what was left out of a conversation stays out, and the start of the conversation that is sent moves as seldom
+ * as possible.
  */
 export const calibration = z.record(z.string(), z.int());
 export type Calibration = z.output<typeof calibration>;
 
-/** Prompts smaller than this say too little. */
+/** Smaller prompts are no basis. */
 const LEAST_TOKENS = 500;
-/** A count beyond this is no count of the same text. */
+/** A higher count cannot be one of the same text. */
 const MOST_PERCENT = 300;
 
-/** The calibration after an answer to a prompt that was estimated. */
+/** Updates the calibration by the token usage that was reported for an estimated prompt. */
 export function calibrate(
   known: Calibration | undefined,
   { model, estimated, usage }: { model: string; estimated: number; usage: TokenUsage },
@@ -26,7 +26,7 @@ export function calibrate(
   return percent <= percentOf(known, model) || percent > MOST_PERCENT ? known : { ...known, [model]: percent };
 }
 
-/** Tokens that a model counts for 100 estimated ones. */
+/** A model's tokens per 100 estimated ones. */
 export function percentOf(known: Calibration | undefined, model: string): number {
   return known?.[model] ?? 100;
 }

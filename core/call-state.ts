@@ -1,4 +1,4 @@
-/** The state of one tool call, and what its events mean for it. */
+/** The state of one tool call, and how its events change it. */
 import type { RunEvent } from './events.ts';
 import type { ToolEffect } from './tool.ts';
 import type { Wait } from './waits.ts';
@@ -14,15 +14,15 @@ export interface CallState {
   effect: ToolEffect;
   status: CallStatus;
   attempt: number;
-  /** A queued call whose job was sent; one that an approval has freed meanwhile is not yet. */
+  /** The job of a queued call was sent; false again after an approval, until it is. */
   sent: boolean;
-  /** Whether a person has been asked about an unknown outcome, or has settled it. */
+  /** Whether a person was asked about an unknown outcome, or has settled it. */
   asked: 'no' | 'yes' | 'settled';
-  /** The approval that was opened last for this call. */
+  /** The last approval opened for this call. */
   approvalId: string | null;
-  /** What the call waits for from outside, once its wait is open. */
+  /** The open wait for something outside, if any. */
   wait: Wait | null;
-  /** Nobody vouches for what it answers. */
+  /** Nobody vouches for its answer. */
   untrusted?: true;
 }
 
@@ -48,7 +48,7 @@ export function newCall({ payload }: Requested): CallState {
   };
 }
 
-/** A pure call is inserted running: no event of its own tells its start. */
+/** Pure calls are inserted running: no event of their own announces their start. */
 const FIRST_STATUS: Record<CallState['mode'], CallStatus> = {
   pure: 'running',
   inline: 'pending',
@@ -74,12 +74,12 @@ export function foldCall(call: CallState, event: Exclude<ToolEvent, Requested>):
   }
 }
 
-/** The call once it waits for something from outside; one whose work goes on elsewhere is still to be looked at. */
+/** The call with its open wait. One whose work goes on elsewhere keeps its status, and is looked at again. */
 export function waitingCall(call: CallState, wait: NonNullable<CallState['wait']>): CallState {
   return call.mode === 'queued' ? { ...call, wait } : { ...call, status: 'running', attempt: 1, wait };
 }
 
-/** The calls once work that goes on elsewhere has got its answer; undefined where no such call was meant. */
+/** The calls after the remote work of one got an answer it needs; undefined if `callId` is no such call. */
 export function answered(calls: readonly CallState[], callId: string | null): { calls: CallState[] } | undefined {
   if (!calls.some(({ id, mode }) => id === callId && mode === 'queued')) return undefined;
   return { calls: calls.map((call) => (call.id === callId ? { ...call, wait: null } : call)) };

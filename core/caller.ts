@@ -1,31 +1,31 @@
 import type { Quotas } from './rate-limits.ts';
 import type { Scope } from './scopes.ts';
 
-/** Who a request acts for. */
+/** On whose behalf a request acts. */
 export interface Caller {
   tenantId: string;
-  /** The workspace that the request works in. */
+  /** The workspace of the request. */
   workspaceId: string;
-  /** Set where the key may use no other workspace. */
+  /** The only workspace that the key may use, if it is bound. */
   boundWorkspaceId: string | undefined;
   keyId: string;
   scopes: readonly Scope[];
-  /** What its tenant may ask for. */
+  /** The quotas of its tenant. */
   quotas: Quotas;
-  /** Holds an admin key of the default tenant, unbound: runs this installation. */
+  /** An unbound admin key of the default tenant: it runs this installation. */
   isOperator: boolean;
-  /** Set where it came with a token: what is left of it. */
+  /** For requests with a token: its remaining time. */
   tokenLeftMs?: number;
-  /** Set where the token is for one thread: it takes part in no other. */
+  /** The only thread that the token admits to, if it is bound. */
   boundThreadId?: string;
-  /** The request that the key came with. */
+  /** The request that brought the key. */
   origin?: Origin;
 }
 
 /** Where a request came from, as the audit log keeps it. */
 export interface Origin {
   ip?: string | undefined;
-  /** What proxies say of the way before them; anybody can claim it. */
+  /** As proxies report it. Anybody can forge it. */
   forwardedFor?: string | undefined;
   requestId: string;
 }

@@ -1,16 +1,16 @@
-/** Canonical JSON (RFC 8785), as hashes are made over it. */
+/** Canonical JSON (RFC 8785), the input of hashes. */
 import canonicalize from 'canonicalize';
 
 /**
- * The same value gives the same bytes. Most values are plain, and `JSON.stringify` writes them canonically once their keys
- * are in order; whatever is not plain is left to the library, whose answer this always is.
+ * The same value gives the same bytes. Most values are plain, and `JSON.stringify` writes them canonically once their keys are
+ * in order; the rest goes to the library, whose result this always equals.
  */
 export function canonicalJson(value: unknown): string {
   const ordered = inOrder(value, 0);
   return ordered === NOT_PLAIN ? (canonicalize(value) ?? 'null') : JSON.stringify(ordered);
 }
 
-/** What canonical JSON of the value reads as: its keys in order, and nothing that JSON does not know. May be the value itself. */
+/** The value as if parsed from its canonical JSON: keys in order, nothing unknown to JSON. May be the value itself. */
 export function canonicalValue<T>(value: T): T {
   const ordered = inOrder(value, 0);
   return (ordered === NOT_PLAIN ? JSON.parse(canonicalize(value) ?? 'null') : ordered) as T;
@@ -18,10 +18,10 @@ export function canonicalValue<T>(value: T): T {
 
 const NOT_PLAIN = Symbol('not plain');
 
-/** Deeper values are left to the library, which notices those that hold themselves. */
+/** Deeper values go to the library, which detects cycles. */
 const MOST_LEVELS = 200;
 
-/** The value with its keys in order (by UTF-16 code units); the value itself where they are. */
+/** The value with its keys in order (by UTF-16 code units); the value itself if they already are. */
 function inOrder(value: unknown, level: number): unknown {
   switch (typeof value) {
     case 'string':

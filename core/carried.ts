@@ -1,24 +1,24 @@
-/** What a run hands on to the next one of its thread, so that this goes on as if it were the same. Pure. */
+/** State that a run passes to the next run of its thread, which then continues seamlessly. Pure. */
 import { calibrate, type Calibration } from './calibration.ts';
 import type { NewEvent } from './events.ts';
 
 export interface Carried {
   calibration?: Calibration | undefined;
   containerId?: string | undefined;
-  /** Places of messages that came in the middle of a turn. */
+  /** Ordinals of messages that came in the middle of a turn. */
   steered?: number[] | undefined;
 }
 
-/** The same in the middle of a model call. */
+/** The same state during a model call. */
 export interface Carrying extends Carried {
   modelCall?: { asked?: { model: string; estimated: number }; failures: number } | null | undefined;
 }
 
-/** Types of events that change it. */
+/** Types of events that change this state. */
 export const CARRYING = ['model.called', 'model.failed', 'model.responded', 'message.dequeued'] as const;
 type CarryingEvent = Extract<NewEvent, { type: (typeof CARRYING)[number] }>;
 
-/** The same after some more of those events, as the fold of all events has it. */
+/** The state after more of those events. Equals what the fold of all events gives. */
 export function carriedAfter(
   start: Carrying,
   events: readonly Pick<CarryingEvent, 'type' | 'payload'>[],
@@ -49,7 +49,7 @@ export function carriedAfter(
 
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
 
-/** The model that is asked, and the tokens of its prompt, estimated; nothing where an older build has asked. */
+/** The announced model and the estimated tokens of its prompt; empty for events of older builds, which lack them. */
 export function estimateOf({ provider, model, ...tokens }: Payload<'model.called'>): {
   asked?: { model: string; estimated: number };
 } {
@@ -57,7 +57,7 @@ export function estimateOf({ provider, model, ...tokens }: Payload<'model.called
   return fixed === undefined ? {} : { asked: { model: `${provider}/${model}`, estimated: conversation + fixed } };
 }
 
-/** A fallback has counted another model's tokens. */
+/** Unchanged after a fallback: the tokens counted are another model's. */
 function calibrationAfter(
   { calibration, modelCall }: Carrying,
   { usage }: Payload<'model.responded'>,

@@ -1,16 +1,16 @@
 /**
- * What an expression in CEL may do, and what its evaluation can cost: from its tree, before it is evaluated, and from the size
- * of its input.
+ * What a CEL expression may contain, and what its evaluation can cost: from its tree, before evaluation, and from the size of
+ * its input.
  */
 import type { ASTNode } from '@marcbachmann/cel-js';
 import { RE2JS } from 're2js';
 import { LIMITS } from './limits.ts';
 
-/** What a variable of two readings is given as. */
+/** A variable with two readings. */
 export interface TwoReadings {
-  /** Where it is asked for as such: `output == "yes"`. */
+  /** Its value where the variable itself is used: `output == "yes"`. */
   plain: unknown;
-  /** Where one of its fields is asked for: `output.message`. */
+  /** Its value where a field is used: `output.message`. */
   fields: unknown;
 }
 
@@ -23,13 +23,13 @@ export interface CelVariables {
   lists?: readonly string[];
   /** Names of variables that hold numbers. */
   numbers?: readonly string[];
-  /** Names of variables of two readings. */
+  /** Names of variables with two readings. */
   readings?: readonly string[];
-  /** An object that stands for one of its own fields where no field is asked of it: `tool == "pay"`. */
+  /** Variables that stand for one of their own fields when no field is named: `tool == "pay"`. */
   bare?: Readonly<Record<string, string>>;
 }
 
-/** Whatever makes text or lists that grow with each use is left out: no `map`, `join`, `split`, `bind`. */
+/** Allowed functions. None of those whose text or lists grow with each use: no `map`, `join`, `split`, `bind`. */
 const FUNCTIONS: ReadonlySet<string> = new Set(
   (
     'has size type dyn int uint double string bool ' +
@@ -38,23 +38,23 @@ const FUNCTIONS: ReadonlySet<string> = new Set(
 );
 const MACROS = new Set(['all', 'exists', 'exists_one', 'filter']);
 
-/** The library's own `matches` uses JavaScript's backtracking engine and cannot be replaced: calls are renamed to ours. */
+/** Replaces the library's `matches`, which uses JavaScript's backtracking engine and cannot be overridden: calls are renamed. */
 export const LINEAR_MATCHES = 'linearMatches';
-/** What the object is called where it stands for one of its fields, or for its plain reading. */
+/** The internal name of a variable where it stands for one of its fields, or for its plain reading. */
 export const bareName = (name: string) => `bare_${name}`;
 
-/** What the work of an evaluation follows from. */
+/** Figures that bound the work of an evaluation. */
 interface Shape {
   nodes: number;
-  /** How deep macros stand in each other. */
+  /** Nesting depth of macros. */
   loops: number;
-  /** Elements of literal lists, and how often a list may have been lengthened by `+`. */
+  /** Elements of literal lists, and the number of `+` that may have lengthened a list. */
   literals: number;
   sums: number;
   patterns: Map<string, RE2JS>;
 }
 
-/** Walks the tree: refuses what is not allowed, and renames calls and fields to what the evaluation needs. */
+/** Walks the tree: rejects forbidden nodes, and renames calls and fields as the evaluation needs them. */
 export function examine(root: ASTNode, variables: CelVariables): Shape {
   const shape: Shape = { nodes: 0, loops: 0, literals: 0, sums: 0, patterns: new Map() };
   const { objects, texts, lists = [], numbers = [], readings = [] } = variables;
@@ -84,7 +84,7 @@ function visit(at: Visit): void {
     case '.':
     case '[]': {
       const [object] = node.args;
-      // A field of the object, and not the object as such.
+      // A field of the object, not the object itself.
       if (object.op === 'id') shape.nodes += 1;
       else visit({ ...at, node: object });
       if (node.op === '[]') visit({ ...at, node: node.args[1] });
@@ -134,7 +134,7 @@ function visitCall(at: Visit, node: Extract<ASTNode, { op: 'call' | 'rcall' }>):
     shape.patterns.set(pattern.args, compilePattern(pattern.args));
     (node.args as unknown as unknown[])[0] = LINEAR_MATCHES;
   }
-  // `has(tool.name)` asks for the field of the object itself.
+  // `has(tool.name)` refers to the field of the object itself.
   args.forEach((part) => visit({ ...at, node: part }));
 }
 
@@ -153,7 +153,7 @@ function rename(node: ASTNode, to: string): void {
   (node as { args: unknown }).args = to;
 }
 
-/** Says what is too much about an evaluation; undefined if it can be made. */
+/** Why an evaluation would be too expensive; undefined if it may run. */
 export function excess(shape: Shape, input: Record<string, unknown>): string | undefined {
   const size = measure(input);
   if (size === null) return `the input is nested more deeply than ${LIMITS.celInputDepth} levels`;
@@ -163,7 +163,7 @@ export function excess(shape: Shape, input: Record<string, unknown>): string | u
   return work > LIMITS.celWork ? 'the macros would take too long on an input of this size' : undefined;
 }
 
-/** Values and characters of a JSON value; null if it is nested too deeply to be looked at. */
+/** Number of values and characters of a JSON value; null if it is nested too deeply to measure. */
 function measure(value: unknown, depth = 0): { values: number; chars: number } | null {
   if (depth > LIMITS.celInputDepth) return null;
   if (typeof value === 'string') return { values: 1, chars: value.length + 2 };

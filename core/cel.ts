@@ -1,7 +1,7 @@
 /**
- * Expressions in CEL (https://cel.dev) over JSON, made safe for authors who are not trusted. No library can be stopped by
- * a clock, so everything is bounded ahead: the source, its tree, the functions it may call, and, from the tree and the
- * size of the input, the work of an evaluation.
+ * CEL expressions (https://cel.dev) over JSON, safe for untrusted authors. No library can be stopped by a clock, so everything
+ * is bounded beforehand: the source, its tree, the functions, and, from the tree and the input's size, the work of an
+ * evaluation.
  */
 import { messageOf } from './errors.ts';
 import { Environment } from '@marcbachmann/cel-js';
@@ -11,12 +11,12 @@ import { LIMITS } from './limits.ts';
 
 export type CelOutcome<T> = { ok: true; value: T } | { ok: false; error: string };
 
-/** A condition: evaluates to true or false, or to an error, and never throws. */
+/** Evaluates to true, false or an error; never throws. */
 export interface Condition {
   test(input: Record<string, unknown>): CelOutcome<boolean>;
 }
 
-/** An expression of any type: evaluates to JSON, or to an error, and never throws. */
+/** Evaluates to JSON or an error; never throws. */
 export interface Expression {
   evaluate(input: Record<string, unknown>): CelOutcome<unknown>;
 }
@@ -24,7 +24,7 @@ export interface Expression {
 type CompileCondition = (source: string) => CelOutcome<Condition>;
 type CompileExpression = (source: string) => CelOutcome<Expression>;
 
-/** Prepares the compiler for these variables. Conditions are compiled once and tested often. */
+/** Creates a compiler for these variables. Conditions are compiled once and tested often. */
 export function celCompiler(variables: CelVariables): CompileCondition {
   const compile = compilerOf(variables);
   return (source) => {
@@ -46,7 +46,7 @@ export function celCompiler(variables: CelVariables): CompileCondition {
   };
 }
 
-/** The same for expressions whose value is JSON of any type. */
+/** Creates a compiler for expressions that give JSON of any type. */
 export function celExpressions(variables: CelVariables): CompileExpression {
   const compile = compilerOf(variables);
   return (source) => {
@@ -92,7 +92,7 @@ function compilerOf(variables: CelVariables): (source: string) => CelOutcome<Com
   };
 }
 
-/** CEL's whole numbers are bigints, and its maps may have keys of other types. */
+/** Converts CEL values to JSON: its integers are bigints, and its map keys may be of other types. */
 function toJson(value: unknown): CelOutcome<unknown> {
   try {
     const text = JSON.stringify(value, (_key, item: unknown) => (typeof item === 'bigint' ? Number(item) : item));
@@ -102,14 +102,14 @@ function toJson(value: unknown): CelOutcome<unknown> {
   }
 }
 
-/** Of the condition that is being tested; one is tested at a time, without a pause. */
+/** State of the running evaluation. Only one runs at a time, without a pause. */
 interface Running {
-  /** Steps that its patterns may still take. */
+  /** Steps left for its patterns. */
   regexSteps: number;
   patterns: Patterns;
 }
 
-/** The patterns of a condition, compiled with it. */
+/** Compiled patterns of a condition. */
 type Patterns = ReadonlyMap<string, RE2JS>;
 
 function prepare(variables: CelVariables, running: Running): Environment {
@@ -134,7 +134,7 @@ function prepare(variables: CelVariables, running: Running): Environment {
   }
   const test = (text: string, pattern: string) => testPattern(text, pattern, running);
   environment.registerFunction(`string.${LINEAR_MATCHES}(string): bool`, test);
-  // JSON has one kind of number, so whole and broken ones are calculated with alike.
+  // JSON has one kind of number, so integers and fractions can be mixed in arithmetic.
   for (const [sign, calculate] of Object.entries(ARITHMETIC)) {
     const mixed = (left: number | bigint, right: number | bigint) => calculate(Number(left), Number(right));
     environment.registerOperator(`double ${sign} int`, mixed);
@@ -152,7 +152,7 @@ const ARITHMETIC: Record<string, (left: number, right: number) => number> = {
   '%': (left, right) => left % right,
 };
 
-/** Patterns are literals, compiled while the expression is checked, so that none is met here for the first time. */
+/** Matches a pattern. Patterns are literals and were compiled with the expression, so each is known here. */
 function testPattern(text: string, pattern: string, running: Running): boolean {
   const compiled = running.patterns.get(pattern);
   if (!compiled) throw new Error('the pattern of matches() must be a text in quotes');
@@ -161,7 +161,7 @@ function testPattern(text: string, pattern: string, running: Running): boolean {
   return compiled.matcher(text).find();
 }
 
-/** Both readings of variables that have two; those that are the same count once. */
+/** Both readings of variables that have two, for measuring; identical ones count once. */
 function readingsOf({ readings = [] }: CelVariables, given: Record<string, unknown>): Record<string, unknown> {
   const entries = readings.flatMap((name): [string, unknown][] => {
     const { plain, fields } = given[name] as TwoReadings;

@@ -1,25 +1,22 @@
-/** Which worked examples a model is shown where an agent has many: those that a question is like. */
+/** Selects the worked examples most similar to a question, for agents with many of them. */
 import { wordsOf } from './memory/words.ts';
 
-/** BM25's usual saturation of a word's count, and how much a long text counts for less. */
+/** BM25: the usual saturation of word counts and length penalty. */
 const K1 = 1.2;
 const B = 0.75;
-/** What meaning and words count for where both are known, as in the choice of tools. */
+/** Weight of meaning against words when both are known, as in the selection of tools. */
 const OF_MEANING = 0.5;
 const OF_WORDS = 0.2;
 
 interface AskedExamples {
   question: string;
-  /** How many are taken. */
+  /** Number of examples to select. */
   most: number;
-  /** How like the question each example is in its meaning, from -1 to 1; absent: words alone decide. */
+  /** Similarity of each example to the question by meaning, from -1 to 1; without it words alone decide. */
   likeness?: readonly number[] | undefined;
 }
 
-/**
- * The places of the examples that fit a question best, in their own order; all of them where there are no more. Of those that
- * fit alike the first ones are taken.
- */
+/** Indexes of the examples that fit a question best, in their own order; all if there are no more than `most`. Equal ones: first come. */
 export function chooseExamples(examples: readonly string[], { question, most, likeness }: AskedExamples): number[] {
   const places = examples.map((_, place) => place);
   if (examples.length <= most) return places;
@@ -32,7 +29,7 @@ export function chooseExamples(examples: readonly string[], { question, most, li
   return sorted.slice(0, most).toSorted((left, right) => left - right);
 }
 
-/** By BM25. */
+/** BM25 scores. */
 function fitByWords(examples: readonly string[], question: string): number[] {
   const asked = new Set(wordsOf(question));
   const texts = examples.map((text) => countWords(text));
@@ -59,7 +56,7 @@ function countWords(text: string): Words {
   return { counts, total: words.length };
 }
 
-/** A word that few texts have says more. */
+/** Inverse document frequency: rarer words count for more. */
 function rarity(texts: readonly Words[], word: string): number {
   const having = texts.filter(({ counts }) => counts.has(word)).length;
   return Math.log(1 + (texts.length - having + 0.5) / (having + 0.5));

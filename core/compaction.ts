@@ -1,60 +1,60 @@
-/** How a conversation is made shorter than it is, beyond leaving out what is oldest. Pure. */
+/** Shortens conversations otherwise than by dropping the oldest messages. Pure. */
 import { z } from 'zod';
 
-/** `memory_config.short_term.strategy`. `fifo` leaves out the oldest turns, and does so where the others do not suffice. */
+/** `memory_config.short_term.strategy`. `fifo` drops the oldest turns, which is also the fallback of the others. */
 export const STRATEGIES = ['fifo', 'summarize', 'hybrid', 'tool_result_removal'] as const;
 export type Strategy = (typeof STRATEGIES)[number];
 
-/** What takes the place of the beginning of a conversation, as the log has it. */
+/** What replaces the beginning of a conversation, as logged. */
 export const compaction = z.object({
-  /** The first message that is sent as it is. */
+  /** The first message sent unchanged. */
   first_kept_ordinal: z.int().min(0),
-  /** What is sent in place of those before it. */
+  /** Sent in place of the messages before it. */
   summary: z.string().optional(),
-  /** Results in messages before this one are set aside that have at least so many tokens, estimated. */
+  /** In messages before this one, results of at least `cleared_tokens` estimated tokens are replaced by handles. */
   cleared_before: z.int().min(0).optional(),
   cleared_tokens: z.int().min(0).optional(),
 });
 export type Compaction = z.output<typeof compaction>;
 
-/** A message as a model is sent it now. */
+/** A message in the form in which models get it now. */
 export interface Part {
   ordinal: number;
   /** Estimated. */
   tokens: number;
   startsTurn: boolean;
-  /** Tokens of its results that are not set aside yet. */
+  /** Tokens of each of its results that is not replaced yet. */
   results: readonly number[];
 }
 
-/** Results smaller than this many tokens stay: a handle costs about as much. */
+/** Smaller results, in tokens, stay: a handle costs about as much. */
 const SET_ASIDE: Record<Exclude<Strategy, 'fifo'>, number> = {
   summarize: 1000,
   hybrid: 200,
   tool_result_removal: 200,
 };
 
-/** Tokens of what stands in place of a result that is set aside, and those that are kept free for a summary. */
+/** Tokens of a handle, and tokens reserved for a summary. */
 const HANDLE_TOKENS = 60;
 const SUMMARY_TOKENS = 1024;
 
-/** Share of the budget that is filled afterwards, in percent: the next compaction is then a while away. */
+/** Percentage of the budget to fill, so that the next compaction is a while away. */
 const TARGET_PERCENT = 60;
 
 interface Compacting {
   strategy: Strategy;
-  /** From the first message that is sent now. */
+  /** Starts with the first message sent now. */
   parts: readonly Part[];
   current: Compaction | undefined;
-  /** Tokens that the conversation may have, and those that it has. */
+  /** Token budget of the conversation, and its current tokens. */
   budget: number;
   tokens: number;
 }
 
 /**
- * What to do about a conversation that is longer than its budget: results are set aside from the oldest on, the latest
- * ones excepted; where that is not enough and the strategy summarises, the oldest turns are to be summarised, whole ones,
- * and never the last. Undefined where nothing is to be done, or can be: then the oldest turns are left out.
+ * Plans how to shorten a conversation that exceeds its budget. First replaces results by handles, oldest first, except in the
+ * last message with results. If that does not suffice and the strategy summarises, whole turns are marked for a summary,
+ * oldest first, never the last one. Undefined if nothing needs to or can be done; the oldest turns are then dropped.
  */
 export function planCompaction({ strategy, parts, current, budget, tokens }: Compacting): Compaction | undefined {
   const [first] = parts;
@@ -82,7 +82,7 @@ export function planCompaction({ strategy, parts, current, budget, tokens }: Com
   };
 }
 
-/** The turn before which messages have so many tokens together; the last one where none is. */
+/** Ordinal of the first turn with at least that many tokens before it; otherwise that of the last turn. */
 function cutAt(parts: readonly Part[], tokens: number): number {
   let before = 0;
   let from = parts[0]?.ordinal ?? 0;

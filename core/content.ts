@@ -1,10 +1,10 @@
-/** Content in the block shape of Anthropic's Messages API; other providers are mapped to it at the edge. */
+/** Content as blocks of Anthropic's Messages API; other providers' formats are converted at the edge. */
 import { z } from 'zod';
 
 export interface TextBlock {
   type: 'text';
   text: string;
-  /** Of a model's words: where they come from, as the provider has it. */
+  /** For model output: its sources, as the provider gives them. */
   citations?: unknown[];
 }
 
@@ -25,14 +25,14 @@ export interface ImageBlock {
   source: { type: 'base64'; media_type: string; data: string } | { type: 'url'; url: string };
 }
 
-/** A document as a model gets it. */
+/** A document in the form that models get. */
 export interface DocumentBlock {
   type: 'document';
   source: { type: 'base64'; media_type: string; data: string };
   title: string;
 }
 
-/** A file by its id, as messages and events hold it; its content takes its place when it is sent to a model. */
+/** A reference to a file, as messages and events hold it; replaced by its content when sent to a model. */
 export interface FileBlock {
   type: 'file';
   file_id: string;
@@ -40,7 +40,7 @@ export interface FileBlock {
   filename: string;
   /** In bytes. */
   size: number;
-  /** Of a PDF, where they could be counted. */
+  /** Pages of a PDF, if they could be counted. */
   pages?: number | undefined;
 }
 
@@ -51,10 +51,7 @@ export interface ToolUseBlock {
   input: Record<string, unknown>;
 }
 
-/**
- * What a provider's own tools and its compaction have put into an answer: kept as it came, and sent back unchanged, to that
- * provider alone.
- */
+/** Output of a provider's own tools or compaction: stored as it came, and sent back unchanged, to that provider only. */
 interface ProviderBlock {
   type: 'server_tool_use' | 'mcp_tool_use' | 'container_upload' | 'compaction' | `${string}_tool_result`;
 }
@@ -66,7 +63,7 @@ export function isProviderBlock(block: { type: string }): block is ProviderBlock
   return PROVIDER_BLOCK.test(block.type);
 }
 
-/** As a model sees it. Stored messages hold a reference to the ledger instead, see `StoredToolResult`. */
+/** As models get it. Stored messages hold a reference to the ledger instead, see `StoredToolResult`. */
 export interface ToolResultBlock {
   type: 'tool_result';
   tool_use_id: string;
@@ -77,7 +74,7 @@ export interface ToolResultBlock {
 export type AssistantBlock = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ProviderBlock;
 export type UserBlock = TextBlock | ImageBlock | DocumentBlock | FileBlock | ToolResultBlock;
 
-/** A message as a model gets it. */
+/** A message as models get it. */
 export type Message = { role: 'user'; content: UserBlock[] } | { role: 'assistant'; content: AssistantBlock[] };
 
 /** In a stored message a tool's result is a reference: its text lives once, in the ledger row `tool_call_id`. */
@@ -90,7 +87,7 @@ export interface StoredToolResult {
 /** A block of a stored message. */
 export type StoredBlock = AssistantBlock | UserBlock | StoredToolResult;
 
-/** What a client may send along with its message. */
+/** Attachments that a client may send with its message. */
 export const attachment = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), text: z.string() }),
   z.object({
@@ -106,18 +103,18 @@ export const attachment = z.discriminatedUnion('type', [
     media_type: z.string(),
     filename: z.string(),
     size: z.int().min(0),
-    /** Of a PDF, where they could be counted. */
+    /** Pages of a PDF, if they could be counted. */
     pages: z.int().min(1).optional(),
-    /** Somebody else than who has sent it may have written it. */
+    /** Somebody other than the sender may have written it. */
     trust: z.literal('untrusted').optional(),
   }),
 ]);
 export type Attachment = TextBlock | ImageBlock | AttachedFile;
 
-/** A file as a message brings it. */
+/** A file attached to a message. */
 type AttachedFile = FileBlock & { trust?: 'untrusted' | undefined };
 
-/** A JSON value, as it comes out of `JSON.parse`. */
+/** A JSON value, as `JSON.parse` gives it. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 /** The text of a message: its text blocks, joined. */
@@ -130,23 +127,23 @@ export function textOf(content: readonly { type: string }[]): string {
 
 const UNSTORABLE = /\u0000|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
 
-/** Whether `cleanText` would leave it as it is; most text is, and is told so at the speed of a scan. */
+/** Whether `cleanText` would change nothing; true of most text, and as fast as a scan. */
 const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0');
 
-/** Replaces NUL and lone surrogates by U+FFFD: Postgres's jsonb refuses them. */
+/** Replaces NUL and lone surrogates with U+FFFD: Postgres's jsonb refuses them. */
 export function cleanText(text: string): string {
   return isStorable(text) ? text : text.replace(UNSTORABLE, '\uFFFD');
 }
 
-/** The first so many characters of a text, or one less: half of a surrogate pair is no text, and jsonb refuses it. */
+/** The first `mostChars` characters, or one fewer: jsonb refuses half of a surrogate pair. */
 export function beginningOf(text: string, mostChars: number): string {
   const beginning = text.slice(0, Math.max(0, mostChars));
   return beginning.length < text.length && /[\uD800-\uDBFF]$/.test(beginning) ? beginning.slice(0, -1) : beginning;
 }
 
 /**
- * `cleanText` on every string and key of a JSON value, whatever its depth; a number that no JSON can say is null, as
- * `JSON.stringify` has it. What is so already, as nearly all is, comes back itself.
+ * Applies `cleanText` to every string and key of a JSON value, at any depth. Numbers that JSON cannot express become null, as
+ * in `JSON.stringify`. Returns the value itself if nothing changes, as is nearly always so.
  */
 export function cleanJson<T>(value: T): T {
   return isClean(value) ? value : (cleaned(value) as T);
@@ -168,7 +165,7 @@ function cleaned(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [cleanText(key), cleaned(item)]));
 }
 
-/** How many characters `cleanJson` replaces in a value, keys included, as an event notes it: nothing where that is none. */
+/** How many characters `cleanJson` replaces in a value, keys included, as a field of an event; empty if none. */
 export function noteReplaced(value: unknown): { replaced?: number } {
   const replaced = isClean(value) ? 0 : countReplaced(value);
   return replaced === 0 ? {} : { replaced };
@@ -180,7 +177,7 @@ function countReplaced(value: unknown): number {
   return Object.entries(value).reduce((sum, [key, item]) => sum + countReplaced(key) + countReplaced(item), 0);
 }
 
-/** Whether a JSON value holds a number that was too large for a double (`1e400`), which no JSON can say any more. */
+/** Whether a JSON value holds a number too large for a double (`1e400`), which JSON cannot express. */
 export function holdsInfinity(root: unknown): boolean {
   const left = [root];
   while (left.length > 0) {
@@ -191,7 +188,7 @@ export function holdsInfinity(root: unknown): boolean {
   return false;
 }
 
-/** Whether the JSON of a value has more than so many commas, lists and objects. */
+/** Whether a value's JSON has more than that many commas, lists and objects. */
 export function isLargerThan(root: unknown, mostValues: number): boolean {
   const left = [root];
   let count = 0;
@@ -206,7 +203,7 @@ export function isLargerThan(root: unknown, mostValues: number): boolean {
   return false;
 }
 
-/** Whether a JSON value is nested deeper than so many levels, which are few enough for a recursion. */
+/** Whether a JSON value is nested deeper than `levels`, which must be small enough for recursion. */
 export function isDeeperThan(root: unknown, levels: number): boolean {
   if (levels < 0) return true;
   return inside(root).some((item) => isDeeperThan(item, levels - 1));

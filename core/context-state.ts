@@ -1,17 +1,17 @@
-/** What events mean for the part of a conversation that models are sent. */
+/** How events change which part of a conversation models are sent. */
 import type { Compaction } from './compaction.ts';
 import type { RunEvent } from './events.ts';
 
 type ContextEvent = Extract<RunEvent, { type: 'context.compacted' | 'context.transformed' }>;
 
-/** Of a run's state. */
+/** A part of the run's state. */
 export interface ContextState {
   firstKept: number;
   cut: { budgetTokens: number; droppedTokens: number };
   compaction?: Compaction;
 }
 
-/** Where what is sent begins now, and what stands for the rest. */
+/** Where the sent conversation starts now, and what replaces the messages before. */
 export function contextChange({ type, payload }: ContextEvent): ContextState {
   const { first_kept_ordinal: firstKept, budget_tokens: budgetTokens, dropped_tokens: droppedTokens } = payload;
   const cut = { firstKept, cut: { budgetTokens, droppedTokens } };

@@ -1,4 +1,4 @@
-/** What a run does next, as a pure function of its state: by its agent's graph, else by ReAct (think, act, observe). */
+/** The next action of a run, as a pure function of its state: by its agent's graph, otherwise ReAct (think, act, observe). */
 import { isTerminal, OUT_OF_BUDGET, type RunStatus } from './events.ts';
 import { INVALID_OUTPUT, type Reading } from './output-format.ts';
 import { graphStep, type GraphPlan } from './graph/graph-step.ts';
@@ -7,17 +7,17 @@ import { INVALID_INTENTS, invalidAnswers, isLost } from './intents.ts';
 import { isSettled, type CallState, type RunState, type TurnState } from './state.ts';
 import { isAnswer, type KeptSignal } from './waits.ts';
 
-/** The settings of an agent that a decision depends on. */
+/** An agent's settings that decisions depend on. */
 export interface RunLimits {
   /** Steps per turn; at the limit the model is asked once more, without tools. */
   maxSteps: number;
-  /** Driving time of a turn, in ms. */
+  /** Limit of a turn's driving time, in ms. */
   turnTimeoutMs: number;
-  /** What is done about a call whose outcome nobody knows; the model is told where this is absent. */
+  /** What to do about a call of unknown outcome; absent: tell the model. */
   onUnknown?: 'ask' | 'tell_model' | 'fail' | 'retry' | undefined;
   /** Absent where the agent has none. */
   graph?: GraphPlan | undefined;
-  /** Answers are looked at before a turn ends with them. */
+  /** A model reviews answers before a turn ends with them. */
   reflect?: boolean | undefined;
 }
 
@@ -25,34 +25,34 @@ export type Decision =
   /** Nothing to do until somebody sends something. */
   | { kind: 'dormant' }
   | { kind: 'begin_turn' }
-  /** The message that has waited for the end of a turn begins the next one. */
+  /** Starts the next turn with the message that waited for the end of the last one. */
   | { kind: 'take_queued' }
-  /** `announced`: the log already says that this call is made. `last`: the step limit is reached. */
+  /** `announced`: the log already announces this call. `last`: the step limit is reached. */
   | { kind: 'call_model'; step: number; toolChoice: 'auto' | 'none'; announced: boolean; last: boolean }
-  /** A node of the graph begins; one that makes a call asks for it. */
+  /** Enters a node of the graph; this also requests the node's call, if it makes one. */
   | { kind: 'enter_node'; next: NextNode }
-  /** The node has its output: its edges say what comes next. */
+  /** The node has its output: its edges determine what is next. */
   | { kind: 'complete_node' }
-  /** Calls that the driver makes itself. */
+  /** Calls for the driver to make. */
   | { kind: 'run_calls'; calls: CallState[] }
-  /** Calls that other workers or the client make, with those whose jobs are to be sent; the run waits without a worker. */
+  /** Calls for other workers or the client, including those whose jobs must be sent. The run waits without a worker. */
   | { kind: 'await_calls'; calls: CallState[] }
   /** Calls of unknown outcome that a person must be asked about. */
   | { kind: 'ask_about'; calls: CallState[] }
-  /** Calls that something from outside is to answer, of which nobody has been told yet. */
+  /** Calls for something outside to answer that have not been announced yet. */
   | { kind: 'open_waits'; calls: CallState[] }
-  /** A call that waits for a signal which has come already. */
+  /** A waiting call whose signal has already come. */
   | { kind: 'use_signal'; call: CallState; signal: KeptSignal }
-  /** Nothing but a person, a webhook or the time can let the run go on. */
+  /** Only a person, a webhook or time can continue the run. */
   | { kind: 'await_people'; calls: CallState[] }
-  /** What it waited for has come. */
+  /** What the run waited for has come. */
   | { kind: 'resume' }
-  /** A model is asked whether the answer does what was asked for. */
+  /** A model reviews whether the answer does what was asked for. */
   | { kind: 'reflect'; ordinal: number }
   | { kind: 'complete_turn'; ordinal: number; stopReason: string; as?: Reading | undefined }
   | { kind: 'fail_turn'; error: { code: string; message: string } };
 
-/** Where a turn has not begun: a run with a graph has a checkpoint while it plans. */
+/** Statuses in which a turn has not begun. `planning`: a run with a graph has a checkpoint while it plans. */
 const BEFORE_TURN: readonly RunStatus[] = ['awaiting_human', 'planning'];
 
 /** Decides. Every reachable state that is not terminal has an answer; a property test walks them. */
@@ -85,15 +85,12 @@ export function decide(state: RunState, limits: RunLimits): Decision {
   return nextModelCall(state, limits);
 }
 
-/** Whether the message that waits begins the next turn here, and not in the run of another agent. */
+/** Whether the queued message starts the next turn in this run, not in that of another agent. */
 export function isNextTaken({ queued, isHandedOver, status }: RunState): boolean {
   return queued != null && !isHandedOver && status === 'awaiting_human';
 }
 
-/**
- * Whether the answer is looked at before the turn ends with it: once, if a model gave it, and if there are steps and time left in
- * which it could do better.
- */
+/** Whether a model reviews the answer before the turn ends: once, if a model gave it, and if steps and time are left to improve it. */
 function isToReflect({ turn, graph }: RunState, limits: RunLimits): boolean {
   if (!limits.reflect || !turn?.answer || turn.reflection?.last) return false;
   if (turn.maxStepsReached || turn.answer.stopReason === 'refusal' || turn.drivenMs > limits.turnTimeoutMs)
@@ -109,7 +106,7 @@ function decideInGraph(state: RunState, limits: RunLimits & { graph: GraphPlan }
   return { kind: 'fail_turn', error: { code: 'graph_failed', message } };
 }
 
-/** What the calls of the step still need; undefined once each has its result. */
+/** What the calls of the step need next; undefined once each has its result. */
 function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined {
   const { calls, status } = state;
   const unknown = calls.filter((call) => call.status === 'unknown' && call.asked !== 'settled');
@@ -130,7 +127,7 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
   );
   const unsent = queued.filter((call) => call.status === 'pending' && !call.sent);
   if (unsent.length > 0) return status === 'executing' ? { kind: 'await_calls', calls: unsent } : { kind: 'resume' };
-  // Somebody works on these, and says so when it is done.
+  // Work in progress elsewhere that reports its own end.
   const isWork = (call: CallState) => call.wait?.type === 'tool_results' || call.wait?.type === 'child';
   if (queued.length > 0 || waits.some(isWork)) return { kind: 'await_calls', calls: [] };
 
@@ -140,8 +137,8 @@ function decideOnCalls(state: RunState, limits: RunLimits): Decision | undefined
 }
 
 /**
- * Out of budget: what the model has said in this turn is its result; where it has said nothing, the turn has failed. Whether the answer of
- * `ordinal` has words is for whoever has the conversation.
+ * Out of budget: the turn ends with the model's last message, or fails if there is none. Whether the answer at `ordinal`
+ * contains text is for the caller to check, who has the conversation.
  */
 function stopTurn({ lastOrdinal, answer }: TurnState): Decision {
   const stopReason = OUT_OF_BUDGET;
@@ -149,7 +146,7 @@ function stopTurn({ lastOrdinal, answer }: TurnState): Decision {
   return { kind: 'fail_turn', error: NO_BUDGET };
 }
 
-/** The error of a turn in which nothing was said before its budget was used up. */
+/** The error of a turn whose budget ran out before the model said anything. */
 export const NO_BUDGET = { code: OUT_OF_BUDGET, message: 'No budget is left for a model call.' };
 
 function outcomeUnknown(calls: readonly CallState[]): Decision {
@@ -171,7 +168,7 @@ function misfit({ answers, message }: NonNullable<TurnState['misfit']>): Decisio
   return { kind: 'fail_turn', error };
 }
 
-/** The next model call of the turn, made or to be made. */
+/** The next model call of the turn, announced or not. */
 export function nextModelCall(
   state: RunState,
   limits: RunLimits,
@@ -196,7 +193,7 @@ function timedOut(limits: RunLimits): Decision {
   return { kind: 'fail_turn', error: turnTimeout(limits) };
 }
 
-/** The error of a turn whose driving time is used up. */
+/** The error of a turn that ran out of driving time. */
 export function turnTimeout({ turnTimeoutMs }: RunLimits): { code: string; message: string } {
   const seconds = turnTimeoutMs / 1000;
   const message = `The turn used up its ${seconds} s of driving time: execution_config.timeout_seconds of its agent gives it more.`;

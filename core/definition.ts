@@ -1,4 +1,4 @@
-/** Agent definitions: what an agent is and does, and what the registry knows of it, in one body. */
+/** Agent definitions: what an agent is and does, and what the registry knows about it, in one object. */
 import { z } from 'zod';
 import { STRATEGIES } from './compaction.ts';
 import { workflowGraph } from './graph/definition.ts';
@@ -51,7 +51,7 @@ const systemPrompt = z.union([
   }),
 ]);
 
-/** A list that a client may name and leave empty: nothing would come of what stood in it. */
+/** A list that a client may send only empty: its elements would have no effect. */
 const emptyList = z.array(z.unknown()).max(0);
 
 const jsonSchema = z.record(z.string(), z.unknown()).describe('A JSON Schema, draft 2020-12 or draft-07.');
@@ -226,31 +226,31 @@ export const agentDefinition = z
 /** A stored definition: what the client sent. Defaults are read through the functions below, so that they can improve. */
 export type AgentDefinition = z.output<typeof agentDefinition>;
 
-/** Worked examples that are data; the others are text. */
+/** Worked examples that are structured data; others are plain text. */
 export function workflowExamplesOf(definition: AgentDefinition): WorkflowExample[] {
   const prompt = definition.system_prompt;
   if (!prompt || typeof prompt === 'string') return [];
   return (prompt.examples ?? []).filter((item): item is WorkflowExample => typeof item !== 'string');
 }
 
-/** The autonomy level of an agent that does not say. */
+/** The default autonomy level. */
 export const DEFAULT_AUTONOMY = 2;
 
 export function autonomyOf(definition: AgentDefinition): number {
   return definition.autonomy_level ?? DEFAULT_AUTONOMY;
 }
 
-/** How long a run waits for a model provider that is away. */
+/** How long a run waits for an unavailable model provider, in seconds. */
 export function outageSeconds(definition: AgentDefinition): number {
   return definition.execution_config?.provider_outage_seconds ?? LIMITS.providerOutageSeconds;
 }
 
-/** How long people have to decide what a run asks them. */
+/** How long people have to decide on an approval, in seconds. */
 export function approvalSeconds(definition: AgentDefinition): number {
   return Math.min(definition.execution_config?.approval_timeout_seconds ?? LIMITS.approvalSeconds, LIMITS.waitSeconds);
 }
 
-/** How long a client has to answer calls of its own tools. Agents of older builds may ask for more than there is. */
+/** How long a client has to answer calls of its own tools, in seconds. Agents of older builds may ask for more than the maximum. */
 export function clientToolSeconds(definition: AgentDefinition): number {
   return Math.min(
     definition.execution_config?.client_tool_timeout_seconds ?? LIMITS.clientToolSeconds,
@@ -258,7 +258,7 @@ export function clientToolSeconds(definition: AgentDefinition): number {
   );
 }
 
-/** What a turn is given of its agent's memory. */
+/** Which memories a turn is given. */
 export interface MemorySettings {
   enabled: boolean;
   topK: number;
@@ -266,12 +266,12 @@ export interface MemorySettings {
   maxTokens: number;
   profileTokens: number;
   memoryTypes: readonly MemoryType[] | undefined;
-  /** Undefined: all of the agent's, and what its teams share. */
+  /** Undefined: all of the agent's memories, and those its teams share. */
   scopes: readonly MemoryScopeName[] | undefined;
   embeddingModel: string | undefined;
 }
 
-/** The same with its defaults. */
+/** An agent's memory settings, with defaults. */
 export function memorySettings({ memory_config: config }: AgentDefinition): MemorySettings {
   const longTerm = config?.long_term;
   return {
@@ -286,19 +286,19 @@ export function memorySettings({ memory_config: config }: AgentDefinition): Memo
   };
 }
 
-/** How new entries are held against those that are there: by rules, where an agent has a long-term memory and does not say otherwise. */
+/** How new entries are checked against existing ones. Default: by rules, if the agent has a long-term memory. */
 export function conflictSettings({ memory_config: config }: AgentDefinition): ConflictCheck {
   const longTerm = config?.long_term;
   return longTerm?.conflict_check ?? (longTerm?.enabled ? 'rules' : 'off');
 }
 
-/** Whether an agent learns from its turns: where it has a long-term memory and asks for it. */
+/** Whether an agent learns from its turns: only with a long-term memory, and if it asks for it. */
 export function extractionSettings({ memory_config: config }: AgentDefinition): { enabled: boolean } {
   const longTerm = config?.long_term;
   return { enabled: (longTerm?.enabled ?? false) && (longTerm?.extract ?? false) };
 }
 
-/** How an agent's short-term memory is consolidated, with its defaults. */
+/** Consolidation settings of an agent's short-term memory, with defaults. */
 export function consolidationSettings({ memory_config: config }: AgentDefinition): ConsolidationSettings {
   const given = config?.consolidation ?? {};
   return {

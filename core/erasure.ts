@@ -1,13 +1,13 @@
 /**
- * What is left of an event when its run is erased: ids, numbers, times, values of enums and what is named below, so that the
- * log still folds. Any other text, and whatever has no fixed form, is content. What nobody has named is erased, too.
+ * Erases the content of a run's events. Ids, numbers, times, enum values and the fields named below stay, so that the log
+ * still folds. Other texts, and values without a fixed form, are content: what is not named is erased.
  */
 import { z } from 'zod';
 import { currentPayload, EVENTS, type EventType, type StoredEvent } from './events.ts';
 
 /**
- * Texts that say nothing of a conversation, by type and by their path in its payload: names of what a tenant has set up, codes,
- * versions. A plan names tools that a model may have made up.
+ * Text fields that reveal nothing of a conversation, by event type and path in the payload: names that a tenant has set up,
+ * codes, versions. Tools of a plan are not among them: a model may have made up their names.
  */
 const KEPT_TEXTS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
   'run.created': [
@@ -61,10 +61,10 @@ const KEPT: ReadonlySet<string> = new Set(
   Object.entries(KEPT_TEXTS).flatMap(([type, paths]) => paths.map((path) => `${type}:${path}`)),
 );
 
-/** Fields that go as wholes. */
+/** Fields removed entirely. */
 const DROPPED: ReadonlySet<string> = new Set(['turn.started:input.attachments', 'message.queued:input.attachments']);
 
-/** The payload of a stored event without content, and the version of its schema. Of a type that is not known here nothing is left. */
+/** Erases the content of a stored event. Returns its payload and schema version. For unknown types nothing is kept. */
 export function eraseEvent(event: Pick<StoredEvent, 'type' | 'schema_version' | 'payload'>): {
   payload: unknown;
   schema_version: number;
@@ -74,7 +74,7 @@ export function eraseEvent(event: Pick<StoredEvent, 'type' | 'schema_version' | 
   return { payload: withoutContent(payload, currentPayload(event), `${event.type}:`), schema_version: version };
 }
 
-/** `path`: the type, a colon, and the fields to the value. Undefined: the field is to be left out. */
+/** `path`: the type, a colon, and the field names to the value. Returns undefined if the field must be removed. */
 function withoutContent(schema: unknown, value: unknown, path: string): unknown {
   if (value === undefined || value === null || DROPPED.has(path)) return value === null ? null : undefined;
   if (schema instanceof z.ZodOptional) return isText(schema.unwrap(), path) ? undefined : inner(schema, value, path);
@@ -105,12 +105,12 @@ function ofObject(schema: z.ZodObject, value: object, path: string): Record<stri
   return Object.fromEntries(left.filter(([, item]) => item !== undefined));
 }
 
-/** A text without a form of its own. */
+/** Whether a text field has no fixed format. */
 function isText(schema: unknown, path: string): boolean {
   return schema instanceof z.ZodString && !KEPT.has(path);
 }
 
-/** Values that cannot hold what somebody has written. A text comes here only where it is kept. */
+/** Whether values of this schema cannot contain what somebody has written. Texts get here only if they are kept. */
 function isPlain(schema: unknown): boolean {
   return [z.ZodString, z.ZodStringFormat, z.ZodNumber, z.ZodBoolean, z.ZodEnum, z.ZodLiteral, z.ZodNull].some(
     (kind) => schema instanceof kind,

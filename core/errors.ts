@@ -1,7 +1,7 @@
-/** Every error that Drover makes itself, with a stable code and the HTTP status that tells it. */
+/** All errors made by Drover, each with a stable code and an HTTP status. */
 
 export interface FieldError {
-  /** Dotted path from the part of the request: `body.config.max_turns`. */
+  /** Dotted path, starting at the part of the request: `body.config.max_turns`. */
   path: string;
   message: string;
 }
@@ -12,7 +12,7 @@ export class DroverError extends Error {
   readonly status: number;
   readonly errors: FieldError[] | undefined;
   readonly retryAfterSeconds: number | undefined;
-  /** Extra members of the problem document, such as the id that is in the way. */
+  /** Extra members of the problem document, such as the id of a conflicting object. */
   readonly extra: Record<string, unknown>;
 
   constructor(
@@ -43,7 +43,7 @@ export const forbidden = (detail: string) => new DroverError('forbidden', 403, d
 export const notFound = (what: string) => new DroverError('not-found', 404, `${what} does not exist.`);
 export const conflict = (detail: string, extra: Record<string, unknown> = {}) =>
   new DroverError('conflict', 409, detail, { extra });
-/** What is asked for needs content that was erased. */
+/** The request needs content that was erased. */
 export const erased = (what: string) => new DroverError('erased', 409, `${what} is erased.`);
 export const tooLarge = (detail: string) => new DroverError('too-large', 413, detail);
 export const impossible = (detail: string, errors?: FieldError[]) =>
@@ -51,7 +51,7 @@ export const impossible = (detail: string, errors?: FieldError[]) =>
 export const unavailable = (detail: string, cause?: unknown) =>
   new DroverError('unavailable', 503, detail, { retryAfterSeconds: 2, cause });
 
-/** What an error says, whatever was thrown. */
+/** The message of anything thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,8 +1,8 @@
-/** Families of events: what begins with the same word, and where a family has a name of its own, the words that it is of. */
+/** Event families: types that begin with the same word. Some families have another name and several words. */
 import { EVENT_TYPES } from './events.ts';
 import { NOTICE_TYPES } from './notices.ts';
 
-/** Families whose types begin with other words than the family's name. */
+/** Families whose name differs from the words their types begin with. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   turn: ['message'],
   intent: ['policy'],
@@ -15,7 +15,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 
 const TYPES = [...EVENT_TYPES, ...NOTICE_TYPES];
 
-/** All by which somebody can ask for events: their types, their families, and `*`. */
+/** All names by which events can be requested: types, families, and `*`. */
 export const EVENT_NAMES: ReadonlySet<string> = new Set([
   '*',
   ...TYPES,
@@ -23,12 +23,12 @@ export const EVENT_NAMES: ReadonlySet<string> = new Set([
   ...Object.keys(WORDS),
 ]);
 
-/** The names with the words of their families, by which a type is found (`commit_run`). */
+/** Adds the words of requested families, by which types are matched (`commit_run`). */
 export function withWords(names: readonly string[]): string[] {
   return [...new Set(names.flatMap((name) => [name, ...(WORDS[name] ?? [])]))];
 }
 
-/** The names as they were asked for, without the words that their families bring. */
+/** The names as requested, without the words added for families. */
 export function withoutWords(names: readonly string[]): string[] {
   const brought = new Set(names.flatMap((name) => WORDS[name] ?? []));
   return names.filter((name) => !brought.has(name));

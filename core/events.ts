@@ -1,6 +1,6 @@
 /**
- * The events of a run: a closed, versioned union. A payload holds ids, sizes and outcomes; what is large lives once in
- * `messages` or the ledger and is referred to. Names are past tense: an event is a fact.
+ * The events of a run: a closed, versioned union. A payload holds ids, sizes and outcomes; large values are stored once, in
+ * `messages` or the ledger, and referenced. Names are past tense: an event is a fact.
  */
 import { z } from 'zod';
 import { calibration } from './calibration.ts';
@@ -24,54 +24,54 @@ import { upcast } from './upcast.ts';
 export { RUN_STATUSES };
 export type { RunStatus };
 
-/** What drives it: the loop of its agent, or the scheduler of its tasks. */
+/** What drives the run: its agent's loop, or the scheduler of its tasks. */
 export const RUN_KINDS = ['agent', 'workflow'] as const;
 export type RunKind = (typeof RUN_KINDS)[number];
 
 export const TERMINAL: readonly RunStatus[] = ['completed', 'failed', 'cancelled'];
 export const isTerminal = (status: RunStatus) => TERMINAL.includes(status);
 
-/** Stop reason of a run or turn that ends because a budget is used up, and the error's code if it has failed. */
+/** Stop reason of a run or turn that a used-up budget ends; also the error code if it failed. */
 export const OUT_OF_BUDGET = 'budget';
 
-/** What stands as the tool of an approval that asks whether a failed subtask is tried again. */
+/** Used as the tool of approvals that ask whether to retry a failed subtask. */
 export const SUBTASK = 'subtask';
 
 const status = z.enum(RUN_STATUSES);
 const pinnedTool = z.object({ id: uuid, name: z.string(), version: z.string() });
 export type PinnedTool = z.output<typeof pinnedTool>;
 
-/** The effective limits of a run's model calls, in tokens, so that neither a table nor a default changes them later. */
+/** Limits of the run's model calls, in tokens. Pinned, so that later changes of tables and defaults have no effect. */
 const pinnedLimits = z.object({
-  /** `provider/model`: another one, such as a fallback, has its own window. */
+  /** `provider/model`. Other models, such as fallbacks, have their own window. */
   model: z.string(),
   /** Prompt and answer together. */
   context_window: count,
-  /** The conversation alone; null where the window alone limits it. */
+  /** Limit of the conversation alone; null if only the window limits it. */
   conversation_tokens: count.nullable(),
   output_tokens: count,
 });
 export type PinnedLimits = z.output<typeof pinnedLimits>;
 
-/** The client's own, which nothing here reads. */
+/** The client's own data. Nothing here reads it. */
 const metadata = z.record(z.string(), z.string()).optional();
 
 const message = z.object({
   message: z.string(),
   attachments: z.array(attachment).optional(),
-  /** What the final answer has to fit. */
+  /** The schema that the final answer must fit. */
   output_schema: z.record(z.string(), z.unknown()).optional(),
-  /** It holds what others have come to, and nobody vouches for all of that. */
+  /** It contains results of others, for parts of which nobody vouches. */
   untrusted: z.literal(true).optional(),
-  /** Of the request that has brought it. */
+  /** For the request that brought the message. */
   replaced,
 });
 const turnInput = message.extend({
   metadata,
-  /** The id that whoever sent the message has given it. */
+  /** The sender's id of the message. */
   message_id: z.string().optional(),
 });
-/** What a turn begins with, or is given on its way. */
+/** The input that starts a turn, or steers an open one. */
 export type TurnInput = z.output<typeof turnInput>;
 
 const keptSignal = z.object({
@@ -82,13 +82,13 @@ const keptSignal = z.object({
   callId: z.null(),
 });
 
-/** Events of the run itself, its turns and its checkpoints. */
+/** Events of the run itself, its turns and checkpoints. */
 const RUN_EVENTS = {
   'run.created': defineEvent(3, {
     agent_id: uuid,
     agent_version: z.string(),
     thread_id: uuid,
-    /** Its number among the runs of the thread, from 1. The first version had none; the run's row has it for those, too. */
+    /** Number of the run on its thread, from 1. Version 1 lacks it; the run's row has it in any case. */
     thread_place: z.int().min(1).optional(),
     lineage: uuid,
     lineage_base: z.array(z.object({ lineage: uuid, length: count })),
@@ -98,13 +98,13 @@ const RUN_EVENTS = {
     config: runConfig,
     metadata,
     pinned: z.object({ tools: z.array(pinnedTool), limits: pinnedLimits.optional() }),
-    /** Where the conversation that the run goes on with was compacted: what is sent of it. */
+    /** Set if the inherited conversation was compacted: what is sent in place of its beginning. */
     context: compaction.optional(),
-    /** The container that the provider's code ran in last on the thread. */
+    /** The last container of the provider's code on this thread. */
     container_id: z.string().optional(),
-    /** How far the estimates of the thread's runs were off. */
+    /** Corrections of token estimates, from earlier runs of the thread. */
     calibration: calibration.optional(),
-    /** Places of messages of the thread that came in the middle of a turn: the conversation is not cut before them. */
+    /** Ordinals of the thread's messages that came in the middle of a turn: conversations are not cut before them. */
     steered: z.array(z.int().min(0)).optional(),
     depth: count,
     parent_run_id: uuid.nullable(),
@@ -115,33 +115,33 @@ const RUN_EVENTS = {
     retried_from: uuid.nullable(),
     traceparent: z.string().nullable(),
   }),
-  /** Follows `run.created` where the run starts from a point of another one. */
+  /** Follows `run.created` if the run starts from a point of another run. */
   'run.forked': defineEvent(2, {
     from_run_id: uuid,
     at_seq: count,
-    /** Null if the point is none of the other run's checkpoints. */
+    /** Null if the point is not a checkpoint of the other run. */
     checkpoint_id: uuid.nullable(),
     mode: z.enum(['live', 'recorded']),
     rerun_effects: z.boolean(),
-    /** Model calls of the other run before the point; `iteration` is the number that this run counts on from. */
+    /** The other run's model calls before the point; this run continues counting at `iteration`. */
     steps: count,
     iteration: count,
     turn_count: count,
-    /** The step before the point had open calls: it is done again with the model's answer in that run's log. */
+    /** Set if the step before the point had open calls: it is redone with the model's answer from that run's log. */
     redo: z.object({ run_id: uuid, step: count, settled: z.array(uuid) }).nullable(),
-    /** The channels that were replaced. */
+    /** Names of replaced channels. */
     modified: z.array(z.string()),
     custom: z.record(z.string(), z.unknown()),
-    /** Signals that the other run had kept at the point, for whatever waits for them here. */
+    /** Signals that the other run had kept at the point, for waits of this one. */
     signals: z.array(keptSignal).default([]),
-    /** Where it goes on in its agent's graph. */
+    /** The position in the agent's graph. */
     graph: graphState.optional(),
   }),
   'run.started': defineEvent(1, {}),
   'run.status_changed': defineEvent(1, {
     from: status,
     to: status,
-    /** What a run that is now `awaiting_human` in the middle of a turn waits for. */
+    /** What a run waits for that becomes `awaiting_human` in the middle of a turn. */
     waiting_for: z
       .object({ type: z.enum(['user', 'approval', 'webhook', 'timer']), name: z.string().optional() })
       .optional(),
@@ -150,7 +150,7 @@ const RUN_EVENTS = {
   'run.failed': defineEvent(1, { error: problem }),
   'run.cancel_requested': defineEvent(1, { reason: z.string().optional() }),
   'run.cancelled': defineEvent(1, {}),
-  /** The content is gone; what follows from an attempt that was under way is not written any more. */
+  /** The content is erased. Outcomes of attempts that were under way are not written any more. */
   'run.erased': defineEvent(1, { requested_by: key }),
   'run.max_steps_reached': defineEvent(1, { limit: count }),
 
@@ -158,12 +158,12 @@ const RUN_EVENTS = {
     number: z.int().min(1),
     input: turnInput,
     requested_by: key,
-    /** The turn goes on in the middle: its message is in the conversation, after so many steps and calls. */
+    /** The turn continues one in progress: its message is already in the conversation, as are these steps and calls. */
     continues: z
       .object({
         steps: count,
         tool_calls: count,
-        /** It had read what nobody vouches for. */
+        /** The continued turn had read content that nobody vouches for. */
         untrusted: z.literal(true).optional(),
       })
       .optional(),
@@ -172,18 +172,18 @@ const RUN_EVENTS = {
     stop_reason: z.string(),
     ordinal: count,
     checkpoint_id: uuid.optional(),
-    /** How the value of the answer is read that has to fit a schema. */
+    /** How to read the value of an answer that has to fit a schema. */
     structured: z.enum(READINGS).optional(),
-    /** Nobody vouches for all that it had read. */
+    /** The turn had read content that nobody vouches for. */
     untrusted: z.literal(true).optional(),
   }),
   'turn.failed': defineEvent(1, {
     error: problem,
-    /** The message with the last that the model had said. */
+    /** The last message of the model in the turn. */
     ordinal: count.optional(),
     checkpoint_id: uuid.optional(),
   }),
-  /** `interrupt` and `reject`: a person has stopped the turn, or refused its plan; the run goes on with the next one. */
+  /** `interrupt`, `reject`: a person stopped the turn, or rejected its plan; the run goes on with the next turn. */
   'turn.interrupted': defineEvent(2, { reason: z.enum(['cancel', 'interrupt', 'reject']) }),
 
   /** A message that came while a turn was open. A newer one takes its place. `steer`: the turn is to read it before its next model call. */
@@ -195,12 +195,12 @@ const RUN_EVENTS = {
     /** In a run that was forked from another: the turn had read it there, and it stood at this place of the conversation. */
     read_at: count.optional(),
   }),
-  /** It begins the next turn, or was put into the conversation of the open one, which then has `length` messages. */
+  /** The message starts the next turn, or joins the conversation of the open one, which then has `length` messages. */
   'message.dequeued': defineEvent(1, {
     message_id: uuid,
     as: z.enum(['turn', 'steer']),
     length: count.optional(),
-    /** The turn that it steers has untrusted files of it to read. */
+    /** It brings untrusted files into the turn it steers. */
     untrusted: z.literal(true).optional(),
   }),
 
@@ -227,15 +227,15 @@ export const EVENTS = {
 export type EventType = keyof typeof EVENTS;
 export const EVENT_TYPES = Object.keys(EVENTS) as EventType[];
 
-/** Rises with every type that is added and every version that is raised: a build with a lower one may lack something. */
+/** The sum of all schema versions. It rises with every new type or version: a build with a lower value may not read all events. */
 export const LOG_VERSION = Object.values(EVENTS).reduce((sum, { version }) => sum + version, 0);
 
-/** Who did it: a user over the API, the agent's model, a worker, or Drover itself. */
+/** Who caused the event: a user over the API, the agent's model, a worker, or Drover itself. */
 export type Actor = 'user' | 'agent' | 'worker' | 'system';
 
 type Payload<T extends EventType> = z.output<(typeof EVENTS)[T]['payload']>;
 
-/** An event that is about to be written; the commit gives it its sequence number and time. */
+/** An event before it is written; the commit assigns its sequence number and time. */
 export type NewEvent = {
   [T in EventType]: {
     type: T;
@@ -246,7 +246,7 @@ export type NewEvent = {
   };
 }[EventType];
 
-/** An event of the log. `seq` starts at 1 and has no gaps; `occurred_at` is the database's clock, RFC 3339. */
+/** An event of the log. `seq` starts at 1 without gaps; `occurred_at` is database time, RFC 3339. */
 export type RunEvent = NewEvent & { seq: number; occurred_at: string };
 
 /** A stored event that this build cannot read: a newer type or payload. The run is released, not failed. */
@@ -263,17 +263,17 @@ export function checkEvent(event: NewEvent): NewEvent {
   return event;
 }
 
-/** An event as a commit takes it, with the version of its payload. Written out: one shape for all of them. */
+/** An event in the form a commit takes, with its payload's version. Written out, so that all have one shape. */
 export function toLogged({ type, actor, turn_id, step, payload }: NewEvent) {
   return { type, actor, turn_id, step, payload, schema_version: EVENTS[type].version };
 }
 
-/** An event as the log will have it at a position, but for the time. Written out, since the fold reads it in a hundred places. */
+/** An event as it will be in the log, without its time. Written out, since the fold reads it in a hundred places. */
 export function atSeq({ type, payload, turn_id, step, actor }: NewEvent, seq: number): RunEvent {
   return { type, payload, turn_id, step, actor, seq, occurred_at: '' } as RunEvent;
 }
 
-/** An event as `run_events` shows it, which an older or a newer build may have written. */
+/** An event as `run_events` returns it; an older or newer build may have written it. */
 export interface StoredEvent {
   seq: number;
   type: string;
@@ -285,7 +285,7 @@ export interface StoredEvent {
   occurred_at: string | Date;
 }
 
-/** A stored event as a typed one. Throws `UnknownEventError` for what this build does not know. */
+/** Converts a stored event to a typed one. Throws `UnknownEventError` for types and versions unknown to this build. */
 export function readEvent(row: StoredEvent): RunEvent {
   const { type, schema_version: version } = row;
   if (!isKnown(type) || version > EVENTS[type].version) throw new UnknownEventError(type, version);
@@ -300,7 +300,7 @@ export function readEvent(row: StoredEvent): RunEvent {
   } as RunEvent;
 }
 
-/** The payload of a stored event as this build has it; of what it does not know, as it was written. */
+/** The payload of a stored event in its current version; unchanged for types and versions unknown to this build. */
 export function currentPayload({
   type,
   schema_version: from,

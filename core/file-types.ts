@@ -1,8 +1,8 @@
-/** What a file is: by its first bytes where those say it, else as its sender or its name does. */
+/** Detects file types: by the first bytes, otherwise as declared by the sender or implied by the name. */
 
 import { LIMITS } from './limits.ts';
 
-/** First bytes by type; a number is compared, null may be anything. */
+/** Magic bytes by type; null matches any byte. */
 const SIGNATURES: readonly (readonly [type: string, bytes: readonly (number | null)[]])[] = [
   ['image/png', [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]],
   ['image/jpeg', [0xff, 0xd8, 0xff]],
@@ -11,14 +11,14 @@ const SIGNATURES: readonly (readonly [type: string, bytes: readonly (number | nu
   ['application/pdf', [0x25, 0x50, 0x44, 0x46, 0x2d]],
 ];
 
-/** Bytes that `typeOfFile` looks at. */
+/** Number of bytes that `typeOfFile` needs. */
 export const SIGNATURE_BYTES = 12;
 
 export const UNKNOWN_TYPE = 'application/octet-stream';
-/** What a part of a multipart request has for its type where its sender names none (RFC 7578, 4.4). */
+/** Default type of a part in a multipart request (RFC 7578, 4.4). */
 const UNSAID_TYPE = 'text/plain';
 
-/** Types that say of themselves what they are, by ending: senders often do not know them. */
+/** Types by file extension, for types that senders often do not know. */
 const BY_ENDING: Readonly<Record<string, string>> = {
   txt: 'text/plain',
   log: 'text/plain',
@@ -39,8 +39,8 @@ const BY_ENDING: Readonly<Record<string, string>> = {
 };
 
 /**
- * The type of a file in lower case, without parameters. A type that has a signature is one only with it: a provider would
- * refuse what only calls itself an image, again and again.
+ * Returns the type of a file in lower case, without parameters. Types with magic bytes are accepted only if these match: a
+ * provider would refuse what only claims to be an image, again and again.
  */
 export function typeOfFile(file: { head: Uint8Array; declared: string | undefined; filename: string }): string {
   const signed = SIGNATURES.find(([, bytes]) =>
@@ -56,7 +56,7 @@ export function typeOfFile(file: { head: Uint8Array; declared: string | undefine
   return byEnding ?? (isSaid ? declared : UNKNOWN_TYPE);
 }
 
-/** Types that models are shown as images. */
+/** Types that models get as images. */
 export const IMAGE_TYPES: readonly string[] = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'];
 export const PDF_TYPE = 'application/pdf';
 
@@ -66,7 +66,7 @@ export function isTextType(type: string): boolean {
   return TEXT_TYPES.has(type.replace('/x-', '/'));
 }
 
-/** Beside those that begin with `text/`. */
+/** Text types that do not begin with `text/`. */
 const TEXT_TYPES: ReadonlySet<string> = new Set(
   [
     'json',
@@ -84,7 +84,7 @@ const TEXT_TYPES: ReadonlySet<string> = new Set(
   ].map((name) => `application/${name}`),
 );
 
-/** Why a model would not take a file, as words that follow its name; undefined where it would. */
+/** Why models would refuse a file, as words to follow its name; undefined if they would not. */
 export function faultOfFile(
   { mime_type: type, size }: { mime_type: string; size: number },
   taken: { imageBytes: number; pdfBytes: number },
@@ -98,7 +98,7 @@ export function faultOfFile(
   return size > most ? `has ${size} bytes, and this model takes at most ${most} of the type ${type}` : undefined;
 }
 
-/** The last part of a name without what would act in a terminal, a path or a header; `file` where nothing is left. */
+/** The last path component without characters that act in a terminal, path or header; `file` if nothing is left. */
 export function cleanFilename(name: string | undefined, maxChars: number): string {
   const last = (name ?? '').split(/[/\\]/).at(-1) ?? '';
   const plain = last.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '').trim();

@@ -1,4 +1,4 @@
-/** Where a run that starts from a point of another one stands: its conversation, its turn, its step. Pure. */
+/** Computes where a run starts that is forked from a point of another: conversation, turn, step. Pure. */
 import { textOf, type FileBlock, type ImageBlock, type Message } from './content.ts';
 import type { FieldError } from './errors.ts';
 import type { TurnInput } from './events.ts';
@@ -6,16 +6,16 @@ import { beforeNode, withOutcome, type GraphState } from './graph/position.ts';
 import { isSettled, type CallState, type RunState } from './state.ts';
 
 export interface ForkPoint {
-  /** Messages that both runs have in common. */
+  /** Messages that both runs share. */
   length: number;
-  /** Model calls and turns before the point. */
+  /** Model calls, and turns, before the point. */
   steps: number;
   turnCount: number;
-  /** The turn that is open there. `begun`: its message is in the conversation. */
+  /** The open turn at the point. `begun`: its message is in the conversation. */
   turn: OpenTurn | null;
-  /** The step whose calls were open: it is done again with its recorded answer. */
+  /** The step with open calls: it is redone with its recorded answer. */
   redo: { run_id: string; step: number; settled: string[] } | null;
-  /** Where it stands in its agent's graph. */
+  /** Position in the agent's graph. */
   graph?: GraphState | null | undefined;
 }
 
@@ -25,7 +25,7 @@ interface OpenTurn {
   begun: boolean;
   steps: number;
   toolCalls: number;
-  /** It has read what nobody vouches for. */
+  /** It has read content that nobody vouches for. */
   untrusted?: true;
 }
 
@@ -34,8 +34,8 @@ function taintOf({ untrusted = [] }: { untrusted?: readonly number[] }): { untru
 }
 
 /**
- * The point that a state of a run stands for. Calls cannot be carried over to another run while they are open, so the
- * point then lies before the model's answer that asked for them. A node whose call has given nothing is entered again.
+ * The fork point for a run's state. Open calls cannot be carried over to another run; the point then precedes the model's
+ * answer that requested them. A node whose call did not succeed is entered again.
  */
 export function forkPoint(runId: string, state: RunState): ForkPoint {
   const { turn, calls, length, steps, turnCount, replay, graph } = state;
@@ -58,7 +58,7 @@ export function forkPoint(runId: string, state: RunState): ForkPoint {
     length: end - 2,
     steps: steps - 1,
     turn: { ...open, steps: turn.steps - 1, toolCalls: turn.toolCalls - calls.length },
-    // The call of a node is asked for by the node once more; what it may have done is in the record.
+    // The node requests its call again; what the call may have done is in the record.
     redo: { run_id: runId, step: steps, settled: isOfNode ? [] : settled },
     graph: isOfNode ? beforeNode(graph) : graph,
   };
@@ -73,19 +73,19 @@ function hasGivenNothing({ status }: CallState): boolean {
   return status !== 'succeeded';
 }
 
-/** The fork does not have the call, but it completes its node. */
+/** The fork does not have the call, but its outcome completes the node. */
 function withOutcomeOf(graph: GraphState, [call]: readonly CallState[]): GraphState {
   return call ? withOutcome(graph, { status: 'succeeded', ordinal: graph.ordinal, tool_call_id: call.id }) : graph;
 }
 
-/** What a person may still settle is open, too. */
+/** Calls that a person may still settle count as open. */
 function isOpen(call: CallState): boolean {
   return !isSettled(call) || (call.status === 'unknown' && call.asked !== 'settled');
 }
 
 /**
- * The point with another conversation. One that ends with a user's message is to be answered: the turn goes on, or one
- * begins that has its message already.
+ * The fork point with another conversation. If it ends with a user's message, that is to be answered: by the open turn, or by
+ * a new one that has its message already.
  */
 export function withMessages(state: RunState, messages: readonly Message[]): ForkPoint {
   const { turn, length, steps, turnCount } = state;
@@ -112,7 +112,7 @@ export function withMessages(state: RunState, messages: readonly Message[]): For
   };
 }
 
-/** In another conversation there is nothing that its nodes have given. */
+/** Removes outputs of nodes, which another conversation does not have. */
 function withoutOutputs(graph: GraphState): GraphState {
   const before = graph.open && graph.ordinal !== undefined ? beforeNode(graph) : graph;
   return { ...before, from: [], outcomes: {}, queue: before.queue.map(({ node }) => ({ node, from: [] })) };
@@ -129,14 +129,14 @@ function lastInput(messages: readonly Message[]): TurnInput {
   };
 }
 
-/** Messages of another run, from the segments of lineages that it stands on. */
+/** A run's messages: segments of the lineages it builds on. */
 interface Segments {
   lineage: string;
   lineage_base: { lineage: string; length: number }[];
   length: number;
 }
 
-/** The segments of a run's first messages, for the run that starts from them. */
+/** The segments that make up a run's first `length` messages, as the base of a forked run. */
 export function segmentsOf(run: Segments, length: number): Segments['lineage_base'] {
   const all = [...run.lineage_base, { lineage: run.lineage, length: run.length }];
   return all.flatMap((segment, index) => {
@@ -146,8 +146,8 @@ export function segmentsOf(run: Segments, length: number): Segments['lineage_bas
 }
 
 /**
- * What is wrong with a conversation, by its place: it begins with the user, every tool use has its result in the
- * message that follows, and every result its tool use in the message before.
+ * Faults of a conversation, with their paths. It must begin with the user; every tool use needs its result in the next
+ * message, and every result its tool use in the message before.
  */
 export function messageFaults(messages: readonly Message[], path: string): FieldError[] {
   const faults: FieldError[] = [];

@@ -1,6 +1,6 @@
 /**
- * Shortens what is handed over until it fits the agent that gets it (002, "Algorithm 3"): what was decided and found and the
- * last turns first, then what the conversation came to and the best memories, then the rest. Pure.
+ * Shortens the content of a handoff until it fits its target agent (002, "Algorithm 3"). Priorities: first decisions, findings
+ * and the last turns, then key points of the conversation and the best memories, then the rest. Pure.
  */
 import type { HandoffContext } from './handoff.ts';
 import { canonicalJson } from './canonical-json.ts';
@@ -18,24 +18,24 @@ export interface HandoffFragment {
   content: unknown;
   createdMs: number;
   accessCount: number;
-  /** To the task, from 0 to 1. */
+  /** Relevance to the task, from 0 to 1. */
   relevance: number;
 }
 
-/** All that could be handed over. */
+/** Everything that could be handed over. */
 export interface FullHandoff {
   context: HandoffContext;
   history: readonly HandoffMessage[];
   fragments: readonly HandoffFragment[];
-  /** What a model says that the messages of `messagesToTell` came to; rules say it where there is no room for that. */
+  /** A model's summary of `messagesToTell`; rules replace it if it does not fit. */
   told?: string | undefined;
 }
 
-/** What the target is given. */
+/** The content for the target. */
 interface HandoffSummary {
   content: Record<string, unknown>;
   tokens: number;
-  /** Of all that could be handed over. */
+  /** Tokens of everything that could be handed over. */
   fullTokens: number;
   isShortened: boolean;
 }
@@ -50,15 +50,15 @@ const LAST_TURNS = 3;
 const TOP_FINDINGS = 5;
 const HISTORY_SHARE = 0.6;
 const MEMORY_SHARE = 0.3;
-/** Fewer tokens than these are not worth a background. */
+/** With fewer tokens left, background is not included. */
 const LEAST_BACKGROUND = 100;
 const MOST_ACCESSES = 100;
 const DAY_MS = 86_400_000;
-/** Characters of a key point, and to which texts are cut before whole ones are left out. */
+/** Maximum length of a key point; and the length to which texts are cut before whole ones are dropped. In characters. */
 const POINT_CHARS = 240;
 const SHORTEST_TEXT = 40;
 
-/** Everything where it fits, else the most important of it; never more than `targetTokens`. */
+/** Everything if it fits, otherwise the most important parts; never more than `targetTokens`. */
 export function summarizeHandoff(full: FullHandoff, limits: SummaryLimits): HandoffSummary {
   const { targetTokens } = limits;
   const whole = wholeOf(full);
@@ -90,12 +90,12 @@ function shorten(full: FullHandoff, limits: SummaryLimits): Record<string, unkno
     }),
   });
   const left = targetTokens - tokensOf(important, limits);
-  // The shares leave a tenth for what separates them; where that is too little, the essential stands alone.
+  // The shares leave a tenth for separators; if that is not enough, only the essential part is used.
   if (left < 0) return essential;
   return left > LEAST_BACKGROUND ? withBackground(important, backgroundOf(full), limits) : important;
 }
 
-/** What is kept whatever else is not: the task, what was decided, the first findings, the last turns. */
+/** The part to keep in any case: task, decisions, first findings, last turns. */
 function essentialOf({ context, history }: FullHandoff): Record<string, unknown> {
   return present({
     task_context: context.task_context,
@@ -106,26 +106,29 @@ function essentialOf({ context, history }: FullHandoff): Record<string, unknown>
   });
 }
 
-/** From the third message of a user from the end on. */
+/** The last three turns: from the third-last user message on. */
 function lastTurns(history: readonly HandoffMessage[]): readonly HandoffMessage[] {
   const starts = history.flatMap(({ role }, index) => (role === 'user' ? [index] : []));
   return history.slice(starts.at(-LAST_TURNS) ?? 0);
 }
 
-/** The messages that a model may say something of in few words: those before the last turns, or all where even these are too much. */
+/**
+ * The messages that a model should summarise: those before the last turns, or all if even the essential part does not fit.
+ * Empty if nothing must be shortened.
+ */
 export function messagesToTell(full: FullHandoff, limits: SummaryLimits): readonly HandoffMessage[] {
   if (!summarizeHandoff(full, limits).isShortened) return [];
   return tokensOf(essentialOf(full), limits) < limits.targetTokens ? earlierOf(full.history) : full.history;
 }
 
-/** The essential with what the conversation came to in place of its last turns; undefined where that does not fit. */
+/** The essential part with the model's summary in place of the last turns; undefined if that does not fit. */
 function toldInstead(full: FullHandoff, limits: SummaryLimits): Record<string, unknown> | undefined {
   if (full.told === undefined) return undefined;
   const content = { ...essentialOf({ ...full, history: [] }), summarized_history: [full.told] };
   return tokensOf(content, limits) <= limits.targetTokens ? content : undefined;
 }
 
-/** A conversation without its last turns. */
+/** The conversation without its last turns. */
 function earlierOf(history: readonly HandoffMessage[]): readonly HandoffMessage[] {
   return history.slice(0, history.length - lastTurns(history).length);
 }
@@ -137,7 +140,7 @@ function historyPoints({ told, history }: FullHandoff, limits: SummaryLimits): s
 
 const DECISION = /\b(decid|decision|chose|chosen|agreed|conclu|must|will not|because|therefore|result|found that)/i;
 
-/** What of a conversation says what was decided or done, newest first as far as there is room, in its order. */
+/** Key points: messages about decisions and actions, in order; if there is no room for all, the newest. */
 function keyPoints(history: readonly HandoffMessage[], limits: SummaryLimits): string[] {
   const points: string[] = [];
   let used = limits.countTokens('"summarized_history":[],');
@@ -157,7 +160,7 @@ function keyPointOf({ role, text, isAction }: HandoffMessage): string | undefine
   return telling && `${role}: ${cut(telling.trim(), POINT_CHARS)}`;
 }
 
-/** 0.4 relevance + 0.4 recency + 0.2 access; each that still fits. */
+/** The memories with the highest scores that fit. */
 function topMemories(fragments: readonly HandoffFragment[], limits: SummaryLimits): { id: string; content: unknown }[] {
   const ranked = fragments
     .map((fragment) => ({ fragment, score: memoryScore(fragment, limits.nowMs) }))
@@ -171,13 +174,13 @@ function topMemories(fragments: readonly HandoffFragment[], limits: SummaryLimit
   });
 }
 
-/** Recency halves every day. */
+/** 0.4 relevance + 0.4 recency + 0.2 access. Recency halves every day. */
 export function memoryScore({ relevance, createdMs, accessCount }: HandoffFragment, nowMs: number): number {
   const recency = 0.5 ** (Math.max(0, nowMs - createdMs) / DAY_MS);
   return 0.4 * relevance + 0.4 * recency + 0.2 * Math.min(1, accessCount / MOST_ACCESSES);
 }
 
-/** What is neither essential nor a reference. */
+/** Everything that is neither essential nor a reference. */
 function backgroundOf({ context }: FullHandoff): Record<string, unknown> {
   const { decisions_made: _decisions, ...execution_context } = context.execution_context ?? {};
   const { key_findings: findings = [], ...reasoning } = context.reasoning_context ?? {};
@@ -201,7 +204,7 @@ function withBackground(
   return chars > 0 ? withText(chars) : content;
 }
 
-/** The essential alone is too much: its texts are cut, then turns, findings and decisions are left out from their far ends. */
+/** For an essential part that is too large: cuts its texts, then drops turns, findings and decisions from their far ends. */
 function squeeze(essential: Record<string, unknown>, limits: SummaryLimits): Record<string, unknown> {
   const fits = (value: unknown) => tokensOf(value, limits) <= limits.targetTokens;
   const longest = mostChars(limits);
@@ -212,7 +215,7 @@ function squeeze(essential: Record<string, unknown>, limits: SummaryLimits): Rec
   return fits(squeezed) ? squeezed : {};
 }
 
-/** No more characters than these fit, whatever they are: a token is four of them at most. */
+/** Upper bound of characters that can fit: a token has four at most. */
 function mostChars({ targetTokens }: SummaryLimits): number {
   return 4 * targetTokens;
 }
@@ -248,7 +251,7 @@ function cut(text: string, chars: number): string {
   return text.length <= chars ? text : `${beginningOf(text, chars - 1)}…`;
 }
 
-/** The largest number up to `most` that holds, 0 if none does; what holds for one holds for those below it. */
+/** The largest number up to `most` for which `holds`, 0 if none. `holds` must be monotonic. */
 function largest(most: number, holds: (count: number) => boolean): number {
   let [low, high] = [0, most];
   while (low < high) {
@@ -263,7 +266,7 @@ function tokensOf(value: unknown, { countTokens }: SummaryLimits): number {
   return countTokens(canonicalJson(value));
 }
 
-/** Without what is missing or empty. */
+/** Removes missing and empty parts. */
 function present(parts: Record<string, unknown>): Record<string, unknown> {
   const isThere = (value: unknown) =>
     value !== undefined && !(typeof value === 'object' && value !== null && Object.keys(value).length === 0);

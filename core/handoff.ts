@@ -1,17 +1,17 @@
-/** What one agent hands to another: its form, its checksum, and who may be handed what (002, "Handoff Context Schema"). */
+/** Handoffs between agents: format, checksum, and which are allowed (002, "Handoff Context Schema"). */
 import { z } from 'zod';
 import { digestOf } from './ids.ts';
 
 const text = z.string().max(200_000);
 const texts = z.array(text).max(1000);
 const object = z.record(z.string(), z.unknown());
-/** Documents have objects here; a sentence says as much. */
+/** The documents specify objects; plain sentences are accepted, too. */
 const facts = z.array(z.union([object, text])).max(1000);
 
 export const URGENCIES = ['low', 'medium', 'high', 'critical'] as const;
 export type Urgency = (typeof URGENCIES)[number];
 
-/** As it is sent, stored and shown. Every part may be missing. */
+/** As sent, stored and shown. Every part is optional. */
 export const handoffContext = z
   .strictObject({
     task_context: z
@@ -58,27 +58,27 @@ export type HandoffContext = z.output<typeof handoffContext>;
 export const HANDOFF_STATUSES = ['initiated', 'accepted', 'completed', 'rejected', 'failed', 'cancelled'] as const;
 export type HandoffStatus = (typeof HANDOFF_STATUSES)[number];
 
-/** The version of the form above. */
+/** The version of this format. */
 export const HANDOFF_SCHEMA = '1.0';
 
-/** Whether a context of this version is of the form above. */
+/** Whether this version of the format is known. */
 export function isKnownSchema(version: string): boolean {
   return /^v?1(\.0){0,2}$/.test(version);
 }
 
-/** SHA-256 over the canonical JSON (RFC 8785) of a context, in hex. */
+/** SHA-256 of a context's canonical JSON (RFC 8785), in hex. */
 export function checksumOf(context: HandoffContext): string {
   return digestOf(context);
 }
 
-/** One link of the chain that a handoff would become part of. */
+/** A handoff in a chain of them. */
 export interface HandoffLink {
   source_agent_id: string;
   target_agent_id: string;
   checksum: string;
 }
 
-/** Why a chain may not go on like this; undefined if it may. */
+/** Why `next` may not extend the chain; undefined if it may. */
 export function loopFault(chain: readonly HandoffLink[], next: HandoffLink, mostLinks: number): string | undefined {
   if (next.source_agent_id === next.target_agent_id) return 'An agent hands over to another one, not to itself.';
   if (chain.length >= mostLinks)

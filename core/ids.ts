@@ -1,11 +1,11 @@
-/** Ids that follow from names, and digests. New ids come from `lib/new-id.ts`. */
+/** Ids derived from names, and digests. Random ids come from `lib/new-id.ts`. */
 import { hash } from 'node:crypto';
 import { v5 } from 'uuid';
 import { canonicalJson } from './canonical-json.ts';
 
 const NAMESPACE = '5a1f0f4e-7d0b-5c11-9d5e-0d2f6b8a4c10';
 
-/** The same name gives the same id, on every machine (UUIDv5). */
+/** A UUIDv5: the same name gives the same id on every machine. */
 export function fixedId(name: string): string {
   return v5(name, NAMESPACE);
 }

@@ -1,6 +1,6 @@
 /**
- * Intents: what an answer of a model proposes, typed and validated before anything else happens to it. One that is not
- * valid goes back to the model as an observation, so many answers in a row and no more.
+ * Intents: what a model's answer proposes, typed and validated first. Invalid ones are returned to the model as observations,
+ * for a limited number of answers in a row.
  */
 import { textOf, type AssistantBlock, type ToolUseBlock } from './content.ts';
 import type { FieldError } from './errors.ts';
@@ -17,24 +17,24 @@ export interface CallIntent {
 
 export type Intent =
   | CallIntent
-  /** Decided on as a whole. */
+  /** Approved or denied as a whole. */
   | { kind: 'plan'; calls: CallIntent[] }
-  /** The answer to the turn's input. */
+  /** The final answer to the turn's input. */
   | { kind: 'complete'; text: string };
 
 export interface Answer {
   content: readonly AssistantBlock[];
-  /** The model will go on with it when it is asked again: without a call it proposes nothing yet. */
+  /** The model will continue when asked again: without a call, nothing is proposed yet. */
   paused: boolean;
-  /** The model refuses, or is not asked again: then it is an answer with or without a text. */
+  /** The model refuses, or is not asked again: then even an empty text is an answer. */
   isLast?: boolean | undefined;
 }
 
 type Tools = ReadonlyMap<string, ToolDefinition>;
 
 /**
- * What an answer proposes: calls, or a batch of them where they are `LIMITS.callBatchMin` or more, or its text as the end;
- * nothing where it pauses, and where it is empty.
+ * The intents of an answer: its calls, as one batch from `LIMITS.callBatchMin` on, otherwise its text as the end. None if the
+ * answer pauses or is empty.
  */
 export function intentsOf({ content, paused, isLast = false }: Answer, tools: Tools): Intent[] {
   const calls = content.flatMap((block): CallIntent[] =>
@@ -46,7 +46,7 @@ export function intentsOf({ content, paused, isLast = false }: Answer, tools: To
   return paused || (text.trim() === '' && !isLast) ? [] : [{ kind: 'complete', text }];
 }
 
-/** Why an answer that proposes nothing holds nothing either. */
+/** Why an answer was empty. */
 export function faultOfEmpty(stopReason: StopReason): EmptyFault {
   switch (stopReason) {
     case 'max_tokens':
@@ -61,7 +61,7 @@ export function faultOfEmpty(stopReason: StopReason): EmptyFault {
   }
 }
 
-/** The calls that are proposed, alone or in a call batch, in their order. */
+/** All proposed calls, alone or in a batch, in order. */
 export function callsOf(intents: readonly Intent[]): CallIntent[] {
   return intents.flatMap((intent): CallIntent[] => {
     if (intent.kind === 'complete') return [];
@@ -69,18 +69,18 @@ export function callsOf(intents: readonly Intent[]): CallIntent[] {
   });
 }
 
-/** A tool of another transport may have the same name: it is called like any other. */
+/** Only the built-in tool counts as `ask_user`: tools of other transports may have the same name. */
 function kindOf({ name }: ToolUseBlock, tools: Tools): CallIntent['kind'] {
   return name === ASK_USER_TOOL && tools.get(name)?.transport.type === 'builtin' ? 'ask_user' : 'tool_call';
 }
 
-/** Why an intent is not valid, as the model reads it. */
+/** Why an intent is invalid, worded for the model. */
 interface IntentFault {
   code: 'unknown_tool' | 'invalid_arguments' | 'too_many_calls';
   message: string;
 }
 
-/** The same of an answer as a whole. Only an empty one may be another when the model is asked again. */
+/** Why a whole answer is invalid. Only `empty_answer` may change when the model is asked again. */
 export interface EmptyFault {
   code: 'empty_answer' | 'output_limit' | typeof CONTEXT_OVERFLOW;
   message: string;
@@ -91,7 +91,7 @@ export interface OfferedTools {
   validate: (schema: Record<string, unknown>, args: Record<string, unknown>) => FieldError[];
 }
 
-/** What is wrong with a call, whoever asks for it; undefined if it is one of a known tool with arguments that fit. */
+/** Validates a call, whoever requests it; undefined if the tool is known and the arguments fit. */
 export function faultOf(
   call: { name: string; arguments: Record<string, unknown> },
   { tools, validate }: OfferedTools,
@@ -117,35 +117,35 @@ function isRaw(args: Record<string, unknown>, { input_schema: schema }: ToolDefi
   return RAW_ARGUMENTS in args && Object.keys(args).length === 1 && !(RAW_ARGUMENTS in properties);
 }
 
-/** What is wrong with the call at a place of an answer for its place alone. */
+/** The fault of a call beyond the number that one answer may have. */
 export function faultOfPlace(name: string, place: number): IntentFault | undefined {
   if (place < LIMITS.toolCallsPerStep) return undefined;
   const message = `Only ${LIMITS.toolCallsPerStep} calls may be made in one answer; "${name}" was not called.`;
   return { code: 'too_many_calls', message };
 }
 
-/** The part of a run's state that counts them. */
+/** The part of a run's state with the counts. */
 interface Counted {
   steps: number;
   turn: { invalid?: { step: number; answers: number; empty?: { code: string; message: string } } } | null;
 }
 
-/** Answers in a row, the last one included, in which no intent was valid. */
+/** Consecutive answers, up to the last one, without a valid intent. */
 export function invalidAnswers({ steps, turn }: Counted): number {
   return turn?.invalid?.step === steps ? turn.invalid.answers : 0;
 }
 
-/** The same before the last answer, whose intents are being looked at. */
+/** The same count before the last answer, while its intents are validated. */
 export function invalidAnswersBefore({ steps, turn }: Counted): number {
   return invalidAnswers({ steps: steps - 1, turn });
 }
 
-/** The model has had its chances: its turn ends. */
+/** No attempts are left: the turn ends. */
 export function isLost(state: Counted): boolean {
   const answers = invalidAnswers(state);
   const empty = state.turn?.invalid?.empty;
   return answers >= LIMITS.invalidAnswers || (answers > 0 && empty !== undefined && empty.code !== 'empty_answer');
 }
 
-/** Error code of such a turn. */
+/** Error code of a turn that ends this way. */
 export const INVALID_INTENTS = 'invalid_intents';

@@ -15,8 +15,8 @@ export type Settlement =
       replaced?: number | undefined;
     }
   /**
-   * `output`: what the tool has answered all the same. `remote` goes on, and is to be cancelled. `origin`: the tool has said nothing; Drover says
-   * so in its place. `perhapsIn`: as below, where no attempt was answered.
+   * `output`: the tool's answer despite the failure. `remote`: work that goes on and must be cancelled. `origin`: the message
+   * is Drover's, not the tool's. `perhapsIn`: see below, for calls without an answer.
    */
   | {
       status: 'failed';
@@ -36,7 +36,7 @@ export type Settlement =
       perhapsIn?: number | undefined;
       saysWhy?: true | undefined;
     }
-  /** `remote` goes on, and the next attempt looks at it; with a `question`, once that is answered. */
+  /** `remote`: work that goes on; the next attempt looks at it, after its `question`, if any, is answered. */
   | {
       status: 'retry';
       waitMs: number;
@@ -46,19 +46,19 @@ export type Settlement =
       question?: string | undefined;
       /** As in `ToolOutcome`. */
       quotes?: boolean | undefined;
-      /** The first attempt that may have had its effect, if any. */
+      /** The first attempt that may have had an effect, if any. */
       perhapsIn?: number | undefined;
     };
 
-/** Why the newest attempt of a call came to nothing, as the ledger keeps it; `perhaps_in` is nothing that clients are told. */
+/** Why the last attempt of a call failed, as stored in the ledger; `perhaps_in` is not shown to clients. */
 export interface AttemptError {
   code: string;
   message: string;
-  /** The first attempt that may have had its effect; 0: one in the run that this one has been started from. */
+  /** The first attempt that may have had an effect; 0: one in the run that this one was started from. */
   perhaps_in?: number;
 }
 
-/** The same of an attempt that is over. */
+/** Converts the outcome of an attempt. */
 export function attemptError({
   code,
   message,
@@ -71,7 +71,7 @@ export function attemptError({
   return { code, message, ...(perhapsIn !== undefined && { perhaps_in: perhapsIn }) };
 }
 
-/** What is to be known of a call's attempts to say whether one of them may have had its effect. */
+/** The data that tells whether an attempt of a call may have had an effect. */
 export interface MadeCall {
   effect: ToolEffect;
   /** Attempts made so far. */
@@ -80,8 +80,8 @@ export interface MadeCall {
 }
 
 /**
- * Codes of calls that have failed although they were made, and had their effect for all that is known: their answer could not be read,
- * mapped or kept, or what they had begun elsewhere was left to itself.
+ * Codes of failed calls that were made, and may well have had their effect: their answer could not be read, mapped or stored,
+ * or their work elsewhere was abandoned.
  */
 export const MADE_THOUGH_FAILED: readonly string[] = [
   'response-mapping',
@@ -101,26 +101,28 @@ export const MADE_THOUGH_FAILED: readonly string[] = [
 
 export interface AttemptRules {
   effect: ToolEffect;
-  /** The agent accepts that a call of unknown outcome is made again. */
+  /** The agent accepts that a call of unknown outcome is repeated. */
   acceptsDuplicates?: boolean | undefined;
   /** Attempts made so far, this one included. */
   attempt: number;
-  /** The attempt only looked at work that goes on elsewhere. */
+  /** The attempt only looked at work elsewhere. */
   looked?: boolean | undefined;
-  /** The first attempt before it that may have had its effect. */
+  /** The first earlier attempt that may have had an effect. */
   perhapsIn?: number | undefined;
   retry: ToolDefinition['execution']['retry_config'];
-  /** Longest pause in ms that a tool may ask for; that of a call in the queue where it is absent. */
+  /** Longest pause in ms that a tool may request; default: that of queued calls. */
   longestPauseMs?: number | undefined;
-  /** At least 0 and below 1: what of a tenth is added to the pause. None where it is absent. */
+  /** At least 0 and below 1: random part of the tenth added to pauses. Default 0. */
   chance?: number | undefined;
 }
 
 /**
- * Settles an attempt. What surely had no effect is retried after 1, 2, 4 s (or as the tool is configured) and up to a
- * tenth of that; what may have had its effect is retried only where the tool is read-only or idempotent, else it is `unknown`
- * and never sent again. What was not begun is retried also where the tool allows no retries. One whose attempts are used up has
- * failed, and says so where one of them may have had its effect; it is `unknown` where the tool is neither.
+ * Settles an attempt.
+ * - It surely had no effect: retried after 1, 2, 4 s (or as configured) plus up to a tenth; if it was not even begun, also
+ *   where the tool allows no retries.
+ * - It may have had an effect: retried only if the tool is read-only or idempotent, otherwise `unknown` and never sent again.
+ * - No attempts are left: failed; the message says so if one may have had an effect, or `unknown` then if the tool is neither
+ *   read-only nor idempotent.
  */
 export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settlement {
   if (outcome.kind === 'succeeded') {
@@ -143,7 +145,7 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   }
   const { chance = 0, attempt } = rules;
   const quotes = 'quotes' in outcome && outcome.quotes && { quotes: true };
-  // It has begun for sure, and nothing was begun anew.
+  // The work elsewhere did begin, and this attempt began nothing.
   if (rules.looked) {
     return {
       status: 'retry',
@@ -171,7 +173,7 @@ export function settleAttempt(outcome: ToolOutcome, rules: AttemptRules): Settle
   return { status: 'retry', waitMs, code, message, ...quotes, ...perhaps };
 }
 
-/** What the tool has answered is the end; what it has not had says nothing of the attempts before. */
+/** An answer of the tool is final. If this attempt was not sent, earlier ones may still have had an effect. */
 function settleError(
   outcome: Extract<ToolOutcome, { kind: 'error' }>,
   { effect, perhapsIn }: AttemptRules,
@@ -184,7 +186,7 @@ function settleError(
   return { status: 'failed', code, message, ...remoteOf(outcome), ...(origin && { origin }) };
 }
 
-/** A call that no attempt has answered, and that is not made again. */
+/** Settles a call that no attempt has answered, and that is not made again. */
 function usedUp(
   last: { code: string; message: string; quotes: unknown; perhapsIn: number | undefined },
   { effect, acceptsDuplicates }: AttemptRules,
@@ -200,31 +202,31 @@ function replacedOf({ replaced }: { replaced?: number | undefined }): { replaced
   return replaced === undefined ? {} : { replaced };
 }
 
-/** Who says how an attempt without an answer has ended: Drover, but for what it quotes. */
+/** The origin of the message of an attempt without an answer: Drover, unless it quotes others. */
 function saidBy(quotes: unknown): { origin?: 'drover' } {
   return quotes ? {} : { origin: 'drover' };
 }
 
-/** Whether an attempt without an answer may have had its effect. */
+/** Whether an attempt without an answer may have had an effect. */
 export function mayHaveHappened(outcome: ToolOutcome): boolean {
   return (
     outcome.kind === 'lost' || outcome.kind === 'elsewhere' || (outcome.kind === 'aborted' && outcome.sent !== false)
   );
 }
 
-/** How an attempt ended whose worker is gone: nobody knows whether it had its effect. */
+/** Outcome of an attempt whose worker was lost: nobody knows whether it had an effect. */
 export const INTERRUPTED = {
   kind: 'lost',
   code: 'interrupted',
   message: 'The worker was lost during the call.',
 } as const satisfies ToolOutcome;
 
-/** What the ledger keeps of such an attempt, where another one follows. */
+/** The ledger's error for such an attempt, if another one follows. */
 export function interruptedAttempt({ attempt, error }: MadeCall): AttemptError {
   return attemptError({ ...INTERRUPTED, perhapsIn: error?.perhaps_in ?? attempt });
 }
 
-/** How a call ends whose work goes on elsewhere, and that nobody waits for any more. */
+/** The end of a call whose work goes on elsewhere after nobody waits for it any more. */
 export function abandoned(
   remote: RemoteWork,
   message = 'The run ended during the call.',
@@ -233,8 +235,8 @@ export function abandoned(
 }
 
 /**
- * Settles an attempt of a run or turn that has ended: there is no next one, by which that of an idempotent tool would come to an
- * end that is known. One that surely had no effect says nothing of those before it.
+ * Settles an attempt of a run or turn that has ended. Even for idempotent tools no further attempt will clarify the outcome.
+ * If this attempt surely had no effect, earlier ones may still have had one.
  */
 export function settleForGood(outcome: ToolOutcome, call: MadeCall): Exclude<Settlement, { status: 'retry' }> {
   const leaves = call.effect === 'read_only' ? call.effect : 'unknown';
@@ -250,7 +252,7 @@ export function settleForGood(outcome: ToolOutcome, call: MadeCall): Exclude<Set
   return { status: 'failed', code, message, ...saidBy(quotes), ...remoteOf(settlement) };
 }
 
-/** How a call ends that is given up before its next attempt; undefined if it surely had no effect. */
+/** Settles a call that is given up before its next attempt; undefined if it surely had no effect. */
 export function settleUnmade(
   call: MadeCall,
   why: { code: string; message: string },
@@ -258,7 +260,7 @@ export function settleUnmade(
   return isInDoubt(call) ? { status: 'unknown', ...why, perhapsIn: call.error?.perhaps_in, saysWhy: true } : undefined;
 }
 
-/** Whether an attempt of the call may have had its effect. */
+/** Whether any attempt of the call may have had an effect. */
 export function isInDoubt({ effect, error }: Pick<MadeCall, 'effect' | 'error'>): boolean {
   return effect !== 'read_only' && error?.perhaps_in !== undefined;
 }
@@ -267,11 +269,11 @@ function remoteOf({ remote }: { remote?: RemoteWork | undefined }): { remote?: R
   return remote ? { remote } : {};
 }
 
-/** What the model reads about a call that has failed for want of an answer, and may have had its effect. */
+/** Told to the model about a failed call without an answer that may have had an effect. */
 export const MAY_HAVE_HAPPENED =
   'It may or may not have taken effect: check with another tool, or tell the user, before you repeat it.';
 
-/** What the model reads about a call of unknown outcome. */
+/** Told to the model about a call of unknown outcome. */
 export const UNKNOWN_OUTCOME =
   'The outcome of this call is unknown: it may or may not have taken effect. It was not sent again. ' +
   'Check with another tool, or tell the user, before you repeat it.';

@@ -1,4 +1,4 @@
-/** What a change of a tool or an agent takes away from the gate. Measured against the defaults where there is nothing before. */
+/** Finds changes of tools and agents that weaken the gate. New ones are compared with the defaults. */
 import type { Caller } from './caller.ts';
 import { DEFAULT_AUTONOMY, type AgentDefinition } from './definition.ts';
 import { DroverError } from './errors.ts';
@@ -8,7 +8,7 @@ import { hasScope } from './scopes.ts';
 import { loosenedBindings } from './tool-bindings.ts';
 import { DEFAULT_RISK, RISK_LEVELS, trustOf, type RiskLevel, type ToolDefinition } from './tool.ts';
 
-/** By field, what it was and what it is to be. Nothing in it: the change is as safe as what it changes, or safer. */
+/** Old and new value by field. Empty if the change is as safe as before, or safer. */
 export type Loosening = Record<string, { from: unknown; to: unknown }>;
 
 type Rated = Pick<
@@ -16,7 +16,7 @@ type Rated = Pick<
   'name' | 'risk_level' | 'annotations' | 'transport' | 'accepts_tainted' | 'output_trust'
 >;
 
-/** `earlier`: the tool as it is; for one that is new, the last one of its name, whose risk alone counts. */
+/** `earlier.current` is the tool before the change. For a new tool, only the risk of the last `deleted` one of its name counts. */
 export function looseningOfTool(after: Rated, earlier: { current?: Rated; deleted?: Rated | undefined }): Loosening {
   const { current, deleted } = earlier;
   const risk = current?.risk_level ?? riskier(deleted?.risk_level ?? DEFAULT_RISK, DEFAULT_RISK);
@@ -31,13 +31,13 @@ export function looseningOfTool(after: Rated, earlier: { current?: Rated; delete
   }
   if (current && isLowered(current) && isLowered(after)) {
     const [from, to] = [digestOf(current.transport), digestOf(after.transport)];
-    // Whoever lowered it did so for what the tool called then. Digests: a transport may hold what no log should.
+    // The rating was lowered for what the tool called then. As digests, since transports may contain secrets.
     if (from !== to) loosened['transport'] = { from, to };
   }
   return loosened;
 }
 
-/** `before` is the definition as it is; undefined for a new agent. */
+/** `before` is the current definition; undefined for a new agent. */
 export function looseningOfAgent(after: AgentDefinition, before: AgentDefinition | undefined): Loosening {
   const loosened: Loosening = {};
   const [was, is] = [gateOf(before), gateOf(after)];
@@ -66,19 +66,19 @@ export function looseningOfAgent(after: AgentDefinition, before: AgentDefinition
   return loosened;
 }
 
-/** Throws 403 where something is loosened and the caller may not approve calls: who may not allow one, may not allow all. */
+/** Throws 403 if something is loosened and the caller may not approve calls: without the right to allow one call, none to allow all. */
 export function checkMayLoosen({ scopes }: Pick<Caller, 'scopes'>, loosened: readonly string[]): void {
   if (loosened.length === 0 || hasScope(scopes, 'approvals:write')) return;
   const detail = `This loosens what guards calls (${loosened.join(', ')}): it needs the scope "approvals:write" or "admin".`;
   throw new DroverError('forbidden', 403, detail, { extra: { scope: 'approvals:write' } });
 }
 
-/** For an audit row: what was loosened, where anything was. */
+/** Details for an audit row; empty if nothing was loosened. */
 export function looseningDetails(loosened: Loosening): { loosened?: Loosening } {
   return Object.keys(loosened).length === 0 ? {} : { loosened };
 }
 
-/** What of an agent the gate looks at, defaults filled in. */
+/** An agent's fields that the gate reads, with defaults. */
 function gateOf(agent: AgentDefinition | undefined) {
   const rails = agent?.guardrail_config?.tool_rails;
   return {
@@ -87,9 +87,9 @@ function gateOf(agent: AgentDefinition | undefined) {
     four_eyes: agent?.execution_config?.four_eyes ?? false,
     max_calls_per_turn: rails?.max_calls_per_turn ?? null,
     allowed_tools: rails?.allowed_tools ?? ('all' as const),
-    // The provider executes them: they pass no gate.
+    // The provider executes them: they do not pass the gate.
     server_tools: serverToolsOf(agent),
-    // By digest: which of two schemas is the looser nobody can tell.
+    // As digests, since nobody can tell which of two schemas is looser.
     output_rails: (agent?.guardrail_config?.output_rails ?? []).map(({ config }) => digestOf(config.schema)),
   };
 }

@@ -1,4 +1,4 @@
-/** Which agent fits a task: scores from 0 to 1 (002, "Algorithm 1: Capability-Based Agent Matching"). Pure. */
+/** Ranks agents for a task: scores from 0 to 1 (002, "Algorithm 1: Capability-Based Agent Matching"). Pure. */
 
 export interface Requirements {
   required_capabilities?: readonly string[] | undefined;
@@ -7,7 +7,7 @@ export interface Requirements {
   max_cost_tokens?: number | undefined;
 }
 
-/** An agent as the registry knows it, and how many tasks it works on. */
+/** An agent in the registry, and its number of current tasks. */
 export interface Candidate {
   id: string;
   capabilities: readonly { skill_name: string; proficiency?: number | undefined }[];
@@ -20,28 +20,28 @@ export interface Candidate {
   maxConcurrentTasks?: number | undefined;
 }
 
-/** A candidate's score, and what it is made of. */
+/** A candidate's score and its parts. */
 export interface Match {
   id: string;
   score: number;
   parts: { capability: number; health: number; cost: number; availability: number; preference: number };
 }
 
-/** By a skill that is required: names that mean much the same, with their similarity from 0 to 1. */
+/** For each required skill: skill names of similar meaning, with their similarity from 0 to 1. */
 export type SimilarSkills = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
-/** A skill of another name will do where it is more like it than this (002, "Algorithm 1"). */
+/** Minimum similarity for a skill of another name to do (002, "Algorithm 1"). */
 export const LEAST_SIMILARITY = 0.7;
 
 const WEIGHTS = { capability: 0.5, health: 0.25, cost: 0.15, availability: 0.1, preference: 0.1 };
 
-/** Proficiency of a capability that does not say. */
+/** Default proficiency. */
 const DEFAULT_PROFICIENCY = 0.5;
 
-/** Latency at which an agent's latency counts for nothing. */
+/** Latency that scores 0. */
 const SLOW_MS = 5000;
 
-/** Those that have all required capabilities and are not excluded, the best first; equal ones keep their order. */
+/** Candidates with all required capabilities that are not excluded, best first; equal ones keep their order. */
 export function matchAgents(
   requirements: Requirements,
   candidates: readonly Candidate[],
@@ -70,7 +70,7 @@ function matchOf(requirements: Requirements, candidate: Candidate, similar: Simi
   return { id: candidate.id, score, parts };
 }
 
-/** The mean proficiency over what is required, 1 where nothing is; undefined where one of them is missing. */
+/** Mean proficiency in the required skills; 1 if none is required, undefined if one is missing. */
 function capabilityScore(
   required: readonly string[],
   known: Candidate['capabilities'],
@@ -86,7 +86,7 @@ function capabilityScore(
   return sum / required.length;
 }
 
-/** The one of that name; without it, the one that is most like it, where any is enough. */
+/** The capability of that name, otherwise the most similar one above the threshold. */
 export function findCapability<C extends { skill_name: string }>(
   skill: string,
   known: readonly C[],
@@ -99,17 +99,17 @@ export function findCapability<C extends { skill_name: string }>(
   return best && likeness(best) > LEAST_SIMILARITY ? best : undefined;
 }
 
-/** 0.6 of success and 0.4 of latency; an agent of which nothing is known counts as well. */
+/** 0.6 success rate + 0.4 latency score; unknown figures count as perfect. */
 export function healthScore({ success_rate_7d = 1, avg_latency_ms = 0 }: Candidate['health']): number {
   return 0.6 * success_rate_7d + 0.4 * (1 - Math.min(1, avg_latency_ms / SLOW_MS));
 }
 
-/** What is left of the budget after an average task; 1 without a budget. */
+/** Share of the budget left after an average task; 1 without a budget. */
 export function costScore(avgTokensPerTask = 0, maxCostTokens?: number): number {
   return maxCostTokens === undefined ? 1 : Math.max(0, 1 - avgTokensPerTask / maxCostTokens);
 }
 
-/** The share of its tasks at a time that is free; 1 without such a limit. */
+/** Share of its concurrent tasks that is free; 1 without a limit. */
 export function availabilityScore({
   running,
   maxConcurrentTasks,

@@ -1,4 +1,4 @@
-/** The queue of a run: one message that came while a turn was open, and those that no model has read yet. */
+/** A run's message queue: one message that came during a turn, and those that no model has read yet. */
 import type { RunEvent, TurnInput } from './events.ts';
 import type { ReplayState } from './replay-state.ts';
 
@@ -20,12 +20,12 @@ export function toQueued(payload: Extract<RunEvent, { type: 'message.queued' }>[
   return { id, mode, input, ...(requestedBy !== undefined && { requestedBy }) };
 }
 
-/** What of a run's state the queue is about. */
+/** The part of a run's state that the queue depends on. */
 interface QueueState {
   turn: { begun: boolean; input: TurnInput } | null;
-  /** The message that waits for its turn. */
+  /** The message waiting for its turn. */
   queued?: QueuedMessage | null;
-  /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
+  /** Messages of turns interrupted before a model read them: they start the next turn. */
   unread?: TurnInput[];
   steered?: number[];
   /** What the turn had read in the run that this one was forked from, and is to read again. */
@@ -34,7 +34,7 @@ interface QueueState {
   isHandedOver?: boolean;
 }
 
-/** What an event means for the queue; undefined if it means nothing. */
+/** How an event changes the queue; undefined if it does not. */
 export function queueChange(
   state: QueueState,
   event: RunEvent,
@@ -47,7 +47,7 @@ export function queueChange(
     }
     case 'message.dequeued': {
       const { message_id: id, length, as } = event.payload;
-      // A newer one may have come before the driver had committed what it took.
+      // A newer message may have come before the driver committed the one it took.
       const queued = state.queued?.id === id ? null : (state.queued ?? null);
       if (length === undefined) return { queued };
       const toRead = state.toRead?.filter((message) => message.id !== id);
@@ -62,7 +62,10 @@ export function queueChange(
   }
 }
 
-/** Whether the run's agent passes the conversation on, or back. That it has come back, the system says in the run in which it goes on; a task goes by itself. */
+/**
+ * Whether the run's agent hands the conversation on, or back. Handbacks reported by the system belong to the run that goes on;
+ * handoffs of tasks do not move the conversation.
+ */
 function isPassingOn({
   actor,
   payload,

@@ -1,31 +1,31 @@
-/** What events mean for a model call on its way to an answer: models that fail, and providers that are waited for. */
+/** How events change a pending model call: failed models, and waits for providers. */
 import type { RunEvent } from './events.ts';
 
 export interface ModelCallState {
   step: number;
   toolChoice: 'auto' | 'none';
-  /** Models that have failed for good, and attempts of the next one so far. */
+  /** Models that have failed for good, and retries of the current one. */
   failures: number;
   retries: number;
-  /** The model that was announced, and the tokens of its prompt, estimated. */
+  /** The announced model, and the estimated tokens of its prompt. */
   asked?: { model: string; estimated: number };
   deferred?: Deferral | undefined;
 }
 
-/** Since when a run waits for its provider; `alone`: others were answered, and it asks for itself. */
+/** Start of a run's wait for its provider; `alone`: other runs got answers, and this one asks on its own. */
 export interface Deferral {
   since: string;
   alone: boolean;
 }
 
-/** What of a run's state it is about. */
+/** The part of a run's state concerned. */
 interface Troubled {
   modelCall: ModelCallState | null;
-  /** Where the run waits before its next model call is announced. */
+  /** Set if the run waits before its next model call is announced. */
   deferred?: Deferral | undefined;
 }
 
-/** What an event means for it; undefined if it means nothing. */
+/** How an event changes it; undefined if it does not. */
 export function modelTrouble(state: Troubled, event: RunEvent): Partial<Troubled> | undefined {
   const { modelCall } = state;
   switch (event.type) {
@@ -46,7 +46,7 @@ export function modelTrouble(state: Troubled, event: RunEvent): Partial<Troubled
   }
 }
 
-/** The wait is over, or the turn that waited. */
+/** Ends the wait, as it is over or its turn is. */
 export function noLongerDeferred({ deferred }: Troubled): Partial<Troubled> {
   return deferred ? { deferred: undefined } : {};
 }

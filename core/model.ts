@@ -1,9 +1,9 @@
-/** What a model is asked and what it answers, whoever provides it. */
+/** Requests to models and their answers, independent of the provider. */
 import type { AssistantBlock, Message } from './content.ts';
 import type { WorkflowExample } from './definition.ts';
 import type { ProviderOptions } from './provider-settings.ts';
 
-/** A tool as a model sees it. */
+/** A tool in the form that models get. */
 export interface ToolSpec {
   name: string;
   description: string;
@@ -17,16 +17,16 @@ export interface ModelRequest {
   messages: Message[];
   tools: ToolSpec[];
   toolChoice: 'auto' | 'none' | { tool: string };
-  /** Most output tokens. */
+  /** Limit of output tokens. */
   maxTokens: number;
   temperature?: number | undefined;
-  /** What the agent has its provider do; nothing of it goes to another one. */
+  /** Extras for the agent's own provider; never sent to another one. */
   options?: ProviderOptions | undefined;
-  /** Only the offline planner reads these as data; other providers find them in `system`. */
+  /** Data for the offline planner only; other providers find the examples in `system`. */
   examples: WorkflowExample[];
 }
 
-/** Token counts as the provider reports them; a kind it does not report is 0. */
+/** Token counts as reported by the provider; kinds that it does not report are 0. */
 export interface TokenUsage {
   input: number;
   output: number;
@@ -35,7 +35,7 @@ export interface TokenUsage {
   cache_read: number;
   cache_write_5m: number;
   cache_write_1h: number;
-  /** Part of the prompt's tokens that the provider has read once more, to compact the conversation; where it did. */
+  /** Prompt tokens that the provider read again to compact the conversation, if it did. */
   compaction?: number | undefined;
   /** The provider has not reported all of it: input, output or both are Drover's estimate. */
   estimated?: boolean | undefined;
@@ -50,11 +50,11 @@ export const NO_TOKENS: TokenUsage = {
   cache_write_1h: 0,
 };
 
-/** All tokens of the prompt, those of the provider's cache and of its own compaction included. */
+/** All tokens of the prompt, including those cached and those compacted by the provider. */
 export const promptTokens = ({ input, cache_read, cache_write_5m, cache_write_1h }: TokenUsage): number =>
   input + cache_read + cache_write_5m + cache_write_1h;
 
-/** Anthropic's stop reasons; other providers' are mapped to them. */
+/** Anthropic's stop reasons, to which those of other providers are mapped. */
 export const STOP_REASONS = [
   'end_turn',
   'tool_use',
@@ -66,39 +66,39 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** Error code of a turn whose conversation does not fit its model. */
+/** Error code of a turn whose conversation exceeds the model's context. */
 export const CONTEXT_OVERFLOW = 'context_overflow';
 
-/** What a recorded replay compares of a model's request; `end_of_record`: there is nothing to compare with. */
+/** Parts of a model request that a recorded replay compares; `end_of_record`: the record has no more. */
 export const REQUEST_PARTS = ['model', 'system', 'tools', 'messages', 'settings', 'end_of_record'] as const;
 export type RequestPart = (typeof REQUEST_PARTS)[number];
 
 export interface ModelResponse {
   provider: string;
-  /** The model that answered, as the provider names it. */
+  /** The answering model, as named by the provider. */
   model: string;
   content: AssistantBlock[];
   stopReason: StopReason;
   usage: TokenUsage;
-  /** The container that the provider's code has run in. */
+  /** The container in which the provider's code ran. */
   containerId?: string | undefined;
-  /** Files that the provider's own tools have made, by its ids. */
+  /** The provider's ids of files made by its own tools. */
   files?: string[] | undefined;
 }
 
-/** A piece of an answer that is still being written. Ephemeral: shown live, never stored. */
+/** A piece of an answer in progress. Shown live, never stored. */
 export type ModelDelta = { type: 'text'; text: string } | { type: 'thinking'; text: string };
 
-/** A piece of the arguments of a call, as JSON; the first comes with the call's name, and may be empty. */
+/** A piece of a call's arguments, as JSON; the first one has the call's name, and may be empty. */
 export interface ArgumentsPiece {
   type: 'arguments';
   tool: string;
-  /** Which of the answer's calls, from 0; undefined of what the provider executes itself. */
+  /** Index of the call in the answer, from 0; undefined for tools that the provider executes. */
   place: number | undefined;
   text: string;
 }
 
-/** The same, or a piece of the arguments of a call: for whoever reads them before they are whole. */
+/** A piece of an answer or of a call's arguments, for readers of incomplete arguments. */
 export type AnswerPiece = ModelDelta | ArgumentsPiece;
 
 export type ModelErrorKind =
@@ -114,11 +114,11 @@ export type ModelErrorKind =
 
 const TRANSIENT: readonly ModelErrorKind[] = ['rate_limited', 'overloaded', 'unavailable', 'timeout'];
 
-/** A model call that gave no answer. `retryAfterMs` is what the provider asked for. */
+/** A model call that failed. `retryAfterMs`: as requested by the provider. */
 export class ModelError extends Error {
   readonly kind: ModelErrorKind;
   readonly retryAfterMs: number | undefined;
-  /** What the provider had counted by then, where it had said so: it is paid for. */
+  /** Usage that the provider had reported by then: it is paid for. */
   readonly usage: TokenUsage | undefined;
 
   constructor(
@@ -133,13 +133,13 @@ export class ModelError extends Error {
     this.usage = options.usage;
   }
 
-  /** Whether the same request may succeed later. */
+  /** Whether a retry of the same request may succeed. */
   get transient(): boolean {
     return TRANSIENT.includes(this.kind);
   }
 }
 
-/** One streaming function per provider. Throws `ModelError` only. Makes one attempt, or two where nothing was sent. */
+/** Each provider has one such streaming function. Throws `ModelError` only. Makes one attempt, or a second one if nothing was sent. */
 export type StreamModel = (
   request: ModelRequest,
   io: { signal: AbortSignal; onDelta: (delta: AnswerPiece) => void },

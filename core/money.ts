@@ -1,6 +1,6 @@
-/** Money in USD: decimals as texts, added exactly. What API answers show of one is the number nearest to it. */
+/** Money in USD: decimals as strings, added exactly. API answers show the nearest number. */
 
-/** The sum of two. What is not known plus anything is not known, as in SQL. */
+/** Adds two amounts. Unknown plus anything is unknown, as in SQL. */
 export function addMoney(left: string | null, right: string | null): string | null {
   if (left === null || right === null) return null;
   const places = Math.max(placesOf(left), placesOf(right));
@@ -10,19 +10,19 @@ export function addMoney(left: string | null, right: string | null): string | nu
   return rest === '' ? whole : `${whole}.${rest}`;
 }
 
-/** The sum of all of them; null if one is not known. */
+/** Sums amounts; null if any is unknown. */
 export function sumMoney(amounts: readonly (string | null)[]): string | null {
   return amounts.reduce(addMoney, '0');
 }
 
-/** As API answers show it; null where it is not known. */
+/** The number shown in API answers. */
 export function shownMoney(amount: string): number;
 export function shownMoney(amount: string | null): number | null;
 export function shownMoney(amount: string | null): number | null {
   return amount === null ? null : Number(amount);
 }
 
-/** A sum over what has a known price, as API answers show it: null where nothing has, and something is left out. */
+/** The number shown for a sum of known prices; null if some prices are unknown and none of the others cost anything. */
 export function shownSum(known: string, unpriced: number): number | null {
   const sum = shownMoney(known);
   return sum === 0 && unpriced > 0 ? null : sum;

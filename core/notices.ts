@@ -1,7 +1,7 @@
-/** What webhooks may be told of beside the events of runs: it stands in no log. */
+/** Webhook notifications besides run events. They are in no log. */
 export const NOTICE_TYPES = ['memory.conflicted'] as const;
 
-/** `approval.…` are events of runs, too; those of approvals that belong to none are told in the same words. */
+/** `approval.…` are also events of runs; approvals that belong to no run are told in the same words. */
 export type NoticeType =
   | (typeof NOTICE_TYPES)[number]
   | 'approval.requested'

@@ -1,4 +1,4 @@
-/** Answers that have to fit a schema: which schemas hold, how an answer is read, and what a model is told. Pure. */
+/** Answers that must fit a schema: which schemas apply, how answers are parsed, and what models are told. Pure. */
 import { holdsInfinity, textOf } from './content.ts';
 import type { AgentDefinition } from './definition.ts';
 import type { FieldError } from './errors.ts';
@@ -7,21 +7,21 @@ import { LIMITS } from './limits.ts';
 
 type Schema = Record<string, unknown>;
 
-/** How the value of an answer is read: the JSON that it is, or the text itself. */
+/** How the value of an answer is read: parsed as JSON, or as plain text. */
 export const READINGS = ['json', 'text'] as const;
 export type Reading = (typeof READINGS)[number];
 
-/** What the final answers of a turn have to fit. */
+/** Constraints on the final answers of a turn. */
 interface OutputFormat {
-  /** All of them hold. */
+  /** All of them apply. */
   schemas: readonly Schema[];
-  /** Times that the model is asked again. */
+  /** How often the model is asked again. */
   retries: number;
 }
 
 type Definition = Pick<AgentDefinition, 'guardrail_config' | 'output_schema'>;
 
-/** A turn's own schema takes the place of its agent's; rails hold in any case. Undefined where any answer will do. */
+/** The schemas of a turn: its own, or else its agent's, and in any case the rails. Undefined if there are none. */
 export function outputFormat(definition: Definition, ofTurn: Schema | undefined): OutputFormat | undefined {
   const rails = definition.guardrail_config?.output_rails ?? [];
   const own = ofTurn ?? definition.output_schema;
@@ -35,7 +35,7 @@ type Validate = (schema: Schema, value: unknown) => FieldError[];
 
 type CheckedAnswer = { fits: true; as: Reading } | { fits: false; errors: FieldError[] };
 
-/** Whether the text of an answer fits all schemas: as the JSON that it is, with or without a fence, or else as a text. */
+/** Checks the text of an answer against all schemas: parsed as JSON, with or without a fence, otherwise as plain text. */
 export function checkAnswer(text: string, { schemas }: OutputFormat, validate: Validate): CheckedAnswer {
   const json = parseAnswer(text);
   if (json && holdsInfinity(json.value)) return { fits: false, errors: [TOO_LARGE] };
@@ -58,25 +58,25 @@ function parseAnswer(text: string): { value: unknown } | undefined {
     try {
       return { value: JSON.parse(source) as unknown };
     } catch {
-      // The next form, or none: the model is told.
+      // Try the next reading; if none is left, the model is told.
     }
   }
   return undefined;
 }
 
-/** The value of an answer that has been found to fit. */
+/** The value of an answer that was found to fit. */
 export function dataOf(content: readonly { type: string }[], as: Reading): unknown {
   const text = textOf(content);
   return as === 'text' ? text : parseAnswer(text)?.value;
 }
 
-/** What a system prompt says of the schemas that an agent's answers have to fit; undefined where there are none. */
+/** The part of a system prompt about the schemas of answers; undefined if there are none. */
 export function formatInstructions(definition: Definition): string | undefined {
   const format = outputFormat(definition, undefined);
   return format && demand('Your final answer', format.schemas);
 }
 
-/** What a model reads after the message of a turn that has a schema of its own. */
+/** Instructions to the model after the message of a turn with its own schema. */
 export function turnInstructions(schema: Schema): string {
   return demand('Whatever form was asked for before: the final answer to this', [schema]);
 }
@@ -86,11 +86,11 @@ function demand(what: string, schemas: readonly Schema[]): string {
   return `${what} must be JSON alone, without other text, that fits ${schemas.length > 1 ? 'these JSON Schemas' : 'this JSON Schema'}:\n${list}`;
 }
 
-/** What a model reads after an answer that does not fit. */
+/** The correction that a model gets after an answer that does not fit. */
 export function correctionOf(errors: readonly FieldError[]): string {
   const list = errors.map(({ message }) => `- ${message}`).join('\n');
   return `Your answer does not fit the JSON Schema that it has to fit:\n${list}\nAnswer again, with the corrected JSON alone.`;
 }
 
-/** Error code of a turn whose answers never fitted. */
+/** Error code of a turn without any answer that fits. */
 export const INVALID_OUTPUT = 'invalid_output';

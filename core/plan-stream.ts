@@ -1,10 +1,7 @@
-/** Plans that are still being written: the subtasks that are whole already, and which of them a whole plan has, too. Pure. */
+/** Plans being streamed: subtasks that are already complete, and which of them the final plan contains. Pure. */
 import { digestOf } from './ids.ts';
 
-/**
- * The elements of the list `list` of a JSON object of which `json` is the beginning, as far as they are whole. Nothing of
- * what is not JSON.
- */
+/** The complete elements of the list `list` in the beginning `json` of a JSON object; none if it is not JSON. */
 export function wholeElements(json: string, list: string): unknown[] {
   const start = startOfList(json, list);
   if (start === undefined) return [];
@@ -22,7 +19,7 @@ export function wholeElements(json: string, list: string): unknown[] {
   return found;
 }
 
-/** Just after the bracket that opens the list, among the fields of the outermost object. */
+/** The position after the opening bracket of the list, which must be a field of the outermost object. */
 function startOfList(json: string, list: string): number | undefined {
   let key = '';
   let keyFrom: number | undefined;
@@ -39,7 +36,7 @@ function startOfList(json: string, list: string): number | undefined {
   return undefined;
 }
 
-/** The marks outside of strings and the quotes around these; `depth` is that after the mark, counted from `from`. */
+/** Yields brackets and quotes outside of strings; `depth` is the nesting after the character, counted from `from`. */
 function* structure(json: string, from: number): Generator<{ at: number; char: string; depth: number }> {
   let depth = 0;
   let isText = false;
@@ -62,20 +59,19 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What a subtask is about: what makes it the same work under another id. */
+/** A subtask without its id: equal values are the same work. */
 export interface PlannedWork {
   id: string;
   description: string;
   dependencies: readonly string[];
   required_capabilities?: readonly string[] | undefined;
-  /** Who does it; a plan that does not say leaves it to whoever has begun it. */
+  /** The agent; if a final plan names none, the one that has begun stays. */
   agent?: string | undefined;
 }
 
 /**
- * Of a whole plan, the subtasks that were begun before it was whole, by their ids in it: each is the same work on the same
- * inputs, by the agent that the plan names. `known` are finished subtasks, which both may depend on. None of `begun` is taken
- * twice.
+ * Finds subtasks of a final plan that were already begun: same work, same inputs, and the agent that the plan names, if any.
+ * Returns the begun id by the plan's id. `known`: finished subtasks that both may depend on. Each of `begun` is used once.
  */
 export function sameWork(
   plan: readonly PlannedWork[],
@@ -91,7 +87,7 @@ export function sameWork(
   const planned = new Map(plan.map((subtask) => [subtask.id, subtask]));
   const agents = new Map(begun.map(({ id, agent }) => [id, agent]));
   const same = new Map<string, string>();
-  // In the order of their dependencies: what needs something that is done anew is done anew, too.
+  // In dependency order: whatever depends on repeated work is repeated, too.
   for (const [id, work] of worksOf(plan, known)) {
     const { agent, dependencies = [] } = planned.get(id) ?? {};
     if (!dependencies.every((dependency) => same.has(dependency) || known.includes(dependency))) continue;
@@ -108,7 +104,7 @@ export function sameWork(
   return same;
 }
 
-/** By id what a subtask is about, its inputs included; one that depends on what is not there is about nothing. */
+/** A digest of each subtask's work and inputs, by id; none for subtasks with missing dependencies. */
 function worksOf(subtasks: readonly PlannedWork[], known: readonly string[]): Map<string, string> {
   const works = new Map<string, string>();
   const named = new Map(known.map((name) => [name, `known ${name}`]));

@@ -1,4 +1,4 @@
-/** Policy rules as tenants write them, and what the gate says of a call (docs/policies.md). */
+/** Policy rules as tenants write them, and the gate's decisions on calls (docs/policies.md). */
 
 export const RULE_DECISIONS = ['allow', 'block', 'rewrite', 'require_approval'] as const;
 export type RuleDecision = (typeof RULE_DECISIONS)[number];
@@ -10,20 +10,20 @@ export interface PolicyDefinition {
   when: string;
   decision: RuleDecision;
   reason: string;
-  /** With `rewrite`: a merge patch (RFC 7396) of the call's arguments. */
+  /** For `rewrite`: a merge patch (RFC 7396) of the call's arguments. */
   rewrite?: { arguments: Record<string, unknown> } | undefined;
-  /** With `require_approval`: the key that asked for the turn may not approve. */
+  /** For `require_approval`: the key that requested the turn may not approve. */
   four_eyes?: boolean | undefined;
 }
 
-/** Which version of which rule. */
+/** A version of a rule. */
 export interface PolicyRef {
   id: string;
   name: string;
   version: number;
 }
 
-/** A merge patch on arguments (RFC 7396): what is null goes, objects are merged, all else replaces. */
+/** Applies a merge patch (RFC 7396): null removes, objects are merged, everything else replaces. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch;
   const merged = new Map(Object.entries(isObject(target) ? target : {}));
@@ -31,7 +31,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
     if (value === null) merged.delete(key);
     else merged.set(key, mergePatch(merged.get(key), value));
   }
-  // From entries, so that a key named __proto__ is a key like any other.
+  // From entries, so that a key named __proto__ is an ordinary key.
   return Object.fromEntries(merged);
 }
 

@@ -1,6 +1,6 @@
 /**
- * From events to the rows that show them: the same for a commit and for those who rebuild the rows from the log. A new
- * projection is a file in `core/projections/`, its line here, its migration, and `db/functions/apply-<table>.sql`.
+ * Derives rows from events, both for commits and for rebuilding from the log. A new projection needs a file in
+ * `core/projections/`, its line here, its migration, and `db/functions/apply-<table>.sql`.
  */
 import type { NewEvent, RunEvent } from './events.ts';
 import { addMoney } from './money.ts';
@@ -15,25 +15,25 @@ export const PROJECTIONS = [runs, turns, approvals, callBatches, policyDecisions
 
 export type ProjectedTable = (typeof PROJECTIONS)[number]['table'];
 type RowChanges = Record<ProjectedTable, RowChange[]>;
-/** Rows by table and column, as the log defines them. Money is a decimal string without trailing zeros, or null. */
+/** Rows by table, with the columns that the log defines. Money is a decimal string without trailing zeros, or null. */
 type ProjectedRows = Record<ProjectedTable, Columns[]>;
 
 export type RunOwner = Pick<Place, 'tenantId' | 'workspaceId' | 'runId'>;
 
-/** Where the events of a commit stand: from which position on, and when each happened. */
+/** Position of a commit's first event, and the time of its events. */
 interface Position {
   firstSeq: number;
   at: (index: number) => string;
 }
 
-/** Row changes of consecutive events, merged: a later `set` wins, `add`s sum up. */
+/** Row changes for consecutive events, merged: later `set`s win, `add`s are summed. */
 export function project(owner: RunOwner, events: readonly NewEvent[], { firstSeq, at }: Position): RowChanges {
   const changes = emptyTables<RowChange>();
   events.forEach((event, index) => collect(changes, { ...owner, seq: firstSeq + index, at: at(index) }, event));
   return changes;
 }
 
-/** The rows that a log gives, projected from its first event on; each event's time is its `occurred_at`. */
+/** The rows for a whole log, from its first event on; each event's time is its `occurred_at`. */
 export function projectLog(owner: RunOwner, events: readonly RunEvent[]): ProjectedRows {
   const rows = emptyTables<Columns>();
   for (const event of events) {
@@ -44,7 +44,7 @@ export function projectLog(owner: RunOwner, events: readonly RunEvent[]): Projec
   return rows;
 }
 
-/** Applies changes to rows in memory as `commit_run` does to those of the database. */
+/** Applies changes to rows in memory, as `commit_run` does in the database. */
 export function applyChanges(rows: ProjectedRows, changes: RowChanges): void {
   for (const { table, key } of PROJECTIONS) {
     for (const { key: value, insert, from, set, add } of changes[table]) {
@@ -74,7 +74,7 @@ function collect(changes: RowChanges, place: Place, event: NewEvent): void {
   }
 }
 
-/** Makes two changes of a row one. What a new row is given becomes part of it. */
+/** Merges a later change of a row into an earlier one. Values set on a new row become part of its insert. */
 function merge(known: RowChange, { set, add }: RowChange): void {
   if (set) {
     const target = known.insert ?? (known.set ??= {});

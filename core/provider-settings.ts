@@ -1,8 +1,8 @@
-/** Settings of model calls that a provider takes beside the conversation. */
+/** Model settings that a provider takes besides the conversation. */
 import { z } from 'zod';
 import { LIMITS } from './limits.ts';
 
-/** Parameters that are Drover's to set, or hold secrets. */
+/** Parameters that only Drover may set, or that contain secrets. */
 const OWN_PARAMETERS: readonly string[] = [
   'model',
   'messages',
@@ -37,7 +37,7 @@ const serverTool = z
     message: `is longer than ${LIMITS.apiKwargsChars} characters as JSON`,
   });
 
-/** What a provider is to do, beside the answer. It is sent to the provider of the agent's first model alone. */
+/** Extra instructions for a provider. Sent only to the provider of the agent's first model. */
 export const providerSettings = {
   thinking_tokens: z
     .int()
@@ -55,22 +55,22 @@ export const providerSettings = {
   base_delay: z.number().min(0).max(60).optional().describe('Seconds before the first of them, doubled each time.'),
 };
 
-/** What a request has of them (docs/models.md). */
+/** Provider settings in the form of a request (docs/models.md). */
 export interface ProviderOptions {
-  /** Tokens of reasoning. */
+  /** Token budget of reasoning. */
   thinkingTokens?: number | undefined;
-  /** Tools that the provider executes, as it takes them. */
+  /** Tools that the provider executes, in its own format. */
   serverTools?: readonly Record<string, unknown>[] | undefined;
   betaHeaders?: readonly string[] | undefined;
-  /** Further parameters of the request, as they are. */
+  /** Further parameters of the request, passed unchanged. */
   apiKwargs?: Record<string, unknown> | undefined;
-  /** The container that the provider's code ran in last. */
+  /** The container that the provider's code last ran in. */
   containerId?: string | undefined;
 }
 
 type Settings = { [K in keyof typeof providerSettings]?: z.output<(typeof providerSettings)[K]> };
 
-/** The same as a request has them; undefined where nothing is set. */
+/** Converts an agent's settings; undefined if there are none. */
 export function providerOptions(
   { thinking_tokens, server_tools, beta_headers, api_kwargs }: Settings,
   containerId: string | undefined,

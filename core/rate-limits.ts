@@ -1,17 +1,17 @@
-/** How often a tenant, a key, a user and a session may ask, and what an answer's headers say of it. */
+/** Rate limits of tenants, keys, users and sessions, and their response headers. */
 import { sha256 } from './ids.ts';
 import { LIMITS } from './limits.ts';
 
-/** What an operator may set for a tenant in place of its tier's figures; null: no limit. */
+/** Values that an operator may set for a tenant instead of its tier's; null: no limit. */
 export interface RateSettings {
   requests_per_minute?: number | null | undefined;
-  /** Of each of its keys, within what the tenant has; without it a key may take all of that. */
+  /** For each of its keys, within the tenant's limit; without it a key may use all of that. */
   key_requests_per_minute?: number | null | undefined;
   chats_per_hour?: number | null | undefined;
   executes_per_minute?: number | null | undefined;
 }
 
-/** What holds for the requests of a key; null: no limit. */
+/** Limits that apply to requests of a key; null: no limit. */
 export interface Quotas {
   requestsPerMinute: number | null;
   keyRequestsPerMinute: number | null;
@@ -19,20 +19,20 @@ export interface Quotas {
   executesPerMinute: number | null;
 }
 
-/** One limit as a request meets it: so many within a window, which begins with the first. */
+/** One limit for a request: a number of requests in a window, which begins with the first. */
 export interface Rate {
-  /** Its name in headers and problems. */
+  /** The name in headers and problems. */
   policy: 'tenant' | 'key' | 'chats' | 'executes';
-  /** Whose requests are counted together. Ids and digests alone. */
+  /** Whose requests are counted together. Only ids and digests. */
   subject: string;
   quota: number;
   windowSeconds: number;
 }
 
-/** A rate with this request counted. */
+/** A limit after this request was counted. */
 interface RateState extends Rate {
   used: number;
-  /** Until the window ends. */
+  /** Seconds until the window ends. */
   resetSeconds: number;
 }
 
@@ -42,7 +42,7 @@ const TIERS = new Map<string, number>([
   ['enterprise', LIMITS.enterpriseRequestsPerMinute],
 ]);
 
-/** The quotas of a tenant: its settings', else its tier's. An unknown tier is `standard`; the default tenant's has no limit. */
+/** A tenant's quotas: from its settings, otherwise its tier. An unknown tier counts as `standard`; the default tenant's has no limit. */
 export function quotasOf(tenant: { planTier: string; isDefault: boolean; settings: RateSettings }): Quotas {
   const { planTier, isDefault, settings } = tenant;
   const ofTier = isDefault ? null : (TIERS.get(planTier) ?? LIMITS.standardRequestsPerMinute);
@@ -61,7 +61,7 @@ interface Asking {
   quotas: Quotas;
 }
 
-/** The rates that every request of a key meets. */
+/** Limits for every request of a key. */
 export function requestRates({ tenantId, keyId, quotas }: Asking): Rate[] {
   return [
     ...rateOf('tenant', tenantId, [quotas.requestsPerMinute, 60]),
@@ -69,13 +69,13 @@ export function requestRates({ tenantId, keyId, quotas }: Asking): Rate[] {
   ];
 }
 
-/** The rate of a user's messages to sessions. */
+/** Limit of a user's messages to sessions. */
 export function chatRates({ tenantId, quotas }: Asking, userId: string): Rate[] {
-  // What a user is called stays out of the stores that count.
+  // Users' names are kept out of the stores that count.
   return rateOf('chats', `${tenantId}:${sha256(userId).toString('hex')}`, [quotas.chatsPerHour, 3600]);
 }
 
-/** The rate of a session's executions. */
+/** Limit of a session's executions. */
 export function executeRates({ tenantId, quotas }: Asking, sessionId: string): Rate[] {
   return rateOf('executes', `${tenantId}:${sessionId}`, [quotas.executesPerMinute, 60]);
 }
@@ -84,7 +84,7 @@ function rateOf(policy: Rate['policy'], subject: string, [quota, windowSeconds]:
   return quota === null ? [] : [{ policy, subject, quota, windowSeconds }];
 }
 
-/** The items of `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers, the form since its revision 08). */
+/** Items of the headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers, from revision 08 on). */
 export function rateHeaders({ policy, quota, windowSeconds, used, resetSeconds }: RateState): {
   policy: string;
   state: string;

@@ -1,19 +1,19 @@
-/** The part of a run's state that says how it relates to the run it was forked from. */
+/** The part of a run's state about the run that it was forked from. */
 import type { RunEvent } from './events.ts';
 import type { GraphState } from './graph/position.ts';
 import type { KeptSignal } from './waits.ts';
 
-/** How a run that was forked from another relates to its record. */
+/** Relation of a forked run to its record. */
 export interface ReplayState {
   fromRunId: string;
   mode: 'live' | 'recorded';
   rerunEffects: boolean;
-  /** Model calls before the point, as the original and as this run count them. */
+  /** Model calls before the point, as counted by the original and by this run. */
   steps: number;
   iteration: number;
-  /** The step to do again from the record, until it is done. */
+  /** The step to redo from the record; null once that is done. */
   redo: { runId: string; step: number; settled: string[] } | null;
-  /** A recorded replay has met a request that is not in the record. */
+  /** A recorded replay made a request that is not in the record. */
   diverged: boolean;
 }
 
@@ -26,7 +26,7 @@ interface ForkedState {
   graph?: GraphState;
 }
 
-/** What `run.forked` means for the state of the new run. */
+/** The initial state of a forked run. */
 export function forked({ payload }: Extract<RunEvent, { type: 'run.forked' }>): ForkedState {
   return {
     turnCount: payload.turn_count,
@@ -46,7 +46,7 @@ export function forked({ payload }: Extract<RunEvent, { type: 'run.forked' }>): 
   };
 }
 
-/** An answer ends a step: the next one is compared with the record only where this one was taken from it. */
+/** After an answer: the next step is compared with the record only if this answer was taken from it. */
 export function afterAnswer(replay: ReplayState, recorded: boolean): ReplayState {
   return { ...replay, redo: null, diverged: replay.diverged || (replay.mode === 'recorded' && !recorded) };
 }

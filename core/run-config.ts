@@ -1,28 +1,28 @@
 /**
- * The settings of a run, as a client gives them, the log keeps them and drivers read them. A new one goes here; the API,
- * `run.created` and the row of the run take it from here.
+ * The settings of a run as clients send, the log keeps, and drivers read them. Add new ones here: the API, `run.created` and
+ * the run's row use these definitions.
  */
 import { z } from 'zod';
 import { runBudget } from './budget.ts';
 
-/** What a run keeps of its settings: `config` of `run.created` and of the row. */
+/** The settings that a run keeps: `config` of `run.created` and of the row. */
 export const runConfig = z.strictObject({
   model_override: z.string().min(1).max(200).optional(),
   stream: z.boolean().optional(),
-  /** Model calls of a turn. */
+  /** Limit of model calls in a turn. */
   max_turns: z.int().min(1).max(1000).optional(),
   autonomy_level: z.int().min(0).max(3).optional(),
   budget: runBudget.optional(),
-  /** The run belongs to a session: whatever of an answer needs approval is one plan, and policies see its user. */
+  /** The run belongs to a session: an answer's calls that need approval become one plan, and policies see the user. */
   session: z.strictObject({ user_id: z.string() }).optional(),
-  /** Of a child: the runs that it stands below, from the root on, with their budgets, of which its own spending is part. */
+  /** For a child: the runs above it, root first, with their budgets, which also pay for this run. */
   ancestors: z.array(z.strictObject({ run_id: z.uuid(), budget: runBudget.optional() })).optional(),
 });
 export type RunConfig = z.output<typeof runConfig>;
 
 /**
- * What a client may ask for: the settings, the version of the agent and whether the run stays open, which `run.created`
- * has in fields of their own. Null in place of a model means none, as if the setting were not there.
+ * The settings that clients may send. Agent version and whether the run stays open are separate fields of `run.created`. Null
+ * as model means none, as if absent.
  */
 export const requestedConfig = runConfig.omit({ session: true, ancestors: true }).extend({
   model_override: runConfig.shape.model_override.unwrap().nullish(),
@@ -31,7 +31,7 @@ export const requestedConfig = runConfig.omit({ session: true, ancestors: true }
 });
 export type RequestedConfig = z.output<typeof requestedConfig>;
 
-/** What a run keeps of what was asked for; `base` has the settings that stay where nothing else was asked for. */
+/** The settings to keep; `base` has the values for settings that the client did not send. */
 export function keptConfig(
   requested: RequestedConfig & Pick<RunConfig, 'session' | 'ancestors'>,
   base: RunConfig = {},

@@ -1,4 +1,4 @@
-/** How a run stands (docs/design/engine.md). */
+/** Statuses of a run (docs/design/engine.md). */
 export const RUN_STATUSES = [
   'created',
   'initializing',

@@ -1,4 +1,4 @@
-/** What a key may do (docs/api.md). `admin` implies all the others. */
+/** Permissions of keys (docs/api.md). `admin` implies all others. */
 export const SCOPES = [
   'runs:write',
   'runs:read',
@@ -14,7 +14,7 @@ export const SCOPES = [
 ] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Whether these scopes are enough for `scope`. */
+/** Whether `scopes` include or imply `scope`. */
 export function hasScope(scopes: readonly Scope[], scope: Scope): boolean {
   return scopes.includes('admin') || scopes.includes(scope);
 }

@@ -7,7 +7,7 @@ export interface SecretOwner {
   name: string;
 }
 
-/** As it is stored. `sealed` is nonce (12 bytes), tag (16) and ciphertext. */
+/** The stored form. `sealed` is nonce (12 bytes), tag (16) and ciphertext. */
 export interface SealedSecret {
   keyId: string;
   sealed: Buffer;
@@ -15,15 +15,15 @@ export interface SealedSecret {
 
 /** The keys of an installation: the first encrypts, each decrypts. */
 export interface Keyring {
-  /** Which key encrypts now. Tells nothing about the key. */
+  /** Id of the key used for encryption. Reveals nothing about the key. */
   currentKeyId(): string;
   /** `nonce` must be 12 new random bytes. */
   seal(owner: SecretOwner, value: string, nonce: Buffer): SealedSecret;
-  /** Throws `SecretUnreadableError` where the key is not there, or the row is not what was written for this owner. */
+  /** Throws `SecretUnreadableError` if the key is missing, or the row was not written for this owner. */
   open(owner: SecretOwner, stored: SealedSecret): string;
 }
 
-/** A stored secret that cannot be decrypted. The message names it and holds nothing of its value. */
+/** A stored secret that cannot be decrypted. The message has its name, but nothing of its value. */
 export class SecretUnreadableError extends Error {
   constructor(name: string, why: string) {
     super(`The secret "${name}" cannot be read: ${why}.`);
@@ -33,7 +33,7 @@ export class SecretUnreadableError extends Error {
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** About 40 ms a key: what DROVER_SECRET_KEY holds may be a sentence that somebody can guess. */
+/** About 40 ms a key, since DROVER_SECRET_KEY may be a guessable phrase. */
 const SCRYPT = { N: 2 ** 14, r: 8, p: 1 };
 
 interface Key {
@@ -41,7 +41,7 @@ interface Key {
   bytes: Buffer;
 }
 
-/** Makes a keyring of at least one passphrase, the current one first. Keys are derived when they are first needed. */
+/** Creates a keyring from one or more passphrases, the current one first. Keys are derived on first use. */
 export function createKeyring(passphrases: readonly string[]): Keyring {
   let derived: Key[] | undefined;
   const keys = () => (derived ??= passphrases.map(deriveKey));
@@ -79,7 +79,7 @@ function deriveKey(passphrase: string): Key {
   return { id: sha256(bytes).toString('hex').slice(0, 16), bytes };
 }
 
-/** Neither part can hold a NUL, so no two owners share these bytes. */
+/** Neither part can contain a NUL, so each owner gets distinct bytes. */
 function boundTo({ tenantId, name }: SecretOwner): Buffer {
   return Buffer.from(`drover secret 1\0${tenantId}\0${name}`);
 }

@@ -1,4 +1,4 @@
-/** `major.minor.patch` as numbers. */
+/** Parses `major.minor.patch` into numbers. */
 function parts(version: string): number[] {
   return version.split('.').map(Number);
 }
@@ -10,7 +10,7 @@ export function compareVersions(a: string, b: string): number {
   return difference.find((part) => part !== 0) ?? 0;
 }
 
-/** The next minor version: what a change gets that does not say. */
+/** The next minor version: the default for a change. */
 export function nextMinor(version: string): string {
   const [major = 0, minor = 0] = parts(version);
   return `${major}.${minor + 1}.0`;

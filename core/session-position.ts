@@ -1,4 +1,4 @@
-/** A place in the log of a session, which is that of its runs one after the other, as one number that only rises. */
+/** A position in a session's log, which concatenates those of its runs, as one increasing number. */
 
 /** A run's number on its thread, and a sequence number in its log. */
 export interface SessionPosition {
@@ -6,7 +6,7 @@ export interface SessionPosition {
   seq: number;
 }
 
-/** Sequence numbers of one run stay below it by far (`LIMITS.eventsPerRun`). */
+/** Far above the sequence numbers of any run (`LIMITS.eventsPerRun`). */
 const RUN_SPAN = 2 ** 32;
 
 /** The number that clients see as `seq`. */
@@ -14,7 +14,7 @@ export function toSessionSeq({ place, seq }: SessionPosition): number {
   return place * RUN_SPAN + seq;
 }
 
-/** What such a number stands for. */
+/** Decodes such a number. */
 export function fromSessionSeq(number: number): SessionPosition {
   return { place: Math.floor(number / RUN_SPAN), seq: number % RUN_SPAN };
 }

@@ -1,4 +1,4 @@
-/** The status of a session, as it follows from its newest run (docs/sessions.md). */
+/** Derives a session's status from its newest run (docs/sessions.md). */
 import { isTerminal, type RunStatus } from './events.ts';
 
 export const SESSION_STATUSES = [
@@ -14,18 +14,18 @@ export const SESSION_STATUSES = [
 ] as const;
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
-/** What the status follows from. All null or false where the session has had no run. */
+/** The facts that determine the status. All null or false if the session has no run yet. */
 export interface SessionFacts {
   run_status: RunStatus | null;
-  /** What the open turn waits for from outside. */
+  /** What the open turn waits for. */
   waits_for: 'approval' | 'user' | 'other' | null;
-  /** Of the newest turn. */
+  /** Status of the newest turn. */
   turn_status: string | null;
   stop_reason: string | null;
   has_open_turn: boolean;
-  /** Calls of the newest turn are made, or about to be. */
+  /** Calls of the newest turn are running, or about to. */
   is_calling: boolean;
-  /** A call of the newest turn has failed or was denied, or its outcome is unknown; not one of a plan that a person has rejected. */
+  /** A call of the newest turn failed, was denied or has an unknown outcome, unless it belongs to a plan that a person rejected. */
   has_errors: boolean;
   has_queued: boolean;
 }
@@ -33,18 +33,18 @@ export interface SessionFacts {
 export function sessionStatus(facts: SessionFacts): SessionStatus {
   const { run_status, has_open_turn, has_queued } = facts;
   if (run_status === null) return 'idle';
-  // Between turns a message waits for the agent that the conversation is handed to.
+  // Between turns, a queued message may wait for the agent that takes over the conversation.
   return (has_open_turn || has_queued) && !isTerminal(run_status) ? statusOfOpenTurn(facts) : statusAfter(facts);
 }
 
-/** Whether the open turn has a question for the user: its agent's, or that of a remote agent, whose call goes on elsewhere. */
+/** Whether the open turn waits for the user's answer: to its agent, or to a remote agent whose call goes on elsewhere. */
 export function isAsked({ run_status, waits_for }: Pick<SessionFacts, 'run_status' | 'waits_for'>): boolean {
   return waits_for === 'user' && (run_status === 'awaiting_human' || run_status === 'awaiting_tool');
 }
 
-/** Between its model calls a turn is executing; one that waits for a webhook or for the time is, too. */
+/** An open turn is executing between model calls, and while it waits for a webhook or for time. */
 function statusOfOpenTurn({ run_status, waits_for, is_calling, has_queued }: SessionFacts): SessionStatus {
-  // What needs no approval may still be called meanwhile.
+  // Calls that need no approval may still run meanwhile.
   if (waits_for === 'approval' || isAsked({ run_status, waits_for })) return 'waiting_approval';
   if (has_queued) return 'executing_queued';
   const waits = waits_for !== null || run_status === 'awaiting_tool';

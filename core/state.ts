@@ -1,4 +1,4 @@
-/** The state of a run and its fold: the only definition of what an event means for a run. */
+/** The state of a run and its fold: the single definition of each event's meaning for a run. */
 import type { Calibration } from './calibration.ts';
 import { carriedAfter, estimateOf } from './carried.ts';
 import { approvalChange } from './approval-state.ts';
@@ -23,32 +23,32 @@ export interface TurnState {
   id: string;
   number: number;
   input: TurnInput;
-  /** The user's message is in the conversation. */
+  /** The turn's message is in the conversation. */
   begun: boolean;
   /** Length of the conversation before the turn. */
   from?: number;
   steps: number;
   toolCalls: number;
-  /** Driving time so far in ms: model calls and the tools that the driver ran, without waiting. */
+  /** Driving time so far in ms: model calls and tools run by the driver, without waits. */
   drivenMs: number;
   maxStepsReached: boolean;
   /** The answer that ends the turn, once the model has given one. */
   answer: FinalAnswer | null;
-  /** The last answer does not fit what the turn demands: the model is told, or has had its chances. */
+  /** The last answer does not fit: the model is told, or no retries are left. */
   misfit?: Misfit;
-  /** Its last answer was looked at: it lacks something, or the turn ends with it. */
+  /** The result of reflection on the last answer: the model is told of gaps, or the turn ends. */
   reflection?: Reflection;
-  /** The last message of the model in this turn: it is shown if the turn has to stop. */
+  /** The model's last message in this turn, shown if the turn has to stop. */
   lastOrdinal: number | null;
-  /** The event with what the turn was given of its agent's memory. */
+  /** The event with the turn's memories. */
   memory?: { seq: number };
-  /** Places of the worked examples that the turn's model calls show, where the agent has more of them. */
+  /** Indexes of the worked examples that the turn's model calls show, if the agent has more. */
   examples?: number[];
-  /** Events that brought the model content which nobody vouches for. */
+  /** Sequence numbers of events that brought untrusted content. */
   untrusted?: number[];
   /** No budget is left: the turn stops with what it has. */
   outOfBudget: boolean;
-  /** The last step with an intent that was not valid, and how many answers in a row had no other, up to that one. */
+  /** The last step with an invalid intent, and how many consecutive answers up to it had no valid one. */
   invalid?: { step: number; answers: number; empty?: { code: string; message: string } };
 }
 
@@ -61,49 +61,49 @@ export interface RunState {
   threadId: string;
   keepOpen: boolean;
   lineage: string;
-  /** Messages of the conversation so far, those that the run started from included. */
+  /** Messages of the conversation, including those that the run started from. */
   length: number;
   turnCount: number;
   /** Model calls over all turns. */
   steps: number;
   turn: TurnState | null;
-  /** The first message that models are sent; absent where nothing has been left out yet. */
+  /** The first message that models get; absent if nothing was left out yet. */
   firstKept?: number;
-  /** What takes the place of the beginning of the conversation. */
+  /** What replaces the beginning of the conversation. */
   compaction?: Compaction;
-  /** Where the run waits before its next model call is announced: for a summary of its conversation. */
+  /** Set if the run waits before its next model call is announced: for a summary of the conversation. */
   deferred?: Deferral | undefined;
-  /** The tokens that this cut was made for, and those of the messages before it, both estimated. */
+  /** The token budget that this cut was made for, and the estimated tokens of the messages before it. */
   cut?: { budgetTokens: number; droppedTokens: number };
-  /** The container that the provider's code ran in last. */
+  /** The last container of the provider's code. */
   containerId?: string;
-  /** How far estimates of tokens are off. */
+  /** Correction of token estimates. */
   calibration?: Calibration;
-  /** A model call that was announced and has not answered. */
+  /** A model call that was announced and not answered yet. */
   modelCall: ModelCallState | null;
   /** The calls of the current step. */
   calls: CallState[];
-  /** The call batch of the current step, while it is open. Checkpoints keep it under this name. */
+  /** The open call batch of the current step. Checkpoints use this name. */
   plan?: { id: string; calls: string[] } | null;
-  /** Signals that nothing has consumed yet, oldest first. */
+  /** Unconsumed signals, oldest first. */
   signals: KeptSignal[];
-  /** The message that waits for its turn. */
+  /** The message waiting for its turn. */
   queued?: QueuedMessage | null;
-  /** The conversation goes to another agent once the turn has ended: what waits goes along. */
+  /** The conversation moves to another agent when the turn ends, and a waiting message with it. */
   isHandedOver?: boolean;
-  /** Messages of turns that were interrupted before the model had read them: the next turn begins with them. */
+  /** Messages of turns interrupted before a model read them: they start the next turn. */
   unread?: TurnInput[];
-  /** Places of messages that came in the middle of a turn: they begin none. */
+  /** Ordinals of messages that came in the middle of a turn, and start none. */
   steered?: number[];
   /** What the turn had read in the run that this one was forked from, and is to read again. */
   toRead?: ReadMessage[];
   replay: ReplayState | null;
   budget: BudgetState;
-  /** The channel of that name: data that a client has put there. */
+  /** The channel `custom`: data put there by a client. */
   custom: Record<string, unknown>;
-  /** Sequence number of the last event that has changed it. */
+  /** Sequence number of the last event that changed it. */
   customAt?: number;
-  /** Where the run stands in its agent's graph; absent where it has none, null at the beginning of a turn. */
+  /** Position in the agent's graph; absent without a graph, null at the beginning of a turn. */
   graph?: GraphState | null;
 }
 
@@ -111,7 +111,7 @@ const OPEN: readonly CallStatus[] = ['awaiting_approval', 'pending', 'running'];
 
 export const isSettled = (call: Pick<CallState, 'status'>) => !OPEN.includes(call.status);
 
-/** Folds one event into the state. Pure; `state` is not changed. The first event of a run is `run.created`. */
+/** Applies one event. Pure; returns a new state. The first event of a run is `run.created`. */
 export function fold(state: RunState | null, event: RunEvent): RunState {
   if (event.type === 'run.created') {
     if (state || event.seq !== 1) throw new Error(`event ${event.seq} creates the run anew`);
@@ -122,7 +122,7 @@ export function fold(state: RunState | null, event: RunEvent): RunState {
   return Object.assign({ ...state }, changeOf(state, event), { seq: event.seq });
 }
 
-/** Folds a whole log, or what follows a state. */
+/** Folds a whole log, or the events after a given state. */
 export function foldAll(state: RunState | null, events: readonly RunEvent[]): RunState | null {
   return events.reduce<RunState | null>(fold, state);
 }
@@ -223,7 +223,7 @@ function endTurn(state: RunState, { type }: RunEvent): Partial<RunState> {
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {
   const { signal_id: id, type, name = null, payload, tool_call_id: callId = null } = event.payload;
-  // Results of the client's calls are in the ledger already, and so is what work that goes on elsewhere has asked for.
+  // Results of client calls, and input for work elsewhere, are in the ledger already.
   if (type === 'tool_results') return {};
   return answered(state.calls, callId) ?? { signals: [...state.signals, { id, type, name, payload, callId }] };
 }
@@ -258,12 +258,12 @@ function startTurn(state: RunState, event: Extract<RunEvent, { type: 'turn.start
     ...taintOfStart(state, event),
   };
   const isNew = event.payload.continues === undefined && state.graph;
-  // A run whose conversation goes to another agent begins no other turn, unless that comes to nothing.
+  // A run that handed its conversation over starts no other turn, unless the handover fails.
   const keeps = state.isHandedOver && { isHandedOver: false };
   return { turn, turnCount: event.payload.number, calls: [], modelCall: null, ...keeps, ...(isNew && { graph: null }) };
 }
 
-/** A node that makes a call is a step of its own. */
+/** Nodes that make a call count as a step. */
 function enterNode(state: RunState, event: Extract<RunEvent, { type: 'node.entered' }>): Partial<RunState> {
   const { turn, replay, steps } = state;
   const { length, ordinal } = event.payload;
@@ -278,7 +278,7 @@ function enterNode(state: RunState, event: Extract<RunEvent, { type: 'node.enter
   };
 }
 
-/** The answer of a node's model is the turn's where the graph ends with it. */
+/** The model answer of the node that ends the graph is the turn's answer. */
 function completeNode(state: RunState, event: Extract<RunEvent, { type: 'node.completed' }>): Partial<RunState> {
   const { custom, answer, length, ends = false } = event.payload;
   if (!state.graph) return {};
@@ -291,7 +291,7 @@ function completeNode(state: RunState, event: Extract<RunEvent, { type: 'node.co
   };
 }
 
-/** A graph goes on at the node whose model is to fill the gaps. */
+/** In a graph, continues at the node whose model must fill the gaps. */
 function reflectOn(state: RunState, event: Extract<RunEvent, { type: 'reflection.completed' }>): Partial<RunState> {
   const { graph } = state;
   const again = graph && !event.payload.last && { graph: goTo(graph, { node: graph.node, from: graph.from }, false) };
@@ -302,7 +302,7 @@ function answerAt({ turn }: RunState, ordinal: number): TurnState['answer'] {
   return turn?.answer?.ordinal === ordinal ? turn.answer : null;
 }
 
-/** Without a call it is the whole answer that is not valid: it is empty. */
+/** Without a call, the answer as a whole is invalid: it is empty. */
 function rejectIntent(state: RunState, event: Extract<RunEvent, { type: 'intent.rejected' }>): Partial<RunState> {
   const { attempt: answers, tool_call_id: callId, code, message } = event.payload;
   const empty = callId === undefined ? { empty: { code, message } } : {};
@@ -326,7 +326,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
   const { empty = false } = event.payload;
   const turn = state.turn;
   if (event.payload.tool !== undefined) return onTurn(state, { drivenMs: (turn?.drivenMs ?? 0) + latencyMs });
-  // A model that pauses is asked again, but not beyond the limit: the turn has to end.
+  // A model that pauses is asked again, except at the step limit, where the turn has to end.
   const isAnswer = toolCalls === 0 && !empty && (stopReason !== 'pause_turn' || turn?.maxStepsReached === true);
   return {
     ...(turn && {
@@ -341,7 +341,7 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
       },
     }),
     steps: state.steps + 1,
-    // The results of tool calls are one message of references, written together with the calls.
+    // The results of all tool calls are one message of references, written together with the calls.
     length: ordinal + (toolCalls > 0 ? 2 : 1),
     modelCall: null,
     calls: [],

@@ -1,4 +1,4 @@
-/** What events mean for the taint of a turn (docs/security.md). */
+/** How events change the taint of a turn (docs/security.md). */
 import type { RunEvent, TurnInput } from './events.ts';
 import { LIMITS } from './limits.ts';
 
@@ -8,8 +8,8 @@ interface Taint {
 }
 
 /**
- * Whether a message brings what somebody else than its sender may have made: images, files that nobody vouches for, and what
- * another run has come to that had read such things.
+ * Whether a message brings content that may be by somebody else: images, untrusted files, and results of another run that had
+ * read such content.
  */
 export function isTaintedInput({ attachments = [], untrusted }: Pick<TurnInput, 'attachments' | 'untrusted'>): boolean {
   return (
@@ -18,7 +18,7 @@ export function isTaintedInput({ attachments = [], untrusted }: Pick<TurnInput, 
   );
 }
 
-/** What a turn begins with: its own message, those that no model has read yet, or what the turn that it goes on with had read. */
+/** The initial taint of a turn: from its own message and unread ones, or from the turn that it continues. */
 export function taintOfStart(
   { unread = [] }: { unread?: readonly TurnInput[] },
   event: Extract<RunEvent, { type: 'turn.started' }>,
@@ -28,13 +28,13 @@ export function taintOfStart(
   return isTainted ? taintedBy(null, event) : {};
 }
 
-/** A message that steers a turn may bring what taints it. */
+/** The taint from a steering message. */
 export function taintBySteering<T extends Taint>(turn: T | null, event: RunEvent): { turn?: T } {
   if (!turn || event.type !== 'message.dequeued' || !event.payload.untrusted) return {};
   return { turn: { ...turn, ...taintedBy(turn, event) } };
 }
 
-/** What a call has answered for which nobody vouches: as it was asked for, or as its answer turned out. */
+/** The taint from an untrusted result: its call was untrusted as requested, or its answer is. */
 export function taintOfAnswer(
   turn: Taint | null,
   call: { untrusted?: true } | undefined,
@@ -45,7 +45,7 @@ export function taintOfAnswer(
   return isAnswer && isUntrusted ? taintedBy(turn, event) : {};
 }
 
-/** What an event brings that nobody vouches for taints the calls that the model asks for from then on. */
+/** Adds an untrusted event to the taint, which applies to all calls that the model requests from then on. */
 export function taintedBy(turn: Taint | null, event: RunEvent): Taint {
   if (event.type === 'memory.retrieved' && event.payload.entries.every(({ trusted }) => trusted)) return {};
   const known = turn?.untrusted ?? [];

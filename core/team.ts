@@ -1,10 +1,10 @@
-/** Teams: who plays which role (002, "Algorithm 2: Dynamic Team Composition"), and how a team splits its work. Pure. */
+/** Composes teams (002, "Algorithm 2: Dynamic Team Composition"), and plans how they split work. Pure. */
 import { matchAgents, type Candidate, type Requirements, type SimilarSkills } from './matching.ts';
 
 interface Role {
   name: string;
   requirements?: Requirements | undefined;
-  /** A role that nobody can play is left out where it is not required. */
+  /** Roles that are not required are left out if nobody can play them. */
   required?: boolean | undefined;
   complexity_multiplier?: number | undefined;
 }
@@ -13,7 +13,7 @@ export interface TeamTask {
   required_roles: readonly Role[];
   orchestration_pattern: 'hierarchical' | 'parallel' | 'sequential';
   max_team_size: number;
-  /** Tokens for all of them. */
+  /** Tokens for the whole team. */
   budget: number;
 }
 
@@ -29,7 +29,7 @@ export interface ComposedMember {
   expected_cost: number;
 }
 
-/** The team, or the first required role that nobody can play within what is left of the budget. */
+/** The team, or the first required role that nobody can play within the remaining budget. */
 export function composeTeam(
   task: TeamTask,
   pool: readonly Candidate[],
@@ -53,7 +53,7 @@ export function composeTeam(
   return left ? { missing: left.name } : { team };
 }
 
-/** Of a hierarchical team the supervisor comes first: whoever leads it must not be what is left over. */
+/** For hierarchical teams the supervisor's role is filled first, so that it does not get the leftovers. */
 function inOrder({ required_roles, orchestration_pattern }: TeamTask): Role[] {
   if (orchestration_pattern !== 'hierarchical') return [...required_roles];
   const rank = ({ name }: Role) => (/supervisor/i.test(name) ? 0 : 1);
@@ -67,7 +67,7 @@ interface Choice {
   similar: SimilarSkills | undefined;
 }
 
-/** Who has been chosen already is not taken again where different agents are wanted. */
+/** The best member for a role. Agents already chosen are excluded if all must differ. */
 function bestFor(
   role: Role,
   pool: readonly Candidate[],
@@ -84,7 +84,7 @@ function bestFor(
   return best;
 }
 
-/** How well an agent fits into a team for a role that costs no more than what remains of the budget. */
+/** Score of an agent for a role, given a cost within the remaining budget. */
 export function memberScore(
   { match, cost, remaining, hasRole }: { match: number; cost: number; remaining: number; hasRole: boolean },
   { quality_weight, cost_weight, diversity_weight }: CompositionWeights,
@@ -104,7 +104,7 @@ export interface Team {
   members: readonly { agent_id: string; role: string }[];
 }
 
-/** A subtask of a plan that follows from how a team works. */
+/** A subtask of a plan derived from how a team works. */
 interface TeamSubtask {
   id: string;
   description: string;
@@ -113,9 +113,9 @@ interface TeamSubtask {
 }
 
 /**
- * What a team does with a question that nobody has split. `members` are in the order of their priority. Parallel: each
- * answers it, and the supervisor makes one answer of theirs. Sequential: each goes on from what the one before has made of
- * it. Hierarchical: the supervisor answers.
+ * The default plan of a team for a question that nobody has split. `members` are in order of priority. Parallel: each answers,
+ * and the supervisor combines the answers. Sequential: each continues from the previous result. Hierarchical: the supervisor
+ * answers.
  */
 export function planOfTeam(
   { orchestration_pattern, supervisor_agent_id, members }: Team,
@@ -153,7 +153,7 @@ export function planOfTeam(
   }
 }
 
-/** The answer that most have given; of several with as many votes, the first. Space around an answer does not count. */
+/** The most frequent answer; among equal ones the first. White space around answers is ignored. */
 export function majority(answers: readonly string[]): string | undefined {
   const votes = new Map<string, number>();
   for (const answer of answers) votes.set(answer.trim(), (votes.get(answer.trim()) ?? 0) + 1);

@@ -1,4 +1,4 @@
-/** What an agent's bindings say of its tools: which, what of them may be called, how often, and with what settings. */
+/** Bindings of an agent's tools: which tools, which of their calls are allowed, how often, and with what settings. */
 import { z } from 'zod';
 import { effectOf, type ToolDefinition } from './tool.ts';
 
@@ -33,25 +33,25 @@ export type ToolBinding = z.output<typeof toolBinding>;
 type Bound = Pick<ToolDefinition, 'id' | 'name' | 'transport'>;
 type WithBindings = { tool_bindings?: readonly ToolBinding[] | undefined };
 
-/** Names and ids under which the tool of a binding may be registered. */
+/** Possible names and ids of a binding's tool in the registry. */
 export function referencesOf({ tool_id, tool_uri }: ToolBinding): string[] {
   const { name } = tool_uri === undefined ? { name: undefined } : partsOf(tool_uri);
   const names = [tool_id, name, name?.replaceAll(/[^A-Za-z0-9_]/g, '_')];
   return [...new Set(names.filter((each) => each !== undefined))];
 }
 
-/** The name that the tool of an address has at its server, as `plainName` writes it: it may be registered under a prefix. */
+/** The tool's name at its server, for bindings by address, as `plainName` writes it; the registry may add a prefix. */
 export function remoteNameOf({ tool_uri }: ToolBinding): string | undefined {
   const { host, name } = tool_uri === undefined ? { host: undefined, name: '' } : partsOf(tool_uri);
   return host === undefined ? undefined : plainName(name);
 }
 
-/** The binding of a tool; undefined where none is about it. */
+/** The first binding that applies to a tool; undefined if none does. */
 export function bindingOf({ tool_bindings: bindings = [] }: WithBindings, tool: Bound): ToolBinding | undefined {
   return bindings.find((binding) => isBoundTo(binding, tool));
 }
 
-/** Whether a binding is about this tool. An address means tools at its host alone. */
+/** Whether a binding applies to a tool. An address only matches tools at its host. */
 export function isBoundTo({ tool_id, tool_uri }: ToolBinding, tool: Bound): boolean {
   if (tool_id !== undefined && (tool_id === tool.id || tool_id === tool.name)) return true;
   if (tool_uri === undefined) return false;
@@ -62,7 +62,7 @@ export function isBoundTo({ tool_id, tool_uri }: ToolBinding, tool: Bound): bool
   return isSameName(name, tool.name) || (typeof remote === 'string' && isSameName(name, remote));
 }
 
-/** Why a binding does not let its tool be called; `isOverRate`: the agent has had all the calls that it permits in a minute. */
+/** Why a binding forbids a call; `isOverRate`: the agent has used up its calls per minute. */
 export function bindingFault(
   binding: ToolBinding,
   tool: Pick<ToolDefinition, 'name' | 'risk_level' | 'annotations'>,
@@ -83,8 +83,8 @@ export function bindingFault(
 }
 
 /**
- * Bindings that held their tools to less, and what has come in their place: `to` is null where nothing has. One that is now behind
- * another, which lets more be called, holds no more either: the first that is about a tool counts.
+ * Bindings whose restrictions were loosened, with their replacements; `to` is null if there is none. This includes bindings
+ * that are now preceded by a looser one, since the first that applies to a tool counts.
  */
 export function loosenedBindings(
   is: readonly ToolBinding[] = [],
@@ -108,7 +108,7 @@ function isSameSubject(one: ToolBinding, other: ToolBinding): boolean {
   return one.tool_id === other.tool_id && one.tool_uri === other.tool_uri;
 }
 
-/** Whether a binding lets anything be called, or so often, or with such settings, as the other does not. Absent settings are the tool's own. */
+/** Whether a binding allows effects, rates or settings that another does not. Absent settings are the tool's own. */
 function isLooser(is: Partial<ToolBinding>, was: Partial<ToolBinding>): boolean {
   const [now, before] = [is.config_overrides ?? {}, was.config_overrides ?? {}];
   return (
@@ -126,7 +126,7 @@ function effectsOf({ permissions }: Partial<ToolBinding>): readonly ('read' | 'w
   return permissions.filter((permission) => permission !== 'execute');
 }
 
-/** The tool with the settings of its binding. */
+/** The tool with its binding's settings applied. */
 export function withOverrides(definition: WithBindings, tool: ToolDefinition): ToolDefinition {
   const { timeout_ms, retry_config } = bindingOf(definition, tool)?.config_overrides ?? {};
   if (timeout_ms === undefined && retry_config === undefined) return tool;
@@ -153,7 +153,7 @@ function isSameName(one: string, other: string): boolean {
   return plainName(one) === plainName(other);
 }
 
-/** A name without what servers and registries write differently. */
+/** A name without the differences between servers' and registries' spelling. */
 function plainName(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '_');
 }

@@ -1,9 +1,9 @@
 import type { ToolDefinition } from './tool.ts';
 
-/** What a category may be called: one line, since it stands in the prompt of a model. */
+/** The format of a category: a single line, since it appears in prompts. */
 export const CATEGORY = /^[\p{L}\p{N}][\p{L}\p{N} _./&+-]{0,63}$/u;
 
-/** The part of a name that can be a category; undefined if there is none. */
+/** The part of a name that can serve as a category; undefined if there is none. */
 export function categoryFrom(name: string): string | undefined {
   const plain = name
     .replaceAll(/[^\p{L}\p{N} _./&+-]+/gu, '_')
@@ -15,8 +15,8 @@ export function categoryFrom(name: string): string | undefined {
 const UNNAMED = 'OTHER';
 
 /**
- * The tools of an agent by their categories, as its model reads them, in the order of the tools,
- * those without one last; undefined where they are not of two categories at least.
+ * Lists an agent's tools by category for its model, in the tools' order, uncategorised ones last; undefined with fewer than
+ * two categories.
  */
 export function describeCategories(tools: Iterable<Pick<ToolDefinition, 'name' | 'category'>>): string | undefined {
   const all = [...tools];

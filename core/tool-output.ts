@@ -1,20 +1,20 @@
-/** The output of a tool as it is kept: whole, and apart from it what a model sees of it. */
+/** The output of a tool as stored: complete, and separately the version that models get. */
 import { cleanText, isDeeperThan, type FileBlock, type ImageBlock, type TextBlock } from './content.ts';
 import { canonicalJson } from './canonical-json.ts';
 import { LIMITS } from './limits.ts';
 
-/** A part of what a model sees of an output. */
+/** A part of the version for models. */
 export type OutputPart = TextBlock | ImageBlock | FileBlock;
 
-/** An output as the columns of its row in the ledger. */
+/** An output as the columns of its ledger row. */
 export interface OutputColumns {
   output: unknown;
-  /** Null where the model sees the output as it is. */
+  /** Null if the model gets the output unchanged. */
   model_output: OutputPart[] | null;
   output_bytes: number;
 }
 
-/** The columns of an output; `parts` is what a model shall see of it, where that is not the output itself. */
+/** The columns for an output; `parts`: what the model gets, if not the output itself. */
 export function outputColumns(output: unknown, parts?: readonly OutputPart[]): OutputColumns {
   const output_bytes = bytesOf(output);
   if (parts) return { output, model_output: cutParts(parts), output_bytes };
@@ -22,7 +22,7 @@ export function outputColumns(output: unknown, parts?: readonly OutputPart[]): O
   return { output, model_output: [{ type: 'text', text: cutText(textOfOutput(output)) }], output_bytes };
 }
 
-/** The columns of a call that has failed: what is said of that, with what the tool has answered, where that says more. */
+/** The columns for a failed call: its message, and the tool's answer if that says more. */
 export function failureColumns(message: string, answer?: unknown): OutputColumns {
   if (answer === undefined || answer === null) return outputColumns(message);
   const text = textOfOutput(answer);
@@ -33,12 +33,12 @@ export function failureColumns(message: string, answer?: unknown): OutputColumns
   ]);
 }
 
-/** Size of an output as it is kept: of text itself, of anything else as JSON. */
+/** Size of an output as stored: text as it is, everything else as JSON. */
 export function bytesOf(output: unknown): number {
   return Buffer.byteLength(typeof output === 'string' ? output : JSON.stringify(output));
 }
 
-/** Text as it is, other JSON canonical. Builds before kept what is nested more deeply than it can be walked through. */
+/** Text as it is, other JSON canonical. Older builds stored values nested too deeply to be traversed. */
 export function textOfOutput(output: unknown): string {
   if (typeof output === 'string') return output;
   return isDeeperThan(output, LIMITS.toolOutputDepth)
@@ -46,7 +46,7 @@ export function textOfOutput(output: unknown): string {
     : canonicalJson(output);
 }
 
-/** Text cut to what a model is shown, with a note. */
+/** Cuts text to what models get, with a note. */
 export function cutText(text: string, maxBytes: number = LIMITS.toolOutputForModelBytes): string {
   if (text.length <= maxBytes / 4) return text;
   const bytes = Buffer.from(text);
@@ -55,11 +55,11 @@ export function cutText(text: string, maxBytes: number = LIMITS.toolOutputForMod
   return `${kept}\n[cut: ${bytes.length} bytes in all, the first ${maxBytes} shown]`;
 }
 
-/** What fits, in order: text is cut, and an image that does not fit is named. */
+/** Cuts parts to what fits, in order: text is shortened, and images that do not fit are replaced by a note. */
 function cutParts(parts: readonly OutputPart[]): OutputPart[] {
   let left: number = LIMITS.toolOutputForModelBytes;
   return parts.map((part) => {
-    // Its content is not in here.
+    // It does not contain the file's content.
     if (part.type === 'file') return part;
     const shown = part.type === 'text' ? { ...part, text: cutText(cleanText(part.text), Math.max(0, left)) } : part;
     const bytes = shown.type === 'text' ? Buffer.byteLength(shown.text) : JSON.stringify(shown.source).length;

@@ -1,18 +1,18 @@
-/** What a tool is, what a call of it is, and how it may end. Shared by the registry, the transports and the engine. */
+/** Tools, calls, and how calls may end. Shared by registry, transports and engine. */
 import type { MessageOrigin, Trust } from './origin.ts';
 import type { OutputPart } from './tool-output.ts';
 
 export const RISK_LEVELS = ['READ_ONLY', 'WRITE_LOW_RISK', 'WRITE_HIGH_RISK'] as const;
 export type RiskLevel = (typeof RISK_LEVELS)[number];
-/** Of a tool that does not say. */
+/** Default risk level. */
 export const DEFAULT_RISK: RiskLevel = 'WRITE_LOW_RISK';
 
-/** The highest of some; the lowest there is where there are none. */
+/** The highest of the given levels; the lowest one if there are none. */
 export function highestRisk(levels: readonly RiskLevel[]): RiskLevel {
   return RISK_LEVELS.findLast((level) => levels.includes(level)) ?? 'READ_ONLY';
 }
 
-/** Whether a call may be sent again when nobody knows if the last attempt had its effect. */
+/** Whether a call may be repeated when nobody knows if the last attempt had an effect. */
 export const EFFECTS = ['read_only', 'idempotent', 'unknown'] as const;
 export type ToolEffect = (typeof EFFECTS)[number];
 
@@ -27,14 +27,14 @@ interface ToolAnnotations {
 /** A tool's transport, by its type. A new one adds itself (docs/extending.md). */
 export interface TransportTypes {
   builtin: { type: 'builtin' };
-  /** Whoever talks to the run executes it. */
+  /** Executed by the client of the run. */
   client: { type: 'client' };
   http: {
     type: 'http';
     endpoint: string;
     method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | undefined;
     headers?: Record<string, string> | undefined;
-    /** Templates (docs/tools.md): appended to the endpoint's path, in place of its query, in place of the body. */
+    /** Templates (docs/tools.md): appended to the endpoint's path, replacing its query, replacing the body. */
     path?: string | undefined;
     query?: Record<string, string> | undefined;
     body?: unknown;
@@ -43,14 +43,14 @@ export interface TransportTypes {
     max_bytes?: number | undefined;
     max_redirects?: number | undefined;
   };
-  /** Another agent does the work, and says when it is done (A2A). */
+  /** Another agent does the work, and reports when it is done (A2A). */
   a2a: {
     type: 'a2a';
-    /** Of the agent at its host, as the interface of its card says: each request names it. */
+    /** The agent's tenant at its host, from the interface on its card; sent with each request. */
     tenant?: string | undefined;
     endpoint: string;
     headers?: Record<string, string> | undefined;
-    /** How long its task may take. */
+    /** Time limit of its task. */
     max_seconds?: number | undefined;
   };
 }
@@ -63,14 +63,14 @@ export interface ToolDefinition {
   name: string;
   version: string;
   display_name?: string | undefined;
-  /** Under which a model finds it among many (`core/tool-categories.ts`). */
+  /** Category under which models find the tool among many (`core/tool-categories.ts`). */
   category?: string | undefined;
   description: string;
   input_schema: Record<string, unknown>;
   output_schema?: Record<string, unknown> | undefined;
   transport: ToolTransport;
   execution: {
-    /** Wall time of one attempt. */
+    /** Time limit of one attempt. */
     timeout_ms: number;
     retry_config: { max_retries: number; backoff_ms: number };
     /** The driver calls the tool itself instead of the `tool-calls` queue. */
@@ -79,18 +79,18 @@ export interface ToolDefinition {
   permissions: { name: string; required: boolean }[];
   risk_level: RiskLevel;
   annotations: ToolAnnotations;
-  /** Its calls need no person's leave for what the model had read before. */
+  /** Untrusted content read by the model does not make its calls need approval. */
   accepts_tainted?: boolean | undefined;
-  /** Whether somebody vouches for what it answers; its transport says so where this is absent. */
+  /** Whether somebody vouches for its answers; default: as its transport implies. */
   output_trust?: Trust | undefined;
 }
 
-/** Built-in tools that read what strangers have written. */
+/** Built-in tools that read content written by strangers. */
 const READING_STRANGERS: readonly string[] = ['http_get', 'read_resource'];
 
 /**
- * Whether somebody vouches for what a tool answers. Whoever registers a tool does, unless it is said to be `untrusted` or
- * to deal with an open world (MCP's hint).
+ * Whether somebody vouches for a tool's answers. Registering a tool vouches for it, unless it is marked `untrusted` or
+ * open-world (MCP's hint).
  */
 export function trustOf({ name, transport, annotations, output_trust }: TrustedTool): Trust {
   if (output_trust) return output_trust;
@@ -98,7 +98,7 @@ export function trustOf({ name, transport, annotations, output_trust }: TrustedT
   return transport.type === 'a2a' || annotations.openWorldHint ? 'untrusted' : 'trusted';
 }
 
-/** Who says what a tool's call is answered with: a person, another agent's model, or the tool, the client's own included. */
+/** The origin of a tool's answers: a person, another agent's model, or the tool, including the client's own. */
 export function originOfAnswer({ name, transport }: Pick<ToolDefinition, 'name' | 'transport'>): MessageOrigin {
   if (transport.type !== 'builtin') return 'tool';
   return name === ASK_USER_TOOL ? 'user' : name === DELEGATE_TOOL ? 'model' : 'tool';
@@ -115,16 +115,16 @@ export function effectOf(tool: Pick<ToolDefinition, 'risk_level' | 'annotations'
 /** Built-in tools that never leave the process: running one again is harmless, so they run inside the drive. */
 export const PURE_BUILTINS: readonly string[] = ['calculator', 'current_time', 'json_query'];
 
-/** The built-in tool whose calls a person answers. */
+/** The built-in tool that asks a person. */
 export const ASK_USER_TOOL = 'ask_user';
 
-/** The built-in tool whose calls another agent answers, in a run of its own. */
+/** The built-in tool that delegates to another agent, in a run of its own. */
 export const DELEGATE_TOOL = 'delegate';
 
-/** Built-in tools whose calls something from outside answers. */
+/** Built-in tools answered from outside. */
 const WAITING_BUILTINS: readonly string[] = [ASK_USER_TOOL, DELEGATE_TOOL, 'sleep', 'wait_for_webhook'];
 
-/** Whether a person, the client, another system or the time answers the tool's calls. Nobody is held up meanwhile. */
+/** Whether the tool's calls are answered by a person, the client, another system or time. No worker is occupied meanwhile. */
 export function isWait(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolean {
   const { type } = tool.transport;
   return type === 'client' || (type === 'builtin' && WAITING_BUILTINS.includes(tool.name));
@@ -135,35 +135,35 @@ export function isPure(tool: Pick<ToolDefinition, 'name' | 'transport'>): boolea
   return tool.transport.type === 'builtin' && PURE_BUILTINS.includes(tool.name);
 }
 
-/** One attempt of one call, as a transport gets it. */
+/** One attempt of a call, as transports get it. */
 export interface ToolAttempt<A extends object = Record<string, unknown>> {
   tenantId: string;
   /** Empty for a direct execution (`POST /v1/tools/{id}/execute`). */
   runId: string;
   toolCallId: string;
-  /** The same over every attempt of a call. */
+  /** The same for every attempt of a call. */
   idempotencyKey: string;
   attempt: number;
   arguments: A;
   timeoutMs: number;
   traceparent?: string | undefined;
-  /** Told how far the tool is, as far as it says. */
+  /** Called with the tool's progress, if it reports any. */
   onProgress?: ((progress: ToolProgress) => void) | undefined;
-  /** Asked just before anything is sent, once all is ready: false where somebody else may have taken the call over by now. */
+  /** Called just before sending: false if somebody else may have taken over the call. */
   maySend?: (() => boolean) | undefined;
-  /** The work that an earlier attempt has begun elsewhere: it is looked at, and nothing is begun anew. */
+  /** Work begun elsewhere by an earlier attempt: it is only looked at, nothing is started. */
   remote?: RemoteWork | undefined;
   signal: AbortSignal;
 }
 
-/** Work that goes on without us, in the words of the transport that has begun it. JSON, and no secrets. */
+/** Work that goes on elsewhere, in terms of its transport. JSON without secrets. */
 export type RemoteWork = Record<string, unknown> & {
-  /** What it waits to hear, and what somebody has said. */
+  /** The question that it needs an answer to, and the answer given. */
   question?: string | undefined;
   answer?: string | undefined;
 };
 
-/** How far a call is (MCP, progress): `progress` of `total`, in the tool's own unit. */
+/** Progress of a call (MCP): `progress` of `total`, in the tool's own unit. */
 export interface ToolProgress {
   progress: number;
   total?: number | undefined;
@@ -171,20 +171,20 @@ export interface ToolProgress {
 }
 
 /**
- * How an attempt ended. A tool that misbehaves is data, never an exception.
- * - `succeeded`: `output` is JSON or text; `content` is what a model sees of it, where that is not the output itself;
- *   `untrusted`: nobody vouches for all of it, whatever is said of the tool.
- * - `elsewhere`: the work has begun and goes on without us: it is looked at again after `waitMs`, and nobody is held up meanwhile.
- *   `question`: it goes on only once somebody has answered that; the next look finds the answer in `remote`.
- * - `error`: the tool itself answered that it failed (4xx, 500, MCP `isError`, bad arguments): an observation for the model. `remote`
- *   goes on all the same, and is to be cancelled. `origin`: the message has none of the tool's words, the transport has written it.
- *   `unsent`: the tool has not had the attempt, which ended before it was sent.
- * - `unreached`: the attempt surely had no effect (refused connection, 429, 503 with retry-after): may be retried. `unsent`: it
- *   was not even begun, which says nothing of the tool.
- * - `lost`: nobody knows whether it had its effect (timeout, connection broken after sending, an answer of what stands before the
- *   tool: 408, 425, 502, 503, 504). A 500 is the tool's own answer; over A2A, which answers in JSON-RPC, it is none.
+ * How an attempt ended. A misbehaving tool is data, never an exception.
+ * - `succeeded`: `output` is JSON or text; `content` is for models, if it differs from the output; `untrusted`: nobody vouches
+ *   for all of it, even if its tool is trusted.
+ * - `elsewhere`: the work has begun and goes on without us. It is looked at again after `waitMs`, and no worker is occupied.
+ *   `question`: the work needs an answer to go on, which the next look finds in `remote`.
+ * - `error`: the tool itself reported failure (4xx, 500, MCP `isError`, bad arguments): an observation for the model.
+ *   `remote`: work that goes on all the same and must be cancelled. `origin`: the message is the transport's, without words of
+ *   the tool. `unsent`: the attempt ended before it was sent.
+ * - `unreached`: surely no effect (refused connection, 429, 503 with retry-after): may be retried. `unsent`: not even begun,
+ *   which says nothing about the tool.
+ * - `lost`: nobody knows whether it had an effect (timeout, connection broken after sending, or 408, 425, 502, 503, 504 from
+ *   something before the tool). A 500 is the tool's own answer, except over A2A, which answers in JSON-RPC.
  * - `aborted`: the caller's signal fired (cancel, lost lease, shutdown); like `lost` for the ledger, unless nothing was sent.
- * `quotes`: the message of what is otherwise told by Drover has words from outside, of the tool or what stands before it.
+ * `quotes`: the message, otherwise Drover's own, quotes words of the tool or something before it.
  */
 export type ToolOutcome =
   | {
@@ -192,9 +192,9 @@ export type ToolOutcome =
       output: unknown;
       content?: OutputPart[] | undefined;
       untrusted?: true | undefined;
-      /** Characters of the output that could not be kept. */
+      /** How many characters of the output could not be stored. */
       replaced?: number | undefined;
-      /** Entries of the agent's memory that call or output have words of: they may be forgotten before it is written down. */
+      /** Memory entries whose words the call or its output contain. They may be forgotten before it is stored. */
       memories?: readonly string[] | undefined;
     }
   | {
@@ -226,7 +226,7 @@ export type ToolOutcome =
   | { kind: 'lost'; code: string; message: string; quotes?: boolean | undefined }
   | { kind: 'aborted'; code: string; message: string; sent?: boolean | undefined };
 
-/** An attempt that was stopped before anything was sent. */
+/** An attempt stopped before anything was sent. */
 export const ABORTED_UNSENT: ToolOutcome = {
   kind: 'aborted',
   code: 'aborted',
@@ -234,7 +234,7 @@ export const ABORTED_UNSENT: ToolOutcome = {
   sent: false,
 };
 
-/** An attempt whose time was over before anything was sent. */
+/** An attempt whose time was up before anything was sent. */
 export const TOO_LATE: ToolOutcome = {
   kind: 'unreached',
   code: 'too-late',
@@ -242,8 +242,8 @@ export const TOO_LATE: ToolOutcome = {
   unsent: true,
 };
 
-/** Levels of nesting that the arguments of a call may have. */
+/** Maximum nesting depth of a call's arguments. */
 export const ARGUMENT_DEPTH = 200;
 
-/** The only argument of a call whose arguments are no JSON object, or are nested too deeply: what the model wrote. */
+/** The only argument of a call whose arguments are not a JSON object, or too deeply nested: the text that the model wrote. */
 export const RAW_ARGUMENTS = '_raw';

@@ -1,4 +1,4 @@
-/** What clients keep with their agents, threads, runs and turns, and find them by. */
+/** Clients' own metadata on agents, threads, runs and turns, by which they can search. */
 import { z } from 'zod';
 
 const MOST_KEYS = 50;
@@ -10,5 +10,5 @@ export const userMetadata = z
   .refine((metadata) => Object.keys(metadata).length <= MOST_KEYS, { message: `must have at most ${MOST_KEYS} keys` })
   .describe(`The client's own: ${MOST_KEYS} texts at most, by keys.`);
 
-/** What a client calls something of its own. */
+/** A client's own id for an object. */
 export const externalId = z.string().min(1).max(200);

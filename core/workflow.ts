@@ -1,31 +1,31 @@
-/** Workflows as graphs of subtasks: what is wrong with one, and what of one starts next. Pure; times are arguments. */
+/** Workflows as graphs of subtasks: validation, and which subtasks start next. Pure; times are arguments. */
 
-/** A node: its own id, and those whose results it needs. */
+/** A node: its id, and the subtasks whose results it needs. */
 export interface Subtask {
   id: string;
   dependencies: readonly string[];
 }
 
-/** A subtask on its way. `waiting`: not begun, or to be tried again. */
+/** A subtask in progress. `waiting`: not begun, or to be retried. */
 export interface SubtaskState extends Subtask {
   state: 'waiting' | 'running' | 'done' | 'failed';
-  /** How long it is expected to take, in whatever unit all of them share; 1 where nobody knows. */
+  /** Expected duration, in any unit common to all; 1 if unknown. */
   weight?: number;
-  /** When it has to be done, in ms since 1970, where that was said. */
+  /** Deadline in ms since 1970, if there is one. */
   deadline_ms?: number | null;
 }
 
-/** When a subtask starts: as soon as its own inputs are there, or with all those of its level. */
+/** When subtasks start: as soon as their inputs are there, or level by level. */
 export type Execution = 'eager' | 'levels';
 
-/** What is wrong with a list of subtasks: where, as an index and a field, and what. */
+/** A fault in a list of subtasks: index, field and message. */
 interface PlanFault {
   index: number;
   field: 'id' | 'dependencies';
   message: string;
 }
 
-/** Every fault of a list of subtasks but for circles: ids that are there twice, dependencies on nothing or on itself. */
+/** All faults except cycles: duplicate ids, and dependencies on unknown subtasks or on themselves. */
 export function planFaults(subtasks: readonly Subtask[]): PlanFault[] {
   const ids = new Set(subtasks.map(({ id }) => id));
   return subtasks.flatMap(({ id, dependencies }, index): PlanFault[] => {
@@ -39,8 +39,9 @@ export function planFaults(subtasks: readonly Subtask[]): PlanFault[] {
 }
 
 /**
- * The subtasks of a further plan beside those that have these names: an id that is taken gets a number, and what depends on it
- * in this plan means the new one; only the new one itself can mean the old. A planner that counts its subtasks begins again at 1.
+ * Renames subtasks of a further plan whose ids are in `names`, by adding a number. Dependencies in this plan refer to the new
+ * subtask; only in the renamed subtask itself do they refer to the old one. (Planners that number their subtasks start again
+ * at 1.)
  */
 export function withFreeIds<S extends Subtask>(subtasks: readonly S[], names: readonly string[]): S[] {
   const taken = new Set(names);
@@ -61,7 +62,7 @@ export function withFreeIds<S extends Subtask>(subtasks: readonly S[], names: re
   });
 }
 
-/** A circle of dependencies, from one of its subtasks back to it; undefined if there is none (000, "Hierarchical Planning", 2). */
+/** A cycle of dependencies, from one of its subtasks back to it; undefined if there is none (000, "Hierarchical Planning", 2). */
 export function findCycle(subtasks: readonly Subtask[]): string[] | undefined {
   const byId = new Map(subtasks.map((subtask) => [subtask.id, subtask]));
   const isClear = new Set<string>();
@@ -72,7 +73,7 @@ export function findCycle(subtasks: readonly Subtask[]): string[] | undefined {
   return undefined;
 }
 
-/** Depth-first with a stack of its own: a chain of thousands must not exhaust that of the process. */
+/** Depth-first with an explicit stack: chains of thousands must not overflow the call stack. */
 function circleFrom(start: string, byId: ReadonlyMap<string, Subtask>, isClear: Set<string>): string[] | undefined {
   const path: { id: string; next: number }[] = [{ id: start, next: 0 }];
   const onPath = new Set([start]);
@@ -93,7 +94,7 @@ function circleFrom(start: string, byId: ReadonlyMap<string, Subtask>, isClear: 
   return undefined;
 }
 
-/** By id: 0 for what depends on nothing, else one more than the highest of what it depends on. The graph has no circle. */
+/** Level by id: 0 without dependencies, otherwise one above the highest of them. The graph must be acyclic. */
 export function levelsOf(subtasks: readonly Subtask[]): Map<string, number> {
   const levels = new Map<string, number>();
   for (const { id, dependencies } of inOrder(subtasks)) {
@@ -102,7 +103,7 @@ export function levelsOf(subtasks: readonly Subtask[]): Map<string, number> {
   return levels;
 }
 
-/** By id: its own weight and that of the longest chain of subtasks which wait for it, one upon the other. */
+/** By id: the subtask's own weight plus that of the heaviest chain of subtasks that depend on it. */
 export function remainingPaths(subtasks: readonly (Subtask & { weight?: number })[]): Map<string, number> {
   const paths = new Map<string, number>();
   const after = new Map<string, number>();
@@ -114,7 +115,7 @@ export function remainingPaths(subtasks: readonly (Subtask & { weight?: number }
   return paths;
 }
 
-/** Those that others depend on come before these. */
+/** Topological order: dependencies first. */
 function inOrder<S extends Subtask>(subtasks: readonly S[]): S[] {
   const open = new Map(subtasks.map(({ id, dependencies }) => [id, new Set(dependencies).size]));
   const dependents = new Map<string, S[]>();
@@ -137,8 +138,8 @@ function inOrder<S extends Subtask>(subtasks: readonly S[]): S[] {
 }
 
 /**
- * The subtasks to start now, `slots` at most: those whose inputs are there, the earliest deadline first, then the longest remaining path. In
- * `levels` none starts before the level below has ended.
+ * Selects up to `slots` subtasks to start: inputs are there, earliest deadline first, then longest remaining path. With
+ * `levels`, none starts before the level below has ended.
  */
 export function nextSubtasks<S extends SubtaskState>(
   subtasks: readonly S[],
@@ -155,7 +156,7 @@ export function nextSubtasks<S extends SubtaskState>(
   return inTurn(allowed, (subtask) => paths.get(subtask.id) ?? 0).slice(0, slots);
 }
 
-/** Of subtasks whose inputs are there, the earliest deadline first, then that with the longest remaining path. */
+/** Sorts by deadline, earliest first, then by remaining path, longest first. */
 export function inTurn<S extends Pick<SubtaskState, 'deadline_ms'>>(
   ready: readonly S[],
   pathOf: (subtask: S) => number,
@@ -171,11 +172,11 @@ function ofLowestLevel<S extends SubtaskState>(subtasks: readonly S[], ready: re
   return ready.filter((subtask) => level(subtask) === lowest);
 }
 
-/** The subtasks that no other depends on: their results are what the workflow came to. */
+/** Subtasks that no other depends on: their results are the workflow's. */
 export function lastSubtasks<S extends Subtask>(subtasks: readonly S[]): S[] {
   const needed = new Set(subtasks.flatMap(({ dependencies }) => dependencies));
   return subtasks.filter(({ id }) => !needed.has(id));
 }
 
-/** What is read in the place of a result that is erased. */
+/** Shown in place of an erased result. */
 export const ERASED_RESULT = '[erased]';

@@ -1,4 +1,4 @@
-/** Events of the checks of an answer, which follow `recordAnswer`. */
+/** Events of checks of an answer. They follow those of `recordAnswer`. */
 import type { FieldError } from '../errors.ts';
 import type { NewEvent } from '../events.ts';
 import type { Reading } from '../output-format.ts';
@@ -10,13 +10,13 @@ interface Checked {
   ordinal: number;
 }
 
-/** The answer fits. */
+/** The answer fits its schemas. */
 export function validateAnswer(state: RunState, { step, ...checked }: Checked & { as: Reading }): NewEvent {
   const payload = { ...checked, attempt: attemptOf(state) };
   return { type: 'answer.validated', actor: 'system', turn_id: state.turn?.id, step, payload };
 }
 
-/** It does not. `length`: that of the conversation with what the model is told, where it is asked again. */
+/** The answer does not fit. `length`: of the conversation, including the message to the model if it is asked again. */
 export function rejectAnswer(
   state: RunState,
   { step, ...checked }: Checked & { errors: FieldError[]; last: boolean; length: number },
@@ -25,7 +25,7 @@ export function rejectAnswer(
   return { type: 'answer.rejected', actor: 'system', turn_id: state.turn?.id, step, payload };
 }
 
-/** A model has looked at an answer. One that lacks something sends the run back to planning. `length`: as above. */
+/** A model has reviewed an answer. Gaps send the run back to planning. `length`: as above. */
 export function completeReflection(
   state: RunState,
   { step, ...found }: Checked & Pick<ReflectionPayload, 'meets_criteria' | 'gaps' | 'last' | 'length'>,
@@ -40,12 +40,12 @@ export function completeReflection(
 
 type ReflectionPayload = Extract<NewEvent, { type: 'reflection.completed' }>['payload'];
 
-/** The answers of the turn that were looked at so far. */
+/** How many answers of the turn were reviewed so far. */
 export function reflectionsOf({ turn }: RunState): number {
   return turn?.reflection?.answers ?? 0;
 }
 
-/** The number of an answer of the turn that is being checked, from 1. */
+/** The number, from 1, of the turn's answer that is being checked. */
 export function attemptOf({ turn }: RunState): number {
   return (turn?.misfit?.answers ?? 0) + 1;
 }

@@ -1,4 +1,4 @@
-/** Events of questions to people: asked, decided, or withdrawn because nobody needs to decide any more. */
+/** Events of questions to people: asked, decided, or withdrawn because no decision is needed any more. */
 import type { Actor, NewEvent } from '../events.ts';
 import type { CallState, RunState } from '../state.ts';
 
@@ -24,7 +24,7 @@ export interface Question {
 
 const WHAT_BECAME = 'Nobody knows whether this call has taken effect: say what became of it.';
 
-/** The decision `ask_about`: people say what became of calls whose outcome nobody knows. */
+/** The decision `ask_about`: people say what happened to calls of unknown outcome. */
 export function askAboutCalls(state: RunState, questions: readonly Question[]): NewEvent[] {
   return questions.map(({ approvalId, call, digest, seconds }) => {
     const about = {
@@ -40,7 +40,7 @@ export function askAboutCalls(state: RunState, questions: readonly Question[]): 
   });
 }
 
-/** A turn that fails asks nobody any more: what waits for approval is denied. */
+/** When a turn fails, its open questions are closed: calls that wait for approval are denied. */
 export function closeQuestions({ turn, steps: step, plan: batch, calls }: RunState): NewEvent[] {
   const by = { actor: 'system' as const, turn_id: turn?.id, step };
   const events: NewEvent[] = [];
@@ -60,7 +60,7 @@ export function closeQuestions({ turn, steps: step, plan: batch, calls }: RunSta
   return events;
 }
 
-/** An approval that is decided now, with the calls that wait for it: one, all steps of a call batch, or none. */
+/** An approval being decided, with the calls that wait for it: one, all steps of a call batch, or none. */
 export interface DecidedApproval {
   approvalId: string;
   turnId: string | undefined;
@@ -74,7 +74,7 @@ type Given = Omit<
   'approval_id' | 'tool_call_id' | 'plan_id'
 >;
 
-/** The calls may be made. */
+/** Approved: the calls may be made. */
 export function grantApproval(approval: DecidedApproval, given: Given): NewEvent[] {
   const { approvalId: approval_id, callBatchId: plan_id } = approval;
   const granted: NewEvent = {
@@ -90,12 +90,12 @@ export function grantApproval(approval: DecidedApproval, given: Given): NewEvent
   ];
 }
 
-/** How an approval ends without the calls: a person said no, or nobody said anything in time, or it lapsed for a reason. */
+/** How an approval can end without the calls: denied, expired, or lapsed early for a reason. */
 export type Refusal =
   | { kind: 'denied'; reason?: string | undefined; decidedBy: string | undefined; message: string; refine?: boolean }
   | { kind: 'expired'; reason?: string | undefined; message: string };
 
-/** The calls are not made, and the model reads why. */
+/** Refused: the calls are not made, and the model reads why. */
 export function refuseApproval(approval: DecidedApproval, refusal: Refusal): NewEvent[] {
   const error = { code: 'denied', message: refusal.message };
   const system = byActor(approval, 'system');
@@ -134,7 +134,7 @@ interface SettledBy {
   decidedBy: string | undefined;
 }
 
-/** A person said what became of calls of unknown outcome. */
+/** A person has said what happened to calls of unknown outcome. */
 export function settleApproval(approval: DecidedApproval, { decision, reason, decidedBy }: SettledBy): NewEvent[] {
   const payload = { ...subjectOf(approval), decision, ...(reason && { reason }), decided_by: decidedBy };
   const settled: NewEvent = { ...byActor(approval, 'user'), type: 'approval.settled', payload };
@@ -142,7 +142,7 @@ export function settleApproval(approval: DecidedApproval, { decision, reason, de
   return [settled, ...resolve(approval, decision === 'happened' ? 'succeeded' : 'unknown')];
 }
 
-/** The attempt itself has ended after all: nobody needs to say any more what became of it. */
+/** The attempt has ended after all: nobody needs to say any more what happened. */
 export function withdrawQuestion(
   approval: DecidedApproval,
   { decision, reason }: { decision: 'happened' | 'rerun'; reason: string },
@@ -151,7 +151,7 @@ export function withdrawQuestion(
   return { ...byActor(approval, 'worker'), type: 'approval.settled', payload };
 }
 
-/** Nobody said in time what became of calls: their outcome stays unknown. */
+/** Nobody said in time what happened: the outcome stays unknown. */
 export function expireQuestion(approval: DecidedApproval): NewEvent[] {
   const expired: NewEvent = { ...byActor(approval, 'system'), type: 'approval.expired', payload: subjectOf(approval) };
   return [expired, ...resolve(approval, 'unknown')];

@@ -1,10 +1,10 @@
-/** What the log says of a run's budgets. */
+/** Events of a run's budgets. */
 import { shareSpent, type BudgetStanding } from '../budget.ts';
 import { OUT_OF_BUDGET, type NewEvent } from '../events.ts';
 import type { RunState } from '../state.ts';
 import { askApproval } from './approvals.ts';
 
-/** How a person is asked whether to go on. */
+/** The question to a person whether to go on. */
 interface AskedToGoOn {
   approvalId: string;
   /** Fields of the question. */
@@ -12,12 +12,12 @@ interface AskedToGoOn {
   seconds: number;
 }
 
-/** No room is left for another model call. */
+/** The budget has no room for another model call. */
 export function exceedBudget({ turn }: RunState, standing: BudgetStanding): NewEvent {
   return { type: 'budget.exceeded', actor: 'system', turn_id: turn?.id, payload: standingOf(standing) };
 }
 
-/** Whether a person is asked where the soft limit is passed, unless one is already. */
+/** Whether passing the soft limit asks a person: if the budget says so and no question is open. */
 export function asksToGoOn({ budget }: RunState, standing: BudgetStanding): boolean {
   return standing.on_soft_limit === 'ask' && !budget.asked;
 }
@@ -50,7 +50,7 @@ function whyAsked(standing: BudgetStanding): string {
   return `${which} has passed its soft limit: ${Math.floor(100 * shareSpent(standing))}% of it is spent. May the run go on?`;
 }
 
-/** A budget as events tell of it. */
+/** A budget in the form that events have. */
 export function standingOf({ soft_limit: _soft, on_soft_limit: _on, ...payload }: BudgetStanding) {
   return payload;
 }

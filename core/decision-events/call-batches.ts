@@ -8,13 +8,13 @@ interface ProposedCallBatch {
   id: string;
   purpose: string;
   step: number;
-  /** Its calls in their order, those of unknown tools too. */
+  /** All its calls in order, including those of unknown tools. */
   steps: readonly { callId: string; tool: string; risk: RiskLevel }[];
-  /** What is asked about it, where a step may not run alone; absent if it runs by itself. */
+  /** The approval to ask for, if a step may not run alone; absent if the batch runs by itself. */
   asked?: Omit<Asked, 'step'> | undefined;
 }
 
-/** Proposes a call batch, and asks about it or starts it. */
+/** Proposes a call batch, and asks for approval or starts it. */
 export function proposeCallBatch(state: RunState, batch: ProposedCallBatch): NewEvent[] {
   const { id: plan_id, purpose, step, steps, asked } = batch;
   const by = { turn_id: state.turn?.id, step };
@@ -33,7 +33,7 @@ export function proposeCallBatch(state: RunState, batch: ProposedCallBatch): New
   ];
 }
 
-/** Every step of the open call batch has its result, or never will: before the model is asked again, and where the turn ends. */
+/** Completes the open call batch, since no step will get another result: before the next model call, or at the end of the turn. */
 export function completeCallBatch({ plan: batch, calls, turn, steps: step }: RunState): NewEvent[] {
   if (!batch) return [];
   const failed = calls

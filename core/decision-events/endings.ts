@@ -1,14 +1,14 @@
-/** Events of a run that ends otherwise than by its own decision. The turn's event comes last: a stream ends with it. */
+/** Events that end a run or a turn from outside. The turn's event comes last, since it ends streams. */
 import type { Actor, NewEvent, RunStatus } from '../events.ts';
 import { statusChanged } from './turns.ts';
 
-/** A run that has not ended, with its open turn. */
+/** An unfinished run, with its open turn if any. */
 export interface OpenRun {
   status: RunStatus;
   turnId: string | undefined;
 }
 
-/** Events of a run that somebody cancels. */
+/** Somebody cancels the run. */
 export function endAsCancelled({ status: from, turnId }: OpenRun, reason: string | undefined): NewEvent[] {
   const by = { actor: 'user' as const, turn_id: turnId };
   const interrupted: NewEvent = { ...by, type: 'turn.interrupted', payload: { reason: 'cancel' } };
@@ -20,7 +20,7 @@ export function endAsCancelled({ status: from, turnId }: OpenRun, reason: string
   ];
 }
 
-/** A person ends the open turn, not the run. Statuses that lie before the first turn are gone through on the way. */
+/** A person ends the open turn, but not the run. Statuses before the first turn are passed through on the way. */
 export function interruptTurn({ status, turnId }: OpenRun, reason: 'interrupt' | 'reject'): NewEvent[] {
   const by = { actor: 'user' as const, turn_id: turnId };
   const way = WAY_TO_WAITING[status] ?? ['awaiting_human'];
@@ -31,14 +31,14 @@ export function interruptTurn({ status, turnId }: OpenRun, reason: 'interrupt' |
   ];
 }
 
-/** From statuses that do not lead to `awaiting_human` at once. */
+/** Intermediate statuses for those that have no direct transition to `awaiting_human`. */
 const WAY_TO_WAITING: Partial<Record<RunStatus, RunStatus[]>> = {
   created: ['initializing', 'planning', 'awaiting_human'],
   initializing: ['planning', 'awaiting_human'],
   awaiting_human: ['planning', 'awaiting_human'],
 };
 
-/** Events of a run that somebody completes between turns, or that was idle for too long. */
+/** Somebody completes the run between turns, or it was idle for too long. */
 export function endAsCompleted(
   { status: from }: Pick<OpenRun, 'status'>,
   actor: Actor,
@@ -50,7 +50,7 @@ export function endAsCompleted(
   ];
 }
 
-/** Events of a run that could not be driven. */
+/** The run could not be driven. */
 export function endAsFailed({ status: from, turnId }: OpenRun, error: { code: string; message: string }): NewEvent[] {
   const by = { actor: 'system' as const, turn_id: turnId };
   const failed: NewEvent = { ...by, type: 'turn.failed', payload: { error } };

@@ -1,9 +1,9 @@
-/** Events of what a turn is given of its agent's memory. */
+/** Events of memories given to a turn. */
 import type { NewEvent } from '../events.ts';
 import type { GivenMemory } from '../memory/prompt.ts';
 import type { RunState } from '../state.ts';
 
-/** A turn has its memories. `recorded`: they are those of the run that is replayed. */
+/** The turn gets its memories. `recorded`: taken from the run being replayed. */
 export function recordMemories(
   { turn }: RunState,
   given: { entries: readonly GivenMemory[]; step: number; ordinal: number; recorded: boolean },

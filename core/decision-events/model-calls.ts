@@ -1,4 +1,4 @@
-/** Events of a model call: that it is made, what it answered, and what went wrong. */
+/** Events of a model call: announced, answered, failed. */
 import type { Decision } from '../decide.ts';
 import type { NewEvent } from '../events.ts';
 import { invalidAnswersBefore, type EmptyFault } from '../intents.ts';
@@ -8,49 +8,49 @@ import type { RunState } from '../state.ts';
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** The decision `call_model`, where it is the last of its turn. */
+/** For the last `call_model` of a turn: the step limit is reached. */
 export function reachStepLimit({ turn }: RunState, call: Pick<CallModel, 'last'>, limit: number): NewEvent[] {
   if (!call.last || turn?.maxStepsReached) return [];
   return [{ type: 'run.max_steps_reached', actor: 'system', turn_id: turn?.id, payload: { limit } }];
 }
 
-/** Who is asked, and with how long a conversation. */
+/** The model to ask, and the length of the conversation. */
 type Announced = Omit<Payload<'model.called'>, 'tool_choice'>;
 
-/** The decision `call_model`, in the commit before the call. */
+/** The decision `call_model`, committed before the call. */
 export function announceModelCall({ turn }: RunState, call: CallModel, asked: Announced): NewEvent {
   const payload = { ...asked, tool_choice: call.toolChoice };
   return { type: 'model.called', actor: 'agent', turn_id: turn?.id, step: call.step, payload };
 }
 
-/** The conversation that the next model call is sent begins elsewhere than that of the last one. */
+/** The next model call's conversation starts at another message than the last one's. */
 export function recordContextCut({ turn }: RunState, cut: Payload<'context.transformed'>): NewEvent {
   return { type: 'context.transformed', actor: 'system', turn_id: turn?.id, payload: cut };
 }
 
-/** The beginning of the conversation is sent as something shorter from here on. */
+/** From here on, something shorter is sent in place of the beginning of the conversation. */
 export function recordCompaction({ turn }: RunState, step: number, payload: Payload<'context.compacted'>): NewEvent {
   return { type: 'context.compacted', actor: 'system', turn_id: turn?.id, step, payload };
 }
 
-/** An answer, as it is kept. */
+/** An answer in the form in which it is stored. */
 interface Answered extends Omit<ModelResponse, 'content'> {
   step: number;
   ordinal: number;
   toolCalls: number;
   intents: NonNullable<Payload<'model.responded'>['intents']>;
-  /** It holds neither text nor a call. */
+  /** Set if the answer contains neither text nor a call. */
   empty?: EmptyFault | undefined;
   cost: string | null;
-  /** What the cost is made of, where that is known, and whether the rates of long prompts held. */
+  /** Breakdown of the cost, if known, and whether the rates for long prompts applied. */
   costs?: Payload<'model.responded'>['costs'];
   longContext?: boolean;
-  /** It holds what tools of the provider have answered. */
+  /** The answer contains output of the provider's own tools. */
   untrusted?: boolean;
-  /** Characters of what it has said that could not be kept. */
+  /** Number of characters that could not be stored. */
   replaced?: number | undefined;
   latencyMs: number;
-  /** In a replay: where the answer comes from, or what made the request another one. */
+  /** In a replay: where the answer comes from, or how the request differs from the record. */
   replay?: Pick<Payload<'model.responded'>, 'recorded' | 'differs'> | undefined;
 }
 
@@ -82,7 +82,7 @@ export function recordAnswer({ turn }: RunState, answer: Answered): NewEvent {
   };
 }
 
-/** What became of a file that the provider has made in an answer. Follows `recordAnswer`. */
+/** The outcome for a file that the provider made in an answer. Follows `recordAnswer`. */
 export function recordFile({ turn }: RunState, step: number, fact: FileFact): NewEvent {
   return { ...fact, actor: 'system', turn_id: turn?.id, step };
 }
@@ -91,26 +91,26 @@ type FileFact = {
   [T in 'file.stored' | 'file.failed']: { type: T; payload: Extract<NewEvent, { type: T }>['payload'] };
 }['file.stored' | 'file.failed'];
 
-/** An answer held nothing: the model is told, or has had its chances. Follows `recordAnswer`. */
+/** An answer was empty: the model is told, or its retries are used up. Follows `recordAnswer`. */
 export function rejectEmptyAnswer(state: RunState, step: number, fault: EmptyFault): NewEvent {
   const payload = { ...fault, attempt: invalidAnswersBefore(state) + 1 };
   return { type: 'intent.rejected', actor: 'system', turn_id: state.turn?.id, step, payload };
 }
 
-/** What a call of Drover's own is told of the run that it is made for. */
+/** The part of a run that events of Drover's own calls need. */
 export interface OwnCallPlace {
   turn: { id: string } | null;
   length: number;
 }
 
-/** Drover asks for itself: a tool is forced, and the call is no step of the run. */
+/** Drover makes a call of its own: it forces a tool, and is no step of the run. */
 export function announceOwnCall({ turn, length }: OwnCallPlace, asked: OwnCall & OwnOffer): NewEvent {
   const { provider, model, tool, step, estimatedTokens: estimated_tokens, maxTokens: max_tokens } = asked;
   const payload = { provider, model, length, estimated_tokens, tool_choice: { tool }, max_tokens, tools_count: 1 };
   return { type: 'model.called', actor: 'system', turn_id: turn?.id, step, payload };
 }
 
-/** Such a call has its answer, which is in no message. */
+/** An own call was answered. Its answer is in no message. */
 export function recordOwnAnswer({ turn, length }: OwnCallPlace, { tool, ...answer }: OwnCall & OwnAnswer): NewEvent {
   const { provider, model, stopReason: stop_reason, usage, cost: cost_usd, latencyMs: latency_ms, step } = answer;
   const counts = { ordinal: length, tool_calls: 0 };
@@ -142,7 +142,7 @@ interface OwnCall {
 
 type OwnAnswer = Pick<Answered, 'stopReason' | 'usage' | 'cost' | 'costs' | 'longContext' | 'latencyMs'>;
 
-/** A model has failed for good: the next one is asked, or none is left. */
+/** A model has failed for good: the next one is asked, if there is one. */
 export function recordModelFailure(
   { turn }: Pick<OwnCallPlace, 'turn'>,
   step: number,
@@ -151,7 +151,7 @@ export function recordModelFailure(
   return { type: 'model.failed', actor: 'system', turn_id: turn?.id, step, payload };
 }
 
-/** A model is asked again. */
+/** The same model is asked again. */
 export function recordModelRetry({ turn }: RunState, step: number, payload: Payload<'model.retried'>): NewEvent {
   return { type: 'model.retried', actor: 'system', turn_id: turn?.id, step, payload };
 }
@@ -161,7 +161,7 @@ export function deferModelCall({ turn }: RunState, step: number, payload: Payloa
   return { type: 'model.deferred', actor: 'system', turn_id: turn?.id, step, payload };
 }
 
-/** The provider that the run waited for is back. */
+/** The awaited provider is back. */
 export function resumeModelCall({ turn }: RunState, step: number, payload: Payload<'model.resumed'>): NewEvent {
   return { type: 'model.resumed', actor: 'system', turn_id: turn?.id, step, payload };
 }

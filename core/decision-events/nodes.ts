@@ -1,11 +1,11 @@
-/** Events of nodes of an agent's graph. */
+/** Events of graph nodes. */
 import type { NewEvent } from '../events.ts';
 import type { RunState } from '../state.ts';
 import { changeStatus } from './turns.ts';
 
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
 
-/** The decision `enter_node`. Where the graph goes on, the run reflects and plans again. */
+/** The decision `enter_node`. After an earlier node of the turn, the run first reflects and plans again. */
 export function enterNode(state: RunState, payload: Omit<Payload<'node.entered'>, 'visit'>): NewEvent[] {
   const { turn, steps, graph } = state;
   const changed = graph ? changeStatus(state, 'reflecting', 'planning', 'executing') : [];

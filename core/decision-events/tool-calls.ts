@@ -1,4 +1,4 @@
-/** Events of a tool call: that it is asked for, begun, and how it ends. */
+/** Events of a tool call: requested, begun, ended. */
 import type { Actor, NewEvent } from '../events.ts';
 import type { Settlement } from '../ledger.ts';
 import type { CallState, RunState } from '../state.ts';
@@ -8,32 +8,32 @@ import { askApproval, type Asked } from './approvals.ts';
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
 type Problem = Payload<'tool.denied'>['error'];
 
-/** How an attempt ended for good. */
+/** How an attempt ended, if it is not retried. */
 export type SettledAs = Exclude<Settlement, { status: 'retry' }>;
 
-/** What becomes of a call that an answer asks for. */
+/** What happens to a call that an answer requests. */
 export type RequestOutcome =
-  /** Somebody else makes it, or something from outside answers it, or it waits for its call batch; or it is pure. */
+  /** Pure calls, and calls that others make or answer, or that wait for their call batch. */
   | { kind: 'open' }
-  /** The driver begins it with the commit of the request. */
+  /** The driver begins the call with the commit of the request. */
   | { kind: 'begun' }
   | { kind: 'asked'; about: Asked['about'] }
-  /** The record of an earlier run answers it. */
+  /** Answered from the record of an earlier run. */
   | { kind: 'recorded'; settled: CallSettled }
   | { kind: 'denied'; error: Problem }
-  /** `attempt` counts answers in a row that held nothing valid; absent if the model is not at fault. */
+  /** `attempt` counts consecutive answers without a valid intent; absent if the model is not at fault. */
   | { kind: 'invalid'; error: Problem; attempt: number | undefined };
 
 interface RequestedCall {
   /** The payload of `tool.requested`. */
   call: Payload<'tool.requested'>;
   step: number;
-  /** What the gate has decided, where that is worth an event. */
+  /** Decisions of the gate that merit an event. */
   decided: readonly NewEvent[];
   outcome: RequestOutcome;
 }
 
-/** An answer asks for a call. */
+/** An answer requests a call. */
 export function requestCall(state: RunState, { call, step, decided, outcome }: RequestedCall): NewEvent[] {
   const by = { turn_id: state.turn?.id, step };
   return [
@@ -71,7 +71,7 @@ function followUp(state: RunState, { call, step, outcome }: Omit<RequestedCall, 
   }
 }
 
-/** Another attempt of a call that its driver makes. */
+/** Another attempt of a call that the driver makes. */
 export function beginAttempt({ turn }: RunState, callId: string, attempt: number): NewEvent {
   return { type: 'tool.started', actor: 'worker', turn_id: turn?.id, payload: { tool_call_id: callId, attempt } };
 }
@@ -83,12 +83,12 @@ export interface SettledCall {
   latencyMs: number;
 }
 
-/** The event of a call's end, without actor and place. */
+/** The event that ends a call, without actor, turn and step. */
 export type CallSettled = {
   [T in 'tool.succeeded' | 'tool.failed' | 'tool.unknown']: { type: T; payload: Payload<T> };
 }['tool.succeeded' | 'tool.failed' | 'tool.unknown'];
 
-/** What an attempt came to, without actor and place. */
+/** The event for the outcome of an attempt, without actor, turn and step. */
 export function settledEvent(settled: SettledCall): CallSettled {
   const { settlement, attempt, latencyMs: latency_ms } = settled;
   const tool_call_id = settled.callId;
@@ -108,7 +108,7 @@ export function settledEvent(settled: SettledCall): CallSettled {
   };
 }
 
-/** What of an output could not be kept, where anything could not. */
+/** How many characters of the output could not be stored; empty if none. */
 function replacedOf(settlement: SettledAs): { replaced?: number } {
   return 'replaced' in settlement && settlement.replaced !== undefined ? { replaced: settlement.replaced } : {};
 }
@@ -118,7 +118,7 @@ export function settleCall({ turn, steps: step }: RunState, settled: SettledCall
   return { ...settledEvent(settled), actor, turn_id: turn?.id, step };
 }
 
-/** An attempt whose call is of unknown outcome by now has ended after all. */
+/** An attempt has ended after its call was declared of unknown outcome. */
 export function resolveLate(turnId: string, step: number, settled: SettledCall): NewEvent {
   const { callId: tool_call_id, settlement } = settled;
   const about = { type: 'tool.resolved' as const, actor: 'worker' as const, turn_id: turnId, step };
@@ -132,7 +132,7 @@ export function resolveLate(turnId: string, step: number, settled: SettledCall):
   return { ...about, payload: { ...payload, error: { code: settlement.code, message: settlement.message } } };
 }
 
-/** The decision `use_signal`: the signal that has come for a call answers it, and is used up. */
+/** The decision `use_signal`: a signal that has come answers the call, and is consumed. */
 export function useSignal(
   { turn, steps: step }: RunState,
   call: Pick<CallState, 'id'>,

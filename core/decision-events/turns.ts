@@ -1,4 +1,4 @@
-/** Events of a turn that begins, waits and ends, and of each status that a run goes through. */
+/** Events that begin, suspend and end a turn, and of each change of a run's status. */
 import type { Decision } from '../decide.ts';
 import type { Actor, NewEvent, RunStatus } from '../events.ts';
 import type { QueuedMessage } from '../message-queue.ts';
@@ -10,7 +10,7 @@ import { completeCallBatch } from './call-batches.ts';
 
 type StatusChanged = Extract<NewEvent, { type: 'run.status_changed' }>;
 
-/** Each status on the way is an event; a transition that is not in the table cannot be expressed. */
+/** One event for each status on the way. Throws if a transition is not in the table. */
 export function changeStatus({ status, turn }: Pick<RunState, 'status' | 'turn'>, ...way: RunStatus[]): NewEvent[] {
   return way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId: turn?.id }));
 }
@@ -22,7 +22,7 @@ interface Change {
   actor?: Actor;
 }
 
-/** One change of a run's status. Throws if the transition is not in the table. */
+/** One change of status. Throws if the transition is not in the table. */
 export function statusChanged({ from, to, turnId, actor = 'worker' }: Change): StatusChanged {
   if (!mayBecome(from, to)) throw new Error(`a run cannot go from ${from} to ${to}`);
   return { type: 'run.status_changed', actor, turn_id: turnId, payload: { from, to } };
@@ -35,7 +35,7 @@ export function beginTurn(state: RunState): NewEvent[] {
   return [...beginRun(state), statusChanged({ from: 'planning', to: 'executing', turnId: state.turn?.id })];
 }
 
-/** The beginning of a run, up to its first plan. */
+/** From the beginning of a run up to its first plan. */
 export function beginRun(state: RunState): NewEvent[] {
   return [
     { type: 'run.started', actor: 'worker', turn_id: state.turn?.id, payload: {} },
@@ -48,7 +48,7 @@ export function awaitCalls(state: RunState): NewEvent[] {
   return state.status === 'awaiting_tool' ? [] : changeStatus(state, 'awaiting_tool');
 }
 
-/** The decision `await_people`: a person, a webhook or the time; `asking`: the name of the node that asks for an approval. */
+/** The decision `await_people`: waits for a person, a webhook or time. `asking`: the node that asks for an approval. */
 export function awaitPeople(state: RunState, calls: readonly CallState[], asking?: string): NewEvent[] {
   if (state.status === 'awaiting_human') return [];
   const resumed = state.status === 'awaiting_tool' ? changeStatus(state, 'executing') : [];
@@ -59,9 +59,9 @@ export function awaitPeople(state: RunState, calls: readonly CallState[], asking
 
 type WaitingFor = NonNullable<StatusChanged['payload']['waiting_for']>;
 
-/** Waits that somebody can act on come first: an approval, a question, a webhook; time comes last. */
+/** What to show as awaited: waits that somebody can act on come first (approval, question, webhook), time last. */
 function waitingFor(calls: readonly CallState[], asking: string | undefined): WaitingFor {
-  // Where no call waits, a person is asked about a budget.
+  // If no call waits, a person is asked about a budget.
   const isAsked = (call: CallState) => call.mode !== 'wait' || call.status === 'awaiting_approval';
   if (calls.length === 0) return { type: 'approval' };
   if (calls.some(isAsked)) return { type: 'approval', ...(asking !== undefined && { name: asking }) };
@@ -72,7 +72,7 @@ function waitingFor(calls: readonly CallState[], asking: string | undefined): Wa
   throw new Error('a run waits for nothing');
 }
 
-/** The decision `complete_turn`. The event of the turn comes last: a stream ends with its `done`. */
+/** The decision `complete_turn`. The turn's event comes last, since it ends streams with `done`. */
 export function completeTurn(
   state: RunState,
   end: Extract<Decision, { kind: 'complete_turn' }>,
@@ -94,7 +94,7 @@ export function completeTurn(
   ];
 }
 
-/** The decision `fail_turn`, or a model that gave no answer. `ordinal`: the message to show with it. */
+/** The decision `fail_turn`, or a model failure. `ordinal`: the message to show with the error. */
 export function failTurn(
   state: RunState,
   error: { code: string; message: string },
@@ -111,7 +111,7 @@ export function failTurn(
   ];
 }
 
-/** The decision `take_queued`: the message that has waited begins the turn `turnId`. */
+/** The decision `take_queued`: the waiting message starts the turn `turnId`. */
 export function takeQueued({ queued, turnCount }: Pick<RunState, 'queued' | 'turnCount'>, turnId: string): NewEvent[] {
   if (!queued) return [];
   const { id: message_id, input, requestedBy: requested_by } = queued;

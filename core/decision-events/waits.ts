@@ -1,4 +1,4 @@
-/** Events of calls that something from outside answers. */
+/** Events of calls that are answered from outside. */
 import type { NewEvent } from '../events.ts';
 import type { RunState } from '../state.ts';
 import type { CallSettled } from './tool-calls.ts';
@@ -6,26 +6,26 @@ import { changeStatus } from './turns.ts';
 
 type Payload<T extends NewEvent['type']> = Extract<NewEvent, { type: T }>['payload'];
 
-/** The decision `open_waits`, of one call that a person, a webhook or the time answers. */
+/** The decision `open_waits`, for one call that a person, a webhook or time answers. */
 export function requestInput({ turn, steps: step }: RunState, payload: Payload<'input.requested'>): NewEvent {
   return { type: 'input.requested', actor: 'agent', turn_id: turn?.id, step, payload };
 }
 
-/** The same of all calls that the client makes: it is told last, and its stream ends there. */
+/** The decision `open_waits`, for all calls of the client's own tools. It is told last, since its stream ends there. */
 export function askClient(state: RunState, payload: Payload<'client_tools.requested'>): NewEvent[] {
   const changed = state.status === 'awaiting_tool' ? [] : changeStatus(state, 'awaiting_tool');
   const by = { turn_id: state.turn?.id, step: state.steps };
   return [...changed, { ...by, type: 'client_tools.requested', actor: 'agent', payload }];
 }
 
-/** The client has given some of its results: the rest is asked for again. */
+/** The client has sent some of its results: it is asked for the rest again. */
 export function askClientAgain(turnId: string | undefined, left: readonly string[]): NewEvent[] {
   if (left.length === 0) return [];
   const payload = { tool_call_ids: [...left] };
   return [{ type: 'client_tools.requested', actor: 'system', turn_id: turnId, payload }];
 }
 
-/** The time of a wait is up: it is what a timer waited for, and the failure of any other. */
+/** A wait has timed out: that answers a timer, and fails any other wait. */
 export function fireTimer(
   turnId: string | undefined,
   payload: Payload<'timer.fired'>,

@@ -4,14 +4,14 @@ import { READINGS } from '../output-format.ts';
 import { count, defineEvent } from './event.ts';
 
 export const CHECK_EVENTS = {
-  /** The final answer fits what its turn demands. Follows the answer. */
+  /** The final answer fits the schemas of its turn. Follows the answer. */
   'answer.validated': defineEvent(1, {
     ordinal: count,
     /** Answers of the turn that were checked, this one included. */
     attempt: z.int().min(1),
     as: z.enum(READINGS),
   }),
-  /** It does not: the model is told, by a message after which the conversation has `length`, or has had its chances. */
+  /** The answer does not fit. The model is told in a message, with which the conversation has `length` messages, or has no retries left. */
   'answer.rejected': defineEvent(1, {
     ordinal: count,
     attempt: z.int().min(1),
@@ -20,12 +20,12 @@ export const CHECK_EVENTS = {
     length: count,
   }),
   /**
-   * A model has looked at an answer, and at what was asked for; `meets_criteria` is null where none could say. `last`: the turn ends with
-   * it all the same. Else the model is told of the gaps, by a message after which the conversation has `length`.
+   * A model has compared an answer with the request; `meets_criteria` is null if it could not. `last`: the turn ends with the
+   * answer anyway. Otherwise a message tells the model of the gaps; with it the conversation has `length` messages.
    */
   'reflection.completed': defineEvent(1, {
     ordinal: count,
-    /** Answers of the turn that were looked at, this one included. */
+    /** Answers of the turn that were reviewed, this one included. */
     attempt: z.int().min(1),
     meets_criteria: z.boolean().nullable(),
     gaps: z.array(z.string()),

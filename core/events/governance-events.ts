@@ -1,4 +1,4 @@
-/** Events of the gate and of people's decisions: what was decided about a call, and what was asked and answered. */
+/** Events of the gate and of people's decisions: what was decided about a call, asked, and answered. */
 import { z } from 'zod';
 import { RULE_DECISIONS } from '../policy.ts';
 import { RISK_LEVELS } from '../tool.ts';
@@ -6,14 +6,14 @@ import { defineEvent, key, requestedCall, uuid } from './event.ts';
 
 /** What an approval is about: one call, a call batch as a whole, or neither. */
 const ofApproval = { approval_id: uuid, tool_call_id: uuid.optional(), plan_id: uuid.optional() };
-/** A step of a call batch. What a call batch may do without a person goes by the highest risk of its steps (docs/design/decisions.md). */
+/** A step of a call batch. The highest risk of its steps determines what the batch may do without a person (docs/design/decisions.md). */
 const callBatchStep = z.object({ tool_call_id: uuid, tool: z.string(), risk_level: z.enum(RISK_LEVELS) });
 const policyRef = z.object({ id: uuid, name: z.string(), version: z.int().min(1) });
 
 export const GOVERNANCE_EVENTS = {
   /**
-   * What the model proposed is not valid: it never came to a decision. Follows the call that it would have been, or, without
-   * one, the answer that held nothing.
+   * The model's proposal is invalid and was never decided on. Follows the call that it would have been, or the empty answer if
+   * there is no call.
    */
   'intent.rejected': defineEvent(2, {
     tool_call_id: uuid.optional(),
@@ -21,15 +21,15 @@ export const GOVERNANCE_EVENTS = {
     name: z.string().optional(),
     code: z.string(),
     message: z.string(),
-    /** Answers in a row without a valid intent, this one included; 0 if another intent of it is valid. */
+    /** Consecutive answers without a valid intent, this one included; 0 if another intent of it is valid. */
     attempt: z.int().min(0),
   }),
 
-  /** What the gate decided about a call, by which stage, and by which version of which policy. */
+  /** The gate's decision about a call, with its stage, and the policy and version behind it. */
   'policy.decided': defineEvent(1, {
     ...requestedCall,
     decision: z.enum(RULE_DECISIONS),
-    /** Any name: logs outlive the stages of the gate. */
+    /** Any name, since logs outlive the gate's stages. */
     stage: z.string(),
     policy: policyRef.optional(),
     reason: z.string(),
@@ -37,22 +37,22 @@ export const GOVERNANCE_EVENTS = {
 
   'approval.requested': defineEvent(1, {
     ...ofApproval,
-    /** `unknown`: a person is asked what became of a call. */
+    /** `unknown`: a person is asked what happened to a call. */
     kind: z.enum(['approval', 'unknown']),
     tool: z.string(),
-    /** What is asked, where no call in the ledger has it. */
+    /** What is asked, if no call in the ledger has it. */
     arguments: z.record(z.string(), z.unknown()).optional(),
     digest: z.string(),
     expires_in_seconds: z.number(),
-    /** Why a person is asked, and the policy that requires it; without a policy it is the autonomy matrix. */
+    /** Why a person is asked, and the policy that requires it; without a policy the autonomy matrix does. */
     message: z.string().optional(),
     policy: policyRef.optional(),
-    /** The keys that had a say in the turn may not approve. */
+    /** Keys that took part in the turn may not approve. */
     four_eyes: z.boolean().optional(),
-    /** Of a call batch: the calls that wait. */
+    /** For a call batch: the calls that wait. */
     calls: z.array(uuid).optional(),
   }),
-  /** `policy`: the one that asks at the moment of the approval. */
+  /** `policy`: the one that requires the approval at the time it is granted. */
   'approval.granted': defineEvent(2, {
     ...ofApproval,
     digest: z.string(),
@@ -62,7 +62,7 @@ export const GOVERNANCE_EVENTS = {
     decided_by: key,
   }),
   'approval.denied': defineEvent(1, { ...ofApproval, reason: z.string().optional(), decided_by: key }),
-  /** With a reason: it lapsed before its time. */
+  /** With a reason: the approval lapsed early. */
   'approval.expired': defineEvent(1, { ...ofApproval, reason: z.string().optional() }),
   'approval.settled': defineEvent(1, {
     ...ofApproval,
@@ -81,7 +81,7 @@ export const GOVERNANCE_EVENTS = {
   }),
   'plan.approved': defineEvent(1, { plan_id: uuid, approval_id: uuid }),
   'plan.rejected': defineEvent(1, { plan_id: uuid, reason: z.string().optional() }),
-  /** A person wants another call batch; the model reads what is to be different. */
+  /** A person wants another call batch; the model reads the requested changes. */
   'plan.refined': defineEvent(1, { plan_id: uuid, feedback: z.string() }),
   'plan.started': defineEvent(1, { plan_id: uuid }),
   'plan.completed': defineEvent(1, {

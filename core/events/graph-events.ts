@@ -1,4 +1,4 @@
-/** Events of nodes: one is entered, and completed. */
+/** Events of graph nodes: entered and completed. */
 import { z } from 'zod';
 import { NODE_TYPES } from '../graph/definition.ts';
 import { NODE_OUTCOMES } from '../graph/position.ts';
@@ -8,31 +8,31 @@ export const GRAPH_EVENTS = {
   'node.entered': defineEvent(1, {
     node: z.string(),
     type: z.enum(NODE_TYPES),
-    /** Its number among the visits of the node in this turn. */
+    /** Which visit of this node it is in the turn, from 1. */
     visit: z.int().min(1),
-    /** The nodes whose ends have led here; none at the entry point. */
+    /** The nodes whose completion led here; empty at the entry point. */
     from: z.array(z.string()),
-    /** An llm node's prompt, where it was filled in. */
+    /** An llm node's prompt, if it has expressions: filled in. */
     prompt: z.string().optional(),
-    /** Of a node with a call: the message with its result. */
+    /** For nodes that make a call: the message with its result. */
     ordinal: count.optional(),
-    /** Messages of the conversation, with those that the node is given. */
+    /** Length of the conversation, including the messages added for the node. */
     length: count,
   }),
   'node.completed': defineEvent(1, {
     node: z.string(),
     visit: z.int().min(1),
     status: z.enum(NODE_OUTCOMES),
-    /** The message that has its output, and the call whose result that is. */
+    /** The message with the node's output, and the call whose result it is. */
     ordinal: count.optional(),
     tool_call_id: uuid.optional(),
-    /** The nodes that its edges lead to. */
+    /** The nodes its edges lead to. */
     next: z.array(z.string()),
-    /** The turn ends here, with this message as its answer. */
+    /** The turn ends here, and this message is its answer. */
     ends: z.literal(true).optional(),
     answer: count.optional(),
     length: count,
-    /** Channels that it has set. */
+    /** Channels set by the node. */
     custom: z.record(z.string(), z.unknown()).optional(),
   }),
 } as const;

@@ -1,10 +1,10 @@
-/** Events of what a run remembers. */
+/** Events of a run's memories. */
 import { z } from 'zod';
 import { MEMORY_ORIGINS, MEMORY_STATUSES, MEMORY_TYPES } from '../memory/entry.ts';
 import { count, defineEvent, uuid } from './event.ts';
 
 export const MEMORY_EVENTS = {
-  /** What the turn was given of the agent's memory, before its first model call; with nothing, too. Its text is what the model reads. */
+  /** The memories given to a turn before its first model call; also written if there are none. The text is what the model reads. */
   'memory.retrieved': defineEvent(1, {
     entries: z.array(
       z.object({
@@ -18,13 +18,13 @@ export const MEMORY_EVENTS = {
         profile: z.boolean(),
         at: z.iso.datetime(),
         content: z.string(),
-        /** Where it did not hold: since when no more, or from when on. */
+        /** For an entry that does not hold: when it ended, or will begin. */
         validity: z.object({ state: z.enum(['ended', 'not_yet']), at: z.iso.datetime() }).optional(),
       }),
     ),
-    /** The message that they stand with. */
+    /** The message that includes the memories. */
     ordinal: count,
-    /** In a replay: as the record has it. */
+    /** In a replay: taken from the record. */
     recorded: z.boolean().optional(),
   }),
 } as const;

@@ -1,4 +1,4 @@
-/** Events of tool calls, and of what calls wait for. */
+/** Events of tool calls and their waits. */
 import { z } from 'zod';
 import { count, defineEvent, key, problem, replaced, requestedCall, uuid } from './event.ts';
 
@@ -10,13 +10,13 @@ export const TOOL_EVENTS = {
     name: z.string(),
     mode: z.enum(['pure', 'inline', 'queued', 'wait']),
     effect: z.enum(['read_only', 'idempotent', 'unknown']),
-    /** In a replay: the call of the record that answers this one, which is not made. */
+    /** In a replay: the recorded call that answers this one, which is not made. */
     recorded_from: uuid.optional(),
-    /** Nobody vouches for what it answers. */
+    /** Nobody vouches for its answer. */
     untrusted: z.literal(true).optional(),
-    /** The events of the turn that had brought untrusted content when it was asked for. */
+    /** Earlier events of the turn that brought untrusted content. */
     tainted_by: z.array(count).optional(),
-    /** The gate let it pass without a rule; any other decision is an event of its own. */
+    /** The gate allowed it without a rule; other decisions have an event of their own. */
     allowed_by: z.string().optional(),
   }),
   'tool.started': defineEvent(1, { ...requestedCall, attempt: z.int().min(1) }),
@@ -24,11 +24,11 @@ export const TOOL_EVENTS = {
     ...requestedCall,
     latency_ms: count,
     output_bytes: count,
-    /** Nobody vouches for all of it, whatever is said of its tool. */
+    /** Nobody vouches for all of the output, even if its tool is trusted. */
     untrusted: z.literal(true).optional(),
-    /** Of its output. */
+    /** For its output. */
     replaced,
-    /** The signal that the call waited for. */
+    /** The signal that answered the call. */
     signal_id: z.string().optional(),
   }),
   'tool.failed': defineEvent(2, {
@@ -36,35 +36,35 @@ export const TOOL_EVENTS = {
     error: problem,
     attempts: count,
     latency_ms: count.optional(),
-    /** Of what it has answered all the same. */
+    /** For output that it returned despite failing. */
     replaced,
   }),
   'tool.denied': defineEvent(1, { ...requestedCall, error: problem }),
   'tool.unknown': defineEvent(1, { ...requestedCall, error: problem, attempts: count }),
-  /** What became of a call of unknown outcome: a person has said it, or its attempt has ended after all. */
+  /** The outcome of a call, unknown until now: from a person, or because its attempt ended after all. */
   'tool.resolved': defineEvent(3, {
     ...requestedCall,
     outcome: z.enum(['succeeded', 'failed', 'unknown']),
-    /** Absent where a person has. */
+    /** Absent if a person said so. */
     by: z.enum(['late_result']).optional(),
-    /** Of an output that has come late. */
+    /** For output that came late. */
     replaced,
     error: problem.optional(),
   }),
 
-  /** A call that something from outside answers: a signal of this type and name. */
+  /** A call that waits for a signal from outside, of this type and name. */
   'input.requested': defineEvent(2, {
     ...requestedCall,
-    /** `child`: the end of a run that works on what was delegated. */
+    /** `child`: the end of the run that does the delegated work. */
     type: z.enum(['user', 'webhook', 'timer', 'child']),
     name: z.string().optional(),
     question: z.string().optional(),
-    /** When the wait ends unanswered: so long from now, or then. */
+    /** When the wait times out: after a duration, or at a time. */
     timeout_seconds: z.number().optional(),
     until: z.iso.datetime().optional(),
   }),
 
-  /** Calls that the client executes, all that are open; a partial set of results asks for the rest again. */
+  /** All open calls of the client's own tools. After a partial set of results, the rest is requested again. */
   'client_tools.requested': defineEvent(1, { tool_call_ids: z.array(uuid), timeout_seconds: z.number().optional() }),
 
   'signal.received': defineEvent(2, {
@@ -72,12 +72,12 @@ export const TOOL_EVENTS = {
     type: z.enum(['approval', 'timer', 'webhook', 'user', 'tool_results']),
     name: z.string().optional(),
     payload: z.unknown(),
-    /** The call that it is for, where it is for one alone. */
+    /** The only call it is for, if it is for one alone. */
     tool_call_id: uuid.optional(),
     requested_by: key,
   }),
 
-  /** The time of a wait is up: a timer's is what it waited for, any other's is its failure. */
+  /** A wait has timed out: that answers a timer, and fails any other wait. */
   'timer.fired': defineEvent(2, {
     ...requestedCall,
     type: z.enum(['user', 'webhook', 'timer', 'tool_results', 'child']),

@@ -1,4 +1,4 @@
-/** From a graph as it was sent to one that can be followed, or to all that is wrong with it. Pure. */
+/** Compiles an agent's graph, or returns all its faults. Pure. */
 import type { Condition } from '../cel.ts';
 import type { FieldError } from '../errors.ts';
 import {
@@ -25,7 +25,7 @@ export type CompiledNode = OfAnyType &
     | { type: 'human'; config: HumanConfig; prompt: Template }
   );
 
-/** `condition` is null for the default edge. `index` is its place in the definition. */
+/** `condition` is null for the default edge. `index` is the edge's place in the definition. */
 export interface CompiledEdge {
   index: number;
   to: string[];
@@ -39,7 +39,7 @@ export interface CompiledGraph {
 
 type Compilation = { ok: true; graph: CompiledGraph } | { ok: false; faults: FieldError[] };
 
-/** Prepares a graph. Faults have paths within it, such as `edges.1.to`. */
+/** Compiles a graph. Paths of faults start within it, such as `edges.1.to`. */
 export function compileGraph(graph: WorkflowGraph): Compilation {
   const faults = [...faultsOfNames(graph), ...faultsOfEdges(graph)];
   const edges = graph.edges.map((_edge, index) => compileEdge(graph, index, faults));
@@ -136,7 +136,7 @@ function compileNode(node: GraphNode, { path, edges, faults }: Compiling): Compi
   }
 }
 
-/** Nodes that no way leads to. */
+/** Nodes that cannot be reached. */
 function faultsOfReach({ entry_point: entry, nodes, edges }: WorkflowGraph): FieldError[] {
   const reached = new Set([entry]);
   for (const name of reached) {

@@ -5,7 +5,7 @@ import { LIMITS } from '../limits.ts';
 export const NODE_TYPES = ['llm', 'tool', 'router', 'human'] as const;
 export type NodeType = (typeof NODE_TYPES)[number];
 
-/** A name that no object has by itself: names are keys of what the log keeps. */
+/** Names are keys in the log, so names that objects inherit are not allowed. */
 const nodeName = z
   .string()
   .min(1)
@@ -49,7 +49,7 @@ const edge = z
   })
   .meta({ id: 'GraphEdge' });
 
-/** A graph as a client sends it. What is wrong with it as a whole, `compile.ts` says. */
+/** A graph as clients send it. Faults of the graph as a whole are found by `compile.ts`. */
 export const workflowGraph = z
   .strictObject({
     entry_point: nodeName,
@@ -63,7 +63,7 @@ export type GraphNode = WorkflowGraph['nodes'][number];
 /** What a human node waits for. */
 const HUMAN_SIGNALS = ['user', 'timer', 'webhook', 'approval'] as const;
 
-/** By signal, the built-in tool whose call waits for it. */
+/** The built-in tool whose call waits for each signal. */
 export const HUMAN_TOOLS = {
   user: 'ask_user',
   timer: 'sleep',
@@ -100,7 +100,7 @@ const humanConfig = z
     message: 'is needed: it is what the timer waits for',
   });
 
-/** By type of the node, what its `config` may hold. */
+/** Schemas of `config` by node type. */
 export const NODE_CONFIGS = {
   llm: llmConfig,
   tool: toolConfig,

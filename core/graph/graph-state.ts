@@ -1,11 +1,11 @@
-/** What the events of nodes mean for the position of a run in its agent's graph. Pure. */
+/** How node events change a run's position in its agent's graph. Pure. */
 import type { RunEvent } from '../events.ts';
 import type { GraphState, NextNode } from './position.ts';
 
 type Entered = Extract<RunEvent, { type: 'node.entered' }>;
 type Completed = Extract<RunEvent, { type: 'node.completed' }>;
 
-/** The position once a node has been entered. */
+/** The position after a node was entered. */
 export function enteredNode(before: GraphState | null | undefined, { payload }: Entered): GraphState {
   const { node, visit, from, prompt, ordinal } = payload;
   return {
@@ -21,7 +21,7 @@ export function enteredNode(before: GraphState | null | undefined, { payload }: 
   };
 }
 
-/** The position once it has been completed. */
+/** The position after a node was completed. */
 export function completedNode(before: GraphState, { payload }: Completed): GraphState {
   const { node, status, ordinal, tool_call_id, next, ends = false } = payload;
   const outcome = {
@@ -37,7 +37,7 @@ export function completedNode(before: GraphState, { payload }: Completed): Graph
   };
 }
 
-/** A node that waits already is entered once, after all that have led to it: ways that part meet again. */
+/** Queues a node. One already queued is entered only once, after all nodes that led to it: branches join again. */
 function withNext(queue: readonly NextNode[], name: string, from: string): NextNode[] {
   if (!queue.some(({ node }) => node === name)) return [...queue, { node: name, from: [from] }];
   const withFrom = (all: readonly string[]) => [...all.filter((node) => node !== from), from];

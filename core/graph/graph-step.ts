@@ -1,22 +1,22 @@
-/** What comes next in a graph, as a pure function of a run's state: which node is entered, asked, completed. */
+/** The next step in a graph, as a pure function of a run's state: enter a node, call its model, complete it. */
 import { LIMITS } from '../limits.ts';
 import type { RunState } from '../state.ts';
 import type { NodeType, WorkflowGraph } from './definition.ts';
 import { nextOf, type Ways } from './next-node.ts';
 import { isEntered, visitsOf, type NextNode } from './position.ts';
 
-/** What decisions depend on of an agent's graph. */
+/** The parts of an agent's graph that decisions depend on. */
 export interface GraphPlan {
   entryPoint: string;
   types: Readonly<Record<string, NodeType>>;
   ways: Ways;
-  /** Most visits of nodes in a turn. */
+  /** Maximum of node visits in a turn. */
   maxVisits: number;
-  /** Where no node asks a model, none is asked for a summary at the limit either. */
+  /** Without a node that calls a model, none is asked for a summary at the limit either. */
   asksModels: boolean;
 }
 
-/** The plan of a graph whose turns have so many steps. */
+/** The plan of a graph with `maxSteps` steps a turn. */
 export function planOf({ entry_point: entryPoint, nodes, edges }: WorkflowGraph, maxSteps: number): GraphPlan {
   const types = Object.fromEntries(nodes.map(({ name, type }) => [name, type]));
   const waysFrom = (node: string) => edges.filter(({ from }) => from === node).flatMap(({ to }) => to);
@@ -30,7 +30,7 @@ interface Limited {
   graph?: GraphPlan | undefined;
 }
 
-/** The limit that a turn has reached: of its steps, or of visits of nodes. */
+/** The limit that a turn has reached, of steps or node visits; undefined if none. */
 export function limitReached({ turn, graph }: Pick<RunState, 'turn' | 'graph'>, limits: Limited): number | undefined {
   if ((turn?.steps ?? 0) >= limits.maxSteps) return limits.maxSteps;
   const { maxVisits } = limits.graph ?? {};
@@ -42,10 +42,10 @@ type GraphStep =
   | { kind: 'complete_node' }
   /** `last`: a limit is reached, and the model is asked to sum up. */
   | { kind: 'call_model'; last: boolean }
-  /** The version that the run goes on with has no such node. */
+  /** The agent version that the run continues with has no such node. */
   | { kind: 'no_node'; node: string };
 
-/** The next step of a turn whose calls have their results, and which has no answer yet. */
+/** The next step of a turn that has no answer yet, and whose calls all have results. */
 export function graphStep(
   state: Pick<RunState, 'turn' | 'graph' | 'modelCall'>,
   limits: Limited & { graph: GraphPlan },

@@ -1,22 +1,22 @@
-/** What a change of a graph takes away from the people that its nodes ask. Pure. */
+/** Finds nodes that ask people, and guard less after a change of the graph. Pure. */
 import { digestOf } from '../ids.ts';
 import { NODE_CONFIGS, type GraphNode, type WorkflowGraph } from './definition.ts';
 import { toolsNamed } from './tools.ts';
 
-/** A node that asks a person, as far as it guards what comes after it. */
+/** A node that asks a person, with what it guards. */
 interface AskingNode {
   node: string;
   signal: string;
-  /** Where its answer leads to, in order. */
+  /** Its outgoing edges, in order. */
   ways: { to: string | string[]; condition: string | null }[];
 }
 
-/** `around`: what was done only after the node had asked, and is done without it now. */
+/** `around`: nodes and tools that could be reached only through the node, and now can be without it. */
 type Loosened = (AskingNode & { around?: string[] }) | null;
 
 /**
- * The nodes of the graph before that ask a person, and guard less in the graph after: one that is gone, waits for something
- * else, or has other ways out (which of two is the looser nobody can tell), and one that there is a way around now.
+ * Nodes that ask a person and guard less after the change: removed, waiting for something else, with other outgoing edges (of
+ * two versions, nobody can tell which is looser), or bypassed by a new path.
  */
 export function loosenedNodes(
   after: WorkflowGraph | undefined,
@@ -37,12 +37,12 @@ export function loosenedNodes(
   return { from, to };
 }
 
-/** Whether a node of the graph asks a person. */
+/** Whether any node of the graph asks a person. */
 export function asksPeople(graph: WorkflowGraph | undefined): boolean {
   return graph?.nodes.some((node) => askingNode(graph, node) !== undefined) ?? false;
 }
 
-/** Undefined where it asks nobody: it waits for a time or a machine. */
+/** Undefined if the node waits for time or a machine instead of a person. */
 function askingNode({ edges }: WorkflowGraph, { name, type, config }: GraphNode): AskingNode | undefined {
   const parsed = type === 'human' ? NODE_CONFIGS.human.safeParse(config) : undefined;
   const signal = parsed?.data?.signal;
@@ -53,7 +53,7 @@ function askingNode({ edges }: WorkflowGraph, { name, type, config }: GraphNode)
   return { node: name, signal, ways };
 }
 
-/** Nodes and tools that only the node led to, and that something else leads to now. */
+/** Nodes and tools that could be reached only through the node, and now can be without it. */
 function waysAround(name: string, { after, before }: { after: WorkflowGraph; before: WorkflowGraph }): string[] {
   const [wasFree, isFree] = [reachedWithout(name, before), reachedWithout(name, after)];
   const guarded = (of: (graph: WorkflowGraph) => string[]) =>
@@ -63,7 +63,7 @@ function waysAround(name: string, { after, before }: { after: WorkflowGraph; bef
   return [...new Set([...nodes, ...tools])].filter((each) => each !== name);
 }
 
-/** The part of a graph that is reached without a node. */
+/** The part of the graph reachable without a node. */
 function reachedWithout(name: string, { entry_point: entry, nodes, edges }: WorkflowGraph): WorkflowGraph {
   const reached = new Set(entry === name ? [] : [entry]);
   for (const each of reached) {

@@ -1,7 +1,7 @@
-/** A graph as a picture: Mermaid's flowchart. Pure. */
+/** Draws a graph as a Mermaid flowchart. Pure. */
 import type { NodeType, WorkflowGraph } from './definition.ts';
 
-/** What an agent without a graph follows: think, act, observe. */
+/** The default loop of agents without a graph: think, act, observe. */
 export const REACT_GRAPH: WorkflowGraph = {
   entry_point: 'agent',
   nodes: [
@@ -21,7 +21,7 @@ const SHAPES: Record<NodeType, [before: string, after: string]> = {
   human: ['[/', '/]'],
 };
 
-/** The lines of the picture. Names are labels: whatever they hold, they are text. */
+/** The lines of the chart. Names become labels, and are always treated as text. */
 export function toMermaid({ entry_point: entry, nodes, edges }: WorkflowGraph): string {
   const ids = new Map(nodes.map(({ name }, index) => [name, `n${index}`]));
   const idOf = (name: string) => ids.get(name) ?? 'start';
@@ -40,12 +40,12 @@ export function toMermaid({ entry_point: entry, nodes, edges }: WorkflowGraph): 
   return `${['flowchart TD', ...lines.map((line) => `  ${line}`)].join('\n')}\n`;
 }
 
-/** A node without a default edge may be the last. */
+/** Nodes without a default edge may be the last ones. */
 function mayEnd(name: string, edges: WorkflowGraph['edges']): boolean {
   return !edges.some(({ from, condition = null }) => from === name && condition === null);
 }
 
-/** As Mermaid's own entities, which stand for characters in quoted labels. */
+/** Writes characters as Mermaid's own entities, for quoted labels. */
 function label(text: string): string {
   return text.replaceAll(/[^\p{L}\p{N} _.,:=!?+*/()'-]/gu, (char) => `#${char.codePointAt(0) ?? 0};`);
 }

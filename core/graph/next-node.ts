@@ -1,7 +1,7 @@
-/** Which of the nodes that wait comes next: ways that have parted meet again, however long each of them is. Pure. */
+/** Selects the next of the queued nodes so that branches join again, however long each of them is. Pure. */
 import type { NextNode } from './position.ts';
 
-/** The nodes that the edges of each node lead to. Conditions do not count: each edge may be taken. */
+/** Successors of each node. Conditions are ignored: any edge may be taken. */
 export type Ways = ReadonlyMap<string, readonly string[]>;
 
 interface Paths {
@@ -9,7 +9,7 @@ interface Paths {
   ways: Ways;
 }
 
-/** The first that none of the others may still lead to. Between two that lead to each other, ways back do not count. */
+/** The first queued node that no other may still lead to. If two lead to each other, back edges are ignored. */
 export function nextOf(queue: readonly NextNode[], { entryPoint, ways }: Paths): NextNode | undefined {
   if (queue.length < 2) return queue[0];
   const onward = withoutWaysBack(ways, entryPoint);
@@ -21,7 +21,7 @@ export function nextOf(queue: readonly NextNode[], { entryPoint, ways }: Paths):
   return queue.find(({ node }) => !queue.some((other) => leads(other.node, node)));
 }
 
-/** Without the edges of cycles that lead to a node through which every way to their own node has come. */
+/** Removes back edges: those to a node that every path to their source passes through. */
 function withoutWaysBack(ways: Ways, entryPoint: string): Ways {
   const around = new Map([...ways.keys()].map((node) => [node, reachedFrom(entryPoint, ways, node)]));
   const isOnward = (from: string, to: string) => around.get(to)?.has(from) === true;

@@ -1,16 +1,16 @@
-/** Expressions in a graph: conditions of edges, and `{{…}}` in texts and inputs. CEL over the same variables. */
+/** Expressions in graphs: conditions of edges, and `{{…}}` in texts and inputs. CEL over the same variables. */
 import { celCompiler, celExpressions, type CelOutcome, type Expression } from '../cel.ts';
 import type { TwoReadings } from '../cel-shape.ts';
 import { LIMITS } from '../limits.ts';
 
-/** What expressions see. */
+/** Variables of expressions. */
 export interface GraphVariables extends Record<string, unknown> {
-  /** The turn's input: its message, or its fields. */
+  /** The turn's input: as text, or by its fields. */
   input: TwoReadings;
-  /** What the node before has given. */
+  /** The output of the previous node. */
   output: TwoReadings;
   state: Record<string, unknown>;
-  /** How often the node has been entered in this turn. */
+  /** Which visit of the node this is in the turn. */
   iteration: number;
 }
 
@@ -21,13 +21,13 @@ const compileExpression = celExpressions(VARIABLES);
 
 /** A value with expressions in its texts. */
 export interface Template {
-  /** Whether there is any expression in it. */
+  /** Whether it contains no expressions. */
   isPlain: boolean;
-  /** Fills it in. A text that is one expression as a whole takes its type. */
+  /** Evaluates the expressions. A text that consists of one expression gets the type of its value. */
   render(variables: GraphVariables): CelOutcome<unknown>;
 }
 
-/** What is wrong with a template, and where in it. */
+/** A fault of a template, and its path within it. */
 interface TemplateFault {
   path: string;
   message: string;
@@ -36,7 +36,7 @@ interface TemplateFault {
 type CompiledTemplate = { ok: true; value: Template } | { ok: false; faults: TemplateFault[] };
 type Render = (variables: GraphVariables) => unknown;
 
-/** Prepares a value of any depth. */
+/** Compiles a value of any depth. */
 export function compileTemplate(value: unknown): CompiledTemplate {
   const faults: TemplateFault[] = [];
   const found = { expressions: 0 };
@@ -107,7 +107,7 @@ function valueOf(expression: Expression, variables: GraphVariables): unknown {
   return outcome.value;
 }
 
-/** A value as it stands in a text: text as it is, all else as JSON. */
+/** A value inside a text: strings as they are, other values as JSON. */
 export function textOfValue(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value ?? null);
 }

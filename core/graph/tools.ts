@@ -1,7 +1,7 @@
-/** What a graph names of the world around it: tools and models. Pure. */
+/** Tools and models that a graph refers to. Pure. */
 import { HUMAN_TOOLS, NODE_CONFIGS, type WorkflowGraph } from './definition.ts';
 
-/** Tools that a graph names, by id or by name, each with its place. */
+/** Tools named by a graph, by id or name, each with its path. */
 export function toolsNamed({ nodes }: WorkflowGraph): { path: string; tool: string }[] {
   return nodes.flatMap(({ type, config }, index) => {
     const path = `nodes.${index}.config`;
@@ -14,14 +14,14 @@ export function toolsNamed({ nodes }: WorkflowGraph): { path: string; tool: stri
   });
 }
 
-/** Models that a graph names, each with its place. */
+/** Models named by a graph, each with its path. */
 export function modelsNamed({ nodes }: WorkflowGraph): [path: string, model: string][] {
   return nodes.flatMap(({ type, config: { model } }, index): [string, string][] =>
     type === 'llm' && typeof model === 'string' ? [[`nodes.${index}.config.model`, model]] : [],
   );
 }
 
-/** All tools that the nodes of an agent's graph need, by id or by name: those that human nodes wait with, too. */
+/** All tools needed by an agent's graph, by id or name, including those that human nodes wait with. */
 export function toolsCalled({ workflow_graph: graph }: { workflow_graph?: WorkflowGraph | undefined }): string[] {
   if (!graph) return [];
   const waits = graph.nodes.flatMap(({ type, config }) => {

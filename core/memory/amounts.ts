@@ -1,4 +1,4 @@
-/** Numbers with their units, so that one amount is one word, however it is written. Pure. */
+/** Numbers with units, normalised so that equal amounts are one word, however they are written. Pure. */
 
 type Dimension = 'length' | 'mass' | 'time' | 'months';
 type System = 'metric' | 'imperial';
@@ -6,11 +6,11 @@ type System = 'metric' | 'imperial';
 interface Unit {
   dimension: Dimension;
   system: System;
-  /** How many metres, grams, seconds or months it is. */
+  /** Its size in metres, grams, seconds or months. */
   size: number;
 }
 
-/** Names that stand for nothing else after a number: no `in`, and no `m` that is written together with it, which may be millions. */
+/** Unit names that are unambiguous after a number: no `in`, and no attached `m`, which may mean millions. */
 const UNITS = new Map<string, Unit>(
   (
     [
@@ -41,10 +41,10 @@ const UNITS = new Map<string, Unit>(
 );
 const AMOUNT = /^(\d+(?:[.,]\d+)*)-?(\p{L}*)$/u;
 const THOUSANDS = /^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/;
-/** Who gives an amount in the units of the other system rounds it. */
+/** Tolerance: people who convert an amount to units of the other system round it. */
 const ROUNDED = 0.05;
 
-/** Words of a text with each amount as one word of its own: `5 km` is `5000 metric length`, `1,000` and `1k` are `1000`. */
+/** Replaces each amount by one word: `5 km` by `5000 metric length`, `1,000` and `1k` by `1000`. */
 export function withAmounts(words: readonly string[]): string[] {
   const joined: string[] = [];
   for (let at = 0; at < words.length; at++) {
@@ -58,13 +58,13 @@ export function withAmounts(words: readonly string[]): string[] {
       joined.push(`${round(number * unit.size)} ${unit.system} ${unit.dimension}`);
       if (own === '') at += 1;
     } else if (own === 'k') joined.push(String(round(number * 1000)));
-    // What is not counted in units may be a version, or a code: 1.10 is not 1.1.
+    // Numbers without a unit may be versions or codes: 1.10 is not 1.1.
     else joined.push(own === '' ? digits : word);
   }
   return joined;
 }
 
-/** Whether both are about as much of the same, said in the units of two systems. */
+/** Whether two amounts in units of different systems are about equal. */
 export function areSameAmounts(left: string, right: string): boolean {
   const [[a, ofA, what], [b, ofB, other]] = [left.split(' '), right.split(' ')];
   if (what === undefined || what !== other || ofA === ofB) return false;

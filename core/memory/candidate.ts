@@ -1,4 +1,4 @@
-/** What recall ranks, and what it says of each hit. */
+/** The input and output of ranking in recall. */
 import { occurredAtOf, type MemoryType } from './entry.ts';
 import type { Signal } from './weights.ts';
 
@@ -6,27 +6,27 @@ export interface Candidate {
   id: string;
   content: string;
   memory_type: MemoryType;
-  /** The conversation that it belongs to. */
+  /** The entry's conversation. */
   thread_id: string | null;
   importance: number;
   metadata: Readonly<Record<string, unknown>>;
   created_at: Date;
   valid_from: Date | null;
-  /** BM25 as a share of an entry of middling length with each word once; 0 where no word fits. */
+  /** BM25, relative to an entry of average length with each word once; 0 if no word matches. */
   lexical: number;
-  /** The share that the best of its sentences has of the question's words. */
+  /** The share of the question's words in its best sentence. */
   passage: number;
-  /** The question's words that it has, with their weights. */
+  /** Words of the question that it contains, with their weights. */
   words: ReadonlyMap<string, number>;
   /** Undefined where the entry has no vector yet. */
   cosine: number | undefined;
-  /** The entries before and after it in its conversation, as far as they are candidates. */
+  /** Entries before and after it in its conversation, as far as they are candidates. */
   neighbours: readonly Neighbour[];
 }
 
 export interface Neighbour {
   id: string;
-  /** 1 for the next one, before or after. */
+  /** Distance: 1 for the next one, before or after. */
   steps: number;
 }
 
@@ -34,13 +34,13 @@ export interface Ranked<C extends Candidate = Candidate> {
   entry: C;
   /** From 0 to 1. */
   score: number;
-  /** What each signal has added to the score, the largest first; those that added nothing are left out. */
+  /** Each signal's contribution to the score, largest first, without zeros. */
   why: Partial<Record<Reason, number>>;
 }
 
 /**
- * `change` is what an entry has that was put before an older one, since it says what has changed; `other_side`, that was brought in since it
- * speaks against the best ones; `beside`, below 0, what one loses that stands beside a better one in its conversation.
+ * `change`: gained by an entry moved ahead of an older one that it supersedes. `other_side`: gained by an entry brought in
+ * because it contradicts the best ones. `beside`, negative: lost by an entry next to a better one of its conversation.
  */
 export type Reason = Signal | 'change' | 'other_side' | 'beside';
 

@@ -1,4 +1,4 @@
-/** Consolidation of short-term memory: what is kept, merged, shortened and taken away. Pure. */
+/** Consolidation of short-term memory: which entries are kept, merged, shortened and evicted. Pure. */
 import { beginningOf } from '../content.ts';
 import type { MemoryType } from './entry.ts';
 import { denies, entitiesOf, numbersOf } from './words.ts';
@@ -9,7 +9,7 @@ export type ConsolidationStrategy = (typeof CONSOLIDATION_STRATEGIES)[number];
 export interface ConsolidationSettings {
   /** Entries older than this are candidates. */
   minAgeHours: number;
-  /** So are the oldest beyond these tokens together. */
+  /** The oldest entries in excess of these tokens are candidates, too. */
   maxTokens: number;
   importanceThreshold: number;
   /** Longer entries are shortened. */
@@ -18,7 +18,7 @@ export interface ConsolidationSettings {
   halfLifeHours: number;
 }
 
-/** An entry of the short term, as far as consolidation looks at it. */
+/** A short-term entry, with the fields that consolidation reads. */
 export interface ShortTermEntry {
   id: string;
   content: string;
@@ -30,36 +30,36 @@ export interface ShortTermEntry {
   created_at: Date;
   tokens: number;
   is_profile: boolean;
-  /** Another entry contradicts it, and people are asked which of the two is so. */
+  /** It contradicts another entry, and people are asked which of the two is right. */
   is_disputed: boolean;
 }
 
-/** Entries that are nearly the same text, or the same. */
+/** A pair of entries with the same or nearly the same text. */
 export interface SimilarEntry {
   id: string;
   other: string;
-  /** The text of the other, which is of the long term unless it is a candidate itself. */
+  /** Text of the other entry, which is in long-term memory unless it is a candidate itself. */
   content: string;
 }
 
-/** What is to be done; ids only, and what was so before. */
+/** What to do with each candidate. */
 export interface ConsolidationPlan {
-  /** Become EPISODIC, as they are. */
+  /** Become EPISODIC, unchanged. */
   kept: { id: string; importance: number }[];
-  /** Become EPISODIC in fewer words. */
+  /** Become EPISODIC, shortened. */
   summarized: { id: string; importance: number; content: string }[];
-  /** Their uses count for another one. */
+  /** Merged into another entry, which gets their access counts. */
   merged: { id: string; into: string }[];
   evicted: string[];
 }
 
 const IMPORTANCE_WEIGHTS = { recency: 0.3, frequency: 0.3, relevance: 0.4 } as const;
-/** Cosine from which two texts may be one. */
+/** Minimum cosine of possible duplicates. */
 export const DUPLICATE_COSINE = 0.95;
 
 const HOUR_MS = 3_600_000;
 
-/** 0.3 recency + 0.3 frequency + 0.4 relevance, from 0 to 1: recency falls to 1/e in a half-life, frequency is ln(uses + 1). */
+/** 0.3 recency + 0.3 frequency + 0.4 relevance, capped at 0 and 1. Recency falls to 1/e in `halfLifeHours`; frequency is ln(uses + 1). */
 export function importanceOf(
   entry: Pick<ShortTermEntry, 'last_accessed' | 'created_at' | 'access_count' | 'relevance_score'>,
   { at, halfLifeHours }: { at: Date; halfLifeHours: number },
@@ -81,8 +81,8 @@ interface Asked {
 }
 
 /**
- * The candidates among entries of the short term: by age, the old ones and the oldest beyond the token budget; by importance
- * all, the most important first; hybrid both. `maxEntries` caps them.
+ * Selects candidates among short-term entries, `maxEntries` at most. By age: old ones, and the oldest beyond the token budget.
+ * By importance: all, most important first. Hybrid: those by age, then the important ones.
  */
 export function candidatesOf(entries: readonly ShortTermEntry[], asked: Asked): ShortTermEntry[] {
   const { at, strategy, maxEntries, settings } = asked;
@@ -96,7 +96,7 @@ export function candidatesOf(entries: readonly ShortTermEntry[], asked: Asked): 
   return [...new Set([...aged, ...overflow, ...important])].slice(0, maxEntries);
 }
 
-/** The oldest, until the rest fits. */
+/** The oldest entries, until the rest fits the budget. */
 function beyond(oldest: readonly ShortTermEntry[], maxTokens: number): ShortTermEntry[] {
   let over = oldest.reduce((sum, { tokens }) => sum + tokens, 0) - maxTokens;
   return oldest.filter(({ tokens }) => {
@@ -106,7 +106,10 @@ function beyond(oldest: readonly ShortTermEntry[], maxTokens: number): ShortTerm
   });
 }
 
-/** What becomes of candidates. Of two that are one, the first stays; what is always loaded is never taken away, and what is disputed stays as it is. */
+/**
+ * Plans what to do with candidates. Of duplicates the first stays. Entries that are always loaded are never evicted, and
+ * disputed ones stay unchanged.
+ */
 export function planConsolidation(
   candidates: readonly ShortTermEntry[],
   similar: readonly SimilarEntry[],
@@ -137,7 +140,7 @@ export function planConsolidation(
   return plan;
 }
 
-/** Whether two texts of nearly one meaning say the same: another number, another name or a "not" makes another fact. */
+/** Whether two texts of similar meaning state the same fact: another number, name or a "not" makes another fact. */
 export function isSameFact(left: string, right: string): boolean {
   const same = (a: readonly string[], b: readonly string[]) => a.toSorted().join(' ') === b.toSorted().join(' ');
   return (
@@ -149,7 +152,7 @@ export function isSameFact(left: string, right: string): boolean {
 
 const CHARS_PER_TOKEN = 4;
 
-/** The sentences that say most, by the words that the whole text uses most, in their order, within a budget. */
+/** Extracts the sentences with the most frequent words of the text, in their order, within the budget. */
 export function shorten(text: string, maxTokens: number): string {
   const sentences = text.match(/[^.!?\n]+[.!?]*\s*/g) ?? [text];
   const counts = new Map<string, number>();

@@ -1,15 +1,15 @@
-/** Whether two texts say of one thing what cannot both be so, by rules: one denies what the other says, or gives another value. Pure. */
+/** Rules that find contradictions: of two texts about one thing, one denies the other or gives another value. Pure. */
 import { areSameAmounts, withAmounts } from './amounts.ts';
 import { denies, numbersOf, wordsOf } from './words.ts';
 
-/** Longer texts say more than one thing. */
+/** Longer texts make more than one statement. */
 const MOST_WORDS = 60;
-/** So many words stand for one value. */
+/** Maximum of words that make up one value. */
 const VALUE_WORDS = 3;
-/** Of one thing, by so many words in common. */
+/** Minimum of words in common for two texts about one thing. */
 const LEAST_COMMON = 2;
 
-/** Verbs after which a thing has one value. After `like` or `have` there may be many. */
+/** Verbs whose object has one value. With `like` or `have` there may be many. */
 const SINGULAR =
   /\b(?:is|are|was|were|am|equals?|costs?|lives?|works?|named|called|born|weighs?|starts?|begins?|ends?|opens?|closes?|leaves?|arrives?|moved|located|scheduled|due|set)\b/i;
 const PLURAL =
@@ -35,14 +35,14 @@ const GLUE = new Set([
   'it',
   'actually',
 ]);
-/** With or without them the same is asked for. */
+/** They do not change what is asked for. */
 const ALWAYS = new Set(['please', 'always']);
-/** How something is asked for, and bounds of how much: no subject, and nothing that two texts have in common. */
+/** Phrasing of requests and bounds: neither a subject nor common ground of two texts. */
 const ASKING = new Set(
   'just only ever most least more less than up exactly about around maximum minimum max min'.split(' '),
 );
 
-/** True only where the words themselves show it; what takes knowledge of the world is a model's to say. */
+/** True only if the words themselves show it; what takes world knowledge is for a model to judge. */
 export function contradicts(left: string, right: string): boolean {
   const [a, b] = [tokensOf(left), tokensOf(right)];
   if (a.length > MOST_WORDS || b.length > MOST_WORDS) return false;
@@ -65,18 +65,18 @@ interface Compared {
   onlyB: readonly string[];
 }
 
-/** The same frame with another value: after a verb of one value, or other numbers. */
+/** The same statement with another value: after a verb with a single value, or with other numbers. */
 function isOtherValue({ left, right, a, b, onlyA, onlyB }: Compared): boolean {
   const [valueA, valueB] = [onlyA, onlyB].map((words) => words.filter((word) => !GLUE.has(word) && !ALWAYS.has(word)));
   if (!valueA?.length || !valueB?.length) return false;
   if (valueA.length > VALUE_WORDS || valueB.length > VALUE_WORDS) return false;
-  // Another subject is another thing.
+  // A different subject is a different thing.
   if (valueA.includes(firstOf(a)) || valueB.includes(firstOf(b))) return false;
   if (namesBefore(left, valueA) && namesBefore(right, valueB)) return false;
   const isOfNumbers = [valueA, valueB].every((words) => words.some(isNumber));
   if (isOfNumbers && !SINGULAR.test(left) && !SINGULAR.test(right)) {
     if (namesWhich(left, valueA) && namesWhich(right, valueB)) return false;
-    // Both bounds can be kept: of words, and of sentences.
+    // Both limits can be met: one of words, one of sentences.
     if (countedIn(a, valueA).length > 0 && countedIn(b, valueB).length > 0) return false;
   }
   if (isOfNumbers) return isOneValue(a, valueA) && isOneValue(b, valueB) && !areBounds(valueA, valueB);
@@ -84,29 +84,29 @@ function isOtherValue({ left, right, a, b, onlyA, onlyB }: Compared): boolean {
   return SINGULAR.test(left) && SINGULAR.test(right);
 }
 
-/** Whether a word that only this text has is part of its subject: it stands before the verb. */
+/** Whether one of the differing words is part of the subject: it precedes the verb. */
 function namesBefore(text: string, value: readonly string[]): boolean {
   const verb = SINGULAR.exec(text);
   return verb !== null && tokensOf(text.slice(0, verb.index)).some((word) => value.includes(word));
 }
 
-/** Which of several something is: `number 3`, `task 3`, `lesson-3`, `the 3rd draft`, but no date. */
+/** Numbers that identify one of several things: `number 3`, `task 3`, `lesson-3`, `the 3rd draft`; not dates. */
 const WHICH =
   /(?:\b(?:number|nr|step|task|item|chapter|page|section|phase|part|lesson|ticket|issue|question|line|row|column|slide|figure|table|exercise)|\bno\.|[#№])\s*(\d+)\b|\b(\p{L}{2,}-\d+)\b|(?<!\b(?:on|by|until|till|before|after|since|from)\s+)\b(?:the|my|our|your|his|her|their|its)\s+(\d+(?:st|nd|rd|th))\b(?!\s+(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))/giu;
 
-/** Whether a number of a value says which thing is spoken of. */
+/** Whether a number of the value only identifies which thing is meant. */
 function namesWhich(text: string, value: readonly string[]): boolean {
   return [...text.matchAll(WHICH)].some(([, ...names]) =>
     names.some((name) => name !== undefined && value.includes(name.toLowerCase())),
   );
 }
 
-/** What the numbers of a value count: the plurals that follow them. */
+/** Units counted by the value's numbers: the plurals that follow them. */
 function countedIn(words: readonly string[], value: readonly string[]): string[] {
   return words.filter((word, at) => /\p{L}s$/u.test(word) && value.includes(word) && isNumber(words[at - 1] ?? ''));
 }
 
-/** Whether what else is in a value stands beside a number of it: another word elsewhere says of what else the number is. */
+/** Whether all other words of the value are adjacent to its number: a word elsewhere means the number is of something else. */
 function isOneValue(words: readonly string[], value: readonly string[]): boolean {
   const said = words.filter((word) => !GLUE.has(word) && !ALWAYS.has(word));
   const places = value.map((word) => said.indexOf(word));
@@ -117,7 +117,7 @@ function isOneValue(words: readonly string[], value: readonly string[]): boolean
   return places.every((place) => isNumber(said[place] ?? '') || isBesideOther(place, 1) || isBesideOther(place, -1));
 }
 
-/** At least so much, and at most so much: both can be so. */
+/** One is a minimum and the other a maximum: both can be true. */
 function areBounds(valueA: readonly string[], valueB: readonly string[]): boolean {
   const [boundA, boundB] = [valueA, valueB].map((words) => words.find((word) => ASKING.has(word)));
   return boundA !== undefined && boundB !== undefined && boundA !== boundB;

@@ -1,28 +1,28 @@
-/** What an agent remembers: the kinds of entries, their states, and where they come from. */
+/** Memory entries: types, states and origins. */
 import { z } from 'zod';
 import { beginningOf } from '../content.ts';
 
-/** As the documents write them; taken in any case. */
+/** As in the documents; accepted in any case. */
 export const MEMORY_TYPES = ['SHORT_TERM', 'EPISODIC', 'SEMANTIC', 'PROCEDURAL'] as const;
 export type MemoryType = (typeof MEMORY_TYPES)[number];
 
-/** `disputed` entries are recalled with that mark; `superseded` and `archived` ones are not recalled. */
+/** `disputed` entries are recalled, marked as such; `superseded` and `archived` ones are not recalled. */
 export const MEMORY_STATUSES = ['active', 'superseded', 'disputed', 'archived'] as const;
 export type MemoryStatus = (typeof MEMORY_STATUSES)[number];
 
-/** Who said it first. What a tool or the web has said is not trusted. */
+/** Who said it first. Tools and the web are not trusted. */
 export const MEMORY_ORIGINS = ['user', 'agent', 'tool', 'web', 'memory'] as const;
 export type MemoryOrigin = (typeof MEMORY_ORIGINS)[number];
 
-/** How contradictions are looked for when something is written. */
+/** How contradictions are detected when an entry is written. */
 export const CONFLICT_CHECKS = ['off', 'rules', 'model'] as const;
 export type ConflictCheck = (typeof CONFLICT_CHECKS)[number];
 
-/** Whose memories a turn is given: all of its agent's, those of its user, those of its thread; and what is in spaces that let the agent in. */
+/** Whose memories a turn gets: all of its agent's, its user's, its thread's, or those in spaces that admit the agent. */
 export const MEMORY_SCOPES = ['agent', 'user', 'thread', 'space'] as const;
 export type MemoryScopeName = (typeof MEMORY_SCOPES)[number];
 
-/** Whether what was said there may be acted upon without asking (docs/memory.md). */
+/** Whether content of this origin may be acted upon without asking (docs/memory.md). */
 export function isTrusted(origin: MemoryOrigin): boolean {
   return origin === 'user' || origin === 'agent';
 }
@@ -33,21 +33,21 @@ export const memoryType = z
   .pipe(z.enum(MEMORY_TYPES))
   .meta({ type: 'string', enum: [...MEMORY_TYPES] });
 
-/** The kinds of metadata that recall reads; the rest is the client's own. */
+/** Metadata that recall uses; the rest is the client's own. */
 interface ReadMetadata {
-  /** Whose words they are: a name. */
+  /** The speaker's name. */
   speaker?: string | undefined;
-  /** `user` or `assistant`, in a conversation. */
+  /** `user` or `assistant`, for conversations. */
   role?: string | undefined;
   /** When it was said or happened. */
   occurredAt?: Date | undefined;
-  /** The conversation that it was said in. */
+  /** The conversation in which it was said. */
   conversation?: string | undefined;
-  /** `true`, or `tags` with `profile` or `instruction`: always loaded. */
+  /** Always loaded: `true`, or `tags` with `profile` or `instruction`. */
   isProfile: boolean;
 }
 
-/** What recall reads of an entry's metadata. */
+/** Reads the metadata that recall uses. */
 export function readMetadata(metadata: Readonly<Record<string, unknown>>): ReadMetadata {
   const text = (...names: string[]) =>
     names.map((name) => metadata[name]).find((value): value is string => typeof value === 'string' && value !== '');
@@ -71,14 +71,14 @@ export function occurredAtOf(metadata: Readonly<Record<string, unknown>>): Date 
   return undefined;
 }
 
-/** As clients that come from elsewhere name them. */
+/** Field names used by clients of other systems. */
 const TIMES = ['occurred_at', 'timestamp', 'date', 'time', 'created_at'];
 const CONVERSATIONS = ['thread_id', 'conversation_id', 'session_id', 'conversation', 'session'];
 
-/** Beyond this a number counts milliseconds, and beyond a thousand times that microseconds. */
+/** Larger numbers are milliseconds; a thousand times larger, microseconds. */
 const MOST_SECONDS = 100_000_000_000;
 
-/** RFC 3339, another way in which a day is written with its year, or seconds, milliseconds or microseconds since 1970. */
+/** Parses RFC 3339, other notations of a day with its year, or seconds, milliseconds or microseconds since 1970. */
 function timeIn(value: unknown): Date | undefined {
   if (typeof value !== 'string' && typeof value !== 'number') return undefined;
   if (typeof value === 'string' && !/\d{4}/.test(value)) return undefined;
@@ -91,7 +91,7 @@ function millisecondsOf(count: number): number {
   return Math.abs(count) < MOST_SECONDS * 1000 ? count : count / 1000;
 }
 
-/** Whether it is a time that RFC 3339 can write. */
+/** Whether RFC 3339 can express the time. */
 function isYearOfFour(at: Date): boolean {
   const year = at.getUTCFullYear();
   return year >= 1 && year <= 9999;

@@ -1,6 +1,6 @@
 /**
- * What a turn teaches, by rules alone: what a user says of themselves, how they want to be answered, and what they ask to be
- * remembered (docs/memory.md). It takes the user's own sentences, as they are, and nothing that an agent or a tool has said.
+ * Extracts memories from a turn by rules alone: what users say about themselves, how they want to be answered, and what they
+ * ask to be remembered (docs/memory.md). Takes the user's own sentences verbatim, and nothing that an agent or a tool said.
  */
 import { contradicts } from './contradiction.ts';
 import type { Proposal, ShownMemory } from './extraction.ts';
@@ -18,7 +18,7 @@ const PREFERENCE =
 const FACT =
   /\bI(?:['’]m| am)\s+(?:an?|from|based|called|\d+|married|allergic|the|vegetarian|vegan)\b|\bI\s+(?:(?:now|still|currently|have)\s+)*(?:live|lived|work|worked|study|moved|own|drive|speak|was born|grew up|have)\b|\b(?:my|our)\s+[\p{L}\s'’-]{2,40}?\s+(?:is|are|was|lives|works|moved)\b|\bwe\s+(?:live|moved|use)\b/iu;
 
-/** What becomes of a message; `known` are live entries that are like it. */
+/** The entries proposed for a message; `known` are live entries similar to it. */
 export function extractByRules(message: string, known: readonly ShownMemory[]): Proposal {
   const add: Proposal['add'][number][] = [];
   const supersede: Proposal['supersede'][number][] = [];
@@ -51,7 +51,7 @@ function learn(sentence: string): Proposal['add'][number] | undefined {
   return isAsked ? { content, memory_type: 'SEMANTIC', importance: 0.7 } : undefined;
 }
 
-/** Of what somebody has one of: where they live and work, what they are called, the language that they are answered in, what each `my …` is. */
+/** Facts that a person has only one of: home, work, name, language of answers, and each `my …`. */
 const FRAMES: readonly [RegExp, (match: RegExpMatchArray) => string][] = [
   [/\b(?:I|we)\s+(?:\p{L}+\s+)?(?:live|lived|moved)\b/iu, () => 'home'],
   [/\bI\s+(?:\p{L}+\s+)?(?:work|worked)\s+(?:at|for|as)\b/iu, () => 'work'],
@@ -68,7 +68,10 @@ function frameOf(content: string): string | undefined {
   return undefined;
 }
 
-/** The user's entry whose place a sentence takes: it fills the same frame, asks otherwise for the same, or corrects one that it shares most words with. */
+/**
+ * The user's entry that a sentence replaces: it fills the same frame, is another request for the same, or is corrected by it
+ * and shares most words.
+ */
 function replacedBy(
   content: string,
   { known, isCorrection }: { known: readonly ShownMemory[]; isCorrection: boolean },

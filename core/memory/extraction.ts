@@ -1,10 +1,10 @@
-/** What is kept of what a turn is said to teach: rules that refuse, and whose word the rest is. Pure. */
+/** Judges what a turn's extraction proposes: rules that refuse, and the origin of what is kept. Pure. */
 import { isTrusted, type MemoryOrigin, type MemoryType } from './entry.ts';
 import { isSameFact } from './consolidation.ts';
 import { junkRuleOf, type JunkRule } from './junk.ts';
 import { entitiesOf, numbersOf, wordsOf } from './words.ts';
 
-/** What a model, or the rules, would remember of a turn. */
+/** What a model, or the rules, propose to remember. */
 export interface Proposal {
   add: readonly ProposedMemory[];
   supersede: readonly ProposedCorrection[];
@@ -23,23 +23,23 @@ interface ProposedCorrection {
   reason: string;
 }
 
-/** A live entry that was shown when the proposal was made. */
+/** A live entry that was shown for the proposal. */
 export interface ShownMemory {
   id: string;
   content: string;
   origin: MemoryOrigin;
 }
 
-/** What a proposal is held against. */
+/** The context against which a proposal is judged. */
 export interface Evidence {
   systemPrompt: string;
-  /** What the turn was given of the agent's memory: it is never remembered again. */
+  /** Memories given to the turn: they are never remembered again. */
   recalled: readonly string[];
   shown: readonly ShownMemory[];
-  /** By proposed text: live entries of nearly the same meaning, or the same text. */
+  /** For each proposed text: live entries of nearly the same meaning, or the same text. */
   similar: ReadonlyMap<string, readonly string[]>;
   userText: string;
-  /** Where the turn had read what nobody vouches for: whose word that was. */
+  /** If the turn had read untrusted content: its origin. */
   taintedBy: MemoryOrigin | undefined;
 }
 
@@ -49,7 +49,7 @@ export interface Judged {
   refused: Partial<Record<JunkRule, number>>;
 }
 
-/** Goes through a proposal in its order: what one part adds, another one repeats. */
+/** Judges the parts of a proposal in order, so that later duplicates of earlier ones are refused. */
 export function judgeProposal({ add, supersede }: Proposal, evidence: Evidence): Judged {
   const judged: Judged = { add: [], supersede: [], refused: {} };
   const taken = new Set<string>();
@@ -92,7 +92,7 @@ function ruleForCorrection(
   if (!before) return 'unknown_entry';
   if (isTrusted(before.origin) && !isTrusted(origin)) return 'untrusted';
   if (isKnown(content, [before.content])) return 'duplicate';
-  // Most of what it says stood in the entry that it takes the place of.
+  // Most of its words were in the entry that it replaces.
   return junkRuleOf(content, { systemPrompt, recalled: [] });
 }
 
@@ -100,12 +100,12 @@ function isKnown(content: string, others: readonly string[]): boolean {
   return others.some((other) => normal(other) === normal(content) || isSameMeaning(content, other));
 }
 
-/** The cosine has said that they are near; numbers, names and denials say whether they are one. */
+/** For texts with a high cosine: numbers, names and denials decide whether they mean the same. */
 function isSameMeaning(left: string, right: string): boolean {
   return left.length > 0 && isSameFact(left, right) && sharesMost(left, right);
 }
 
-/** Half of the words of the shorter one: an embedding alone takes any two short sentences of one form for one. */
+/** Half of the shorter text's words are shared. An embedding alone takes any two short sentences of one form for the same. */
 function sharesMost(left: string, right: string): boolean {
   const [short = [], long = []] = [stemsOf(left), stemsOf(right)].toSorted((a, b) => a.length - b.length);
   return short.filter((stem) => long.includes(stem)).length * 2 >= short.length;
@@ -115,10 +115,10 @@ function normal(text: string): string {
   return wordsOf(text).join(' ');
 }
 
-/** How many of the words that matter somebody must have said for a text to be that one's. */
+/** Minimum share of a text's significant words that somebody must have said for it to be theirs. */
 const COVERED = 0.6;
 
-/** Whose word an extracted text is: the user's, who has said it; else the agent's, or what it had read. */
+/** The origin of an extracted text: the user, if they said it; otherwise the agent, or the untrusted source. */
 function originOf(content: string, { userText, taintedBy }: Pick<Evidence, 'userText' | 'taintedBy'>): MemoryOrigin {
   const said = new Set(stemsOf(userText));
   const stems = stemsOf(content);
@@ -132,7 +132,7 @@ function originOf(content: string, { userText, taintedBy }: Pick<Evidence, 'user
   return taintedBy ?? 'agent';
 }
 
-/** The message that has most of the words of what was learnt, the first of those that have as many. */
+/** The message that shares most words with a learnt text; the first of equal ones. */
 export function heardIn<M extends { message: string }>(heard: readonly M[], content: string): M | undefined {
   const stems = stemsOf(content);
   const shared = heard.map((each) => {
@@ -142,10 +142,10 @@ export function heardIn<M extends { message: string }>(heard: readonly M[], cont
   return heard[shared.indexOf(Math.max(...shared))];
 }
 
-/** How a model speaks of the one who said it. */
+/** How models refer to the user. */
 const STRANGERS = new Set(['user', 'they', 'their']);
 
-/** The first four letters of longer words, so that `lives` and `live` are one. */
+/** The first four letters of longer words, so that `lives` and `live` match. */
 function stemsOf(text: string): string[] {
   const words = wordsOf(text).filter((word) => word.length >= 4 && !FILLERS.has(word) && !STRANGERS.has(word));
   return [...new Set(words.map((word) => word.replace(/['’]s$/, '').slice(0, 4)))];

@@ -1,4 +1,4 @@
-/** What an agent is not to remember of its own accord, by rules. Each refusal names its rule and is counted. */
+/** Rules that keep an agent from remembering junk on its own. Each refusal names its rule and is counted. */
 import { shinglesOf, wordsOf } from './words.ts';
 
 const JUNK_RULES = [
@@ -7,15 +7,15 @@ const JUNK_RULES = [
   'system_prompt',
   'recalled_text',
   'duplicate',
-  /** What it is to take the place of is no live entry that the model was shown. */
+  /** The entry to be replaced is not a live one shown to the model. */
   'unknown_entry',
-  /** It comes from what nobody vouches for, and is to take the place of what somebody has said. */
+  /** Untrusted content would replace what somebody has said. */
   'untrusted',
 ] as const;
 export type JunkRule = (typeof JUNK_RULES)[number];
 
 const LEAST_WORDS = 3;
-/** So many words in a row that stand elsewhere are a copy. */
+/** This many consecutive words found elsewhere are a copy. */
 const SHINGLE = 8;
 
 const SECRETS: readonly RegExp[] = [
@@ -28,10 +28,10 @@ const SECRETS: readonly RegExp[] = [
   /\b(?:\d[ -]?){15,16}\b/,
 ];
 
-/** What a text is held against. */
+/** Texts that a new one is compared with. */
 interface KnownTexts {
   systemPrompt: string;
-  /** Entries that are like it. */
+  /** Similar entries. */
   recalled: readonly string[];
 }
 

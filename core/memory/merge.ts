@@ -1,14 +1,14 @@
-/** Three-way merges of shared memory: by field, and in texts by words. Pure. */
+/** Three-way merges of shared memory: by field, and within texts by words. Pure. */
 import { diff3Merge } from 'node-diff3';
 import { canonicalJson } from '../canonical-json.ts';
 
 interface Merged {
   data: unknown;
-  /** Where both sides have changed the same in different ways, as dotted paths; `text` in a text. */
+  /** Dotted paths of fields that both sides changed differently; `text` for a text. */
   conflicts: string[];
 }
 
-/** What comes of two changes of one base. What both sides agree on, or one has left alone, is no conflict. */
+/** Merges two changes of a base. Where both sides agree, or one made no change, there is no conflict. */
 export function mergeThreeWay(base: unknown, a: unknown, b: unknown): Merged {
   if (typeof base === 'string' && typeof a === 'string' && typeof b === 'string') return mergeTexts(base, a, b);
   return isObject(base) && isObject(a) && isObject(b)
@@ -40,14 +40,14 @@ function mergeFields({ base, a, b }: Sides<Fields>, path: string): Merged {
   return { data: Object.fromEntries(merged), conflicts };
 }
 
-/** A field that one side has taken away, and the other has left alone, is gone. */
+/** A field removed by one side and unchanged by the other is removed. */
 function mergeValues({ base, a, b }: Sides<unknown>, path: string): Merged {
   if (isSame(a, b) || isSame(b, base)) return { data: a, conflicts: [] };
   if (isSame(a, base)) return { data: b, conflicts: [] };
   return { data: { conflict: true, a: a ?? null, b: b ?? null }, conflicts: [path] };
 }
 
-/** Changes of different words go together; of the same words both are kept, between marks. */
+/** Changes of different words are combined; of the same words, both versions are kept, between markers. */
 function mergeTexts(base: string, a: string, b: string): Merged {
   if (a === b || b === base) return { data: a, conflicts: [] };
   if (a === base) return { data: b, conflicts: [] };
@@ -60,21 +60,21 @@ function mergeTexts(base: string, a: string, b: string): Merged {
 
 interface Passage {
   text: string;
-  /** It is both sides, between marks. */
+  /** Both versions, between markers. */
   isBoth: boolean;
 }
 
 type Split = (text: string) => string[];
 
-/** How texts may be parted, and what is left of the steps that all comparisons of a merge may take. */
+/** Ways to split texts, and the steps left for all comparisons of a merge. */
 interface Means {
   ways: readonly Split[];
   steps: { left: number };
 }
 
 /**
- * By the first way of parting them that is soon done: by words, or by sentences, and by words within those that both sides have changed. Where
- * neither is, as where one word stands there ten thousand times, both are kept.
+ * Merges by the first way of splitting that is cheap enough: words, or sentences, with words inside those that both sides
+ * changed. If neither is, as when one word occurs ten thousand times, both versions are kept.
  */
 function mergePassages(sides: Sides<string>, { ways, steps }: Means): Passage[] {
   const split = ways.find((each) => takeSteps(partsOf(sides, each), steps));
@@ -99,10 +99,10 @@ function both({ a, b }: Sides<string>): Passage {
   return { text: `<<<<<<< a\n${a}\n=======\n${b}\n>>>>>>> b`, isBoth: true };
 }
 
-/** A comparison takes as long as there are pairs of the same part, times the length: a quarter of a second for so many, all those of a merge together. */
+/** Limit for all comparisons of a merge, about a quarter of a second. Cost of a comparison: pairs of equal parts times length. */
 const MOST_STEPS = 400_000_000;
 
-/** Whether a comparison has its steps left; it has taken them then. */
+/** Takes the steps of a comparison; false if not enough are left. */
 function takeSteps({ base, a, b }: Sides<string[]>, left: Means['steps']): boolean {
   const counts = new Map<string, number>();
   for (const part of base) counts.set(part, (counts.get(part) ?? 0) + 1);
@@ -116,12 +116,12 @@ function takeSteps({ base, a, b }: Sides<string[]>, left: Means['steps']): boole
   return true;
 }
 
-/** Words, each with the space before it. */
+/** Words, each with its preceding white space. */
 function wordsIn(text: string): string[] {
   return text.match(/\s*\S+|\s+$/g) ?? [];
 }
 
-/** Sentences and lines, each with what ends it. */
+/** Sentences and lines, each with its terminator. */
 function sentencesIn(text: string): string[] {
   return text.match(/[^.!?\n]+[.!?\n]*\s*|[.!?\n]+\s*/g) ?? [];
 }

@@ -1,4 +1,4 @@
-/** Of hits that say different things of one subject, the newer one comes first. Pure. */
+/** Moves newer hits ahead of older ones that say something else about the same subject. Pure. */
 import { timeOf, type Candidate, type Ranked } from './candidate.ts';
 import { contradicts } from './contradiction.ts';
 import { readPassage, weightOf } from './passage.ts';
@@ -6,28 +6,28 @@ import { asksForValue, asksWhether } from './question.ts';
 import { readSaid } from './said.ts';
 import { saysNotSo } from './words.ts';
 
-/** So many of the best are looked at: no more are read together. */
+/** Number of top hits considered: no more are read together. */
 const LOOKED_AT = 10;
-/** An entry that says what has changed, or counts the same otherwise, has at least this share of the question's words that the older one has, by weight, and of its score. */
+/** Minimum shares of the older entry's matched words (by weight) and score, for an entry that announces a change or has another number. */
 const LEAST: Shares = { words: 0.4, score: 0.7 };
-/** Where a value is asked for, what says that it has changed may have fewer words and be nearly as good: it names the matter shortly. */
+/** For questions about a value, a change may match fewer words but needs a higher score: it names its subject briefly. */
 const LEAST_OF_CHANGE: Shares = { words: 0.25, score: 0.8 };
-/** One that denies what the older one says has more of them: it is of that, and not of what stands beside it. */
+/** A denial must match more words, to be about the same thing and not a neighbouring one. */
 const LEAST_DENIED = 0.6;
-/** Sentences that count the same have so many other words in common, or one of the question's. */
+/** Words that sentences with the same unit must share; one word of the question suffices, too. */
 const LEAST_SHARED = 2;
-/** Words that say nothing of what is counted. */
+/** Words that do not tell what is counted. */
 const GLUE = new Set(
   'about after also because been before being between both could does doing down each even ever from have having here into just like make many more most much need only other over same should some such than that their them then there these they this those through under until upon very want were what when where which while will with within without would your'.split(
     ' ',
   ),
 );
-/** Longer texts are not compared word by word. */
+/** Longer texts are not compared for contradictions. */
 const MOST_COMPARED_CHARS = 500;
-/** Of a longer text its beginning says what it is about. */
+/** Only the beginning of longer texts is examined: it tells what they are about. */
 const BEGINNING_CHARS = 800;
 
-/** A number with what it counts: `$5`, `5 %`, `5 days`, `5-day`. */
+/** A number with its unit: `$5`, `5 %`, `5 days`, `5-day`. */
 const COUNT = /([$€£])?(?<![\p{L}\d.,])(\d+(?:[.,:]\d+)*)(?:\s*(%)|[\s-]+(\p{L}{2,}))?/gu;
 
 const CLAUSE_ENDS = /[.!?;,]\s|\n|\bbut\b/i;
@@ -36,9 +36,9 @@ const CHANGE =
   /\b(?:now|new|newly|recently|no longer|instead|actually|updated|changed|moved|increased|decreased|reduced|raised|lowered|extended|rescheduled|postponed|shifted|switched|revised|adjusted|(?:up|down) from)\b/i;
 
 /**
- * Puts an entry that says what has changed before the first older one that it has changed, and one that contradicts an older one
- * before that; so, too, where the question asks for a value, one that has another number of the same, and where it asks whether
- * something is so, one that denies it. It takes over the score of the one that it is put before; `why.change` is the difference.
+ * Moves newer entries ahead of older ones they supersede: announced changes, contradictions, other numbers (for value
+ * questions), denials (for yes/no questions). The moved entry takes the displaced one's score if higher; `why.change` is the
+ * difference.
  */
 export function newestFirst<C extends Candidate>(question: string, ranked: readonly Ranked<C>[]): Ranked<C>[] {
   const asked = {
@@ -57,13 +57,13 @@ export function newestFirst<C extends Candidate>(question: string, ranked: reado
 }
 
 interface Asked {
-  /** It asks whether something is so. */
+  /** It is a yes/no question. */
   isWhether: boolean;
-  /** The words of a question for a value. */
+  /** Words of a question about a value. */
   value: ReadonlySet<string> | undefined;
 }
 
-/** What a newer entry has of what the older one has. */
+/** The newer entry's share of the older one's matched words and score. */
 interface Shares {
   words: number;
   score: number;
@@ -90,7 +90,7 @@ function replaces(newer: Ranked, older: Ranked, asked: Asked): boolean {
   );
 }
 
-/** Whether the clause of a text that has most of the question's words says that something is not so; other clauses are of something else. */
+/** Whether the clause with most of the question's words denies something. Other clauses are about something else. */
 function isDenied({ words }: Candidate, text: string): boolean {
   const beginning = beginningOf(text);
   if (!saysNotSo(beginning)) return false;
@@ -99,7 +99,7 @@ function isDenied({ words }: Candidate, text: string): boolean {
   return saysNotSo(clauses[shares.indexOf(Math.max(...shares))] ?? '');
 }
 
-/** Whether both count the same in sentences with words in common, and come to other numbers: `12 % of the budget` and `15 % of the budget`. */
+/** Whether both texts have different numbers for one unit, in sentences with shared words: `12 % of the budget`, `15 % of the budget`. */
 function countsOtherwise(said: string, before: string, asked: ReadonlySet<string>): boolean {
   const earlier = countsOf(before);
   return countsOf(said).some(({ what, numbers, words }) => {
@@ -111,7 +111,7 @@ function countsOtherwise(said: string, before: string, asked: ReadonlySet<string
 interface Count {
   what: string;
   numbers: string[];
-  /** Of its sentence, without what is counted and without glue. */
+  /** Words of its sentence, without the unit and function words. */
   words: ReadonlySet<string>;
 }
 
@@ -136,7 +136,7 @@ function isOfOne(words: ReadonlySet<string>, others: ReadonlySet<string>, asked:
   return shared.length >= LEAST_SHARED || shared.some((word) => asked.has(word));
 }
 
-/** What a text speaks of, in lower case. */
+/** The significant words of a text in lower case. */
 function tellingWords(text: string): string[] {
   return (text.match(/\p{L}{4,}/gu) ?? []).filter((word) => !GLUE.has(word));
 }
@@ -154,7 +154,7 @@ function beginningOf(text: string): string {
   return text.slice(0, BEGINNING_CHARS).replaceAll(/```[\s\S]*?(?:```|$)/g, ' ');
 }
 
-/** The share of the question's words of an older entry that a newer one has, by weight. */
+/** The share, by weight, of an older entry's matched words that a newer one matches. */
 function commonOf(newer: Candidate, older: Candidate): number {
   const common = new Map([...older.words].filter(([word]) => newer.words.has(word)));
   const most = weightOf(older.words);

@@ -1,4 +1,4 @@
-/** Sees to it that the ten best say more than one thing, and both where two are said of one subject. Pure. */
+/** Diversifies the ten best hits, and brings in both sides of a subject if there are two. Pure. */
 import type { Candidate, Ranked } from './candidate.ts';
 import { weightOf } from './passage.ts';
 import { asksWhether } from './question.ts';
@@ -8,7 +8,10 @@ import { numbersOf, saysNotSo } from './words.ts';
 
 const { together, beside, seeds, lookedAt, leastShare } = RECALL_ORDER;
 
-/** Takes the best one by one: what stands beside one that was taken, in its conversation, says much the same, and counts less; `why.beside` is what it has lost. */
+/**
+ * Picks the best hits one by one. Neighbours of a picked one in its conversation say much the same, and lose score;
+ * `why.beside` is the loss.
+ */
 export function countLessBeside<C extends Candidate>(ranked: readonly Ranked<C>[]): Ranked<C>[] {
   const taken = new Map<string, number>();
   const worthOf = ({ score, entry }: Ranked<C>) => score * beside ** (taken.get(entry.id) ?? 0);
@@ -25,7 +28,7 @@ export function countLessBeside<C extends Candidate>(ranked: readonly Ranked<C>[
   return [...best, ...left.map(lowered).toSorted((a, b) => b.score - a.score)];
 }
 
-/** The first of those that are worth most. Their scores fall, and none is worth more than its score. */
+/** The index of the first hit with the highest worth. Hits are sorted by score, an upper bound of their worth. */
 function placeOfBest<C extends Candidate>(hits: readonly Ranked<C>[], worthOf: (hit: Ranked<C>) => number): number {
   let [place, most] = [0, -1];
   for (const [at, hit] of hits.entries()) {
@@ -37,9 +40,9 @@ function placeOfBest<C extends Candidate>(hits: readonly Ranked<C>[], worthOf: (
 }
 
 /**
- * The last of the ten is one that speaks against the best ones, where there is any: it has another number, or, where the question asks
- * whether something is so, it denies what they say or says what they deny. Of those that do it has the most of the question's words. It
- * takes over the score of the one whose place it takes; `why.other_side` is the difference.
+ * Makes the tenth hit one that contradicts the best: with another number, or, for yes/no questions, one that denies what they
+ * say or the reverse. Takes the one with the highest sum of score and share of the question's words. It gets the score of the
+ * hit it replaces; `why.other_side` is the difference.
  */
 export function bringOtherSide<C extends Candidate>(question: string, ranked: readonly Ranked<C>[]): Ranked<C>[] {
   const last = ranked[together - 1];
@@ -64,10 +67,10 @@ interface Side {
   numbers: readonly string[];
 }
 
-/** Of a long text its beginning, without code, says what it is about. */
+/** Only the beginning of a long text is examined, without code: it tells what the text is about. */
 const BEGINNING_CHARS = 1500;
 
-/** Undefined for what an assistant has said: answers repeat what users say. */
+/** Undefined for an assistant's words: answers repeat what users say. */
 function readSide({ entry: { content, metadata } }: Ranked): Side | undefined {
   const { role, text } = readSaid(content, metadata);
   if (role === 'assistant') return undefined;

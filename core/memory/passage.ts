@@ -1,20 +1,20 @@
-/** How much of a question one sentence of an entry has: words that stand together say more than the same words far apart. Pure. */
+/** How well the best sentence of an entry matches a question: words close together say more than the same words far apart. Pure. */
 
-/** Code stands for itself, and is no sentence. */
+/** Code blocks are not sentences. */
 const CODE = /```[\s\S]*?(?:```|$)/g;
 const ENDS = /[.!?]\s+|\n+/;
 
-/** Longer texts are looked at up to here. */
+/** Only this much of longer texts is examined. */
 const MOST_CHARS = 8000;
 
 interface Passage {
-  /** The share that the best sentence has of the words of a question, by their weights. */
+  /** Share, by weight, of the question's words in the best sentence. */
   share: number;
-  /** Those of the words that any sentence has, with their weights. */
+  /** Words of the question found in any sentence, with their weights. */
   found: ReadonlyMap<string, number>;
 }
 
-/** `words` are stems, with their weights. */
+/** `words`: stems with their weights. */
 export function readPassage(content: string, words: ReadonlyMap<string, number>): Passage {
   const most = weightOf(words);
   const found = new Map<string, number>();
@@ -29,12 +29,12 @@ export function readPassage(content: string, words: ReadonlyMap<string, number>)
   return { share: Math.min(1, Math.max(0, ...shares)), found };
 }
 
-/** Of all words together. */
+/** Sum of all weights. */
 export function weightOf(words: ReadonlyMap<string, number>): number {
   return [...words.values()].reduce((sum, weight) => sum + weight, 0);
 }
 
-/** What all forms of a stem begin with: `studi` stands for `study` and `studies`. */
+/** The common prefix of all forms of a stem: `studi` matches `study` and `studies`. */
 function beginningOf(stem: string): string {
   return stem.length > 3 && stem.endsWith('i') ? stem.slice(0, -1) : stem;
 }

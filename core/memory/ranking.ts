@@ -1,6 +1,6 @@
 /**
- * Which memories answer a question: a weighted sum of signals, each from 0 to 1. Not a fusion of ranks: an embedding that is
- * weak on conversations would then outvote words that fit (docs/memory.md has the figures).
+ * Ranks memories for a question by a weighted sum of signals, each from 0 to 1. Ranks are not fused: an embedding that is weak
+ * on conversations would then outvote matching words (docs/memory.md has the figures).
  */
 import { timeOf, type Candidate, type Ranked } from './candidate.ts';
 import { bringOtherSide, countLessBeside } from './other-side.ts';
@@ -11,12 +11,12 @@ import { resolveTime, type TimeSpan } from './time-expressions.ts';
 import { RECALL_WEIGHTS, type Signal, type Weights } from './weights.ts';
 import { entitiesOf, wordsOf } from './words.ts';
 
-/** BM25: saturation of a word's count, and how much a long text counts for less. Short messages of users hold more than long answers. */
+/** BM25 parameters: saturation of word counts, and length penalty. Users' short messages contain more than long answers. */
 export const BM25 = { k1: 5, b: 1 } as const;
-/** The share of the best fit that is half of the signal. */
+/** Lexical value, relative to the best possible, that gives half of the signal. */
 const HALF_LEXICAL = 0.5;
 
-/** Half of an entry's newness is gone after so many days. */
+/** Age in days at which recency is halved. */
 const RECENCY_HALF_LIFE_DAYS = 30;
 const DAY_MS = 86_400_000;
 
@@ -26,7 +26,7 @@ export interface Question {
   at: Date;
 }
 
-/** Candidates by their score, best first; of two with one score the newer. Those that only time speaks for are left out. */
+/** Ranks candidates by score, best first; of equal ones the newer first. Those that nothing relates to the question are dropped. */
 export function rank<C extends Candidate>(
   question: Question,
   candidates: readonly C[],
@@ -60,14 +60,14 @@ export function rank<C extends Candidate>(
   return asksForBefore(asked.text) ? paired : newestFirst(asked.text, paired);
 }
 
-/** Half of it is the best of the neighbours, half their mean, where those that are no candidates count nothing. */
+/** Half the best neighbour, half the mean of all, where neighbours that are not candidates count as 0. */
 function neighbourhoodOf({ neighbours }: Candidate, bases: ReadonlyMap<string, number>): number {
   const around = neighbours.map(({ id, steps }) => (bases.get(id) ?? 0) * STEP ** (steps - 1));
   const mean = around.reduce((sum, each) => sum + each, 0) / AROUND;
   return (Math.max(0, ...around) + Math.min(1, mean)) / 2;
 }
 
-/** What is the second of its conversation counts for less, the third for less again: an overview has something of each. */
+/** For overviews: lowers the second hit of a conversation, the third more, so that each conversation is represented. */
 function spread<C extends Candidate>(ranked: readonly Ranked<C>[]): Ranked<C>[] {
   const taken = new Map<string, number>();
   const keyed = ranked.map((each) => {
@@ -79,27 +79,27 @@ function spread<C extends Candidate>(ranked: readonly Ranked<C>[]): Ranked<C>[] 
   return keyed.toSorted((a, b) => b.weight - a.weight).map(({ each }) => each);
 }
 
-/** What each further entry of one conversation counts, of the one before it, in an overview. */
+/** Factor for each further entry of a conversation in an overview. */
 const SPREAD = 0.97;
 
-/** What each further step to a neighbour counts, of the one before it. */
+/** Factor for each further step to a neighbour. */
 const STEP = 0.85;
-/** So many are looked at before an entry, and after it. */
+/** Number of neighbours considered before and after an entry. */
 export const NEIGHBOUR_STEPS = 2;
-/** What all neighbours count that an entry can have. */
+/** Sum of all neighbours' factors. */
 const AROUND = 2 * Array.from({ length: NEIGHBOUR_STEPS }, (_, steps) => STEP ** steps).reduce((a, b) => a + b);
 
-/** Signals that say that an entry has to do with the question. */
+/** Signals that show that an entry is related to the question. */
 const SPEAKING: readonly Signal[] = ['lexical', 'entity', 'time', 'neighbourhood'];
 
-/** A vector that is still to come says nothing. */
+/** Entries without a vector yet get no support from it. */
 function speaksFor({ cosine }: Candidate, why: Ranked['why']): boolean {
   return (cosine !== undefined && (why.vector ?? 0) > 0) || SPEAKING.some((signal) => (why[signal] ?? 0) > 0);
 }
 
 interface Asked extends Question {
   isOverview: boolean;
-  /** It asks for what was said or done: how to answer hardly matters then. */
+  /** It asks for something said or done: preferences about answers hardly matter then. */
   isOfPast: boolean;
   words: ReadonlySet<string>;
   entities: readonly string[];
@@ -123,13 +123,13 @@ function readQuestion(question: Question): Asked {
 const INSTRUCTION =
   /^\W*(?:please\s+)?(?:always|never|from now on|when(?:ever)? I ask|in (?:the )?future|make sure (?:to|you) always)\b/i;
 const PREFERENCE = /\bI (?:really |strongly |usually |generally |would )*prefer\b/i;
-/** What a preference counts of an instruction: people prefer something in passing. */
+/** Weight of a preference relative to an instruction: people mention preferences in passing. */
 const PREFERRED = 0.55;
 
-/** What it counts how to answer, where a question asks for what was said or done. */
+/** Weight of instructions and preferences in questions about the past. */
 const STANDING_IN_PAST = 0.3;
 
-/** Whether it says how its writer wants to be answered. */
+/** How clearly a text says how its writer wants to be answered. */
 function standingSignal(text: string): number {
   if (INSTRUCTION.test(text)) return 1;
   return PREFERENCE.test(text) ? PREFERRED : 0;
@@ -148,7 +148,7 @@ function roleAskedOf(text: string): Asked['role'] {
 
 type Signals = Record<Signal, number>;
 
-/** `middling` is the cosine of an entry whose vector is still to come: it is neither put before nor behind those that have theirs. */
+/** `middling`: used as the cosine of entries without a vector yet, so that they are neither preferred nor penalised. */
 function ownSignals(asked: Asked, candidate: Candidate, { at, middling }: { at: number; middling: number }): Signals {
   const { speaker, role, text } = readSaid(candidate.content, candidate.metadata);
   const ageDays = Math.max(0, asked.at.getTime() - at) / DAY_MS;
@@ -178,7 +178,7 @@ function entitySignal({ entities }: Asked, content: string): number {
   return entities.filter((entity) => lower.includes(entity)).length / entities.length;
 }
 
-/** 1 within the time that was named; outside it a half at most, halved with each length of that time, and nothing after four. */
+/** 1 within the named period; outside at most 0.5, halved with each length of the period, and 0 after four. */
 function timeSignal({ from, to }: TimeSpan, at: number): number {
   const outside = Math.max(from.getTime() - at, at - to.getTime(), 0);
   const lengths = outside / (to.getTime() - from.getTime());
@@ -186,14 +186,14 @@ function timeSignal({ from, to }: TimeSpan, at: number): number {
   return lengths > 4 ? 0 : 2 ** -(lengths + 1);
 }
 
-/** What the question and the entry alone say, of what they could: it is what neighbours are judged by. */
+/** The weighted mean of the signals that compare question and entry directly; used to judge neighbours. */
 function baseOf(signals: Signals, weights: Weights): number {
   const parts: Signal[] = ['lexical', 'vector', 'entity'];
   const most = parts.reduce((sum, signal) => sum + weights[signal], 0);
   return most === 0 ? 0 : parts.reduce((sum, signal) => sum + weights[signal] * signals[signal], 0) / most;
 }
 
-/** By conversation the mean of its three best entries, so that a single word does not lift all of it. */
+/** By conversation, the mean of its three best entries, so that a single match does not lift the whole conversation. */
 function sessionsOf(candidates: readonly Candidate[], bases: ReadonlyMap<string, number>): Map<string, number> {
   const byThread = new Map<string, number[]>();
   for (const { thread_id: thread, id } of candidates) {
@@ -210,7 +210,7 @@ function sessionsOf(candidates: readonly Candidate[], bases: ReadonlyMap<string,
   return new Map([...byThread].map(([thread, values]) => [thread, mean(values)]));
 }
 
-/** The largest sum there can be: what nobody can have for this question counts against no entry. */
+/** The highest possible score. Signals that no entry can have for this question are left out. */
 function mostOf(asked: Asked, own: readonly { candidate: Candidate; signals: Signals }[], weights: Weights): number {
   const candidates = own.map(({ candidate }) => candidate);
   const absent = new Set<Signal>();
@@ -233,7 +233,7 @@ function summed(
 ): Pick<Ranked, 'score' | 'why'> {
   const parts: [Signal, number][] = [];
   let sum = 0;
-  // A loop: it runs for each of some hundred candidates, and what it leaves behind is most of what recall leaves to collect.
+  // A loop, for speed: it runs for hundreds of candidates, and its allocations dominate the garbage of recall.
   for (const signal of SIGNALS) {
     const part = most === 0 ? 0 : (weights[signal] * signals[signal]) / most;
     sum += part;

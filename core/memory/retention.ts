@@ -1,4 +1,4 @@
-/** Retention policies of shared memory: how long a fragment is kept from its last write. Pure. */
+/** Retention policies of shared memory: how long a fragment is kept after its last write. Pure. */
 
 const UNITS_MS: Readonly<Record<string, number>> = {
   h: 3_600_000,
@@ -8,13 +8,13 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   y: 365 * 86_400_000,
 };
 
-/** Beyond this year nothing can be named: that is for ever. */
+/** Later years cannot be written; such a time means for ever. */
 const LAST_MS = Date.UTC(9999, 11, 31);
 
 const SHORT = /^(\d{1,6})\s*(h|d|w|m|y|hours?|days?|weeks?|months?|years?)$/i;
 const ISO = /^P(?:(\d{1,6})Y)?(?:(\d{1,6})M)?(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(\d{1,6})H)?$/i;
 
-/** When what is written now goes: `30d`, `12 hours`, `6 months` or ISO 8601 (`P30D`). Any other policy is a name that sets no time. */
+/** Expiry of a fragment written now: `30d`, `12 hours`, `6 months` or ISO 8601 (`P30D`). Null for other policies, which are mere names. */
 export function retainedUntil(policy: string | null, now: Date): Date | null {
   const ms = policy === null ? 0 : lengthMs(policy.trim());
   const until = now.getTime() + ms;

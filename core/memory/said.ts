@@ -1,4 +1,4 @@
-/** Who says a text, and in what words, where a client has written both as one: `Ada: I live in Oslo.`, `User: …`. Pure. */
+/** Separates speaker and text where a client has written both as one: `Ada: I live in Oslo.`, `User: …`. Pure. */
 import { readMetadata } from './entry.ts';
 
 interface Said {
@@ -6,11 +6,11 @@ interface Said {
   speaker: string | undefined;
   /** `user` or `assistant`. */
   role: string | undefined;
-  /** Without the name before it. */
+  /** The text without the speaker's name. */
   text: string;
 }
 
-/** A name of up to three words and a colon, after a time in brackets or without one. */
+/** A name of up to three words and a colon, optionally after a time in brackets. */
 const NAMED =
   /^\s*(?:\[[^\]\n]{1,40}\]\s*)?\*{0,2}(\p{L}[\p{L}\p{N}.'’-]*(?: \p{L}[\p{L}\p{N}.'’-]*){0,2})\*{0,2}:\*{0,2}\s+(?=\S)/u;
 
@@ -19,7 +19,7 @@ const ROLES: Readonly<Record<string, string>> = {
   assistant: 'assistant', ai: 'assistant', agent: 'assistant', bot: 'assistant', model: 'assistant',
 }; // prettier-ignore
 
-/** What the metadata says comes first. */
+/** Metadata takes precedence over the text. */
 export function readSaid(content: string, metadata: Readonly<Record<string, unknown>>): Said {
   const { speaker, role } = readMetadata(metadata);
   const named = NAMED.exec(content);

@@ -1,4 +1,4 @@
-/** Times that a question speaks of, resolved against the time at which it is asked (UTC). */
+/** Resolves periods named in a question, relative to the time of asking (UTC). */
 
 export interface TimeSpan {
   from: Date;
@@ -13,7 +13,7 @@ const COUNTS: Readonly<Record<string, number>> = {
   a: 1, an: 1, one: 1, two: 2, three: 3, four: 4, five: 5, six: 6, seven: 7, eight: 8, nine: 9, ten: 10, few: 3, couple: 2,
 }; // prettier-ignore
 
-/** The time that a text speaks of; undefined if it names none. The first rule that fits wins, the most exact first. */
+/** The period that a text names; undefined if none. The first matching rule wins; the most exact come first. */
 export function resolveTime(text: string, at: Date): TimeSpan | undefined {
   const lower = text.toLowerCase();
   for (const rule of RULES) {
@@ -111,7 +111,7 @@ function yearOf(year: number): TimeSpan {
   return { from: utc(year, 0), to: utc(year + 1, 0) };
 }
 
-/** A day of a month; without a year the last one that has been. */
+/** A day of a month; without a year the most recent one. */
 function dayOf(at: Date, named: Record<'month' | 'day' | 'year', string | undefined>): TimeSpan | undefined {
   const month = MONTHS.findIndex((each) => each.startsWith((named.month ?? '').slice(0, 3)));
   const of = (year: number) => utc(year, month, Number(named.day));
@@ -130,7 +130,7 @@ function back(at: Date, count: number, unit: string): Date {
   return dayStart(at, -count * (unit === 'week' ? 7 : 1));
 }
 
-/** `three weeks ago`: about then, by a tenth or a third of the way, as people say it. */
+/** `three weeks ago`: give or take 3 days for weeks, 10 for months and 90 for years, since people speak roughly. */
 function ago(at: Date, { count, unit }: { count: number; unit: string }): TimeSpan {
   const day = back(at, count, unit);
   const slack = { day: 0, week: 3, month: 10, year: 90 }[unit] ?? 0;

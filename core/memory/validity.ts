@@ -1,4 +1,4 @@
-/** Whether a fact holds at a time: one that does not is recalled with that mark, and after those that do. Pure. */
+/** Whether a fact holds at a given time. Facts that do not are recalled after those that do, and marked. Pure. */
 import type { Candidate, Ranked, Reason } from './candidate.ts';
 import type { Question } from './ranking.ts';
 import { resolveTime, type TimeSpan } from './time-expressions.ts';
@@ -12,20 +12,20 @@ export interface ValidTimes {
   valid_to: Date | null;
 }
 
-/** What an entry that does not hold at the time of the question loses of its score. */
+/** Share of its score that an entry loses if it does not hold at the time of the question. */
 const LOST_SHARE = 0.1;
 
-/** Whether it holds then. The end itself is past. */
+/** Whether a fact holds at a time. `valid_to` is exclusive. */
 export function validityOf(times: ValidTimes, at: Date): Validity {
   return validityWithin(times, { from: at, to: new Date(at.getTime() + 1) });
 }
 
-/** Why an entry was found; `validity` takes from the score what the signals have added. */
+/** Why an entry was found; `validity` is negative. */
 export type Reasons = Partial<Record<Reason | 'validity', number>>;
 
 /**
- * Puts what holds before what does not and is worth no more: that has a tenth of its score less. What has held at a time that the
- * question names is as good.
+ * Takes a tenth of the score from entries that do not hold, and moves them behind those that hold with at least as much.
+ * Entries that held in the period named in the question are not affected.
  */
 export function putCurrentFirst<C extends Candidate & ValidTimes>(
   { text, at }: Question,
@@ -39,7 +39,7 @@ export function putCurrentFirst<C extends Candidate & ValidTimes>(
     const isCurrent = holds(hit);
     const score = isCurrent ? hit.score : round(hit.score * (1 - LOST_SHARE));
     const why = isCurrent ? hit.why : { ...hit.why, validity: round(score - hit.score) };
-    // The order of the ranking is more than that of its scores: it only moves behind those next to it.
+    // Ranking is more than the order of scores, so an entry only moves behind its neighbours.
     const worse = isCurrent
       ? 0
       : placed.findIndex((other) => other.score < score || (other.score === score && other.why.validity !== undefined));

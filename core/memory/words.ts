@@ -1,16 +1,16 @@
-/** Words of a text, as rules compare them. The text search has its own, with stems (`db/memory-search.ts`). */
+/** Splits texts into words for rules. The text search has its own words, with stems (`db/memory-search.ts`). */
 
-/** Lower-case words and numbers, in their order. */
+/** Lower-case words and numbers, in order. */
 export function wordsOf(text: string): string[] {
   return text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’.,:-][\p{L}\p{N}]+)*/gu) ?? [];
 }
 
-/** Numbers in the form in which they are written, sorted. */
+/** Numbers as written, sorted. */
 export function numbersOf(text: string): string[] {
   return (text.match(/\d+(?:[.,:]\d+)*/g) ?? []).toSorted();
 }
 
-/** Names, as far as a capital within a sentence, digits or quotes tell: lower case, each once. */
+/** Names, recognised by capitals within a sentence, digits or quotes: lower case, each once. */
 export function entitiesOf(text: string): string[] {
   const capitals = [...text.matchAll(/(?<![.!?:\n]\s*|^\s*)\b\p{Lu}[\p{L}\p{N}'’-]+/gu)].map(([word]) => word);
   const quoted = [...text.matchAll(/["“]([^"”\n]{2,60})["”]/g)].map(([, inner = '']) => inner);
@@ -19,7 +19,7 @@ export function entitiesOf(text: string): string[] {
   return [...new Set(found)].filter((each) => !COMMON.has(each));
 }
 
-/** Capitals that name nothing. */
+/** Capitalised words that are no names. */
 const COMMON = new Set([
   'i',
   "i'm",
@@ -41,7 +41,7 @@ const NEGATIONS = new Set([
   "isn't", "aren't", "wasn't", "weren't", "haven't", "hasn't", "hadn't", "couldn't", "shouldn't", "wouldn't",
 ]); // prettier-ignore
 
-/** How often a text says no, modulo two: whether it denies what it speaks of. */
+/** Whether a text is negative overall: it contains an odd number of negations. */
 export function denies(text: string): boolean {
   const said = wordsOf(text).filter((word) => NEGATIONS.has(word.replaceAll('’', "'")));
   return said.length % 2 === 1;
@@ -49,23 +49,23 @@ export function denies(text: string): boolean {
 
 const NOT_SO = /\b(?:never|no longer|(?:have|has|had|did|do|does|was|were|am|is|are)(?:n['’]t| not))\b/i;
 
-/** Whether a text says anywhere that something is not so. */
+/** Whether a text contains any negation. */
 export function saysNotSo(text: string): boolean {
   return NOT_SO.test(text);
 }
 
-/** All runs of so many words that follow each other. */
+/** All sequences of `length` consecutive words. */
 export function shinglesOf(text: string, length: number): Set<string> {
   const words = wordsOf(text);
   const count = Math.max(0, words.length - length + 1);
   return new Set(Array.from({ length: count }, (_, at) => words.slice(at, at + length).join(' ')));
 }
 
-/** Scripts that put no space between words. */
+/** Scripts without spaces between words. */
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
-/** Whether no search by words knows the words of a text: of a script that does not part them, or signs alone, such as an emoji. */
+/** Whether a word search cannot split a text: it is in a script without spaces, or only has symbols, such as an emoji. */
 export function isOneWord(text: string): boolean {
   return UNSPACED.test(text) || (!/[\p{L}\p{N}]/u.test(text) && /\p{Extended_Pictographic}/u.test(text));
 }

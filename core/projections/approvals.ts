@@ -1,4 +1,4 @@
-/** What people are asked, and what they decide. */
+/** Questions to people and their decisions. */
 import type { NewEvent } from '../events.ts';
 import type { Columns, Place, Projection, RowChange } from './projection.ts';
 
@@ -25,12 +25,12 @@ export const approvals: Projection<'approvals'> = {
     'created_at',
     'decided_at',
   ],
-  // From the ledger, from the time of the commit, and of approvals that belong to no run.
+  // Defined by the ledger, by the time of the commit, or only for approvals that belong to no run.
   unlogged: ['arguments', 'original_arguments', 'expires_at', 'workspace_id', 'subject_type', 'subject_id'],
   erased: { arguments: {}, original_arguments: null, message: null, reason: null },
   apply(place, event) {
     if (event.type !== 'approval.requested') return decisionOf(place, event);
-    // The arguments of calls that the ledger has are taken from there.
+    // Arguments of calls in the ledger are read from there.
     const { approval_id: id, four_eyes = false, ...about } = event.payload;
     const owner = { id, tenant_id: place.tenantId, run_id: place.runId, turn_id: event.turn_id };
     return { key: id, insert: { ...about, ...owner, four_eyes, status: 'pending', created_at: place.at } };
@@ -38,7 +38,7 @@ export const approvals: Projection<'approvals'> = {
 };
 
 function decisionOf(place: Place, event: NewEvent): RowChange | undefined {
-  // Decided once: whatever comes later changes nothing.
+  // Only the first decision counts.
   const decided = (key: string, set: Columns): RowChange => ({
     key,
     from: 'pending',

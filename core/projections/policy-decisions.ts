@@ -1,4 +1,4 @@
-/** What the gate has decided by a rule. */
+/** Decisions that the gate made by a rule. */
 import type { Projection } from './projection.ts';
 
 export const policyDecisions: Projection<'policy_decisions'> = {

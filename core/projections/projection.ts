@@ -1,9 +1,9 @@
-/** What a projection is: a table whose rows follow from the events of a run's log, and from nothing else. */
+/** A projection: a table whose rows follow from the events of a run's log alone. */
 import type { NewEvent } from '../events.ts';
 
 export type Columns = Record<string, unknown>;
 
-/** An event's place. `at` is `now` in a commit, which Postgres reads as its transaction's time, else the event's time. */
+/** An event's place. `at` is `now` in a commit (Postgres: transaction time), otherwise the event's time. */
 export interface Place {
   tenantId: string;
   workspaceId: string;
@@ -12,30 +12,30 @@ export interface Place {
   at: string;
 }
 
-/** A change of one row. What is undefined stays as it is. */
+/** A change of one row. Undefined values stay unchanged. */
 export interface RowChange {
-  /** Value of the projection's `key`. */
+  /** Value of the key column. */
   key: string | number;
   /** Makes the row. */
   insert?: Columns;
-  /** Only where its status is this one. */
+  /** Only apply if the row has this status. */
   from?: string;
   set?: Columns;
-  /** Adds to what is there. Money is a decimal string. */
+  /** Amounts to add. Money is a decimal string. */
   add?: Columns;
 }
 
 /** One file a table, in the list of `core/projections.ts`; `db/functions/apply-<table>.sql` applies its changes. */
 export interface Projection<T extends string = string> {
   table: T;
-  /** The column that tells the rows of a run apart. */
+  /** The column that identifies rows within a run. */
   key: string;
   /** Columns that the log defines. */
   columns: readonly string[];
-  /** Columns that it does not: operational ones, what clients keep there, and what comes from the ledger or from the time of the commit. */
+  /** Columns that it does not define: operational ones, clients' data, and values from the ledger or the time of commit. */
   unlogged: readonly string[];
-  /** What its columns with texts hold once the run is erased: what the projection of an erased log says, or nothing. */
+  /** Values of text columns after the run is erased: as projected from the erased log, or nothing. */
   erased?: Readonly<Record<string, string | null | Record<string, never>>>;
-  /** What an event means for the table; undefined if it means nothing. */
+  /** The row change for an event; undefined if there is none. */
   apply: (place: Place, event: NewEvent) => RowChange | undefined;
 }

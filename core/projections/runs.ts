@@ -51,7 +51,7 @@ export const runs: Projection<'runs'> = {
     'completed_at',
     'erased_at',
   ],
-  // They serve the drivers, but for the place: the logs of older builds do not say it.
+  // For drivers only, except the place, which logs of older builds lack.
   unlogged: [
     'thread_place',
     'last_seq',
@@ -134,7 +134,7 @@ function outputOf({ payload }: Extract<NewEvent, { type: 'turn.completed' }>): C
   return { output_ordinal: payload.ordinal, structured: payload.structured ?? null, trust };
 }
 
-/** A run that waits in the middle of a turn is not idle. */
+/** A run that waits in the middle of a turn does not become idle. */
 function statusChanged({ at }: Place, event: Extract<NewEvent, { type: 'run.status_changed' }>): Columns {
   const { to, waiting_for } = event.payload;
   return {
@@ -150,7 +150,7 @@ function waitForProvider({ payload }: Extract<NewEvent, { type: 'model.deferred'
   return { type: 'provider', since, next_at, until, error };
 }
 
-/** The row that a run begins with. */
+/** The initial row of a run. */
 export function newRun({ at, ...place }: Omit<Place, 'seq'>, { payload }: Extract<NewEvent, { type: 'run.created' }>) {
   return {
     ...payload,
@@ -174,17 +174,17 @@ export function newRun({ at, ...place }: Omit<Place, 'seq'>, { payload }: Extrac
   };
 }
 
-/** A node that makes a call is a step. */
+/** Nodes that make a call count as a step. */
 export function stepsOf({ payload }: Extract<NewEvent, { type: 'node.entered' }>): number {
   return payload.ordinal === undefined ? 0 : 1;
 }
 
-/** Why a run or a turn that failed has stopped. */
+/** The stop reason of a run or turn that failed. */
 export function stopReasonOf({ code }: { code: string }): string {
   return code === OUT_OF_BUDGET ? OUT_OF_BUDGET : 'failed';
 }
 
-/** What an attempt has spent that gave no answer, as far as its provider had counted; undefined if nothing. */
+/** What a failed attempt cost, as far as its provider reported usage; undefined if nothing. */
 export function spentInVain({
   payload,
 }: Extract<NewEvent, { type: 'model.retried' | 'model.failed' }>): Pick<Change, 'add'> | undefined {
@@ -192,7 +192,7 @@ export function spentInVain({
   return usage && { add: { ...tokensOf(usage), cost_usd } };
 }
 
-/** What an answer adds to the sums of its run and its turn; a recorded one was paid for elsewhere. */
+/** What an answer adds to the sums of its run and turn. Recorded answers were paid for elsewhere. */
 export function spentBy({ payload }: Extract<NewEvent, { type: 'model.responded' }>): Columns {
   const tokens = tokensOf(payload.recorded ? NO_TOKENS : payload.usage);
   return { steps: payload.tool === undefined ? 1 : 0, ...tokens, cost_usd: payload.cost_usd };

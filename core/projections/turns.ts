@@ -25,7 +25,7 @@ export const turns: Projection<'turns'> = {
     'created_at',
     'completed_at',
   ],
-  // Rows of older builds do not say where they begin, and need not; whose turn it is, or has failed, the database fills in.
+  // `started_seq` is missing in rows of older builds, and not needed; the database fills in the agents.
   unlogged: ['started_seq', 'failed_agent_id', 'agent_id'],
   apply(place, event) {
     const change = event.turn_id === undefined ? undefined : changeOf(place, event, event.turn_id);
@@ -62,14 +62,14 @@ function changeOf(place: Place, event: NewEvent, id: string): Omit<RowChange, 'k
       return { set: { status: 'awaiting_tool' } };
     case 'signal.received':
     case 'timer.fired':
-      // The client has answered, or has had its time: the turn is under way again unless other calls are still the client's.
+      // The client has answered, or its time is up: the turn is running again, unless other calls still wait for the client.
       return event.payload.type === 'tool_results' ? { set: { status: 'running' } } : undefined;
     default:
       return undefined;
   }
 }
 
-/** Stop reasons of a turn that a person has ended. */
+/** Stop reasons of turns that a person ended. */
 export const STOPPED = { cancel: 'cancelled', interrupt: 'interrupted', reject: 'rejected' };
 
 const WHY_STOPPED: Record<string, string> = {
@@ -77,13 +77,13 @@ const WHY_STOPPED: Record<string, string> = {
   rejected: 'The plan of the turn was rejected.',
 };
 
-/** The error of a turn that was cancelled, by its `stop_reason`: no row has one, since nothing has failed. */
+/** The error shown for a cancelled turn, by its `stop_reason`. It is in no row, since nothing failed. */
 export function cancelledError(stopReason: string | null | undefined): { code: string; message: string } {
   const code = stopReason ?? STOPPED.cancel;
   return { code, message: WHY_STOPPED[code] ?? 'The turn was cancelled.' };
 }
 
-/** A turn waits with its run, unless only time must pass. */
+/** A turn waits when its run does, unless it only waits for time. */
 function statusChanged(
   change: Extract<NewEvent, { type: 'run.status_changed' }>['payload'],
 ): Omit<RowChange, 'key'> | undefined {

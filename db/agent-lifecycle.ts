@@ -1,20 +1,20 @@
-/** Heartbeats of agents, and those that maintenance looks for among all tenants. All times are the database's. */
+/** Heartbeats of agents, and agents of all tenants that maintenance handles. All times are database time. */
 import type { AgentStatus } from '../core/agent-lifecycle.ts';
 import type { Database, Tx } from './database.ts';
 
-/** What a heartbeat needs to know. */
+/** The state of an agent that a heartbeat depends on. */
 interface BeatingAgent {
   id: string;
   status: AgentStatus;
-  /** Since it lapsed, one after the other. */
+  /** Consecutive heartbeats since it lapsed. */
   heartbeats: number;
-  /** Its last heartbeat is no older than the timeout. */
+  /** Whether its last heartbeat is within the timeout. */
   is_recent: boolean;
-  /** Tasks that it works on. */
+  /** Number of its current tasks. */
   tasks: number;
 }
 
-/** The agent, which nobody else changes until the transaction ends; deprecated ones too. */
+/** The agent, even if deprecated, locked until the transaction ends. */
 export async function lockBeating(
   tx: Tx,
   of: { id: string; workspaceId: string; timeoutMs: number },
@@ -29,7 +29,7 @@ export async function lockBeating(
   return row;
 }
 
-/** Notes a heartbeat; answers its time. */
+/** Records a heartbeat; returns its time. */
 export async function noteHeartbeat(
   tx: Tx,
   beat: { id: string; status: AgentStatus; heartbeats: number },
@@ -43,17 +43,17 @@ export async function noteHeartbeat(
   return row.at;
 }
 
-/** An agent that gets a task is idle no more. */
+/** Marks an agent that gets a task as no longer idle. */
 export async function noteAssigned(tx: Tx, agentId: string): Promise<void> {
   await tx.query(`update agents set status = 'active' where id = $1 and status = 'idle'`, [agentId]);
 }
 
 /**
- * How many tasks an agent works on, while nobody else gives it one before this transaction ends; undefined where somebody is
- * about to: who waited for that could wait for each other.
+ * Counts an agent's current tasks, and keeps others from assigning any until this transaction ends. Undefined if somebody else
+ * is assigning: waiting for each other could deadlock.
  */
 export async function holdTaskPlaces(tx: Tx, agentId: string): Promise<number | undefined> {
-  // Two statements, sent together: the second sees what whoever held the lock before has committed.
+  // Two statements, sent together: the second sees what the previous lock holder committed.
   const [[lock], [row]] = await Promise.all([
     tx.query<{ held: boolean }>(
       `select pg_try_advisory_xact_lock(hashtextextended('drover:tasks-of:' || $1, 0)) as held`,
@@ -72,7 +72,7 @@ interface AgentRef {
   id: string;
 }
 
-/** Agents that have sent a heartbeat, but none of late. One tenant's do not keep those of others waiting. */
+/** Agents whose last heartbeat is too old. Tenants take turns. */
 export async function listLapsedAgents(
   db: Database,
   { timeoutMs, limit }: { timeoutMs: number; limit: number },
@@ -88,7 +88,7 @@ export async function listLapsedAgents(
   );
 }
 
-/** Marks one that has still not been heard of; false if it has. */
+/** Marks an agent offline; false if it sent a heartbeat meanwhile. */
 export async function markOffline(tx: Tx, id: string, timeoutMs: number): Promise<boolean> {
   const rows = await tx.query(
     `update agents set status = 'offline', offline_since = clock_timestamp(), heartbeats = 0
@@ -98,7 +98,7 @@ export async function markOffline(tx: Tx, id: string, timeoutMs: number): Promis
   return rows.length > 0;
 }
 
-/** Agents that have been offline for so long that nobody expects them back. */
+/** Agents offline for so long that they are not expected back. */
 export async function listLostAgents(
   db: Database,
   { offlineSeconds, limit }: { offlineSeconds: number; limit: number },
@@ -114,7 +114,7 @@ export async function listLostAgents(
   );
 }
 
-/** Deprecates one that is still offline; false if it is not. */
+/** Deprecates an agent that is still offline; false if it is not. */
 export async function deprecateLost(tx: Tx, id: string, offlineSeconds: number): Promise<boolean> {
   const rows = await tx.query(
     `update agents set status = 'deprecated', updated_at = now() where id = $1 and status = 'offline'
@@ -124,7 +124,7 @@ export async function deprecateLost(tx: Tx, id: string, offlineSeconds: number):
   return rows.length > 0;
 }
 
-/** Workflows with a task that an agent works on which is offline. */
+/** Workflows with a current task of an offline agent. */
 export async function listStrandedWorkflows(
   db: Database,
   limit: number,

@@ -18,7 +18,7 @@ export interface AgentRow {
   version_created_at: Date;
   definition: AgentDefinition;
   content_hash: string;
-  /** What the client calls it. */
+  /** The client's own id for it. */
   external_id: string | null;
   created_at: Date;
   updated_at: Date;
@@ -41,7 +41,7 @@ interface NewAgentVersion {
   contentHash: string;
 }
 
-/** Busy is who works on a task: that follows from the tasks, and is stored nowhere. */
+/** `busy` is not stored: it follows from the agent's current tasks. */
 export const AGENT_STATUS = `case when a.status in ('active', 'idle') and exists (
   select from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) then 'busy' else a.status end`;
 const AGENT_COLUMNS = `
@@ -50,7 +50,7 @@ export const AGENT_TABLES = 'agents a join agent_versions v on v.agent_id = a.id
 
 const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
 
-/** Makes an agent with its first version. */
+/** Inserts an agent with its first version. */
 export async function insertAgent(tx: Tx, agent: NewAgentVersion & { workspaceId: string }): Promise<void> {
   await tx.query(
     `insert into agents (id, tenant_id, workspace_id, name, own_name, status, current_version)
@@ -60,7 +60,7 @@ export async function insertAgent(tx: Tx, agent: NewAgentVersion & { workspaceId
   await insertVersion(tx, agent);
 }
 
-/** Makes a version the current one. The caller holds the agent (`lockAgent`). */
+/** Adds a version and makes it the current one. The caller must hold the agent's lock (`lockAgent`). */
 export async function publishAgentVersion(tx: Tx, version: NewAgentVersion): Promise<void> {
   await insertVersion(tx, version);
   await tx.query(
@@ -82,7 +82,7 @@ async function insertVersion(tx: Tx, version: NewAgentVersion): Promise<void> {
   );
 }
 
-/** An agent with its current definition, of this workspace where one is given. */
+/** An agent with its current definition; only of this workspace, if given. */
 export async function findAgent(tx: Tx, id: string, workspaceId?: string): Promise<AgentRow | undefined> {
   const [row] = await fetchRows<AgentRow>(
     tx,
@@ -94,14 +94,14 @@ export async function findAgent(tx: Tx, id: string, workspaceId?: string): Promi
   return row;
 }
 
-/** The same, and nobody else changes the agent until the transaction ends. */
+/** Like `findAgent`, but locked until the transaction ends. */
 export async function lockAgent(tx: Tx, id: string, workspaceId: string): Promise<AgentRow | undefined> {
-  // The lock first, the row afterwards: a statement that waited for a lock would join the version of before.
+  // First the lock, then the row: a statement that waited for the lock would join the previous version.
   await tx.query('select 1 as locked from agents where id = $1 for update', [id]);
   return findAgent(tx, id, workspaceId);
 }
 
-/** Until the transaction ends nobody else takes this name. */
+/** Locks a name until the transaction ends. */
 export async function lockAgentName(tx: Tx, workspaceId: string, name: string): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:agent-name:' || $1 || ':' || $2, 0))`, [
     workspaceId,
@@ -109,7 +109,7 @@ export async function lockAgentName(tx: Tx, workspaceId: string, name: string): 
   ]);
 }
 
-/** Which agent has a name; the oldest, where they share it. A deprecated one has none. */
+/** The id of the agent with a name; the oldest of several. Deprecated agents are ignored. */
 export async function findByName(tx: Tx, workspaceId: string, name: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>(
     `select id from agents where workspace_id = $1 and name = $2 and status <> 'deprecated'
@@ -124,7 +124,7 @@ interface AgentFilter {
   before?: string | undefined;
   limit: number;
   status?: AgentStatus | undefined;
-  /** Only those that have all of this. */
+  /** Only agents with all of these entries. */
   metadata?: Record<string, string> | undefined;
 }
 
@@ -150,7 +150,7 @@ export interface AgentName {
   description: string | null;
 }
 
-/** What the agents of a workspace that take runs are called, oldest first. */
+/** Names of a workspace's agents that take runs, oldest first. */
 export async function listAgentNames(tx: Tx, workspaceId: string, limit: number): Promise<AgentName[]> {
   return tx.query<AgentName>(
     `select a.id, a.name, v.definition->>'description' as description from ${AGENT_TABLES}
@@ -160,10 +160,7 @@ export async function listAgentNames(tx: Tx, workspaceId: string, limit: number)
   );
 }
 
-/**
- * The same for one tool name: those whose own is `prefix`, with numbers after it or not, or where it need not be exact
- * those whose own begins so.
- */
+/** Agents whose tool name is `prefix`, with or without numbers after it; if not `isExact`, those whose tool name begins with it. */
 export async function listNamesakes(
   tx: Tx,
   workspaceId: string,
@@ -178,7 +175,7 @@ export async function listNamesakes(
   );
 }
 
-/** Deprecates an agent: no new runs and versions from now on; existing runs go on. */
+/** Deprecates an agent: no new runs or versions; existing runs continue. */
 export async function deprecateAgent(tx: Tx, id: string): Promise<void> {
   await tx.query(`update agents set status = 'deprecated', updated_at = now() where id = $1`, [id]);
 }
@@ -204,7 +201,7 @@ export async function findAgentVersion(tx: Tx, agentId: string, version: string)
   return row;
 }
 
-/** The version of an agent that was the newest when a run began; undefined where there was none yet. */
+/** The newest version when a run began; undefined if there was none yet. */
 export async function findVersionAsOf(
   tx: Tx,
   of: { agentId: string; runId: string },
@@ -217,12 +214,12 @@ export async function findVersionAsOf(
   return row;
 }
 
-/** The definition that a run has pinned. */
+/** The definition of the version pinned by a run. */
 export async function loadAgentVersion(tx: Tx, agentId: string, version: string): Promise<AgentDefinition | undefined> {
   return (await findAgentVersion(tx, agentId, version))?.definition;
 }
 
-/** Those of these ids that are agents of the workspace, deprecated ones not among them. */
+/** The given ids that belong to agents of the workspace, without deprecated ones. */
 export async function listWorkspaceAgents(tx: Tx, workspaceId: string, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from agents where workspace_id = $1 and id = any($2) and status <> 'deprecated'`,

@@ -13,19 +13,19 @@ export interface ApiKeyRow {
   created_at: Date;
 }
 
-/** A key as authentication needs it, with the workspace that requests of this key work in. */
+/** A key with the data for authentication, and the workspace of its requests. */
 export interface KeyOwner {
   id: string;
   tenant_id: string;
-  /** Set where the key is bound to one workspace. */
+  /** The only workspace the key may use, if it is bound. */
   workspace_id: string | null;
   default_workspace_id: string;
   scopes: Scope[];
-  /** How long the key is valid, from the moment at which it was found; null: without end. */
+  /** Remaining validity at the time of the query; null: unlimited. */
   remaining_ms: number | null;
   revoked_at: Date | null;
   plan_tier: string;
-  /** Of its tenant's settings. */
+  /** From its tenant's settings. */
   rate_limits: RateSettings | null;
 }
 
@@ -36,13 +36,13 @@ const OWNER = `
       as default_workspace_id
   from api_keys k join tenants t on t.id = k.tenant_id`;
 
-/** Finds a key by its SHA-256, in whatever tenant: for `asMaintenance`. */
+/** Finds a key of any tenant by its SHA-256; for `asMaintenance`. */
 export async function findKeyByHash(tx: Tx, hash: Buffer): Promise<KeyOwner | undefined> {
   const [row] = await tx.query<KeyOwner>(`${OWNER} where k.key_hash = $1`, [hash]);
   return row;
 }
 
-/** Finds a key by its id, in whatever tenant: for `asMaintenance`. */
+/** Finds a key of any tenant by its id; for `asMaintenance`. */
 export async function findKeyById(tx: Tx, id: string): Promise<KeyOwner | undefined> {
   const [row] = await tx.query<KeyOwner>(`${OWNER} where k.id = $1`, [id]);
   return row;
@@ -60,7 +60,7 @@ interface NewApiKey {
   expiresAt?: string | undefined;
 }
 
-/** Stores a key by its hash; undefined for one that has expired already. */
+/** Stores a key by its hash; undefined if it has already expired. */
 export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<ApiKeyRow | undefined> {
   const rows = await tx.query<ApiKeyRow>(
     `insert into api_keys (id, tenant_id, workspace_id, name, key_hash, scopes, expires_at)
@@ -71,7 +71,7 @@ export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<ApiKeyRow | 
   return rows[0];
 }
 
-/** Stores the key of this id, or replaces it: hash and scopes become these, and it is valid again. False if it was so before. */
+/** Inserts or replaces the key of this id, and makes it valid again. False if nothing changed. */
 export async function putApiKey(tx: Tx, key: NewApiKey): Promise<boolean> {
   const rows = await tx.query(
     `insert into api_keys as k (id, tenant_id, name, key_hash, scopes) values ($1, $2, $3, $4, $5)
@@ -83,7 +83,7 @@ export async function putApiKey(tx: Tx, key: NewApiKey): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** A page of keys, newest first; those of one workspace where one is given. */
+/** A page of keys, newest first; only of one workspace, if given. */
 export async function listApiKeys(
   tx: Tx,
   page: { before?: string | undefined; limit: number; workspaceId?: string | undefined },
@@ -95,7 +95,7 @@ export async function listApiKeys(
   return fetchRows<ApiKeyRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
 }
 
-/** A key, of this workspace where one is given. */
+/** A key; only of this workspace, if given. */
 export async function findApiKey(tx: Tx, id: string, workspaceId?: string): Promise<ApiKeyRow | undefined> {
   const query = selectFrom(COLUMNS, 'api_keys', [
     ['id', '=', id],
@@ -107,11 +107,11 @@ export async function findApiKey(tx: Tx, id: string, workspaceId?: string): Prom
 
 export interface ApiKeyChange {
   name?: string | undefined;
-  /** Null: never. */
+  /** Null: never expires. */
   expiresAt?: string | null | undefined;
 }
 
-/** Changes what is given of a key that is not revoked; false where it would have expired already. */
+/** Changes the given fields of a key that is not revoked; false if it would already have expired. */
 export async function changeApiKey(tx: Tx, id: string, { name, expiresAt }: ApiKeyChange): Promise<boolean> {
   const rows = await tx.query(
     `update api_keys set name = coalesce($2, name), expires_at = case when $3 then $4::timestamptz else expires_at end
@@ -121,7 +121,7 @@ export async function changeApiKey(tx: Tx, id: string, { name, expiresAt }: ApiK
   return rows.length > 0;
 }
 
-/** Revokes a key; again is no different, and not new. Undefined if there is none, in this workspace where one is given. */
+/** Revokes a key; `isNew` is false if it was revoked before. Undefined if there is none; only of this workspace, if given. */
 export async function revokeApiKey(tx: Tx, id: string, workspaceId?: string): Promise<{ isNew: boolean } | undefined> {
   const [row] = await tx.query<{ isNew: boolean }>(
     `update api_keys k set revoked_at = coalesce(k.revoked_at, now()) from (select id, revoked_at from api_keys where id = $1 for update) old

@@ -1,4 +1,4 @@
-/** Approvals as they are read; `commit_run` writes them. */
+/** Reads approvals; `commit_run` writes them. */
 import type { PolicyRef } from '../core/policy.ts';
 import type { Tx } from './database.ts';
 import { fetchSizedPage, type Page } from './page-bytes.ts';
@@ -19,19 +19,19 @@ interface Approval {
   expires_at: Date;
   created_at: Date;
   decided_at: Date | null;
-  /** What the model asked for, where a person has put other arguments in its place. */
+  /** The model's arguments, if a person has replaced them. */
   original_arguments: Record<string, unknown> | null;
-  /** Why a person is asked, and the policy that requires it; without a policy it is the autonomy matrix. */
+  /** Why a person is asked, and the policy that requires it; without a policy the autonomy matrix does. */
   message: string | null;
   policy: PolicyRef | null;
   four_eyes: boolean;
-  /** The key that decided. */
+  /** The key used to decide. */
   decided_by: string | null;
-  /** Whether its time is over, even if no event says so yet. */
+  /** Whether its time is up, even if no event says so yet. */
   is_due: boolean;
 }
 
-/** An approval; that of a call batch has its steps as its arguments. */
+/** An approval; for a call batch, its arguments are the steps. */
 export type ApprovalRow = Approval &
   ({ plan_id: null; arguments: Record<string, unknown> } | { plan_id: string; arguments: { steps: BatchedCall[] } });
 
@@ -42,7 +42,7 @@ export interface BatchedCall {
   arguments: Record<string, unknown>;
 }
 
-/** An approval of kind `conflict`: it belongs to a fragment or an entry of memory. */
+/** An approval of kind `conflict`: belongs to a memory fragment or entry instead of a run. */
 export type ConflictRow = Omit<Approval, 'run_id' | 'turn_id'> & {
   run_id: null;
   turn_id: null;
@@ -58,7 +58,7 @@ const COLUMNS = `a.id, a.run_id, a.turn_id, a.kind, a.tool_call_id, a.plan_id, a
   a.decided_by, a.status = 'pending' and a.expires_at <= now() as is_due`;
 const TABLES = 'approvals a join runs r on r.id = a.run_id';
 
-/** An approval of a run in this workspace. */
+/** An approval of a run; only of this workspace, if given. */
 export async function findApproval(tx: Tx, id: string, workspaceId?: string): Promise<ApprovalRow | undefined> {
   const [row] = await fetchRows<ApprovalRow>(
     tx,
@@ -74,7 +74,7 @@ const ANY_COLUMNS = `${COLUMNS}, a.workspace_id, a.subject_type, a.subject_id`;
 const SIZED = `${ANY_COLUMNS}, json_bytes(a.arguments) + coalesce(json_bytes(a.original_arguments), 0) as bytes`;
 const ANY_TABLES = 'approvals a left join runs r on r.id = a.run_id';
 
-/** An approval in this workspace, of a run or of none. */
+/** An approval of the workspace, whether it belongs to a run or not. */
 export async function findAnyApproval(
   tx: Tx,
   of: { id: string; workspaceId?: string | undefined },
@@ -86,7 +86,7 @@ export async function findAnyApproval(
   return row;
 }
 
-/** A page of approvals, of runs and of none, newest first. */
+/** A page of approvals, of runs and others, newest first. */
 export async function listApprovals(
   tx: Tx,
   filter: {
@@ -106,7 +106,7 @@ export async function listApprovals(
   return fetchSizedPage<ApprovalRow | ConflictRow>(tx, query, { order: 'id desc', limit: filter.limit });
 }
 
-/** Those of a run that nobody has decided yet. */
+/** A run's undecided approvals. */
 export async function listOpenApprovals(
   tx: Tx,
   runId: string,
@@ -114,7 +114,7 @@ export async function listOpenApprovals(
   return tx.query(`select id, tool_call_id, plan_id from approvals where run_id = $1 and status = 'pending'`, [runId]);
 }
 
-/** The question what became of a call, where nobody has answered it yet. */
+/** The open question about a call's unknown outcome, if any. */
 export async function findOpenQuestion(
   tx: Tx,
   of: { runId: string; callId: string },
@@ -126,7 +126,7 @@ export async function findOpenQuestion(
   return row;
 }
 
-/** Keeps the arguments that a person has put in place of the model's. */
+/** Stores arguments with which a person replaced the model's. */
 export async function replaceArguments(
   tx: Tx,
   of: { callId: string; approvalId: string },
@@ -143,7 +143,7 @@ export async function replaceArguments(
   ]);
 }
 
-/** The approval under which a call may be made, the last one by the database's clock; undefined if a person has given none. */
+/** The latest granted approval for a call, by database time; undefined if there is none. */
 export async function findGrant(tx: Tx, of: { runId: string; callId: string }): Promise<ApprovalRow | undefined> {
   const [row] = await tx.query<ApprovalRow>(
     `select ${COLUMNS} from ${TABLES} where a.run_id = $1 and a.kind = 'approval' and a.status = 'approved' and (a.tool_call_id = $2::uuid
@@ -155,9 +155,9 @@ export async function findGrant(tx: Tx, of: { runId: string; callId: string }): 
 }
 
 /**
- * The keys that have had a say in a turn: the one that asked for it, those that steered it, and those that have answered in it or
- * ahead of it. Of a run that works for another one the key that has handed its task over or submitted it, or those of the last turn
- * of the nearest run above it whose log names any.
+ * Keys with a say in a turn: those that requested it, steered it, or answered in it or ahead of it. For a run that works for
+ * another one: the key that handed over or submitted its task, otherwise those of the last turn of the nearest ancestor whose
+ * log names any.
  */
 export async function findRequesters(tx: Tx, of: { runId: string; turnId: string }): Promise<string[]> {
   const begun = edgeEvent('last', {
@@ -183,7 +183,7 @@ export async function findRequesters(tx: Tx, of: { runId: string; turnId: string
   return row?.keys ?? [];
 }
 
-/** A row of `signals`. `digest`: of what it says, where its sender has given the id. */
+/** A row of `signals`. `digest`: of its content, if the sender chose the id. */
 export interface NewSignal {
   tenantId: string;
   runId: string;
@@ -192,7 +192,7 @@ export interface NewSignal {
   digest?: string | undefined;
 }
 
-/** Inserts a signal; false if one with this id has come before, `other` if that one said something else. */
+/** Inserts a signal; false if one with this id already came, `other` if that had other content. */
 export async function insertSignal(tx: Tx, signal: NewSignal): Promise<boolean | 'other'> {
   const { tenantId, runId, id, type, digest = null } = signal;
   const rows = await tx.query(

@@ -1,7 +1,7 @@
-/** A part of a transaction that is done as a whole, or not at all. */
+/** Runs part of a transaction atomically. */
 import type { Tx } from './database.ts';
 
-/** Where `work` throws, what it has written is undone, and the transaction goes on. */
+/** If `work` throws, undoes what it wrote and rethrows; the transaction can continue. */
 export async function asOne<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
   await tx.query('savepoint as_one');
   try {

@@ -1,4 +1,4 @@
-/** The audit log: rows are added, read and sealed, never changed. */
+/** The audit log: rows are added, read and sealed, but never changed. */
 import { auditHash, type AuditAction, type AuditActor, type ChainPlace, type SealedContent } from '../core/audit.ts';
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
@@ -19,7 +19,7 @@ interface NewAuditRow {
   requestId?: string | undefined;
 }
 
-/** Adds a row, in the transaction of the act that it records. */
+/** Adds a row, within the transaction of the recorded act. */
 export async function insertAuditRow(tx: Tx, row: NewAuditRow): Promise<void> {
   await tx.query(
     `insert into audit_log (id, tenant_id, workspace_id, action, actor_type, actor_id, target_type, target_id, digest,
@@ -43,7 +43,7 @@ export async function insertAuditRow(tx: Tx, row: NewAuditRow): Promise<void> {
   );
 }
 
-/** A row as it is read; `seq` and `hash` are null until it has been sealed. */
+/** A row as read; `seq` and `hash` are null until it is sealed. */
 export interface AuditRow extends Omit<SealedContent, 'seq'> {
   seq: number | null;
   hash: string | null;
@@ -53,7 +53,7 @@ const COLUMNS = `id, tenant_id, seq, workspace_id, action, actor_type, actor_id,
   forwarded_for, request_id, to_char(created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at, hash`;
 
 interface AuditFilter {
-  /** What a key that is bound to a workspace may see. */
+  /** Limits the rows to what a workspace-bound key may see. */
   workspaceId?: string | undefined;
   action?: string | undefined;
   actorId?: string | undefined;
@@ -82,7 +82,7 @@ export async function listAuditRows(tx: Tx, filter: AuditFilter): Promise<AuditR
 
 type SealedAuditRow = SealedContent & { hash: string };
 
-/** The sealed rows after a place of the tenant's chain, in their order. */
+/** Sealed rows after a position of the tenant's chain, in order. */
 export async function listSealedRows(tx: Tx, page: { after: number; limit: number }): Promise<SealedAuditRow[]> {
   return tx.query<SealedAuditRow>(`select ${COLUMNS} from audit_log where seq > $1 order by seq limit $2`, [
     page.after,
@@ -90,19 +90,19 @@ export async function listSealedRows(tx: Tx, page: { after: number; limit: numbe
   ]);
 }
 
-/** The stored hash of a place in the tenant's chain. */
+/** The stored hash at a position of the tenant's chain. */
 export async function findSealedHash(tx: Tx, seq: number): Promise<string | undefined> {
   const [row] = await tx.query<{ hash: string }>('select hash from audit_log where seq = $1', [seq]);
   return row?.hash;
 }
 
-/** Where the tenant's chain ended when it was last added to. */
+/** The end of the tenant's chain when it was last extended. */
 export async function findAuditHead(tx: Tx): Promise<ChainPlace | undefined> {
   const [row] = await tx.query<ChainPlace>('select seq, hash from audit_heads');
   return row;
 }
 
-/** Rows of the tenant that have no place yet, and since when. */
+/** The number of the tenant's unsealed rows, and the time of the oldest. */
 export async function countUnsealedRows(tx: Tx): Promise<{ count: number; oldest: Date | null }> {
   const [row] = await tx.query<{ count: number; oldest: Date | null }>(
     'select count(*)::int as count, min(created_at) as oldest from audit_log where seq is null',
@@ -110,7 +110,7 @@ export async function countUnsealedRows(tx: Tx): Promise<{ count: number; oldest
   return row ?? { count: 0, oldest: null };
 }
 
-/** Tenants with rows that have no place yet, those first that have waited longest. */
+/** Tenants with unsealed rows, longest waiting first. */
 export async function listUnsealedTenants(db: Database, limit: number): Promise<string[]> {
   const rows = await db.asMaintenance((tx) =>
     tx.query<{ tenant_id: string }>(
@@ -121,7 +121,7 @@ export async function listUnsealedTenants(db: Database, limit: number): Promise<
   return rows.map((row) => row.tenant_id);
 }
 
-/** Gives places and hashes to a tenant's rows that have none; answers where the chain ends now, and how many came to it. */
+/** Adds a tenant's unsealed rows to its chain; returns the new end, and how many rows were added. */
 export async function sealAuditRows(
   db: Database,
   tenantId: string,
@@ -131,7 +131,7 @@ export async function sealAuditRows(
     await tx.query(`insert into audit_heads (tenant_id, seq, hash) values ($1, 0, '') on conflict do nothing`, [
       tenantId,
     ]);
-    // The head's row is the lock: of two sealers one goes away, and the next round finds what is left.
+    // The row of the chain's head is the lock: of two sealers one skips, and the next round does the rest.
     const [head] = await tx.query<ChainPlace>(
       'select seq, hash from audit_heads where tenant_id = $1 for update skip locked',
       [tenantId],

@@ -1,4 +1,4 @@
-/** Budgets as they are kept, and what is spent of them. See `db/functions/budgets.sql`. */
+/** Stored budgets and their usage. See `db/functions/budgets.sql`. */
 import type { BudgetStanding, RunBudget } from '../core/budget.ts';
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
@@ -57,7 +57,7 @@ export async function insertBudget(tx: Tx, budget: NewBudget): Promise<BudgetRow
   return row;
 }
 
-/** Changes limits and name of a budget; its owner and its period stay. */
+/** Changes a budget's limits and name, but not its owner or period. */
 export async function updateBudget(tx: Tx, id: string, change: { name: string; limits: BudgetLimits }): Promise<void> {
   await tx.query(
     `update budgets set name = $2, max_tokens = $3, max_cost_usd = $4, soft_limit = $5, on_soft_limit = $6,
@@ -71,7 +71,7 @@ export async function deleteBudget(tx: Tx, id: string): Promise<void> {
   await tx.query('delete from budgets where id = $1', [id]);
 }
 
-/** A budget; of this workspace, where one is given. */
+/** A budget; only of this workspace, if given. */
 export async function findBudget(tx: Tx, id: string, workspaceId?: string): Promise<BudgetRow | undefined> {
   const [row] = await fetchRows<BudgetRow>(
     tx,
@@ -83,7 +83,7 @@ export async function findBudget(tx: Tx, id: string, workspaceId?: string): Prom
   return row;
 }
 
-/** A page of budgets, newest first; those of one workspace where one is given. */
+/** A page of budgets, newest first; only of one workspace, if given. */
 export async function listBudgets(
   tx: Tx,
   page: { before?: string | undefined; limit: number; workspaceId?: string | undefined },
@@ -95,12 +95,12 @@ export async function listBudgets(
   return fetchRows<BudgetRow>(tx, query.orderBy('b.id', 'desc').limit(page.limit));
 }
 
-/** The owners of a tenant's budgets: workspaces, agents, or the tenant itself. */
+/** Owners of a tenant's budgets: workspaces, agents, or the tenant itself. */
 export async function listBudgetScopes(tx: Tx): Promise<{ workspace_id: string | null; agent_id: string | null }[]> {
   return tx.query('select distinct workspace_id, agent_id from budgets');
 }
 
-/** The budget that has stopped a run, as its log has it; `was_asked`: a person was asked whether it may pass its soft limit. */
+/** The budget that stopped a run, as logged; `was_asked`: a person was asked whether to exceed its soft limit. */
 export async function findStoppingBudget(
   tx: Tx,
   runId: string,
@@ -114,34 +114,34 @@ export async function findStoppingBudget(
   return row;
 }
 
-/** A model call for which a reservation is committed. */
+/** A model call with a committed reservation. */
 export interface ReservedCall {
   tenant_id: string;
   run_id: string;
   root_run_id: string;
-  /** The runs above a child, from the root on, with their budgets. */
+  /** For a child: the runs above it, root first, with their budgets. */
   ancestors?: { run_id: string; budget?: RunBudget | undefined }[];
   workspace_id: string;
   agent_id: string;
   step: number;
   fence: number;
   run_budget?: RunBudget | undefined;
-  /** Tokens, and what they cost in USD; null if the price is not known. */
+  /** Tokens, with their cost in USD; null if the price is unknown. */
   input: number;
   input_cost: string | null;
   output: number;
   output_cost: string | null;
-  /** Output tokens below which the call is not worth making. */
+  /** Minimum of output tokens for which the call is worthwhile. */
   least: number;
 }
 
-/** `waits`: the room is there once calls under way have settled. `short` is the key of the budget that has no room. */
+/** `waits`: there will be room once calls under way have settled. `short`: key of the budget without room. */
 export type BudgetVerdict = { standings: BudgetStanding[] } & (
   | { fits: true; output: number }
   | { fits: false; waits: boolean; short: string }
 );
 
-/** Whether the call may be made, and with how much output; its reservation is made to fit, or released. */
+/** Whether a call may be made, and with how many output tokens; adjusts or releases its reservation. */
 export async function checkBudgets(db: Database, call: ReservedCall): Promise<BudgetVerdict> {
   const [row] = await db.call<{ result: BudgetVerdict }>({
     name: 'check_budgets',
@@ -152,7 +152,7 @@ export async function checkBudgets(db: Database, call: ReservedCall): Promise<Bu
   return row.result;
 }
 
-/** Whose budgets are asked for: a run's, or without one an agent's or nobody's in a workspace. */
+/** Selects budgets: a run's, or without a run an agent's or a workspace's. */
 interface Budgeted {
   tenant_id: string;
   workspace_id: string;
@@ -162,17 +162,17 @@ interface Budgeted {
   run_budget?: RunBudget | undefined;
 }
 
-/** The budgets that apply, with what is spent and set aside. */
+/** The budgets that apply, with spent and reserved amounts. */
 export async function readStandings(tx: Tx, of: Budgeted): Promise<BudgetStanding[]> {
   const rows = await tx.query<{ standing: BudgetStanding }>(
     'select budget_standing_json(to_jsonb(s)) as standing from budget_standings($1::jsonb) s',
-    // No reservation is left out: there is none of this step and fence.
+    // Excludes no reservation: none has this step and fence.
     [JSON.stringify({ ...of, step: 0, fence: 0 })],
   );
   return rows.map(({ standing }) => standing);
 }
 
-/** Tenants with reservations that are not added up yet, in an order of chance; an act of maintenance. */
+/** Tenants with reservations to be added up, in random order; for maintenance. */
 export async function listReservingTenants(tx: Tx): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     'select id from (select distinct tenant_id as id from reservations where not rolled_up) t order by random()',
@@ -180,7 +180,7 @@ export async function listReservingTenants(tx: Tx): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Settles the reservations that lost drivers have left open. */
+/** Settles open reservations of lost drivers. */
 export async function settleLostReservations(tx: Tx, tenantId: string, quietMs: number): Promise<number> {
   const [row] = await tx.query<{ lost: number }>('select settle_lost_reservations($1, $2) as lost', [
     tenantId,
@@ -189,7 +189,7 @@ export async function settleLostReservations(tx: Tx, tenantId: string, quietMs: 
   return row?.lost ?? 0;
 }
 
-/** Adds up settled reservations. */
+/** Adds up to `most` settled reservations to the usage of budgets. */
 export async function rollUpBudgets(tx: Tx, tenantId: string, most: number): Promise<number> {
   const [row] = await tx.query<{ rolled: number }>('select roll_up_budgets($1, $2) as rolled', [tenantId, most]);
   return row?.rolled ?? 0;
@@ -203,8 +203,8 @@ export interface BudgetDrift {
 }
 
 /**
- * Reservations of a tenant that disagree with its model calls, and usage that disagrees with the reservations; of as many
- * days as all of them are kept.
+ * Reservations that differ from a tenant's model calls, and usage that differs from the reservations, for the days for which
+ * all of them are kept.
  */
 export async function listBudgetDrift(tx: Tx, tenantId: string, days: number): Promise<BudgetDrift[]> {
   return tx.query<BudgetDrift>('select * from budget_drift($1, current_date - $2::int)', [tenantId, days]);

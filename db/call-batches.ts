@@ -1,4 +1,4 @@
-/** Call batches as they are read; `commit_run` writes them. */
+/** Reads call batches; `commit_run` writes them. */
 import type { CallStatus } from '../core/call-state.ts';
 import type { RiskLevel } from '../core/tool.ts';
 import type { Tx } from './database.ts';
@@ -28,7 +28,7 @@ export async function listCallBatches(tx: Tx, runId: string, turnId: string): Pr
   );
 }
 
-/** The call batch of a run whose steps are being made, with those that have no result of their tool; undefined if there is none. */
+/** A run's executing call batch, with the steps that lack a result of their tool; undefined if there is none. */
 export async function findExecutingCallBatch(
   tx: Tx,
   runId: string,
@@ -43,16 +43,16 @@ export async function findExecutingCallBatch(
   return batch;
 }
 
-/** What a call of a call batch has come to. */
+/** The outcome of a call in a batch. */
 export interface BatchOutcome {
   name: string;
   status: CallStatus;
   error_code: string | null;
-  /** The beginning of what its tool has answered, or of why it has not. */
+  /** The beginning of the tool's answer, or of the reason for having none. */
   preview: string;
 }
 
-/** The calls of a call batch in their order. */
+/** The calls of a batch, in order. */
 export async function listBatchOutcomes(
   tx: Tx,
   of: { callIds: readonly string[]; previewChars: number },
@@ -66,7 +66,7 @@ export async function listBatchOutcomes(
   );
 }
 
-/** The policy that asked last about a call; undefined if it was the autonomy matrix, or nobody. */
+/** The policy that last required approval of a call; undefined if it was the autonomy matrix, or nobody was asked. */
 export async function findAsking(
   tx: Tx,
   of: { runId: string; callId: string },

@@ -1,4 +1,4 @@
-/** Checkpoints as they are read. */
+/** Reads checkpoints. */
 import { LIMITS } from '../core/limits.ts';
 import type { Tx } from './database.ts';
 import { readPages, type MessageRow, type StoredState } from './claim-run.ts';
@@ -36,7 +36,7 @@ export async function listCheckpoints(
   );
 }
 
-/** The newest checkpoint of a run before another one, whose id is given; undefined if there is none. */
+/** The newest checkpoint of a run before the one with this id; undefined if there is none. */
 export async function findCheckpointBefore(
   tx: Tx,
   runId: string,
@@ -51,7 +51,7 @@ export async function findCheckpoint(tx: Tx, runId: string, id: string): Promise
   return row;
 }
 
-/** Whether a driver holds a run now, by the database's clock. */
+/** Whether a driver currently holds a run, by database time. */
 export async function isDriven(tx: Tx, runId: string): Promise<boolean> {
   const [row] = await tx.query<{ driven: boolean | null }>(
     'select driver_lease_expires_at > clock_timestamp() as driven from runs where id = $1',
@@ -61,8 +61,8 @@ export async function isDriven(tx: Tx, runId: string): Promise<boolean> {
 }
 
 /**
- * The messages of a run up to a length, from the first or a later one on, as they are stored, with what models see of the outcomes of their calls; of outputs larger
- * than `shownBytes` with their address.
+ * Stored messages of a run, from `from` up to `length`, with their calls' outcomes as models see them. Outputs larger than
+ * `shownBytes` are replaced by their address.
  */
 export async function readMessages(
   tx: Tx,
@@ -78,10 +78,10 @@ export async function readMessages(
   return messages;
 }
 
-/** Most messages that are read at once for somebody who is shown all of them. */
+/** Maximum number of messages read at once for showing all of them. */
 const MESSAGES_TOGETHER = 500;
 
-/** Where a page of a run's messages ends that begins at `from`: one message at least, and not many more than fit. */
+/** The end of a page of a run's messages that begins at `from`: at least one message, and not many more than fit. */
 export async function findPageEnd(tx: Tx, runId: string, page: { from: number; length: number }): Promise<number> {
   const most = Math.min(page.length, page.from + MESSAGES_TOGETHER);
   const [row] = await tx.query<{ beyond: number | null }>(
@@ -100,10 +100,7 @@ export async function findPageEnd(tx: Tx, runId: string, page: { from: number; l
   return row?.beyond ?? most;
 }
 
-/**
- * Calls of whose unknown outcome more was learned after a position of a run: what its log says, and those of these calls that
- * have ended later, of which no log may say so.
- */
+/** Calls of unknown outcome that was clarified after a position of a run: by its log, or later, where a log may have no event. */
 export async function listLearnedAfter(
   tx: Tx,
   runId: string,

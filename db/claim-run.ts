@@ -1,4 +1,4 @@
-/** Taking hold of a run, and reading all that a driver needs of it. See `db/functions/claim-run.sql`. */
+/** Claims a run, and reads all that a driver needs. See `db/functions/claim-run.sql`. */
 import type { StoredBlock } from '../core/content.ts';
 import type { NewEvent, PinnedLimits, PinnedTool, RunKind, RunStatus, StoredEvent } from '../core/events.ts';
 import type { MessageOrigin, Trust } from '../core/origin.ts';
@@ -10,12 +10,12 @@ import { readWholeOutput } from './outputs.ts';
 
 type Columns = Record<string, unknown>;
 
-/** What a claim answers at most of a run's log and messages: several go together in one answer. Nearly every run fits. */
+/** Maximum size of log and messages in a claim's answer, since several claims share one answer. Nearly every run fits. */
 const FIRST_PAGE_BYTES = 1024 * 1024;
-/** A page beyond it: reading it keeps the process for some milliseconds (8 MiB: for 80). */
+/** Size of further pages: reading one blocks the process for some milliseconds (8 MiB: 80 ms). */
 const PAGE_BYTES = 1024 * 1024;
 
-/** What a claim answers: rows as JSON, times as RFC 3339 strings. */
+/** The answer to a claim: rows as JSON, times as RFC 3339 strings. */
 export interface ClaimedRun {
   ok: true;
   run: RunRow;
@@ -24,19 +24,19 @@ export interface ClaimedRun {
   policy_epoch: number;
   events: EventRow[];
   messages: MessageRow[];
-  /** What comes before `messages` and was not read; absent where they begin with the first, or after a cached position. */
+  /** Unread messages before `messages`; absent if there are none, or they precede a cached position. */
   before?: UnreadMessages;
-  /** Outcomes by call: of those that `messages` refer to, and of those that were asked about. */
+  /** Outcomes by call: of calls referred to by `messages`, and of those asked about. */
   outcomes: Record<string, CallOutcome>;
-  /** Where to read on: the run is larger than one answer. See `completeRun`. */
+  /** Where to continue if the run exceeds one answer. See `completeRun`. */
   rest?: PageStart;
-  /** Position that `events` start at if the cached position fits the log; null if the whole run is answered. */
+  /** Position at which `events` start if the cached position fits the log; null if the whole run is returned. */
   from: number | null;
 }
 
 /**
- * Messages of a conversation that its driver does not read, as no model is sent them any more: how many, their tokens
- * (estimated), the chain hash of the last one, and for how many tokens of conversation they were left out.
+ * Messages that the driver need not read, since models do not get them any more: their number, estimated tokens, the chain
+ * hash of the last one, and the token budget of the conversation for which they were cut.
  */
 export interface UnreadMessages {
   messages: number;
@@ -45,10 +45,10 @@ export interface UnreadMessages {
   budgetTokens: number;
 }
 
-/** Nothing is left out. */
+/** No message is left out. */
 export const ALL_READ: UnreadMessages = { messages: 0, tokens: 0, chain: '', budgetTokens: 0 };
 
-/** What a driver has cached of a run: the log up to `seq`, so many messages, and the calls that have not ended there. */
+/** A driver's cache of a run: the log up to `seq`, the number of messages, and calls that had not ended. */
 export interface CachedPosition {
   seq: number;
   length: number;
@@ -68,11 +68,11 @@ export interface RunRow {
   status: RunStatus;
   open_turn_id: string | null;
   turn_count: number;
-  /** The last message that was queued, and the id of the last one that was taken: it waits while they differ. */
+  /** The last queued message, and the id of the last one taken: a message waits if they differ. */
   queued: MessageQueued | null;
   dequeued_id: string | null;
   config: RunConfig;
-  /** What the client keeps with it. */
+  /** The client's own metadata. */
   metadata?: Record<string, string> | null | undefined;
   pinned: { tools: PinnedTool[]; limits?: PinnedLimits | undefined };
   keep_open: boolean;
@@ -82,29 +82,29 @@ export interface RunRow {
   length: number;
   steps: number;
   last_seq: number;
-  /** Bytes of the outputs that its calls have stored. */
+  /** Bytes of stored outputs of its calls. */
   output_bytes: number;
   fence: number;
   dormant: boolean;
   root_run_id: string;
-  /** The run that it is a child of, the task that it works on there, and how far below a run without a parent it stands. */
+  /** The run's parent, the parent's task it works on, and its depth below a run without a parent. */
   parent_run_id: string | null;
   parent_task_id: string | null;
   depth: number;
-  /** Absent for one that is about to be created. */
+  /** Absent if not yet created. */
   created_at?: string;
   updated_at: string;
   forked_at_seq: number | null;
-  /** The run that it is a retry of. */
+  /** The run that this one retries. */
   retried_from: string | null;
-  /** Its place among the runs of its thread, from 1. */
+  /** Its number on its thread, from 1. */
   thread_place: number | null;
   traceparent: string | null;
-  /** Its content is gone. Absent for one that is about to be created. */
+  /** Set if its content is erased. Absent if not yet created. */
   erased_at?: string | null;
 }
 
-/** A state, and what the build that saved it knew of events (`LOG_VERSION`). */
+/** A state, and the `LOG_VERSION` of the build that saved it. */
 export type StoredState = RunState & { log_version?: number };
 
 export interface CheckpointRow {
@@ -115,7 +115,7 @@ export interface CheckpointRow {
   node: string;
   lineage: string;
   length: number;
-  /** As it is stored: it is this state if the hash fits. */
+  /** As stored. Valid if the hash matches. */
   state: StoredState;
   hash: string;
   created_at: string;
@@ -125,19 +125,19 @@ export interface EventRow extends StoredEvent {
   occurred_at: string;
 }
 
-/** How a call in the ledger ended, as far as it has. */
+/** The outcome of a call in the ledger so far. */
 export interface CallOutcome {
   status: CallStatus;
   output: unknown;
   is_error: boolean | null;
-  /** What the model sees, where that is not the output itself, which is null then. */
+  /** What the model gets, if not the output itself, which is then null. */
   content?: OutputPart[];
 }
 
-/** What a page answers of a call; `is_whole`: its output is large and not split yet, and is to be read by itself. */
+/** A call's outcome in a page; `is_whole`: its output is large and not split yet, and must be read separately. */
 type PagedOutcome = CallOutcome & { is_whole?: true };
 
-/** Where a page of a run begins, as `run_page` has answered it. */
+/** The start of a page, as returned by `run_page`. */
 interface PageStart {
   events_from: number | null;
   messages_from: number;
@@ -161,9 +161,9 @@ export interface MessageRow {
   content: StoredBlock[];
   chain: string;
   outcomes: Record<string, CallOutcome> | null;
-  /** Absent where the role says it. */
+  /** Absent if implied by the role. */
   origin?: MessageOrigin;
-  /** Of a message that is about to be stored; nobody reads it back. */
+  /** For messages about to be stored; never read back. */
   trust?: Trust;
 }
 
@@ -172,8 +172,8 @@ export type ClaimResult =
   | { ok: false; why: 'missing' | 'beyond' | 'finished' | 'held'; seq: number | null };
 
 /**
- * Claims a run for a driver where nobody holds it, and answers what is needed to go on. `seq` is the position that the
- * job speaks of: one beyond the log's end (a database restored from a backup) claims nothing.
+ * Claims a run that nobody holds, and returns all that is needed to continue. `seq` is the position in the job; if it is
+ * beyond the log's end (database restored from a backup), nothing is claimed.
  */
 export async function claimRun(db: Database, claim: RunClaim): Promise<ClaimResult> {
   return load(db, claimRequest(claim), { inLine: true });
@@ -187,12 +187,12 @@ export interface RunClaim {
   known?: CachedPosition | undefined;
 }
 
-/** As `claim_run` takes it. */
+/** A claim in the form `claim_run` takes. */
 export function claimRequest({ leaseMs, ...request }: RunClaim): Columns {
   return { ...request, lease_ms: leaseMs, claim: true, window: true, page_bytes: FIRST_PAGE_BYTES };
 }
 
-/** The claim that a commit makes, as `commit_run` takes it. */
+/** A claim within a commit, in the form `commit_run` takes. */
 export function claimWithin(claim: Columns): Columns {
   return { ...claim, window: true, page_bytes: FIRST_PAGE_BYTES };
 }
@@ -204,11 +204,11 @@ export interface ReadRequest {
   beforeCheckpoint?: number | undefined;
   /** Reads only what came after this position. */
   known?: CachedPosition | undefined;
-  /** Leaves out the messages that models are not sent any more, as a claim does. */
+  /** Leaves out messages that models do not get any more, as a claim does. */
   window?: true | undefined;
 }
 
-/** Reads the same without claiming, and all of it. */
+/** Reads a whole run like a claim, without claiming it. */
 export async function loadRun(db: Database, run: ReadRequest): Promise<ClaimResult> {
   const loaded = await load(db, readRequest(run));
   return loaded.ok ? readRemainingPages(db, loaded) : loaded;
@@ -240,7 +240,7 @@ function readRequest({ beforeCheckpoint, ...request }: ReadRequest): Columns {
   return { ...request, claim: false, before_checkpoint: beforeCheckpoint, page_bytes: FIRST_PAGE_BYTES };
 }
 
-/** Reads what the answer to a claim has left: nothing, unless the run is large. Each page is a transaction of its own. */
+/** Reads the rest of a large run, one transaction a page. Does nothing for others. */
 export async function readRemainingPages(db: Database, claimed: ClaimedRun): Promise<ClaimedRun> {
   const within: Within = (work) => db.withTenant(claimed.run.tenant_id, work);
   return completed(within, claimed);
@@ -260,7 +260,7 @@ async function completed(within: Within, claimed: ClaimedRun): Promise<ClaimedRu
   return { ...first, ...page };
 }
 
-/** A page with all that comes after it, its messages with their outcomes. */
+/** A page and all that follow, with outcomes merged into messages. */
 export async function readPages(
   within: Within,
   run: { tenant_id: string; id: string },
@@ -281,7 +281,7 @@ export async function readPages(
   return { events, messages: messages.map((row) => showOutcomes(row, outcomes)), outcomes };
 }
 
-/** One page of a run, from where `next` says. */
+/** A page of a run, starting at `next`. */
 async function readPage(tx: Tx, run: { tenant_id: string; id: string }, next: Columns): Promise<RunPage> {
   const asked = { tenant_id: run.tenant_id, run_id: run.id, next };
   return resultOf(
@@ -293,7 +293,7 @@ function hasWhole(outcomes: Record<string, PagedOutcome>): boolean {
   return Object.values(outcomes).some((outcome) => outcome.is_whole);
 }
 
-/** Reads the large outputs that are not split yet one by one, and keeps what the model sees of each. */
+/** Reads large unsplit outputs one by one, and keeps only what the model sees of each. */
 async function splitWholes(within: Within, outcomes: Record<string, PagedOutcome>): Promise<void> {
   for (const [id, { is_whole: isWhole, ...outcome }] of Object.entries(outcomes)) {
     if (!isWhole) continue;
@@ -302,12 +302,12 @@ async function splitWholes(within: Within, outcomes: Record<string, PagedOutcome
   }
 }
 
-/** A claim's answer with the outcomes in their messages. */
+/** Merges outcomes into the messages of a claim's answer. */
 export function withOutcomes(result: ClaimResult): ClaimResult {
   return result.ok ? { ...result, messages: result.messages.map((row) => showOutcomes(row, result.outcomes)) } : result;
 }
 
-/** A stored message with the outcomes of the calls that it refers to; null if it refers to none. */
+/** A stored message with the outcomes of the calls it refers to; null if there are none. */
 export function showOutcomes(row: MessageRow, outcomes: Record<string, CallOutcome>): MessageRow {
   const ids = row.content.flatMap((block) => ('tool_call_id' in block ? block.tool_call_id : []));
   const known = ids.flatMap((id) => (outcomes[id] ? [[id, outcomes[id]] as const] : []));

@@ -1,4 +1,4 @@
-/** The database's clock: the one that all processes share. */
+/** Database time, shared by all processes. */
 import type { Database, Tx } from './database.ts';
 
 const NOW = 'select clock_timestamp() as now';

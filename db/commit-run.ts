@@ -24,7 +24,7 @@ import { resultOf, type Database, type Tx } from './database.ts';
 
 type Columns = Record<string, unknown>;
 
-/** An event that is added to a log. */
+/** An event to add to a log. */
 export interface LoggedColumns {
   type: string;
   schema_version: number;
@@ -34,7 +34,7 @@ export interface LoggedColumns {
   payload: Columns;
 }
 
-/** A message that is added to a conversation. Without an origin its role says it. */
+/** A message to add to a conversation. Default origin: implied by its role. */
 export interface StoredMessage {
   ordinal: number;
   role: MessageRow['role'];
@@ -44,45 +44,45 @@ export interface StoredMessage {
   trust?: Trust | undefined;
 }
 
-/** A change of a ledger row, made only where the row is in one of the states `from` (and at `attempt`, if given). */
+/** A change of a ledger row, applied only if the row is in one of the states `from` (and at `attempt`, if given). */
 export interface CallChange {
   id: string;
   from: CallStatus[];
   attempt?: number;
   set: CallColumns;
-  /** Lease from now, in ms. */
+  /** Lease, in ms from now. */
   lease_ms?: number;
-  /** Tells the claim that takes the lease from any other of the same attempt. */
+  /** Distinguishes this claim of the lease from others of the same attempt. */
   claim_id?: string;
-  /** Earliest time of the next attempt, in ms from now. */
+  /** Earliest next attempt, in ms from now. */
   retry_ms?: number;
-  /** Makes the change only if no pause is left, and answers the row. */
+  /** Applies the change only if no pause is left, and returns the row. */
   claim_call?: true;
 }
 
-/** Columns of a call's row; how it ended and what it gave, as far as they are among them. */
+/** Columns of a call's row, including its outcome and output, if given. */
 type CallColumns = Columns &
   Partial<OutputColumns> & {
     status?: CallStatus;
-    /** Who says the output; as the call was asked for where it is absent. */
+    /** Origin of the output; default: as the call was requested. */
     origin?: MessageOrigin;
     is_error?: boolean | null;
     error?: AttemptError | null;
     remote?: RemoteWork | null;
   };
 
-/** A job to send once the change is committed. */
+/** A job to send after the commit. */
 export type OutboxRow = {
   id: string;
   queue: string;
   payload: Columns & { tenantId: string };
-  /** The job does not run before so many ms have passed, by the database's clock. */
+  /** Delay before the job runs, in ms of database time. */
   delay_ms?: number;
-  /** The job that waits for this one, if it is sent with it: one that is named, or that of the change's position. */
+  /** A job that waits for this one: by name, or the one of the change's position. Only if sent with it. */
   parent?: ParentJob | WaitingJob | { queue: string; at_position: true };
 } & (
   | { job_id: string }
-  /** The job's id and `payload.seq` follow from the position that the change brings the run to. */
+  /** The job's id and `payload.seq` are derived from the position after the change. */
   | { at_position: true }
 );
 
@@ -91,10 +91,10 @@ export interface ParentJob {
   job_id: string;
 }
 
-/** A job that waits in the queue for others already: one more may be put below it. */
+/** A job that already waits in the queue for others; another one may be added below it. */
 export type WaitingJob = ParentJob & { waits: true };
 
-/** A row of `tool_calls` as a claim answers it, with the versions that its run pins. */
+/** A claimed row of `tool_calls`, with the versions pinned by its run. */
 export interface ClaimedCallRow {
   id: string;
   turn_id: string;
@@ -104,90 +104,90 @@ export interface ClaimedCallRow {
   attempt: number;
   idempotency_key: string;
   arguments: Record<string, unknown>;
-  /** Events that had brought untrusted content when it was asked for. */
+  /** Events that had brought untrusted content when it was requested. */
   tainted_by?: number[] | null;
-  /** Work that the call has begun elsewhere. */
+  /** Work begun elsewhere by the call. */
   remote?: RemoteWork | null;
-  /** What became of the attempt before. */
+  /** The error of the previous attempt. */
   error?: AttemptError | null;
   pins: { agent_id: string; agent_version: string; tools: RunRow['pinned']['tools'] };
 }
 
-/** What an attempt needs of a row of the ledger. The idempotency key and the arguments are read from there alone. */
+/** What an attempt needs of a ledger row. The idempotency key and the arguments are read only from there. */
 export type LedgerCall = Omit<ClaimedCallRow, 'pins' | 'attempt'>;
 
-/** A row that is added to the ledger. */
+/** A row to add to the ledger. */
 export type NewCall = LedgerCall & CallColumns;
 
-/** Something from outside that a call waits for, until then or for so long. */
+/** A wait for something outside, until a time or for a duration. */
 export interface NewWait extends Wait {
-  /** Id of the call that waits. */
+  /** Id of the waiting call. */
   id: string;
   turn_id: string;
   until?: string;
   seconds?: number;
-  /** The token of a webhook: its SHA-256 and its sealed form, in hex. */
+  /** A webhook's token: SHA-256 and sealed form, in hex. */
   token?: { hash: string; key_id: string; sealed: string };
 }
 
-/** One change of one run: all of it or nothing. */
+/** An atomic change of one run. */
 export interface RunChange {
   tenant_id: string;
   run_id: string;
-  /** A driver's claim; absent for what the API and tool workers append under the row's lock. */
+  /** Fence of the driver's claim; absent for changes by the API and tool workers, under the row's lock. */
   fence?: number;
-  /** Sequence number that the change builds on. */
+  /** Sequence number that the change is based on. */
   expect?: number;
-  /** The tenant's policy epoch under which the calls of the change were gated; refused where it has advanced. */
+  /** The tenant's policy epoch when the change's calls were gated; refused if it has advanced. */
   policy_epoch?: number;
-  /** Made only where the run has not ended; for what appends to it and changes nothing else of its row. */
+  /** Refuses the change if the run has ended. For changes that only append. */
   open?: true;
   bump_fence?: boolean;
-  /** Renews the driver's lease for so many ms. */
+  /** Renews the driver's lease, in ms. */
   lease_ms?: number;
   /** Gives the lease back. */
   release?: boolean;
-  /** The run is dormant: nothing is to be done for it until something comes. A change that sends it a job ends that. */
+  /** Nothing to do until something comes. A change that sends the run a job ends this. */
   dormant?: true;
-  /** The run waits, dormant, for the end of outages (`model_outages`), or until it gives up. */
+  /** The run waits, dormant, until outages end (`model_outages`) or it gives up. */
   park?: { outages: string[]; until: string };
   create?: Columns;
   thread?: Columns;
   events: LoggedColumns[];
   messages?: StoredMessage[];
   runs: Required<Pick<RowChange, 'set' | 'add'>>;
-  /** Row changes of the other projections, by table. */
+  /** Row changes of other projections, by table. */
   rows?: Record<string, RowChange[]>;
   new_calls?: NewCall[];
   calls?: CallChange[];
-  /** What Drover did by itself, for the audit log. */
+  /** Acts of Drover itself, for the audit log. */
   audit?: { id: string; action: AuditAction; target_type: string; target_id: string; details: Columns }[];
-  /** Waits to open. They are opened before any are closed, these included. */
+  /** Waits to open. This happens before any are closed, these included. */
   waits?: NewWait[];
   close_waits?: string[] | true;
   checkpoint?: Columns;
   outbox?: OutboxRow[];
   reservations?: ReservationChange[];
-  /** The thread whose first turn has ended: it is to get a title. */
+  /** The thread that needs a title, since its first turn has ended. */
   title_of?: string;
-  /** The thread of which another turn has ended: it is to get a title if none before that has completed. */
+  /** A thread of which another turn has ended: it needs a title if no earlier turn has completed. */
   title_if_first?: string;
-  /** The turn that has ended: its agent is to learn from it. */
+  /** A turn that has ended, from which its agent learns. */
   learns_from?: { turn_id: string; agent_id: string };
-  /** Jobs that are sent as well if no queued call of the run is open any more. */
+  /** Jobs to send as well if the run has no open queued call any more. */
   continuation?: OutboxRow | undefined;
-  /** Claims the run instead of sending those jobs, if nobody holds it. */
+  /** Instead of sending those jobs, claims the run if nobody holds it. */
   then_claim?: { lease_ms: number; known: CachedPosition | undefined };
-  /** Refused where the run's stored outputs would come to more bytes. */
+  /** Refuses the change if the run's stored outputs would exceed this many bytes. */
   output_limit?: number;
-  /** The rate limiter of the model that is to be called: the answer says how long it backs off. */
+  /** The rate limiter of the model to be called: the answer has its back-off. */
   rate_limiter?: string;
 }
 
-/** The row changes of a change whose events mean nothing for any row. */
+/** Row changes of events that affect no row. */
 export const NO_ROWS: Pick<RunChange, 'runs'> = { runs: { set: {}, add: {} } };
 
-/** Sets aside for the model call of a step, or settles what was set aside. Money is a decimal, null if unknown. */
+/** Reserves for a step's model call, or settles the reservation. Money is a decimal, null if unknown. */
 export type ReservationChange =
   | {
       step: number;
@@ -196,11 +196,11 @@ export type ReservationChange =
       workspace_id: string;
       agent_id: string;
       root_run_id: string;
-      /** Of a child: the runs above it. */
+      /** For a child: the runs above it. */
       chain?: string[];
     }
   | { step: number; settle: 'settled' | 'estimated'; tokens: number; cost_usd: string | null }
-  /** `estimated`: at what was set aside. */
+  /** `estimated`: at the reserved amounts. */
   | { step: number; settle: 'estimated' | 'released' };
 
 interface Committed {
@@ -208,12 +208,12 @@ interface Committed {
   seq: number;
   fence: number;
   status: RunStatus;
-  /** The database's time, RFC 3339. */
+  /** Database time, RFC 3339. */
   at: string;
-  /** No queued call of the run is open any more. */
+  /** The run has no open queued call any more. */
   continued: boolean;
   claimed_call: ClaimedCallRow | null;
-  /** How long nobody is to ask the model of `rate_limiter` yet; 0: it may be asked. */
+  /** Remaining back-off of the model of `rate_limiter`, in ms; 0: none. */
   back_off_ms?: number;
   claimed?: ClaimResult;
 }
@@ -238,7 +238,7 @@ export async function commitRun(db: Database, change: RunChange, how: { inLine?:
   return withClaim(resultOf(rows));
 }
 
-/** As `commit_run` takes it, in JSON, which leaves out what is undefined: it keeps count of what the run's calls have stored. */
+/** The JSON form that `commit_run` takes, without undefined values, with the bytes of outputs stored. */
 function toRequest(change: RunChange): Columns {
   const { events, rows = {}, then_claim, new_calls } = change;
   const output_bytes = outputBytesOf(change);
@@ -255,13 +255,13 @@ function toRequest(change: RunChange): Columns {
   };
 }
 
-/** Payloads of a few events that are longer together, in characters, are read faster as jsonb. */
+/** Payloads larger than this in total, in few events, are read faster as jsonb. */
 const LONG_PAYLOADS = { characters: 3000, mostEvents: 16 };
 
-/** What Postgres refuses in jsonb (U+0000, half a surrogate pair), as JSON has it, or what looks like it: in a line it would be found when that is read. */
+/** JSON escapes that jsonb refuses (U+0000, half a surrogate pair), or lookalikes. In a line, they would be noticed only on reading. */
 const DOUBTFUL = /\\u(0000|d[89a-f])/;
 
-/** The row of `run_log` for the events of a commit, a line for each: see `db/functions/event-lines.sql`. */
+/** The row of `run_log` for a commit's events, one line each: see `db/functions/event-lines.sql`. */
 function toLogRow(events: RunChange['events']): Columns {
   const turn_id = events.find((event) => event.turn_id !== undefined)?.turn_id;
   const heads = events.map((event) => headOf(event, turn_id));
@@ -280,7 +280,7 @@ function headOf({ type, schema_version, step, actor, turn_id }: LoggedColumns, r
   return `${type} ${schema_version} ${step ?? '-'} ${actor}${turn}`;
 }
 
-/** Bytes of the outputs that a change stores. */
+/** Bytes of outputs stored by a change. */
 export function outputBytesOf({ calls = [], new_calls = [] }: Pick<RunChange, 'calls' | 'new_calls'>): number {
   const rows = [...calls.map(({ set }) => set), ...new_calls];
   return rows.reduce((sum, { output_bytes }) => sum + (output_bytes ?? 0), 0);
@@ -290,18 +290,18 @@ function withClaim(result: CommitResult): CommitResult {
   return result.ok && result.claimed ? { ...result, claimed: withOutcomes(result.claimed) } : result;
 }
 
-/** A change or a claim that waits for its result. */
+/** A change or claim waiting for its result. */
 export type Waiting = { reject: (error: unknown) => void } & (
   | { kind: 'commit'; of: RunChange; resolve: (result: CommitResult) => void }
   | { kind: 'claim'; of: RunClaim; resolve: (result: ClaimResult) => void }
 );
 
-/** Commits changes and claims of runs in one round trip and one transaction, and then gives each its result. */
+/** Applies changes and claims in one round trip and one transaction, then delivers each result. */
 export async function changeRuns(db: Database, items: readonly Waiting[]): Promise<void> {
   return sendAll(db, items, 'change_runs');
 }
 
-/** The same where one of them may be refused: that one gets its error, the others their results. */
+/** Like `changeRuns`, but if one is refused, it alone gets its error, and the others their results. */
 export async function changeRunsApart(db: Database, items: readonly Waiting[]): Promise<void> {
   return sendAll(db, items, 'change_runs_apart');
 }
@@ -329,7 +329,7 @@ async function sendAll(
   }
 }
 
-/** `commitRun` within a transaction that holds more than the run's change. */
+/** `commitRun` as part of a larger transaction. */
 export async function commitRunIn(tx: Tx, change: RunChange): Promise<CommitResult> {
   return resultOf(
     await tx.query<{ result: CommitResult }>('select commit_run($1::jsonb) as result', [
@@ -339,8 +339,8 @@ export async function commitRunIn(tx: Tx, change: RunChange): Promise<CommitResu
 }
 
 /**
- * The same where nothing may be refused: that is an error, which takes the transaction back even where it is committed along
- * with this change, its last statement (`tx.last`).
+ * Like `commitRunIn`, but a refusal throws. This rolls back the transaction even if it is committed with this change as its
+ * last statement (`tx.last`).
  */
 export async function mustCommitRun(tx: Tx, change: RunChange, how: 'query' | 'last'): Promise<Committed> {
   const text = 'select must_commit_run($1::jsonb) as result';

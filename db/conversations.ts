@@ -1,4 +1,4 @@
-/** Conversations: turns with what was said and used in them, put together from log and messages when they are read. */
+/** Conversations: turns with what was said and used in them, assembled from log and messages on reading. */
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
@@ -15,7 +15,7 @@ export interface ConversationRow {
   thread_id: string;
   agent_id: string;
   number: number;
-  /** Its place among the turns of its thread, from 1. */
+  /** Its number among the thread's turns, from 1. */
   sequence_number: number;
   status: TurnRow['status'];
   input: TurnInput;
@@ -38,7 +38,7 @@ const SIZED = `${COLUMNS}, json_bytes(u.input) + coalesce(json_bytes(m.content),
 const TABLES = `runs r join turns u on u.run_id = r.id left join turn_extras x on x.turn_id = u.id
   left join messages m on m.lineage = r.lineage and m.ordinal = u.output_ordinal`;
 
-/** Turns with their places in their threads. Each thread is counted through once, however many of its turns there are. */
+/** Turns with their numbers in their threads. Each thread is counted once, however many of its turns there are. */
 const numbered = (turns: string, order: string) => `with page as materialized (${turns}),
   earlier as materialized (
     select b.id, sum(t.count) over (partition by b.thread_id order by b.thread_place rows between unbounded preceding and 1 preceding) as count
@@ -51,11 +51,11 @@ const numbered = (turns: string, order: string) => `with page as materialized ($
 
 const descending = (columns: readonly string[], of = '') => columns.map((column) => `${of}${column} desc`).join(', ');
 
-/** The same, up to the size of a page, by these columns from the highest on. */
+/** The same, up to a page's size, sorted by these columns, descending. */
 const numberedUntilFull = (turns: string, columns: readonly string[]) =>
   numbered(untilFull(turns, descending(columns)), descending(columns, 'page.'));
 
-/** A page of a thread's turns, newest first; those before a place. */
+/** A page of a thread's turns, newest first, before a given number. */
 export async function listThreadTurns(
   tx: Tx,
   threadId: string,
@@ -72,7 +72,7 @@ export async function listThreadTurns(
   return pageOfSized(found, page.limit);
 }
 
-/** The turn of this number in a run. */
+/** A turn, identified by run and number. */
 interface TurnPlace {
   run: string;
   number: number;
@@ -84,7 +84,7 @@ interface AgentPage {
   limit: number;
 }
 
-/** A page of the turns of an agent's runs, newest first. Those from before 0179 come last, in the order of their runs. */
+/** A page of turns of an agent's runs, newest first. Turns from before migration 0179 come last, ordered by run. */
 export async function listAgentTurns(
   tx: Tx,
   agentId: string,
@@ -99,7 +99,7 @@ export async function listAgentTurns(
   return pageOfSized([...named, ...others], page.limit);
 }
 
-/** Whether a turn says whose it is. */
+/** Whether a turn has its agent. */
 async function isNamed(tx: Tx, { run, number }: TurnPlace): Promise<boolean> {
   const [turn] = await tx.query<{ named: boolean }>(
     'select agent_id is not null as named from turns where run_id = $1 and number = $2',
@@ -135,7 +135,7 @@ export async function findThreadTurn(tx: Tx, threadId: string, id: string): Prom
   return rows[0];
 }
 
-/** What a client keeps with a turn, as a whole; false where its run is erased. The run's row is held, as erasure holds it. */
+/** Replaces a client's own data on a turn; false if the run is erased. Locks the run's row, as erasure does. */
 export async function setTurnExtras(tx: Tx, turnId: string, extras: Record<string, unknown>): Promise<boolean> {
   const rows = await tx.query(
     `with run as (select r.id, r.tenant_id from runs r join turns t on t.run_id = r.id
@@ -148,9 +148,9 @@ export async function setTurnExtras(tx: Tx, turnId: string, extras: Record<strin
 }
 
 /**
- * The events of a turn: from its first one to before that of the next turn of its run. A turn of an older build does not say where it begins.
- * Both ends are columns, so that an index finds what lies between (`asColumns`); it has the ends of commits, so that each end
- * has that of its commit beside it.
+ * The events of turns, each up to the start of the run's next turn; turns of older builds do not store their start. Bounds are
+ * columns, so that an index can be searched (`asColumns`). The index has the ends of commits, so each bound comes with its
+ * commit's.
  */
 const TURN_EVENTS = `(select u.*, ${commitUpTo('u.run_id', 'u.before')} as commit_before, ${commitUpTo('u.run_id', 'u.ended')} as last_commit
   from (select u.*, u.first - 1 as before, u.beyond - 1 as ended from (select u.id, u.run_id, u.number,
@@ -160,21 +160,21 @@ const TURN_EVENTS = `(select u.*, ${commitUpTo('u.run_id', 'u.before')} as commi
     from turns u ${asColumns('u.number + 1 as number')} following
       left join turns n on n.run_id = u.run_id and n.number = following.number where u.id = any($1::uuid[]) offset 0) u offset 0) u offset 0) u`;
 
-/** That an event `e` is one of them. */
+/** Condition: event `e` belongs to the turn. */
 const IN_TURN = `e.run_id = u.run_id and e.seq >= u.first and e.seq < u.beyond and e.commit_seq >= u.first and e.commit_seq <= u.last_commit`;
 
-/** That an event `e` tells how long its conversation is after it. */
+/** Condition: event `e` tells the length of its conversation. */
 const TELLS_LENGTH = `e.type in ('model.called', 'model.responded', 'message.dequeued', 'answer.rejected', 'reflection.completed', 'workflow.concluded', 'node.entered', 'node.completed')
     and e.payload->'tool' is null and (e.type <> 'message.dequeued' or e.payload ? 'length')`;
 
-/** The length of a conversation after the last event, up to the end of a commit, before a position that says it. */
+/** The length of a conversation before a position, from the last event that tells it, up to the end of a commit. */
 const lengthBefore = (position: string, commit: string) => `(select case
     when e.type = 'model.responded' then (e.payload->>'ordinal')::int + case when (e.payload->>'tool_calls')::int > 0 then 2 else 1 end
     else (e.payload->>'length')::int end as length
   from run_events e where e.run_id = u.run_id and e.seq < ${position} and e.commit_seq <= ${commit} and ${TELLS_LENGTH}
     order by e.commit_seq desc, e.seq desc limit 1)`;
 
-/** Where the messages of turns begin and end in the conversations of their runs; a turn that no model has read has none. */
+/** First and last message of each turn in its run's conversation; null if no model has read it. */
 export async function listTurnMessages(
   tx: Tx,
   turnIds: readonly string[],
@@ -227,7 +227,7 @@ export interface TurnAnswer {
   recorded?: boolean;
 }
 
-/** What models have answered in these turns, Drover's own questions included, in order. */
+/** Model answers in these turns, including Drover's own calls, in order. */
 export async function listTurnAnswers(tx: Tx, turnIds: readonly string[]): Promise<TurnAnswer[]> {
   const rows = await tx.query<{ turn_id: string; answer: Omit<TurnAnswer, 'turn_id'> }>(
     `select e.turn_id, e.payload as answer from ${TURN_EVENTS}
@@ -248,7 +248,7 @@ export interface TurnFile {
   stored_at: Date;
 }
 
-/** The files that results of these turns have left, in order; those that were deleted since are not among them. */
+/** Files stored from results of these turns, in order, without those deleted since. */
 export async function listTurnFiles(tx: Tx, turnIds: readonly string[]): Promise<TurnFile[]> {
   return tx.query<TurnFile>(
     `select e.turn_id, e.step, f.id as file_id, f.filename, f.mime_type, f.size, e.occurred_at as stored_at
@@ -263,29 +263,29 @@ const PAID = `e.type = 'model.responded' and coalesce(e.payload->'recorded', 'fa
 
 const ANSWERED = `e.type = 'model.responded' and e.payload->'tool' is null`;
 
-/** A turn with what its actions refer back to. */
+/** A turn with the data that its actions refer to. */
 export interface SteppedTurn {
   turn_id: string;
   started_at: Date;
-  /** Steps whose answers asked for calls, with the place of the answer in the conversation. */
+  /** Steps whose answers requested calls, with the answer's ordinal. */
   steps: Record<string, number>;
-  /** All its steps, each with the event of its answer. */
+  /** All its steps, with the event of each answer. */
   answers: Record<string, number>;
-  /** Tokens of the conversation that each step's model was asked with, estimated, and those that it has answered with. */
+  /** By step: estimated tokens of the conversation sent, and tokens answered. */
   asked: Record<string, number>;
   said: Record<string, number>;
-  /** After which event the model was asked for a last summary; null if it was not. */
+  /** The event after which the model was asked for a last summary; null if it was not. */
   max_steps_seq: number | null;
-  /** Tokens that models have counted, without those of their caches; what a replay took from its record aside. */
+  /** Tokens reported by models, without cached ones and without answers that a replay took from its record. */
   input_tokens: number;
   output_tokens: number;
   /** Files that were stored. */
   files: number;
-  /** What has come of it in its agent's memory after its end; null where nothing has. */
+  /** What its agent learnt from it after its end; null if nothing. */
   learnt: LearntMemories | null;
 }
 
-/** The entries that a turn has added or corrected, and how many texts each rule has refused. */
+/** Entries that a turn added or corrected, and the number of texts refused by each rule. */
 interface LearntMemories {
   made_by: 'model' | 'rules';
   added: string[];
@@ -294,7 +294,7 @@ interface LearntMemories {
   finished_at: string;
 }
 
-/** These turns, each with its steps and what they have come to. */
+/** These turns with their steps and totals. */
 export async function listSteppedTurns(tx: Tx, turnIds: readonly string[]): Promise<SteppedTurn[]> {
   return tx.query<SteppedTurn>(
     `select e.turn_id, min(e.occurred_at) as started_at,

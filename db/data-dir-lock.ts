@@ -3,11 +3,11 @@ import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, stat
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 
-/** Who holds a data directory. A pid alone says little: it is used again, and in a container it is always 1. */
+/** The holder of a data directory. A pid alone says little: it is reused, and in a container it is always 1. */
 interface Holder {
   token: string;
   pid: number;
-  /** Start time of the process in clock ticks since boot; null if the system does not tell. */
+  /** Start of the process in clock ticks since boot; null if the system does not say. */
   startTime: string | null;
   bootId: string | null;
   host: string;
@@ -15,7 +15,7 @@ interface Holder {
 }
 
 export interface DataDirLock {
-  /** It was left by a process that is dead. */
+  /** Whether a dead process had left it. */
   readonly tookOver: boolean;
   release(): void;
 }
@@ -32,8 +32,8 @@ export class DataDirLockedError extends Error {
 }
 
 /**
- * Takes the directory for this process, and makes it (0700) where it is missing: PGlite does not notice that two
- * processes write the same files. @throws DataDirLockedError while its holder lives.
+ * Locks the directory for this process, and creates it (0700) if missing: PGlite does not notice if two processes write the
+ * same files. @throws DataDirLockedError if a live process holds it.
  */
 export function lockDataDir(dataDir: string): DataDirLock {
   makeDataDir(dataDir);
@@ -48,7 +48,7 @@ export function lockDataDir(dataDir: string): DataDirLock {
   };
 }
 
-/** Level by level: Node's own way never comes back from a file system that takes no folders, such as /proc. */
+/** One level at a time: Node's recursive mkdir hangs on file systems without folders, such as /proc. */
 function makeDataDir(dataDir: string): void {
   const missing: string[] = [];
   for (let at = resolve(dataDir); !existsSync(at) && dirname(at) !== at; at = dirname(at)) missing.unshift(at);
@@ -61,7 +61,7 @@ function makeDataDir(dataDir: string): void {
   }
 }
 
-/** Another process may make it at the same time. */
+/** Another process may create it at the same time. */
 function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, { mode: 0o700 });
@@ -76,7 +76,7 @@ interface Claim {
   mine: Holder;
 }
 
-/** Gives whether the lock was taken over from a dead holder. */
+/** Returns whether the lock was taken over from a dead holder. */
 function acquire(claim: Claim): boolean {
   for (;;) {
     if (create(claim)) return false;
@@ -87,7 +87,7 @@ function acquire(claim: Claim): boolean {
   }
 }
 
-/** A link appears whole or not at all, so no one reads a lock that is half written. */
+/** Links are created atomically, so nobody reads a half-written lock. */
 function create({ path, mine }: Claim): boolean {
   const draft = `${path}.${mine.token}.draft`;
   writeFileSync(draft, JSON.stringify(mine), { mode: 0o600 });
@@ -103,8 +103,8 @@ function create({ path, mine }: Claim): boolean {
 }
 
 /**
- * Several processes may find the same dead holder. Who replaces it is settled by a second lock, named after it; under
- * that one the first is read again, since another may have been quicker. False: look again.
+ * Several processes may find the same dead holder. A second lock, named after it, decides who replaces it; under that lock the
+ * first one is read again, since another process may have been quicker. False: look again.
  */
 function takeOver(claim: Claim, dead: Holder): boolean {
   const guard: Claim = { ...claim, path: `${claim.path}.${dead.token}` };
@@ -120,7 +120,7 @@ function takeOver(claim: Claim, dead: Holder): boolean {
   }
 }
 
-/** Undefined if there is no lock. A file that cannot be read as one is a dead holder's. */
+/** Undefined if there is no lock. An unreadable file counts as a dead holder's. */
 function readHolder(path: string): Holder | undefined {
   let text: string;
   try {
@@ -182,7 +182,7 @@ function readStartTime(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    // A zombie has ended; its parent has not looked yet.
+    // A zombie has ended; only its parent has not noticed yet.
     return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? null);
   } catch {
     return null;

@@ -1,9 +1,9 @@
 import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
 
-/** What brings a database to this version's schema. */
+/** How to bring a database to this version's schema. */
 export const MIGRATE_FIRST = 'Run `npm run migrate` first (where only dist/ is there: `node dist/scripts/migrate.js`).';
 
-/** A role is missing, may not be taken, or would see every tenant's rows. The message says what an administrator can do. */
+/** A role is missing, cannot be assumed, or would see every tenant's rows. The message tells an administrator what to do. */
 export class DatabaseRoleError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause });
@@ -11,7 +11,7 @@ export class DatabaseRoleError extends Error {
   }
 }
 
-/** Every connection was in use for as long as a caller waits for one, by a database that answers. */
+/** All connections stayed in use longer than callers wait, although the database answers. */
 export class DatabaseBusyError extends Error {
   constructor(message: string) {
     super(message);
@@ -20,8 +20,8 @@ export class DatabaseBusyError extends Error {
 }
 
 /**
- * Socket and name service errors, and Postgres's own: 57P0x is a server going down, coming up or ending a session, 25006 one
- * that takes no writes (a replica, since another has taken its place), 53100 one whose disk is full.
+ * Codes of sockets, name service and Postgres: 57P0x server shutting down, starting, or ending a session; 25006 read-only (a
+ * replica, after another server took over); 53100 disk full.
  */
 const AWAY_CODES = new Set([
   'ECONNREFUSED',
@@ -43,11 +43,11 @@ const AWAY_CODES = new Set([
   '53300',
 ]);
 
-/** The drivers' own errors and the pool's carry no code, only these words (pg, PGlite, `db/knex-client.ts`). */
+/** Errors of the drivers and the pool have no code, only these messages (pg, PGlite, `db/knex-client.ts`). */
 const AWAY_MESSAGES =
   /^(Connection terminated|Query read timeout|timeout expired|Client has encountered a connection error|Client was closed|PGlite is clos|The database is closed|No answer from the database)/;
 
-/** One of several changes was refused by the database, with the code that Postgres gives. */
+/** The database refused one of several changes, with Postgres's code. */
 export class RefusedChangeError extends Error {
   readonly code: string;
   constructor({ code, message }: { code: string; message: string }) {
@@ -57,72 +57,72 @@ export class RefusedChangeError extends Error {
   }
 }
 
-/** Whether `commit_run` refused a change because a tool call is no longer in the state that the change was made for. */
+/** Whether `commit_run` refused a change because a tool call has left the state that the change expects. */
 export function hasMovedOn(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'DR001';
 }
 
-/** Whether a statement gave up waiting for a lock, as its `lock_timeout` says. */
+/** Whether a statement exceeded its `lock_timeout`. */
 export function isLockTimeout(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '55P03';
 }
 
-/** Whether a statement was ended as its `statement_timeout` says. */
+/** Whether a statement exceeded its `statement_timeout`. */
 export function isStatementTimeout(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '57014';
 }
 
-/** Whether a statement was prepared before a migration changed what it gives; a new connection prepares it anew. */
+/** Whether a migration changed the result of a prepared statement; a new connection prepares it again. */
 export function isStalePlan(error: unknown): boolean {
   if (isUnprepared(error)) return true;
   return error instanceof Error && 'code' in error && error.code === '0A000' && /cached plan/.test(error.message);
 }
 
-/** Whether a statement was not run since its connection had none of its name. */
+/** Whether a statement did not run because the connection had not prepared one of its name. */
 export function isUnprepared(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '26000';
 }
 
-/** Whether the database answers, but had no connection to spare. */
+/** Whether the database answers, but had no free connection. */
 export function isDatabaseBusy(error: unknown): boolean {
   return error instanceof DatabaseBusyError || (error instanceof Error && isDatabaseBusy(error.cause));
 }
 
-/** Whether a transaction was undone since it and another one waited for each other (40P01), or could not be put in an order (40001). */
+/** Whether a transaction was rolled back for a deadlock (40P01) or a serialization failure (40001). */
 export function isConflictOfTransactions(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if ('code' in error && (error.code === '40P01' || error.code === '40001')) return true;
   return isConflictOfTransactions(error.cause);
 }
 
-/** Whether a statement did nothing for a reason that passes: a conflict of transactions, or a time or lock that ran out. */
+/** Whether a statement was rolled back for a temporary reason: a conflict of transactions, or a timeout of statement or lock. */
 export function isUndone(error: unknown): boolean {
   if (isConflictOfTransactions(error)) return true;
   if (!(error instanceof Error)) return false;
   return isStatementTimeout(error) || isLockTimeout(error) || isUndone(error.cause);
 }
 
-/** Whether the database has no connection left for whoever asks. */
+/** Whether the database refuses further connections. */
 export function isOutOfConnections(error: unknown): boolean {
   return error instanceof Error && (('code' in error && error.code === '53300') || isOutOfConnections(error.cause));
 }
 
-/** Whether the database has no room for what was written. */
+/** Whether the database had no disk space for a write. */
 export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '53100';
 }
 
-/** Whether Postgres stops with it: what was in its memory may be wrong, and it goes on from what it has written. */
+/** Whether Postgres panicked: its memory may be corrupt, and it recovers from what it has written. */
 function isPanic(error: Error): boolean {
   return 'severity' in error && error.severity === 'PANIC';
 }
 
-/** Whether the database could not be reached, went away or was too busy: worth a 503, and for a job worth another try later. */
+/** Whether the database was unreachable, went away or was too busy: worth a 503, and for a job a retry. */
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof DatabaseBusyError || error instanceof RefusesWritesError) return true;
   const code: unknown = 'code' in error ? error.code : undefined;
-  // ENOENT is a Unix socket that is not there; a missing file has a path, a socket an address.
+  // For a missing Unix socket, ENOENT comes with an address; for a missing file, with a path.
   if (code === 'ENOENT' && !('address' in error)) return false;
   if (typeof code === 'string' && (AWAY_CODES.has(code) || /^08\w{3}$/.test(code))) return true;
   if (AWAY_MESSAGES.test(error.message) || isPanic(error)) return true;

@@ -1,4 +1,4 @@
-/** What runs have delegated: each is an open wait of type `child`, whose id is that of the call and of the child's task. */
+/** Delegations of runs: each is an open wait of type `child`. Call, wait and the child's task share one id. */
 import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { BriefedRun, DelegatedWork } from '../core/brief.ts';
@@ -11,14 +11,14 @@ interface Problem {
   message: string;
 }
 
-/** A call that waits for a child, and how that stands: null until the child exists. */
+/** A call that waits for a child, and the child's state: null until it exists. */
 export interface Delegation {
-  /** The call's. */
+  /** The call's id. */
   id: string;
   turn_id: string;
-  /** As they fitted the tool's schema when the call was asked for. */
+  /** Validated by the tool's schema when the call was requested. */
   arguments: DelegatedWork;
-  /** Of the task; null where nobody was looked for yet. */
+  /** Status of the task; null if no agent was looked for yet. */
   task_status: TaskStatus | null;
   child: {
     id: string;
@@ -29,12 +29,12 @@ export interface Delegation {
     tokens: number;
     latency_ms: number | null;
     output: StoredBlock[] | null;
-    /** Nobody vouches for all that it had read; null where it had read nothing of that kind. */
+    /** `untrusted` if it had read content that nobody vouches for, otherwise null. */
     trust: Trust | null;
   } | null;
 }
 
-/** The open delegations of a run whose row the caller has locked, in the order in which they were made. */
+/** Open delegations of a run, in order of their calls. The caller must have locked the run's row. */
 export async function listDelegations(tx: Tx, runId: string): Promise<Delegation[]> {
   return tx.query<Delegation>(
     `select w.id, w.turn_id, k.arguments, t.status as task_status,
@@ -51,7 +51,7 @@ export async function listDelegations(tx: Tx, runId: string): Promise<Delegation
   );
 }
 
-/** Unfinished children of a run for whose end it does not wait any more. */
+/** Unfinished children whose end a run no longer awaits. */
 export async function listOrphans(tx: Tx, runId: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select c.id from runs c join waits w on w.id = c.parent_task_id and w.type = 'child'
@@ -63,8 +63,8 @@ export async function listOrphans(tx: Tx, runId: string): Promise<string[]> {
 }
 
 /**
- * Open tasks that a run has delegated and waits for no longer, with their children as far as these run on: its turn was
- * interrupted, or it has ended itself.
+ * Open tasks that a run delegated and no longer awaits, since its turn was interrupted or it ended, with children that are
+ * still running.
  */
 export async function listForsakenTasks(tx: Tx, runId: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
@@ -75,7 +75,7 @@ export async function listForsakenTasks(tx: Tx, runId: string): Promise<string[]
   return rows.map(({ id }) => id);
 }
 
-/** What a run and those above it were asked to do, from below to above: a task, what was delegated, or a message. */
+/** The briefs of a run and its ancestors, bottom up: a task, a delegation, or a message. */
 export async function listBriefs(tx: Tx, runId: string): Promise<BriefedRun[]> {
   return tx.query<BriefedRun>(
     `with recursive above as (
@@ -90,7 +90,7 @@ export async function listBriefs(tx: Tx, runId: string): Promise<BriefedRun[]> {
   );
 }
 
-/** The team in whose workflow a run works, at whatever depth; undefined if in none. */
+/** The team whose workflow a run belongs to, at any depth; undefined if none. */
 export async function findTeamOfRun(tx: Tx, runId: string): Promise<string | undefined> {
   const [row] = await tx.query<{ team_id: string }>(
     `with recursive above as (

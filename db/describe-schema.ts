@@ -1,7 +1,7 @@
-/** The schema as text, from the catalogs: the same for the same migrations, whatever day it is and whatever the server. */
+/** The schema as text, from the catalogs; depends on the migrations only, not on date or server. */
 import type { ClientBase } from 'pg';
 
-/** What Knex keeps for itself, and the partitions of days and months. */
+/** Excludes Knex's own tables, and partitions of days and months. */
 const OURS = `c.relnamespace = 'public'::regnamespace and c.relname !~ '^schema_(migrations|functions)' and c.relname !~ '_\\d{8}$'
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`;
 

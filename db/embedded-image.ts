@@ -1,7 +1,7 @@
 /**
- * A new database of embedded mode begins as a copy of one that is migrated and empty: `initdb` and the migrations take ten
- * times as long as a copy. The image is made at the first start and kept beside the program. It is a head start and no
- * more: whoever opens the copy migrates it as any other database.
+ * New databases of embedded mode start as a copy of a migrated, empty one, since `initdb` and migrations take ten times as
+ * long as a copy. The image is created at the first start and kept beside the program. It is merely a head start: the copy is
+ * migrated like any other database.
  */
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, renameSync, rmSync } from 'node:fs';
@@ -15,13 +15,13 @@ import { clusterIn } from './embedded.ts';
 import { migrate } from './migrate.ts';
 
 const IMAGES = fileURLToPath(new URL('../.drover/images/', import.meta.url));
-/** What an image follows from. */
+/** The sources that an image depends on. */
 const SOURCES = ['./migrations/', './functions/'];
 const PACKAGES = ['@electric-sql/pglite', '@electric-sql/pglite-pgvector'];
 
 /**
- * Puts a migrated database into a data directory that has none yet; elsewhere it does nothing. Where no image can be made or
- * copied it throws and leaves the directory as it was, which can be opened all the same.
+ * Puts a migrated database into a data directory that has none; otherwise does nothing. Throws if no image can be made or
+ * copied; the directory is then unchanged, and can still be opened.
  */
 export async function beginDataDir(dataDir: string, images = IMAGES): Promise<void> {
   const cluster = clusterIn(dataDir);
@@ -32,7 +32,7 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
   const half = `${cluster}.new`;
   try {
     if (existsSync(cluster)) return;
-    // One whose copying was cut short.
+    // An incomplete copy, after an interruption.
     rmSync(half, { recursive: true, force: true });
     cpSync(clusterIn(image) ?? image, half, { recursive: true });
     renameSync(half, cluster);
@@ -44,7 +44,7 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
 
 async function nameImage(): Promise<string> {
   const hash = createHash('sha256');
-  // Some loaders of TypeScript give modules no `import.meta.resolve`.
+  // Some TypeScript loaders provide no `import.meta.resolve`.
   const { resolve } = createRequire(import.meta.url);
   for (const name of PACKAGES) {
     hash.update(await readFile(join(dirname(resolve(name)), '../package.json')));

@@ -14,13 +14,13 @@ const IN_MEMORY = 'memory:';
 const IN_MEMORY_URL = 'memory://';
 const CHECKOUT_TIMEOUT_MS = 15_000;
 
-/** Where a data directory has its database; undefined where nothing is kept. */
+/** The database's path in a data directory; undefined if nothing is stored. */
 export const clusterIn = (dataDir: string): string | undefined =>
   dataDir === IN_MEMORY ? undefined : join(dataDir, 'pgdata');
 
 /**
- * Opens PGlite in `<dataDir>/pgdata`, or in memory; see `openDatabase`. There is one session, and a pool of one
- * connection to it is the lock that everyone takes in turn: nothing slips between the BEGIN and COMMIT of another.
+ * Opens PGlite in `<dataDir>/pgdata`, or in memory; see `openDatabase`. There is one session. A pool with one connection to it
+ * serves as lock, so that transactions never interleave.
  */
 export async function openEmbedded(dataDir: string, options: DatabaseOptions): Promise<Database> {
   const lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
@@ -35,14 +35,14 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
   }
 }
 
-/** It is loaded here: the modes that have a server do without. */
+/** Loaded on demand: modes with a server do not need it. */
 async function openPglite(dataDir: string): Promise<PGlite> {
   const { PGlite: Pglite } = await import('@electric-sql/pglite');
   const { vector } = await import('@electric-sql/pglite-pgvector');
   return Pglite.create({ dataDir, extensions: { vector } });
 }
 
-/** A database that cannot be used is closed: its pool would keep the process from ending. */
+/** Closes a database that cannot be used, since its pool would keep the process alive. */
 async function prepare(database: Database): Promise<void> {
   try {
     await database.asOwner(async (client) => {
@@ -83,7 +83,7 @@ function createDatabase({ pglite, lock, dataDir, options }: Parts): Database {
     async close() {
       if (pglite.closed) return;
       await pool.close();
-      // After a panic its memory is not to be trusted, and closing would write it.
+      // After a panic its memory cannot be trusted, and closing would write it.
       if (!panic.error()) await pglite.close();
       lock?.release();
     },
@@ -92,12 +92,12 @@ function createDatabase({ pglite, lock, dataDir, options }: Parts): Database {
 }
 
 interface PanicWatch {
-  /** What has stopped the database. */
+  /** The error that stopped the database. */
   error: () => Error | undefined;
   watch: (client: pg.Client) => void;
 }
 
-/** A Postgres ends with a panic and goes on from what it has written; PGlite would go on as it is. */
+/** Postgres would stop after a panic and recover from what it has written; PGlite would continue regardless. */
 function watchForPanic(dataDir: string, { onBroken }: DatabaseOptions): PanicWatch {
   let broken: Error | undefined;
   const onErrorMessage = ({ severity, message }: { severity?: string; message: string }) => {
@@ -113,8 +113,8 @@ function watchForPanic(dataDir: string, { onBroken }: DatabaseOptions): PanicWat
       const { connection } = client as unknown as { connection: EventEmitter };
       connection.on('errorMessage', (message: { severity?: string; message: string }) => {
         onErrorMessage(message);
-        // What was sent behind the statement that has met with it is never answered: whoever waits is told here. Nobody
-        // listens to a client that has ended meanwhile.
+        // Statements sent behind the panicking one are never answered, so their callers are told here. A client that has ended
+        // has no listeners.
         const tell = () => connection.listenerCount('error') > 0 && connection.emit('error', broken);
         if (broken) setImmediate(tell);
       });
@@ -128,14 +128,14 @@ function openPool(pglite: PGlite, { panic, options }: { panic: PanicWatch; optio
   const connect = async () => {
     const broken = panic.error();
     if (broken) throw broken;
-    // Each client needs a connection object of its own: with a shared one, the end of one client would end its successor.
+    // Each client needs its own connection object: with a shared one, the end of one client would end its successor.
     const { createPgConfig } = await import('@electric-sql/pglite/node-postgres');
     const { connection } = createPgConfig(pglite);
     const client = new pg.Client(Object.assign({}, { host: 'localhost', pipeline: true, types: TYPES, connection }));
     client.on('error', report);
     panic.watch(client);
     await client.connect();
-    // The session outlives the clients: a new one must not meet what a dropped one has left.
+    // The session outlives clients: a new one must not inherit state from a dropped one.
     await client.query("rollback; deallocate all; set timezone to 'UTC'");
     return client;
   };
@@ -152,7 +152,7 @@ function createListen(pglite: PGlite, execute: (text: string) => Promise<unknown
       if (from === channel) onPayload(payload);
     });
     listeners.set(channel, (listeners.get(channel) ?? 0) + 1);
-    // Executed as anyone's statement is, in turn: within another's transaction it would be undone with it.
+    // Takes its turn like any statement: within another's transaction it would be rolled back with it.
     await execute(`listen ${pg.escapeIdentifier(channel)}`);
     return async () => {
       stopHearing();

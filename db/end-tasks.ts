@@ -1,17 +1,17 @@
-/** The end of tasks with their workflow, or with the run that has delegated them. */
+/** Ends tasks along with their workflow, or the run that delegated them. */
 import type { Tx } from './database.ts';
 import { IS_DONE_BY_CHILD } from './scheduled-tasks.ts';
 
-/** What became of a task that is ended with its workflow, or with the run that has delegated it. */
+/** The result for a task ended this way. */
 export type EndedTask = { id: string; run_id: string | null } & (
   | { status: 'cancelled' }
   | { status: 'completed'; run_id: string; tokens_used: string; latency_ms: number }
 );
 
-/** Of a task `t` with its child `r`: what was delegated is done when the agent that waits for it is told. */
+/** For a task `t` with child `r`. Delegated work counts as done only when the waiting agent is told. */
 const IS_DONE = `t.workflow_id is not null and ${IS_DONE_BY_CHILD}`;
 
-/** Ends what has not ended of a workflow, or of what a run has delegated: what a child of a workflow has done is done. Answers which. */
+/** Ends the open tasks of a workflow or of a run's delegations; tasks already done by a workflow's child are completed. Returns them. */
 export async function endOpenTasks(tx: Tx, runId: string): Promise<EndedTask[]> {
   return tx.query<EndedTask>(
     `with open as (
@@ -29,7 +29,7 @@ export async function endOpenTasks(tx: Tx, runId: string): Promise<EndedTask[]> 
   );
 }
 
-/** Whether the child of a task has done it, whoever has looked since. */
+/** Whether a task's child has done it, even if nobody has noticed. */
 export async function isDoneByChild(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(`select from tasks t join runs r on r.id = t.run_id where t.id = $1 and ${IS_DONE}`, [
     id,

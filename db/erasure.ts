@@ -1,7 +1,7 @@
 /**
- * Erasure: every table with content of runs has its eraser here, or says in its projection what is left of it. A table with texts
- * that are no content of runs says so in its comment, which its migration makes (`NO_CONTENT`). A test fails for a table that is
- * none of these, and for a column of the others that is left without a reason (`KEPT_COLUMNS`). What an eraser leaves is what the projections of an erased log say (`core/erasure.ts`).
+ * Erasure. Each table with content of runs has its eraser here, or states in its projection what is left. Tables whose texts
+ * are no content of runs say so in their comment, set by a migration (`NO_CONTENT`). A test fails for other tables, and for
+ * columns left without a reason (`KEPT_COLUMNS`). The rest must match the projections of an erased log (`core/erasure.ts`).
  */
 import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
@@ -13,19 +13,19 @@ import type { StoredEvent } from '../core/events.ts';
 import { PROJECTIONS } from '../core/projections.ts';
 import type { Projection } from '../core/projections/projection.ts';
 
-/** What the comment of a table begins with that has texts, none of which come from a run; the reason follows. */
+/** Prefix of the comment of tables whose texts do not come from runs; the reason follows. */
 export const NO_CONTENT = 'No content of runs: ';
 
-/** Of answers that are kept for a key: whether one is of the run, or of a turn of it. */
+/** Whether an answer stored for a key is about the run, or a turn of it. */
 const OF_RUN = `($1 in (response->>'run_id', response->>'new_run_id', response->>'id')
   or response->>'turn_id' in (select id::text from turns where run_id = $1::uuid))`;
 
-/** The same, or of a task or handoff of the run. */
+/** The same, or about a task or handoff of the run. */
 const TELLS_OF_RUN = `${OF_RUN} or response->>'id' in (
   select id::text from tasks where $1::uuid in (run_id, workflow_id, parent_run_id) union all
   select id::text from handoffs where $1::uuid in (source_run_id, target_run_id, returned_run_id, workflow_id))`;
 
-/** What takes the place of the texts of a task, or of a handoff, in such an answer. */
+/** Replaces texts of a task or handoff in such answers. */
 const BLANK = {
   subtask_id: '',
   description: '',
@@ -41,51 +41,51 @@ const BLANK = {
   rejection: null,
 };
 
-/** Of a workflow, and of what works for it. */
+/** Tasks of a workflow, or of a run that works for one. */
 const TASKS_OF_RUN = 'run_id = $1 or workflow_id = $1 or parent_run_id = $1';
 const HANDOFFS_OF_RUN = 'source_run_id = $1 or target_run_id = $1 or returned_run_id = $1 or workflow_id = $1';
 
 /**
- * Rows that two erasures may change, as those of a workflow and of a run below it: each locks them in the order of their ids before it changes
- * one, so that no two wait for each other.
+ * Locks rows in order of their ids before they change, since two erasures may touch the same ones (of a workflow and of a run
+ * below it) and must not deadlock.
  */
 function held(table: string, where: string): string {
   return `with held as materialized (select id from ${table} where ${where} order by id for no key update)`;
 }
 
-/** By table; `$1` is the run. Run in this order, in the transaction that erases the run. */
+/** By table, with `$1` as the run. Executed in this order, in the erasing transaction. */
 export const ERASERS: Readonly<Record<string, string>> = {
   messages: 'select erase_messages($1)',
   checkpoints: 'select erase_checkpoints($1)',
-  // A tool that is not registered is called as the model has called it.
+  // The name of an unregistered tool comes from the model.
   tool_calls: `update tool_calls set arguments = '{}', asked = null, output = null, model_output = null, remote = remote - 'question' - 'answer',
     name = case when tool_id is null then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
-  // Of its configuration, who has talked in its session; the rest are settings.
+  // Of the settings, only the session's user is content.
   runs: `update runs set metadata = case when metadata is not null then '{}'::jsonb end,
     config = case when config ? 'session' then jsonb_set(config, '{session,user_id}', '""') else config end,
     queued = case when queued is not null then jsonb_set(queued, '{input}', '{"message": ""}') end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where id = $1`,
   turns: `update turns set input = jsonb_build_object('message', ''),
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end where run_id = $1`,
-  // What clients keep with its turns.
+  // Clients' own data on turns.
   turn_extras: 'delete from turn_extras where run_id = $1',
-  // A step may name a tool that a model has made up.
+  // Steps may name tools that a model made up.
   plans: `update plans set purpose = '', reason = null, steps = coalesce((select jsonb_agg(step || '{"tool": ""}' order by place)
     from jsonb_array_elements(steps) with ordinality as list (step, place)), '[]') where run_id = $1`,
   ...erasersOfProjections(),
-  // Its title was made from its first turn that has completed; what clients keep with it goes with the thread.
+  // The title comes from the first completed turn; the client's own data goes with the thread.
   threads: `update threads t set title = null from runs r where r.id = $1 and t.id = r.thread_id and (r.thread_place = 1
     or r.id = (${firstCompletedTurn('r.thread_id', 'b.id')}))`,
   sessions: `update sessions set context = '{}' where id = (select thread_id from runs where id = $1)`,
-  // What was learnt from the run goes with it; the words of the text index first.
+  // What was learnt from the run goes, too; first the words of its text index.
   memory_terms: `delete from memory_terms t using memory_entries e where e.run_id = $1 and t.entry_id = e.id`,
   memory_entries: 'delete from memory_entries where run_id = $1',
   memory_archive: 'delete from memory_archive where run_id = $1',
-  // One that is under way finds that there is nothing to learn from any more.
+  // An extraction under way will find that there is nothing left to learn.
   memory_extractions: 'delete from memory_extractions where run_id = $1',
-  // What a child was told, and what became of it; a workflow takes all its tasks with it, a run all that it has delegated. The
-  // name is of the plan, by which its other subtasks, its planner and people know the task: it goes with that.
+  // Briefs and outcomes of children: all tasks of a workflow, and all delegations of a run. The name is part of the plan, by
+  // which other subtasks, the planner and people know the task: it goes with the plan.
   tasks: `${held('tasks', TASKS_OF_RUN)} update tasks t set description = '', input = null, requirements = '{}', assignment_reason = null,
     name = case when workflow_id = $1 or parent_run_id = $1 then '' else name end,
     error = case when error is not null then jsonb_build_object('code', error->'code', 'message', '') end
@@ -97,12 +97,12 @@ export const ERASERS: Readonly<Record<string, string>> = {
   memory_accesses: 'delete from memory_accesses where run_id = $1',
   signals: 'delete from signals where run_id = $1',
   waits: 'update waits set name = null, token_key_id = null, token_sealed = null where run_id = $1',
-  // Where the clients of a task are; those of all runs are set up.
+  // Addresses of a task's clients; webhooks for all runs are set up by tenants.
   webhooks: 'delete from webhooks where run_id = $1',
   webhook_deliveries: 'update webhook_deliveries set error = null where run_id = $1 and error is not null',
-  // With the contents of their files, as far as no other run has them.
+  // With their contents, unless other runs have the same.
   files: 'select erase_files_of_run($1)',
-  // They are asked for by key: those of a day are looked through. With its digest, the same request is still no other.
+  // Keys are looked up by name, so a day's are scanned. The digest stays: another request with the key is still refused.
   idempotency_keys: `update idempotency_keys set response = case when ${OF_RUN} then (
       select jsonb_object_agg(name, value) from jsonb_each(response) as e (name, value)
         where name in ('id', 'run_id', 'new_run_id', 'turn_id', 'thread_id', 'request_id', 'retried_from',
@@ -110,12 +110,12 @@ export const ERASERS: Readonly<Record<string, string>> = {
       -- A task or a handoff, with nothing in it.
       else (select jsonb_object_agg(name, coalesce(('${JSON.stringify(BLANK)}'::jsonb)->name, value)) from jsonb_each(response) as e (name, value)) end
     where ${TELLS_OF_RUN}`,
-  // The last: the events say what the rows were.
+  // Last: the events define what the rows contained.
   run_log: 'select erase_run_events($1, $2::jsonb)',
 };
 
 /**
- * The columns with texts that these erasers leave, by why: nothing in them was said in a run. A test fails for a column that is
+ * Columns with texts that these erasers leave, with the reason: nothing in them was said in a run. A test fails for a column
  * neither erased nor named here.
  */
 export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
@@ -160,7 +160,7 @@ export const KEPT_COLUMNS: Readonly<Record<string, Readonly<Record<string, reado
   'what webhooks are told is listed field by field': { webhook_deliveries: ['notice'] },
 };
 
-/** Of the tables whose projections say what is left of their texts. */
+/** Erasers for tables whose projections define what is left of their texts. */
 function erasersOfProjections(): Record<string, string> {
   const erasers = PROJECTIONS.flatMap((projection: Projection) => {
     if (!projection.erased) return [];
@@ -176,8 +176,8 @@ function literal(value: string | object | null): string {
 }
 
 /**
- * Holds the answers that tell of a run until the transaction ends. Before its thread and its row: whoever uses a key again whose
- * time is over has that first, too.
+ * Locks stored answers about a run until the transaction ends. Done before locking its thread and row, since reusing an
+ * expired key locks in that order, too.
  */
 export async function holdAnswers(tx: Tx, runId: string): Promise<void> {
   await tx.query(`select from idempotency_keys where ${TELLS_OF_RUN} order by route, key for update`, [runId]);
@@ -185,7 +185,7 @@ export async function holdAnswers(tx: Tx, runId: string): Promise<void> {
 
 const PAGE = 500;
 
-/** Erases all rows of a run that says it is erased; `erase` makes the payload that an event keeps. */
+/** Erases all rows of a run that is marked as erased; `erase` makes the payload that is left of an event. */
 export async function eraseRows(
   tx: Tx,
   runId: string,
@@ -206,11 +206,11 @@ export async function eraseRows(
 }
 
 /**
- * Forgets what was learnt from a run, with later versions, with what was made from it, and with what other runs were given of it. What is
- * being learnt from it at this moment is waited for, and goes, too.
+ * Forgets what was learnt from a run, including later versions, what was made from it, and copies given to other runs. Waits
+ * for a current extraction, whose result goes, too.
  */
 async function forgetLearnt(tx: Tx, runId: string): Promise<void> {
-  // All of them in one order, so that two erasures never wait for each other.
+  // All in one order, so that two erasures never deadlock.
   const agents = await tx.query<{ agent_id: string }>(
     `select agent_id from memory_extractions where run_id = $1 union select agent_id from memory_entries where run_id = $1
        union select agent_id from memory_archive where run_id = $1 order by agent_id`,
@@ -226,7 +226,7 @@ async function forgetLearnt(tx: Tx, runId: string): Promise<void> {
   await forgetAll(tx, learnt);
 }
 
-/** Forgets in the same way what clients have said belongs to a thread. */
+/** Forgets, in the same way, entries that clients assigned to a thread. */
 async function forgetMemoriesOfThread(tx: Tx, threadId: string): Promise<void> {
   const said = await tx.query<MemoriesOfAgent>(
     `select m.agent_id, array_agg(m.id) as ids from (
@@ -253,7 +253,10 @@ async function forgetAll(tx: Tx, memories: readonly MemoriesOfAgent[]): Promise<
   }
 }
 
-/** The runs that stand on the messages of these, forks, later runs of their threads and workflows that have taken their results over, each before those that stand on it. */
+/**
+ * Runs that build on messages of these: forks, later runs of their threads, and workflows that took over their results. Each
+ * precedes those that build on it.
+ */
 export async function findDependents(tx: Tx, runIds: readonly string[]): Promise<string[]> {
   const found = await tx.query<{ id: string }>(
     `select x.id, x.created_at from runs s join runs x on x.forked_from_run_id = s.id
@@ -274,7 +277,7 @@ export async function findDependents(tx: Tx, runIds: readonly string[]): Promise
   return ids.length === 0 ? [] : [...ids, ...(await findDependents(tx, [...runIds, ...ids]))];
 }
 
-/** The runs of a thread that are not erased, newest first. */
+/** A thread's runs that are not erased, newest first. */
 export async function listUnerasedRuns(tx: Tx, threadId: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     'select id from runs where thread_id = $1 and erased_at is null order by thread_place desc',
@@ -283,14 +286,14 @@ export async function listUnerasedRuns(tx: Tx, threadId: string): Promise<string
   return rows.map(({ id }) => id);
 }
 
-/** Marks a thread, whose title and extras go, and who has talked there; answers when it was erased first. */
+/** Marks a thread as erased, without title, extras and users; returns when it was first erased. */
 export async function eraseThreadRow(tx: Tx, threadId: string): Promise<Date | undefined> {
   const [row] = await tx.query<{ erased_at: Date }>(
     `update threads set erased_at = coalesce(erased_at, now()), title = null, extras = '{}', metadata = '{}', external_id = null where id = $1 returning erased_at`,
     [threadId],
   );
   await tx.query(`update sessions set user_id = '' where id = $1`, [threadId]);
-  // Files that were stored for it; those of its runs go with them.
+  // Files stored for the thread itself; those of its runs go with them.
   await eraseFilesOfThread(tx, threadId);
   await forgetMemoriesOfThread(tx, threadId);
   return row?.erased_at;

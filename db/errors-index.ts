@@ -1,8 +1,8 @@
-/** The index by which the errors of an agent are found. Where turns were there before it, maintenance names their agents and makes it. */
+/** The index of agents' errors. If the table had turns already, maintenance fills in their agents and creates it. */
 import type { Database, Tx } from './database.ts';
 import { makeIndexBesideWriters } from './make-index.ts';
 
-/** Made by the migration 0110 where there was no turn yet; `concurrently` leaves those alone who write meanwhile. */
+/** Created by migration 0110 if there was no turn yet; `concurrently` does not block writers. */
 const makeIndex = (concurrently: string) => `create index ${concurrently} if not exists turns_failed_of_agent
   on turns (failed_agent_id, completed_at desc, id desc) where status = 'failed'`;
 
@@ -12,7 +12,7 @@ const BESIDE_WRITERS = {
   statement: makeIndex('concurrently'),
 };
 
-/** Whether it is there and whole; every failed turn says then whose it was. */
+/** Whether the index exists and is valid; every failed turn then has its agent. */
 export async function hasErrorsIndex(tx: Tx): Promise<boolean> {
   const [index] = await tx.query<{ valid: boolean }>(
     `select indisvalid as valid from pg_index where indexrelid = to_regclass('turns_failed_of_agent')`,
@@ -20,7 +20,7 @@ export async function hasErrorsIndex(tx: Tx): Promise<boolean> {
   return index?.valid ?? false;
 }
 
-/** Failed turns that do not say yet whose they were, from the newest on, or from where a page before has ended. */
+/** Failed turns without their agent, newest first, after the previous page. */
 export function listUnnamedFailures(
   db: Database,
   limit: number,
@@ -35,7 +35,7 @@ export function listUnnamedFailures(
   );
 }
 
-/** Says of these turns of one tenant whose they were; answers of how many. */
+/** Fills in the agents of these turns of one tenant; returns how many were changed. */
 export async function nameFailedAgents(tx: Tx, ids: readonly string[]): Promise<number> {
   const named = await tx.query(
     `update turns u set failed_agent_id = r.agent_id from runs r
@@ -45,9 +45,9 @@ export async function nameFailedAgents(tx: Tx, ids: readonly string[]): Promise<
   return named.length;
 }
 
-/** Makes the index; false where it is there, or another process is making it. */
+/** Creates the index; false if it exists, or another process is creating it. */
 export async function makeErrorsIndex(db: Database): Promise<boolean> {
-  // One session: nobody writes beside it.
+  // There is only one session, so nobody else writes.
   if (db.kind !== 'pglite') return db.asOwner((client) => makeIndexBesideWriters(client, BESIDE_WRITERS));
   await db.asOwner((client) => client.query(makeIndex('')));
   return true;

@@ -1,4 +1,4 @@
-/** The log as it is read: events with the message or the call that they refer to. */
+/** Reads the log: events with the messages or calls they refer to. */
 import type { StoredBlock } from '../core/content.ts';
 import type { EventType, RunStatus } from '../core/events.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -11,14 +11,14 @@ import { edgeEvent } from './run-log.ts';
 
 export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
   occurred_at: Date;
-  /** Content of the message that the event speaks of. */
+  /** Content of the message it refers to. */
   content: StoredBlock[] | null;
-  /** The ledger row that the event speaks of. */
+  /** The ledger row it refers to. */
   call: {
     name: string;
     tool_use_id: string;
     arguments: unknown;
-    /** Null where `is_left_out`, for its size. */
+    /** Null if `is_left_out` because of its size. */
     output: unknown;
     output_bytes: number | null;
     is_left_out: boolean;
@@ -26,33 +26,33 @@ export interface LoggedEvent extends Omit<EventRow, 'occurred_at'> {
     status: CallStatus;
     error: unknown;
   } | null;
-  /** The ledger rows that the event speaks of, where it speaks of several. */
+  /** The ledger rows it refers to, if there are several. */
   calls: { id: string; tool_use_id: string; name: string; arguments: unknown }[] | null;
-  /** Of an approval of a call batch: what is asked for, or was granted. */
+  /** For the approval of a call batch: what is requested, or was granted. */
   steps: BatchedCall[] | null;
 }
 
 export interface EventFilter {
   runId: string;
-  /** Events with a higher sequence number than this. */
+  /** Only events with a higher sequence number. */
   after: number;
-  /** Most events, and how large they may be together; the first one is read whatever its size. */
+  /** Maximum number of events and of their bytes; the first one is always read. */
   limit: number;
   maxBytes: number;
   types?: string[] | undefined;
   turnId?: string | undefined;
 }
 
-/** Consecutive events of a log, and whether there are more that the filter lets pass. */
+/** Consecutive events of a log, and whether more match the filter. */
 export interface EventPage<E> {
   events: E[];
   hasMore: boolean;
 }
 
 const HEAD = 'e.seq, e.type, e.schema_version, e.turn_id, e.step, e.actor, e.payload, e.occurred_at';
-/** A larger output is not shown with its event: it has an address of its own. */
+/** Larger outputs are not shown with events: they have an address of their own. */
 const IS_LEFT_OUT = `coalesce(k.output_bytes, 0) > ${LIMITS.shownOutputBytes}`;
-/** What a person put in place of a call's arguments was not there before the decision. */
+/** A person's replacement of a call's arguments did not exist before the decision. */
 const ARGUMENTS = `coalesce((
     select a.original_arguments from approvals a
       join run_events g on g.run_id = a.run_id and g.commit_seq >= e.commit_seq and g.seq > e.seq and g.type = 'approval.granted' and (g.payload->>'approval_id')::uuid = a.id
@@ -78,12 +78,12 @@ const TABLES = `
       when e.type = 'node.completed' then (e.payload->>'answer')::int end as ordinal`)} p
   left join messages m on m.lineage = r.lineage and m.ordinal = p.ordinal
   left join tool_calls k on k.id = p.call`;
-/** A page of a run's log in order of `seq`, each event with what it refers to. */
+/** A page of a run's log, ordered by `seq`, with what events refer to. */
 export async function listEvents(tx: Tx, filter: EventFilter): Promise<EventPage<LoggedEvent>> {
   return readPage<LoggedEvent>(tx, filter, { columns: COLUMNS, tables: TABLES, shown: LIMITS.shownOutputBytes });
 }
 
-/** Where a page of a run's log begins that somebody follows, and of which turn it is; `id` names the page. */
+/** The start of a page of a followed log, and the turn followed; `id` identifies the page. */
 export interface FollowedLog {
   id: string;
   run_id: string;
@@ -91,15 +91,15 @@ export interface FollowedLog {
   turn_id?: string | undefined;
 }
 
-/** A page of a log with the run as it stood then: whether it has ended is said of no other moment than the events are of. */
+/** A page of a log with the run's status at the same moment. */
 export interface FollowedPage extends EventPage<LoggedEvent> {
   id: string;
-  /** Null where there is no such run. */
+  /** Null if the run does not exist. */
   status: RunStatus | null;
   last_seq: number | null;
 }
 
-/** Where a page ends: its last event, and the commit of that, by which the log is indexed. Null where it has none. */
+/** The end of a page: its last event, and that event's commit, by which the log is indexed. Null if the page is empty. */
 interface PagePlace {
   last: number | null;
   last_commit: number | null;
@@ -110,7 +110,7 @@ interface PageEnd extends Omit<FollowedPage, 'events' | 'hasMore'> {
   page: PagePlace;
 }
 
-/** A page of each of these logs, in two round trips for all of them; `limit` and `maxBytes` are for a page. */
+/** A page of each log, in two round trips altogether; `limit` and `maxBytes` apply to each page. */
 export async function listFollowedEvents(
   tx: Tx,
   asked: readonly FollowedLog[],
@@ -135,13 +135,13 @@ export async function listFollowedEvents(
   return ends.map(({ page: { has_more: hasMore }, ...end }) => ({ ...end, hasMore, events: events.get(end.id) ?? [] }));
 }
 
-/** The events of these pages, of which it is known where each ends. Ends the transaction. */
+/** The events of pages whose ends are known. Ends the transaction. */
 async function readFollowed(
   tx: Tx,
   shown: readonly (FollowedLog & { last: number; last_commit: number })[],
   types: readonly EventType[],
 ): Promise<(LoggedEvent & { page_id: string })[]> {
-  // Each log is read by itself, whatever the planner thinks of several.
+  // Reads each log separately, whatever the planner would do with several.
   return tx.last<LoggedEvent & { page_id: string }>(
     `select a.id as page_id, p.*
       from jsonb_to_recordset($1::jsonb) a (id text, run_id uuid, after bigint, last bigint, last_commit bigint, turn_id uuid)
@@ -153,7 +153,7 @@ async function readFollowed(
   );
 }
 
-/** An event as it is logged, without what it refers to. */
+/** A logged event without what it refers to. */
 export type EventHead = Omit<LoggedEvent, 'content' | 'call' | 'calls'>;
 
 /** A page of a run's log in order of `seq`. */
@@ -161,7 +161,7 @@ export async function listEventHeads(tx: Tx, filter: EventFilter): Promise<Event
   return readPage<EventHead>(tx, filter, { columns: HEAD, tables: 'run_events e' });
 }
 
-/** First how many of the events fit, by the database, then those. */
+/** First the database finds how many events fit, then they are read. */
 async function readPage<E extends object>(
   tx: Tx,
   { runId, after, limit, maxBytes, types, turnId }: EventFilter,
@@ -188,12 +188,12 @@ async function readPage<E extends object>(
   return { events: await fetchRows<E>(tx, query.orderBy(['e.commit_seq', 'e.seq'])), hasMore };
 }
 
-/** Consecutive events as they are stored, times as RFC 3339 strings as precise as the database has them; all after `after` without a limit. */
+/** Stored events after `after`, in order; without `limit` all of them. Times are RFC 3339 strings with the database's precision. */
 export async function readEvents(
   tx: Tx,
   { runId, after, limit = null }: { runId: string; after: number; limit?: number | null },
 ): Promise<EventRow[]> {
-  // As in `events_page`: while a partition has no statistics, all that follows would be sorted for each page.
+  // As in `events_page`: without statistics of a partition, each page would sort all that follows.
   const unsorted = tx.query("select set_config('enable_sort', 'off', true)");
   const read = tx.query<{ event: EventRow }>(
     `select to_jsonb(e) - '{tenant_id,workspace_id,run_id,commit_seq}'::text[] as event from run_events e
@@ -204,7 +204,7 @@ export async function readEvents(
   return rows.map(({ event }) => event);
 }
 
-/** Position of the last event of this type in a run's log; 0 if there is none. */
+/** Position of a run's last event of this type; 0 if there is none. */
 export async function lastEventSeq(tx: Tx, runId: string, type: EventType): Promise<number> {
   const [row] = await tx.query<{ seq: number }>(
     `select e.seq from ${edgeEvent('last', { run: '$1', where: 'e.type = $2' })} e`,

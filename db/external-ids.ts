@@ -1,7 +1,7 @@
-/** What clients call things of their own, in a workspace. */
+/** Clients' own ids of objects, unique within a workspace. */
 import type { Tx } from './database.ts';
 
-/** Until the transaction ends nobody else gives this name, or takes it away. */
+/** Locks an id until the transaction ends, so that nobody else sets or removes it. */
 export async function lockExternalId(tx: Tx, workspaceId: string, externalId: string): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:external:' || $1 || ':' || $2, 0))`, [
     workspaceId,
@@ -9,7 +9,7 @@ export async function lockExternalId(tx: Tx, workspaceId: string, externalId: st
   ]);
 }
 
-/** What clients give names to, by its table. */
+/** Objects with such ids, by table. */
 type Named = 'agents' | 'threads';
 
 export async function findByExternalId(
@@ -24,7 +24,7 @@ export async function findByExternalId(
   return row?.id;
 }
 
-/** Null takes the name away. */
+/** Null removes the id. */
 export async function setExternalId(
   tx: Tx,
   table: Named,

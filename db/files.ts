@@ -1,4 +1,4 @@
-/** Files, their contents, and what a tenant has stored of them. Contents are told by their digest: each is there once a tenant. */
+/** Files, their contents, and a tenant's usage. Contents are identified by digest, and stored once a tenant. */
 import type { Trust } from '../core/origin.ts';
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
@@ -18,9 +18,9 @@ export interface FileRow {
   mime_type: string;
   origin: FileOrigin;
   trust: Trust;
-  /** Whether its bytes are UTF-8; null where nobody has looked. */
+  /** Whether it is UTF-8; null if not examined. */
   is_utf8: boolean | null;
-  /** Of a PDF; null where nobody can say. */
+  /** Pages of a PDF; null if unknown. */
   pages: number | null;
   created_at: Date;
 }
@@ -29,12 +29,12 @@ const FILE = `id, tenant_id, workspace_id, thread_id, run_id, content_id, sha256
   is_utf8, pages, created_at`;
 
 interface FileLimits {
-  /** Bytes of one file, and of all contents of the tenant. */
+  /** Maximum bytes of a file, and of all contents of the tenant. */
   fileBytes: number;
   tenantBytes: number;
 }
 
-/** What the tenant's settings say in place of the usual limits. */
+/** A tenant's limits: its settings, otherwise the usual ones. */
 export async function readFileLimits(tx: Tx, usual: FileLimits): Promise<FileLimits> {
   const [row] = await tx.query<{ file_bytes: number | null; total_bytes: number | null }>(
     `select (settings->'files'->>'file_bytes')::bigint as file_bytes, (settings->'files'->>'total_bytes')::bigint as total_bytes
@@ -46,7 +46,7 @@ export async function readFileLimits(tx: Tx, usual: FileLimits): Promise<FileLim
   };
 }
 
-/** Names a content that is about to be written. */
+/** Registers a content before it is written. */
 export async function insertContent(tx: Tx, content: { id: string; tenantId: string }): Promise<void> {
   await tx.query(`insert into file_contents (id, tenant_id, state) values ($1, $2, 'writing')`, [
     content.id,
@@ -62,15 +62,15 @@ interface WrittenContent {
 }
 
 /**
- * Takes a content that is written whole; where the tenant has the same already, that one is used and this one is garbage.
- * Answers the content to refer to, `full` if it does not fit the tenant's bytes any more, `swept` if it was given up meanwhile.
+ * Stores a completely written content. If the tenant already has the same, uses that one and makes this one garbage. Returns
+ * the content to refer to; `full` if it exceeds the tenant's limit; `swept` if it was given up meanwhile.
  */
 export async function keepContent(
   tx: Tx,
   { id, tenantId, sha256, size }: WrittenContent,
   tenantBytes: number,
 ): Promise<{ id: string } | 'full' | 'swept'> {
-  // Those who add or remove contents of a tenant do it one after the other: the sum holds, and none goes while it is taken.
+  // Additions and removals of a tenant's contents are serialised: the sum stays right, and none is removed while it is taken.
   await tx.query('insert into file_usage (tenant_id) values ($1) on conflict do nothing', [tenantId]);
   const [usage] = await tx.query<{ bytes: number }>('select bytes from file_usage where tenant_id = $1 for update', [
     tenantId,
@@ -94,14 +94,14 @@ export async function keepContent(
   return { id };
 }
 
-/** Gives up a content that was being written. */
+/** Discards a content that was being written. */
 export async function discardContent(tx: Tx, id: string): Promise<void> {
   await tx.query(`update file_contents set state = 'garbage', changed_at = now() where id = $1 and state = 'writing'`, [
     id,
   ]);
 }
 
-/** Contents that are garbage, and those that were begun too long ago to be still written: at most `limit`. */
+/** Up to `limit` contents that are garbage, or that were begun too long ago to be still being written. */
 export async function listGarbage(
   db: Database,
   { writingHours, limit }: { writingHours: number; limit: number },
@@ -121,7 +121,7 @@ export async function listOwnGarbage(tx: Tx, limit: number): Promise<{ id: strin
   return tx.query(`select id from file_contents where state = 'garbage' order by changed_at limit $1`, [limit]);
 }
 
-/** Whether a content is garbage for good: nobody takes it up any more. */
+/** Claims a content as garbage for good; false if it is in use again. */
 export async function claimGarbage(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update file_contents set state = 'garbage' where id = $1 and state <> 'stored' returning id`,
@@ -130,7 +130,7 @@ export async function claimGarbage(tx: Tx, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Forgets garbage that the store has no more. */
+/** Deletes the row of garbage that the store has deleted. */
 export async function forgetContent(tx: Tx, id: string): Promise<void> {
   await tx.query(`delete from file_contents where id = $1 and state = 'garbage'`, [id]);
 }
@@ -177,7 +177,7 @@ export async function insertFile(tx: Tx, file: NewFileRow): Promise<FileRow> {
   return row;
 }
 
-/** A file, of this workspace where one is given. */
+/** A file; only of this workspace, if given. */
 export async function findFile(tx: Tx, id: string, workspaceId?: string): Promise<FileRow | undefined> {
   const [row] = await fetchRows<FileRow>(
     tx,
@@ -189,7 +189,7 @@ export async function findFile(tx: Tx, id: string, workspaceId?: string): Promis
   return row;
 }
 
-/** Those of these files that there are, of this workspace where one is given; in no order. */
+/** These files, as far as they exist; only of this workspace, if given. Unordered. */
 export async function findFiles(tx: Tx, ids: readonly string[], workspaceId?: string): Promise<FileRow[]> {
   return tx.query<FileRow>(
     `select ${FILE} from files where id = any($1::uuid[]) and ($2::uuid is null or workspace_id = $2)`,
@@ -226,13 +226,13 @@ export async function listFiles(tx: Tx, page: FilePage): Promise<FileRow[]> {
   return fetchRows<FileRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
 }
 
-/** Deletes files; a content that no other file has becomes garbage. Answers how many there were. */
+/** Deletes files; contents that no other file uses become garbage. Returns how many existed. */
 export async function deleteFiles(tx: Tx, ids: readonly string[]): Promise<number> {
   const [row] = await tx.query<{ gone: number }>('select delete_files($1::uuid[]) as gone', [[...ids]]);
   return row?.gone ?? 0;
 }
 
-/** Whose run it is, held so that it is not erased meanwhile; undefined where it is erased. */
+/** A run's owner; locks the run so that it is not erased meanwhile. Undefined if it is erased. */
 export async function readRunOwner(
   tx: Tx,
   runId: string,
@@ -244,7 +244,7 @@ export async function readRunOwner(
   return row;
 }
 
-/** Notes that files have come into a run; answers those that there are, which are held: one that is being deleted is gone. */
+/** Records files used by a run; returns those that exist, locked. Files being deleted count as gone. */
 export async function noteUses(
   tx: Tx,
   { tenantId, runId, fileIds }: { tenantId: string; runId: string; fileIds: readonly string[] },
@@ -258,12 +258,12 @@ export async function noteUses(
   return rows.map(({ id }) => id);
 }
 
-/** Forgets the uses of a run that was not made after all. */
+/** Deletes the uses of a run that was not created after all. */
 export async function dropUses(tx: Tx, runId: string): Promise<void> {
   await tx.query('delete from file_uses where run_id = $1', [runId]);
 }
 
-/** Files and uses of runs that were never made: whoever meant to make them has died. At most `limit`. */
+/** Up to `limit` files and uses of runs that were never created, since the process that meant to has died. */
 export async function listFilesWithoutRun(
   db: Database,
   limit: number,
@@ -278,13 +278,13 @@ export async function listFilesWithoutRun(
   );
 }
 
-/** Deletes what was made for a run that was never made; files that there were before stay. */
+/** Deletes files made for a run that was never created; older files stay. */
 export async function deleteFilesWithoutRun(tx: Tx, runId: string): Promise<void> {
   await tx.query('select delete_files(array(select id from files where run_id = $1))', [runId]);
   await dropUses(tx, runId);
 }
 
-/** Erases the files that were stored for a thread. */
+/** Erases files stored for a thread. */
 export async function eraseFilesOfThread(tx: Tx, threadId: string): Promise<void> {
   await tx.query('select erase_files_of_thread($1)', [threadId]);
 }

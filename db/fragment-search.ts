@@ -1,23 +1,23 @@
-/** Searches fragments of spaces by words and vectors: few are compared one by one, of many the indexes give those that come into question. */
+/** Searches fragments of spaces by words and vectors: few are compared one by one; for many, indexes provide candidates. */
 import { BM25 } from '../core/memory/ranking.ts';
 import type { Tx } from './database.ts';
 import { nearestFirst, type QuestionVector } from './memory-search.ts';
 import { FRAGMENT_COLUMNS, VISIBLE, type FragmentRow, type FragmentSearch } from './memory-spaces.ts';
 
-/** What an agent sees of the spaces and is compared one by one, which takes 5 ms a thousand. */
+/** Up to this many visible fragments are compared one by one, which takes 5 ms per thousand. */
 const EXACT_FRAGMENTS = 3000;
-/** Of more, so many are compared beside what the index of vectors gives, where that is less than there is: the newest. */
+/** With more, this many of the newest are compared, too, if the vector index finds too few. */
 const NEWEST_FRAGMENTS = 1000;
-/** And so many of them are taken for what a word that many have says. */
+/** With more, the number of fragments that word frequencies are related to. */
 const COUNTED_FRAGMENTS = 5000;
-/** The newest fragments of a space with a word that are looked at, where an agent sees many. */
+/** Per word and space, the newest fragments to consider, if an agent sees many. */
 const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
 
 type FoundFragment = FragmentRow & { lexical: number; cosine: number };
 
-/** Fragments by the words of a question, as a share of what would fit best, and by its vector; best first. */
+/** Fragments by the question's words, relative to the best possible, and by its vector; best first. */
 export async function searchFragments(
   tx: Tx,
   scope: FragmentSearch,
@@ -31,7 +31,7 @@ export async function searchFragments(
   return searchAmong(tx, scope, { text, vector, near, isFew, size });
 }
 
-/** Ids of what the agent may see, the newest first or in no order. */
+/** Ids of fragments that the agent may see, newest first or unordered. */
 async function listSeen(
   tx: Tx,
   { spaceIds, agentId }: FragmentSearch,
@@ -44,7 +44,7 @@ async function listSeen(
   return rows.map(({ id }) => id);
 }
 
-/** The nearest as far as the index looks; the newest beside them where those of others are nearer. */
+/** The nearest found by the index; in addition the newest, if others' fragments are nearer. */
 async function findNear(tx: Tx, scope: FragmentSearch, asked: QuestionVector): Promise<string[]> {
   const { spaceIds, agentId } = scope;
   const [where, values] = [`f.space_id = any($1::uuid[]) and ${VISIBLE}`, [spaceIds, agentId]];

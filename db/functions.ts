@@ -1,7 +1,7 @@
 /**
- * The functions of `db/functions/*.sql`. Unlike migrations they are edited in place: a file whose text has changed is run
- * again (`create or replace`). A process of the previous release may still call them, so one whose arguments or answer
- * change incompatibly gets a new name, and the old one stays for one release.
+ * The functions of `db/functions/*.sql`. Unlike migrations they are edited in place: a changed file is run again (`create or
+ * replace`). Processes of the previous release may still call them, so a function with incompatible arguments or results gets
+ * a new name, and the old one stays for one release.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { compareVersions } from '../core/semver.ts';
 import { VERSION } from '../core/version.ts';
 import { MAINTENANCE_ROLE } from './session.ts';
 
-/** Which text of each file a database has, and the release that brought it. */
+/** The text of each file that a database has, and the release that applied it. */
 export const FUNCTIONS_TABLE = 'schema_functions';
 export const READ_FUNCTIONS = `select name, hash, release from ${FUNCTIONS_TABLE}`;
 
@@ -28,7 +28,7 @@ interface FunctionFile {
   hash: string;
 }
 
-/** Files whose text the database does not have, by what it says. What a newer release has brought stays as it is. */
+/** Files whose text differs from the database's. Files applied by a newer release are skipped. */
 export async function outdatedFunctions(applied: readonly AppliedFunctions[]): Promise<FunctionFile[]> {
   const files = await readFunctions();
   return files.filter(({ name, hash }) => {
@@ -37,7 +37,7 @@ export async function outdatedFunctions(applied: readonly AppliedFunctions[]): P
   });
 }
 
-/** Runs the files whose text has changed, all in one transaction, and gives their names. `client` is the owner's. */
+/** Runs the changed files in one transaction, and returns their names. `client` is the owner's. */
 export async function applyFunctions(client: ClientBase): Promise<string[]> {
   await client.query(`create table if not exists ${FUNCTIONS_TABLE} (name text primary key, hash text not null,
     release text not null); grant select on ${FUNCTIONS_TABLE} to ${MAINTENANCE_ROLE}`);

@@ -1,4 +1,4 @@
-/** A tenant's governance: its policies, deleted tools and suspensions, which are always current, whatever a run has pinned. */
+/** A tenant's policies, deleted tools and suspensions. Always current, whatever a run has pinned. */
 import type { PolicyDefinition } from '../core/policy.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
 
@@ -16,7 +16,7 @@ export async function readPolicyEpoch(tx: Tx): Promise<number> {
   return row?.epoch ?? 0;
 }
 
-/** The governance of the transaction's tenant, read in one statement, so that epoch and content fit together. */
+/** The tenant's governance, in one statement, so that epoch and content match. */
 export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
   const [row] = await tx.query<GovernanceRow>(`
     select t.policy_epoch as epoch,
@@ -35,28 +35,28 @@ export async function readGovernance(tx: Tx): Promise<GovernanceRow> {
 }
 
 /**
- * Makes what every process has cached out of date: policies and suspensions, agents and tools. Call it in the
- * transaction of the change, before the change: two changes then wait for each other. A commit that has seen the epoch
- * before may still come after it, if it was under way (`listWriters`).
+ * Invalidates all processes' caches of policies, suspensions, agents and tools. Call it first in the transaction of the
+ * change, so that two changes wait for each other. A commit under way may still complete with the previous epoch
+ * (`listWriters`).
  */
 export async function advancePolicyEpoch(tx: Tx): Promise<void> {
   await tx.query('update tenants set policy_epoch = policy_epoch + 1');
 }
 
 /**
- * Makes a transaction one of the writers that `listWriters` finds, before it reads what it goes by. `for update` and
- * `commit_run` do the same.
+ * Makes a transaction one of the writers that `listWriters` finds; to be called before reading what its decisions depend on.
+ * `for update` and `commit_run` have the same effect.
  */
 export async function becomeWriter(tx: Tx): Promise<void> {
   await tx.query('select pg_current_xact_id()');
 }
 
 /**
- * The transactions under way that have an id and have looked at `tenants`, whichever process they are of. Each commit that
- * begins calls is one of them before it reads the policy epoch, and stays one until its end. So if it is not listed after an
- * epoch has advanced, it has ended, or will read the new epoch: a statement has its snapshot from its own beginning.
- *
- * Not `pg_snapshot_xmin`, which waits for writers of other databases of the server too, and for any long one of this.
+ * Transactions under way, of any process, that have an id and have read `tenants`. Each commit that begins calls is among them
+ * before it reads the policy epoch, until it ends. So a commit not listed after an epoch has advanced has ended or will read
+ * the new epoch, since a statement's snapshot is taken at its beginning.
+ * Not `pg_snapshot_xmin`, which also waits for writers of the server's other databases, and for any long transaction of this
+ * one.
  */
 export async function listWriters(db: Database): Promise<string[]> {
   return resultOf(
@@ -71,7 +71,7 @@ export async function listWriters(db: Database): Promise<string[]> {
   );
 }
 
-/** Whether one of these transactions is still under way. */
+/** Whether one of these transactions is still running. */
 export async function isAnyUnderWay(db: Database, transactions: readonly string[]): Promise<boolean> {
   return resultOf(
     await db.call<{ result: boolean }>({

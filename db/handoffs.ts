@@ -1,11 +1,11 @@
-/** Handoffs: one row each, which says what was handed over and how far it has come. */
+/** Handoffs, one row each, with content and progress. */
 import type { HandoffContext, HandoffLink, HandoffStatus, Urgency } from '../core/handoff.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
 import { VISIBLE } from './memory-spaces.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { edgeEvent } from './run-log.ts';
 
-/** Who takes a handoff on: the workflow of its task, or the target in the thread's next run, or in a run by itself. */
+/** What carries a handoff: the workflow of its task, the thread's next run, or a separate run. */
 export type HandoffCarrier = 'workflow' | 'thread' | 'run';
 
 /** That a run begins with what Drover says of a handoff: nobody else has said its first message. */
@@ -41,7 +41,7 @@ interface NewHandoff {
   summary_tokens: number;
   full_tokens: number;
   requested_by: string | null;
-  /** Until somebody can take it on, as far as can be told. */
+  /** Estimated time until somebody can take it, in ms. */
   pickup_ms: number;
 }
 
@@ -56,7 +56,7 @@ export interface HandoffRow extends Omit<NewHandoff, 'pickup_ms'> {
   completed_at: Date | null;
 }
 
-/** Inserts one that is initiated. */
+/** Inserts a new handoff with status `initiated`. */
 export async function insertHandoff(tx: Tx, { pickup_ms: pickupMs, ...row }: NewHandoff): Promise<void> {
   const given = Object.keys(row);
   await tx.query(
@@ -71,19 +71,19 @@ export async function findHandoff(tx: Tx, id: string): Promise<HandoffRow | unde
   return row;
 }
 
-/** The same, and nobody else changes it until the transaction ends. */
+/** The handoff, locked until the transaction ends. */
 export async function lockHandoff(tx: Tx, id: string): Promise<HandoffRow | undefined> {
   const [row] = await tx.query<HandoffRow>('select * from handoffs where id = $1 for update', [id]);
   return row;
 }
 
-/** The handoff that a call of a tool has made. */
+/** The handoff made by a tool call. */
 export async function findHandoffOfCall(tx: Tx, toolCallId: string): Promise<HandoffRow | undefined> {
   const [row] = await tx.query<HandoffRow>('select * from handoffs where tool_call_id = $1', [toolCallId]);
   return row;
 }
 
-/** Whether a handoff was made longer ago than that. */
+/** Whether a handoff is older than this. */
 export async function isHandoffOlder(tx: Tx, id: string, seconds: number): Promise<boolean> {
   const rows = await tx.query<{ result: boolean }>(
     `select created_at < clock_timestamp() - $2 * interval '1 second' as result from handoffs where id = $1`,
@@ -92,13 +92,13 @@ export async function isHandoffOlder(tx: Tx, id: string, seconds: number): Promi
   return resultOf(rows);
 }
 
-/** The handoff whose target works in this run, where it does; locked. */
+/** The handoff whose target works in this run, if any; locked. */
 export async function lockHandoffTo(tx: Tx, runId: string): Promise<HandoffRow | undefined> {
   const [row] = await tx.query<HandoffRow>('select * from handoffs where target_run_id = $1 for update', [runId]);
   return row;
 }
 
-/** The handoff that waits until this run has ended. */
+/** The handoff that waits for the end of this run. */
 export async function findHandoffFrom(tx: Tx, runId: string): Promise<HandoffRow | undefined> {
   const [row] = await tx.query<HandoffRow>(
     `select * from handoffs where source_run_id = $1 and status = 'initiated' order by created_at desc, id desc limit 1`,
@@ -108,8 +108,8 @@ export async function findHandoffFrom(tx: Tx, runId: string): Promise<HandoffRow
 }
 
 /**
- * The handoff by which the conversation of this run goes to another agent, or back, once no turn of it is open. Asked under the
- * run's lock, under which its agent hands over.
+ * The handoff that moves this run's conversation to another agent, or back, once no turn is open. The caller holds the run's
+ * lock, under which its agent makes handoffs.
  */
 export async function findConversationHandoff(tx: Tx, runId: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>(
@@ -120,7 +120,7 @@ export async function findConversationHandoff(tx: Tx, runId: string): Promise<st
   return row?.id;
 }
 
-/** The agent to which the conversation of this thread was handed last, or given back; undefined where it never was. */
+/** The agent that last got this thread's conversation, handed on or back; undefined if it never moved. */
 export async function findHandedTo(tx: Tx, threadId: string): Promise<string | undefined> {
   const [row] = await tx.query<{ agent: string }>(
     `select case when h.returned_run_id is null then h.target_agent_id else h.source_agent_id end as agent
@@ -132,8 +132,8 @@ export async function findHandedTo(tx: Tx, threadId: string): Promise<string | u
 }
 
 /**
- * Whether its source, or the target that has given it back, had read anything for which nobody vouches. One that was cancelled
- * in the middle has answered nothing: its calls say it.
+ * Whether its source, or the target that returned it, had read content that nobody vouches for. A turn cancelled midway has no
+ * answer, so its calls are examined.
  */
 export async function isHandedUntrusted(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(
@@ -145,7 +145,7 @@ export async function isHandedUntrusted(tx: Tx, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** The last handoff of each of these tasks, by task. */
+/** The last handoff of each task. */
 export async function lastHandoffs(tx: Tx, taskIds: readonly string[]): Promise<Map<string, HandoffRow>> {
   const rows = await tx.query<HandoffRow>(
     'select distinct on (task_id) * from handoffs where task_id = any($1::uuid[]) order by task_id, created_at desc, id desc',
@@ -160,7 +160,7 @@ export interface ChainLink extends HandoffLink {
   created_at: Date;
 }
 
-/** The chain that ended with work in this run, oldest first; of one that is longer than `most`, its end. */
+/** The chain of handoffs that led to this run, oldest first; only the last `most`. */
 export async function chainBefore(tx: Tx, runId: string, most: number): Promise<ChainLink[]> {
   const [last] = await tx.query<{ id: string }>(
     'select id from handoffs where target_run_id = $1 or returned_run_id = $1 order by created_at desc, id desc limit 1',
@@ -169,7 +169,7 @@ export async function chainBefore(tx: Tx, runId: string, most: number): Promise<
   return last ? chainTo(tx, last.id, most) : [];
 }
 
-/** The chain that this handoff ends, itself included, oldest first. */
+/** The chain that ends with this handoff, oldest first. */
 export async function chainTo(tx: Tx, id: string, most: number): Promise<ChainLink[]> {
   return tx.query<ChainLink>(
     `with recursive chain as (
@@ -180,14 +180,14 @@ export async function chainTo(tx: Tx, id: string, most: number): Promise<ChainLi
   );
 }
 
-/** What becomes of a handoff. An end is final. */
+/** A change of a handoff. Ended handoffs are final. */
 type HandoffChange =
   | { to: 'accepted'; run_id: string }
   | { to: 'completed' | 'failed' | 'cancelled' }
-  /** `isReturning`: it is not over before it has come back to its source. */
+  /** `isReturning`: not over until the work is back at its source. */
   | { to: 'rejected'; rejection: Rejection; isReturning?: boolean };
 
-/** Changes one that has not ended; false if it has. Of one that is on its way back only that can be cancelled. */
+/** Changes a handoff that has not ended; false if it has. One that is returning can only be cancelled. */
 export async function changeHandoff(tx: Tx, id: string, change: HandoffChange): Promise<boolean> {
   const rows = await tx.query(
     `update handoffs set status = $2, target_run_id = coalesce($3, target_run_id), rejection = coalesce($4::jsonb, rejection),
@@ -206,8 +206,8 @@ export async function changeHandoff(tx: Tx, id: string, change: HandoffChange): 
 }
 
 /**
- * Takes back what became of a conversation in a turn that is broken off: what its run has handed over and nobody has taken yet is
- * cancelled, and what it has given back is its own again. Asked under the run's lock.
+ * Undoes handovers of a conversation in an aborted turn: cancels those that nobody has taken yet, and takes back returned
+ * ones. The caller holds the run's lock.
  */
 export async function undoHandoffs(tx: Tx, runId: string): Promise<void> {
   await tx.query(
@@ -219,7 +219,7 @@ export async function undoHandoffs(tx: Tx, runId: string): Promise<void> {
   );
 }
 
-/** A rejected one has come back in this run, or to nobody. */
+/** Records that a rejected handoff has returned: in this run, or to nobody. */
 export async function noteReturned(tx: Tx, id: string, runId: string | null): Promise<void> {
   await tx.query(
     'update handoffs set returned_run_id = $2, completed_at = coalesce(completed_at, clock_timestamp()) where id = $1',
@@ -254,8 +254,8 @@ export async function listHandoffs(
 const ENDED = `('completed', 'failed', 'cancelled')`;
 
 /**
- * Handoffs for which something can be done now: the source has come to its end, or waits between turns; the target has ended;
- * the workflow that carries it has. One tenant's do not keep those of others waiting.
+ * Handoffs that can proceed: their source has ended or waits between turns, or the target or the carrying workflow has ended.
+ * Tenants take turns.
  */
 export async function listHandoffsToCarry(db: Database, limit: number): Promise<{ tenant_id: string; id: string }[]> {
   return db.asMaintenance((tx) =>
@@ -276,7 +276,7 @@ export async function listHandoffsToCarry(db: Database, limit: number): Promise<
   );
 }
 
-/** Who asked for the last turn of a run. */
+/** The key that requested a run's last turn. */
 export async function findRequester(tx: Tx, runId: string): Promise<string | null> {
   const [row] = await tx.query<{ key: string | null }>(
     `select payload->>'requested_by' as key from ${edgeEvent('last', { run: '$1', where: "e.type = 'turn.started'" })} e`,
@@ -285,7 +285,7 @@ export async function findRequester(tx: Tx, runId: string): Promise<string | nul
   return row?.key ?? null;
 }
 
-/** Fragments of the workspace that this agent may read, of those that are named. */
+/** Of the named fragments in the workspace, those that this agent may read. */
 export async function readSharedFragments(
   tx: Tx,
   of: { workspaceId: string; agentId: string; ids: readonly string[] },

@@ -1,7 +1,7 @@
 import type { Tx } from './database.ts';
 import { LIMITS } from '../core/limits.ts';
 
-/** One use of an `Idempotency-Key`: unique per tenant and route. */
+/** A use of an `Idempotency-Key`: unique per tenant and route. */
 export interface IdempotencyKey {
   tenantId: string;
   route: string;
@@ -9,8 +9,8 @@ export interface IdempotencyKey {
 }
 
 /**
- * Takes the key for this transaction; false if it is taken. A transaction that holds the same key is waited for, so a
- * key that is taken has its answer. A key past its time counts as free, whether it has been swept or not.
+ * Claims the key for this transaction; false if it is taken. Waits for transactions that hold the same key, so a taken key has
+ * its answer. Expired keys count as free, swept or not.
  */
 export async function claimIdempotencyKey(tx: Tx, { tenantId, route, key }: IdempotencyKey, digest: string) {
   const rows = await tx.query(
@@ -24,7 +24,7 @@ export async function claimIdempotencyKey(tx: Tx, { tenantId, route, key }: Idem
   return rows.length > 0;
 }
 
-/** What the key was used for, and its answer; undefined if it is free. */
+/** The request digest and answer of a key; undefined if it is free. */
 export async function readIdempotencyKey(tx: Tx, { tenantId, route, key }: IdempotencyKey) {
   const [row] = await tx.query<{ body_digest: string; status: number; response: unknown }>(
     `select body_digest, status, response from idempotency_keys
@@ -34,7 +34,7 @@ export async function readIdempotencyKey(tx: Tx, { tenantId, route, key }: Idemp
   return row && { digest: row.body_digest, status: row.status, response: row.response };
 }
 
-/** Keeps the answer that a repeated request gets. */
+/** Stores the answer for repeated requests. */
 export async function storeIdempotentAnswer(
   tx: Tx,
   { tenantId, route, key }: IdempotencyKey,

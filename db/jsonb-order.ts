@@ -1,4 +1,4 @@
-/** A JSON value with the keys of its objects in the order in which `jsonb` gives them back: the shorter first, then by their bytes. */
+/** Sorts object keys as `jsonb` does: shorter ones first, then by bytes. */
 export function inJsonbOrder<T>(value: T): T {
   if (Array.isArray(value)) return value.map(inJsonbOrder) as T;
   if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) return value;

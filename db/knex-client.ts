@@ -5,45 +5,45 @@ import { DatabaseBusyError, isDatabaseAway, isDiskFull, isStalePlan } from './da
 import { becomeOwner, type SessionOwner } from './session.ts';
 import { createStatementNames, type StatementNames } from './statement-names.ts';
 
-/** How a pool makes its connections, how many, and how long a caller waits for one. */
+/** Settings of a pool: how to connect, maximum size, and how long callers wait. */
 export interface PoolSettings {
-  /** Gives a new connection that is ready to be used, in pipeline mode. */
+  /** Opens a connection that is ready for use, in pipeline mode. */
   connect: () => Promise<Client>;
   max: number;
   checkoutTimeoutMs: number;
-  /** How long a connection may lie unused before it is closed; without it one is kept. */
+  /** Idle time in ms before a connection is closed; absent: one is kept. */
   idleTimeoutMs?: number;
-  /** The sessions behind the connections change from one transaction to the next: statements are prepared under no name. */
+  /** Sessions behind the connections may change between transactions, so statements are not prepared by name. */
   isPooled?: boolean;
-  /** What a caller is told who has waited in vain. */
+  /** The error message for callers who waited in vain. */
   busy: string;
-  /** The same where the database has answered nobody meanwhile; absent: it cannot be away. */
+  /** The same if the database has answered nobody meanwhile; absent: it cannot be unavailable. */
   away?: string;
 }
 
-/** A Knex for each of those that a pool's connections act for. */
+/** A Knex for each owner on whose behalf connections act. */
 export interface KnexPool<O extends SessionOwner> {
   readonly as: Readonly<Record<O, Knex>>;
-  /** Waits for those who still use a connection. */
+  /** Waits for connections in use. */
   close(): Promise<void>;
 }
 
-/** A statement whose values are `$1`, `$2`, …; under a name each connection prepares it once. One that comes often is given one. */
+/** A statement with values `$1`, `$2`, …; a name makes each connection prepare it once. Frequent ones get one automatically. */
 export interface Statement {
   text: string;
   values?: readonly unknown[];
   name?: string;
-  /** How many that were sent before it on the connection have no answer yet: it is waited for as long as each of them, too. */
+  /** Number of unanswered statements before it on the connection; its timeout is extended by theirs. */
   behind?: number;
 }
 
-/** A statement as Knex's client takes it. */
+/** A statement in the form Knex's client takes. */
 interface NativeStatement {
   sql: string;
   bindings?: readonly unknown[];
   options?: { name?: string };
   behind?: number;
-  /** Its values are numbered already, and a question mark is an operator of jsonb. */
+  /** Its values are already numbered, and a question mark is a jsonb operator. */
   numbered?: true;
   response?: QueryResult;
 }
@@ -54,13 +54,13 @@ interface ClientSettings extends Knex.Config {
   state: { closed: boolean; nameOf: StatementNames; answeredAtMs: number; fullAtMs: number };
 }
 
-/** Connections that the next user could suffer from: their database went away, or a plan of theirs is stale. */
+/** Connections unfit for reuse: their database went away, or a plan of theirs is stale. */
 const spent = new WeakSet<ClientBase>();
 
-/** What Knex would print it also throws, and the listeners of a connection have told of its loss. */
+/** Knex also throws what it would print, and listeners have reported lost connections. */
 const SILENT: Knex.Logger = { warn: () => undefined, error: () => undefined, deprecate: () => undefined };
 
-/** Opens a pool of Knex's. What is checked out through one of its Knexes acts for that one's owner. */
+/** Opens a Knex pool. Connections checked out through one of its Knexes act for that one's owner. */
 export function openKnexPool<O extends SessionOwner>(settings: PoolSettings, owners: readonly O[]): KnexPool<O> {
   const { max, checkoutTimeoutMs, idleTimeoutMs } = settings;
   const never = Number.NEGATIVE_INFINITY;
@@ -89,7 +89,7 @@ export function openKnexPool<O extends SessionOwner>(settings: PoolSettings, own
   };
 }
 
-/** Runs `work` on a connection of the pool that nobody else uses meanwhile. */
+/** Runs `work` on a connection of the pool, exclusively. */
 export async function withConnection<T>(knex: Knex, work: (connection: ClientBase) => Promise<T>): Promise<T> {
   const client = knex.client as KnexClient;
   const connection = await client.acquireConnection();
@@ -103,30 +103,30 @@ export async function withConnection<T>(knex: Knex, work: (connection: ClientBas
   }
 }
 
-/** Throws once the pool is closed: what is under way goes on, and nothing else begins. */
+/** Throws if the pool is closed: running work continues, but none is started. */
 export function refuseClosed(knex: Knex): void {
   (knex.client as KnexClient).refuseClosed();
 }
 
-/** Whether all of a pool share one connection. */
+/** Whether the pool has only one connection. */
 export function hasOneConnection(knex: Knex): boolean {
   return (knex.client as KnexClient).config.settings.max === 1;
 }
 
-/** Whether anybody's statement was answered on a connection of the pool since then, by `performance.now()`. */
+/** Whether any statement was answered on a connection of the pool since then (`performance.now()`). */
 export function hasAnsweredSince(knex: Knex, sinceMs: number): boolean {
   return (knex.client as KnexClient).config.state.answeredAtMs >= sinceMs;
 }
 
-/** How long one that had no room for what was written counts as full: nobody finds out but by writing. */
+/** How long a server whose disk was full is assumed to be; only writing would tell. */
 const FULL_MS = 15_000;
 
-/** Whether the server had no room left a moment ago for what was written on a connection of the pool. */
+/** Whether a write on a connection of the pool recently failed for lack of disk space. */
 export function wasFull(knex: Knex): boolean {
   return performance.now() - (knex.client as KnexClient).config.state.fullAtMs < FULL_MS;
 }
 
-/** Holds back what is sent on the connection until the function is called that it gives: all of it goes in one write then. */
+/** Buffers what is sent on the connection; the returned function sends all of it in one write. */
 export function holdWrites(connection: ClientBase): () => void {
   const { stream } = (connection as unknown as { connection: { stream: { cork?(): void; uncork?(): void } } })
     .connection;
@@ -140,8 +140,8 @@ export async function runStatement<R extends object>(knex: Knex, statement: Stat
 }
 
 /**
- * Sends a statement before it returns, and answers its result. This is Knex's client without the query that `knex.raw`
- * makes: that one's events, options and copies cost node 60 us a statement, a third of all that a statement costs it.
+ * Sends a statement synchronously, and returns its result. Uses Knex's client without `knex.raw`, whose events, options and
+ * copies cost node 60 us a statement, a third of its total cost.
  */
 export async function sendStatement<R extends object>(
   knex: Knex,
@@ -159,10 +159,10 @@ function answerOf<R extends object>({ response }: NativeStatement): QueryResult<
   return response as QueryResult<R>;
 }
 
-/** Knex's dialect of Postgres, which its types do not name. */
+/** Knex's Postgres dialect, which its types omit. */
 const PostgresClient = createKnex({ client: 'pg' }).client.constructor as typeof createKnex.Client;
 
-/** Knex's client for Postgres, with what Drover promises of a session. */
+/** Knex's Postgres client with Drover's session guarantees. */
 class KnexClient extends PostgresClient {
   declare config: ClientSettings;
 
@@ -174,7 +174,7 @@ class KnexClient extends PostgresClient {
     return connection;
   }
 
-  /** Knex asks before it gives a connection away, and drops one that is refused. */
+  /** Called by Knex before it hands out a connection; refused ones are dropped. */
   override async validateConnection(connection: ClientBase): Promise<boolean> {
     return !spent.has(connection);
   }
@@ -188,7 +188,7 @@ class KnexClient extends PostgresClient {
       connection = (await super.acquireConnection()) as Client;
     } catch (error) {
       this.refuseClosed(error);
-      // Knex's own words speak of a call that nobody here makes.
+      // Knex's message refers to an API that is not used here.
       if (!(error instanceof createKnex.KnexTimeoutError)) throw error;
       if (settings.away === undefined || state.answeredAtMs >= sinceMs) throw new DatabaseBusyError(settings.busy);
       throw new Error(settings.away, { cause: error });
@@ -207,7 +207,7 @@ class KnexClient extends PostgresClient {
     if (this.config.state.closed) throw new Error('The database is closed.', { cause });
   }
 
-  /** A spent connection, or one with an open transaction, is closed at once: it may hold locks. */
+  /** Closes spent connections, and ones with an open transaction, at once: they may hold locks. */
   override async releaseConnection(connection: Client): Promise<void> {
     const status = connection.getTransactionStatus();
     if (status !== null && status !== 'I') spent.add(connection);
@@ -215,7 +215,7 @@ class KnexClient extends PostgresClient {
     await super.releaseConnection(connection);
   }
 
-  /** As Knex's own, but an error keeps the server's words: Knex puts the statement in front, values and secrets included. */
+  /** Like Knex's own, but keeps the server's error message: Knex prepends the statement, with its values and secrets. */
   override async query(connection: Client, query: string | NativeStatement): Promise<NativeStatement> {
     const statement: NativeStatement = typeof query === 'string' ? { sql: query } : query;
     if (statement.numbered !== true) statement.sql = this.positionBindings(statement.sql) as string;
@@ -242,7 +242,7 @@ class KnexClient extends PostgresClient {
   }
 }
 
-/** How long a connection may leave a statement unanswered; undefined: for ever. */
+/** Timeout of a statement on this connection; undefined: none. */
 function queryTimeoutMsOf(connection: Client): number | undefined {
   const { connectionParameters } = connection as unknown as { connectionParameters: ClientConfig };
   return connectionParameters.query_timeout;

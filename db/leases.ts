@@ -1,4 +1,4 @@
-/** The leases of drivers and of tool calls' attempts, renewed while the work goes on. */
+/** Renews leases of drivers and of tool call attempts. */
 import { resultOf, type Database } from './database.ts';
 
 /** Renews a driver's lease; false if it has lost the run. */
@@ -9,7 +9,7 @@ export function renewRunLease(
   return renew(db, 'renew_run_lease', [lease.tenantId, lease.runId, lease.fence, lease.leaseMs]);
 }
 
-/** Renews the lease of a tool call's attempt; false if another attempt or an outcome has taken its place. */
+/** Renews the lease of an attempt; false if another attempt or an outcome has replaced it. */
 export function renewCallLease(
   db: Database,
   lease: { tenantId: string; callId: string; attempt: number; leaseMs: number },

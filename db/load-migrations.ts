@@ -1,19 +1,19 @@
 /**
- * Finds the migrations: the files of `db/migrations/` whose names begin with a number, in the order of these numbers. Forward
- * only: a released one is never edited, a change is a new file with a higher number.
+ * Finds migrations: files of `db/migrations/` with a number as prefix, in numeric order. Forward only: released ones are never
+ * edited; a change is a new file with a higher number.
  */
 import { readdir } from 'node:fs/promises';
 import type { Migration } from './migrations/migration.ts';
 
 const FOLDER = new URL('./migrations/', import.meta.url);
 
-/** The names of all migrations in their order. None is loaded for that, since nearly every start finds nothing to do. */
+/** Names of all migrations, in order, without loading any, since most starts find nothing to do. */
 export async function listMigrations(): Promise<string[]> {
   const names = (await readdir(FOLDER)).flatMap((file) => /^(\d{4}-.+)\.[jt]s$/.exec(file)?.[1] ?? []);
   return names.toSorted();
 }
 
-/** @throws an Error where the file of this name has no migration of this name. */
+/** @throws an Error if the file does not contain a migration of this name. */
 export async function loadMigration(name: string): Promise<Migration> {
   const module = (await import(`./migrations/${name}.ts`)) as Record<string, unknown>;
   const migration = Object.values(module).find(isMigration);

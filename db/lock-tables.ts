@@ -1,21 +1,21 @@
-/** All tables for a migration, before it changes the first one. */
+/** Locks all tables for a migration before its first change. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import { isStatementTimeout } from './database-errors.ts';
 
-/** Less than `deadlock_timeout` (1 s): where two would wait for each other it is the migration that gives up, and no request. */
+/** Below `deadlock_timeout` (1 s), so that in a deadlock the migration gives up, and not a request. */
 const ATTEMPT_MS = 400;
 const PAUSE_MS = 200;
-/** Longer than a request or a commit takes by far; who holds a table for longer is a dump, or a session that somebody has forgotten. */
+/** Far longer than requests and commits take; whatever holds a table for longer is a dump or a forgotten session. */
 const PATIENCE_MS = 300_000;
 
-/** Those that every request looks at first. */
+/** Tables that each request reads first. */
 const FIRST = ['tenants', 'agents', 'tools', 'threads', 'runs'];
 
 /**
- * Locks them in one go, or lets all go again and waits a little: requests of the release before hold some of them and want
- * others, in an order of their own, and one that waited for a table which is locked while it holds the next one would be the
- * victim of a deadlock. Meanwhile nobody waits for longer than an attempt takes. Throws where somebody holds one for minutes.
+ * Locks all tables at once, or releases them and retries after a pause. Requests of the previous release lock several tables
+ * in their own order; if the migration kept some locks while waiting, a request could become the victim of a deadlock. Nobody
+ * waits longer than one attempt. Throws if a table is held for minutes.
  */
 export async function lockAllTables(trx: Knex): Promise<void> {
   const { rows } = await trx.raw<{ rows: { name: string }[] }>(
@@ -32,7 +32,7 @@ export async function lockAllTables(trx: Knex): Promise<void> {
   for (;;) {
     await trx.raw('savepoint lock_tables');
     try {
-      // Of the statement and not of each lock: all of them together.
+      // Limits the statement, that is, all locks together.
       await trx.raw(`set local statement_timeout = ${ATTEMPT_MS}`);
       await trx.raw(`lock table ${tables} in access exclusive mode`);
       await trx.raw(`select set_config('statement_timeout', ?, true)`, [own?.limit ?? '0']);

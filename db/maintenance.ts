@@ -1,12 +1,9 @@
-/** What maintenance looks for over all tenants. Every query has a bound. */
+/** Finds work of maintenance in all tenants. Every query is bounded. */
 import { isLockTimeout } from './database-errors.ts';
 import type { Database } from './database.ts';
 import type { ModelPair } from './memory-models.ts';
 
-/**
- * Takes the acts that are due, so that nobody else does, and says when they are due again; `everyMs` names the acts that
- * this build knows. One round trip.
- */
+/** Claims the acts that are due, and sets their next time; `everyMs`: the acts known to this build. One round trip. */
 export async function claimDueActs<A extends string>(db: Database, everyMs: Record<A, number>): Promise<A[]> {
   const claimed = await db.asMaintenance((tx) =>
     tx.query<{ act: A }>(
@@ -20,17 +17,14 @@ export async function claimDueActs<A extends string>(db: Database, everyMs: Reco
   return claimed.map(({ act }) => act);
 }
 
-/** Has acts that were taken, and not sent, due again at once. */
+/** Makes claimed acts that were not sent due again at once. */
 export async function giveBackActs(db: Database, acts: readonly string[]): Promise<void> {
   await db.asMaintenance((tx) =>
     tx.query('update maintenance_acts set due_at = clock_timestamp() where act = any($1::text[])', [acts]),
   );
 }
 
-/**
- * Takes one act before it is due, unless somebody has taken it within `recentMs`: of many processes that start together one
- * does it.
- */
+/** Claims an act early, unless it was claimed within `recentMs`, so that only one of many starting processes does it. */
 export async function claimEarly(
   db: Database,
   { act, everyMs, recentMs }: { act: string; everyMs: number; recentMs: number },
@@ -46,7 +40,7 @@ export async function claimEarly(
   return claimed.length > 0;
 }
 
-/** Inserts the acts that no process has named yet; they are due at once. */
+/** Inserts acts not known to the database yet; they are due at once. */
 export async function addActs(db: Database, acts: readonly string[]): Promise<void> {
   await db.asMaintenance((tx) =>
     tx.query(
@@ -65,7 +59,7 @@ interface LostRun {
   quiet_ms: number;
 }
 
-/** Which rows to look at: of one tenant, where one is named, and by pages. */
+/** Which rows to examine: of one tenant, if given, and in pages. */
 export interface LostFilter {
   quietMs: number;
   tenantId?: string | undefined;
@@ -73,18 +67,18 @@ export interface LostFilter {
   limit: number;
   /** Whether this installation makes vectors. */
   embeds: boolean;
-  /** Vectors that it replaces: those of agents that name this and have that. */
+  /** Vectors to replace: of agents that want the one model and have the other's. */
   replaced?: readonly ModelPair[] | undefined;
 }
 
-/** Suspension: what is suspended is dormant until it is lifted. `r` is the run. */
+/** Excludes suspended work, which stays dormant until the suspension is lifted. `r` is the run. */
 const NOT_SUSPENDED = `not exists (select from tenants n where n.id = r.tenant_id and n.suspended_by is not null)
          and not exists (select from agents n where n.id = r.agent_id and n.suspended_at is not null)`;
 
 /**
- * Runs that should be driven and are not: nobody's lease on them, and with something to do: a turn in which its driver
- * has not left the run dormant, or for which something has come since, and no queued call to wait for. Those that changed a
- * moment ago have a job under way. The cost grows with the runs to drive, not with those that wait.
+ * Runs that nobody drives although they have something to do: no lease, an open turn that is not dormant or got something
+ * since, and no queued call to wait for. Recently changed runs have a job under way. The cost depends on the number of runs to
+ * drive, not of those that wait.
  */
 export async function listLostRuns(db: Database, filter: LostFilter): Promise<LostRun[]> {
   return db.asMaintenance((tx) =>
@@ -111,8 +105,8 @@ interface LostCall {
 }
 
 /**
- * Queued calls that nobody makes: pending for a while, or running with a lease that has run out. Those of a run that has
- * ended are not made any more, but one that was under way must be settled, and what a settled one has left elsewhere cancelled.
+ * Queued calls that nobody makes: pending for a while, or running with an expired lease. If their run has ended, only calls
+ * that were under way are included, to be settled, and settled ones that left work elsewhere, to be cancelled.
  */
 export async function listLostCalls(db: Database, filter: LostFilter): Promise<LostCall[]> {
   return db.asMaintenance((tx) =>
@@ -135,10 +129,7 @@ export async function listLostCalls(db: Database, filter: LostFilter): Promise<L
   );
 }
 
-/**
- * Of these runs those whose turn may go on when queued calls have ended: unfinished, with such calls still to end, or changed
- * within `quietMs`.
- */
+/** Of these runs, those whose turn may continue after queued calls: unfinished, and with open queued calls, or changed within `quietMs`. */
 export async function listRunsAwaitingJobs(
   db: Database,
   { runIds, quietMs }: { runIds: readonly string[]; quietMs: number },
@@ -154,7 +145,7 @@ export async function listRunsAwaitingJobs(
   return rows.map(({ id }) => id);
 }
 
-/** Runs that are kept open and have had nothing to do for `idleSeconds`. */
+/** Runs kept open that have been idle for `idleSeconds`. */
 export async function listIdleRuns(
   db: Database,
   filter: { idleSeconds: number; limit: number },
@@ -182,16 +173,16 @@ export async function listDueApprovals(
   );
 }
 
-/** What a round of making partitions has come to. */
+/** Result of a round of creating partitions. */
 interface PartitionsMade {
   made: number;
-  /** Still missing, because somebody else uses their table: the next round tries again. */
+  /** Still missing since their table was in use: retried in the next round. */
   delayed: number;
-  /** Rows that have no partition of their own. */
+  /** Number of rows outside of any day's partition. */
   astray: number;
 }
 
-/** Makes the partitions that the days ahead lack, each in a transaction of its own, which locks for a second at most. */
+/** Creates missing partitions of the days ahead, each in its own transaction, which locks for a second at most. */
 export async function makePartitions(db: Database, daysAhead: number): Promise<PartitionsMade> {
   let made = 0;
   let missing = await missingPartitions(db, daysAhead);
@@ -216,7 +207,7 @@ function missingPartitions(db: Database, daysAhead: number): Promise<MissingPart
   return db.asMaintenance((tx) => tx.query('select parent, day::text as day from missing_partitions($1)', [daysAhead]));
 }
 
-/** Answers false where somebody has used the table for so long that the others should not queue behind us. */
+/** False if the table was in use for so long that others should not queue behind this lock. */
 async function attachPartition(db: Database, { parent, day }: MissingPartition): Promise<boolean> {
   try {
     await db.asMaintenance((tx) => tx.query('select attach_partition($1, $2::date)', [parent, day]));
@@ -234,20 +225,20 @@ async function countAstray(db: Database): Promise<number> {
   return row?.astray ?? 0;
 }
 
-/** Embedded mode: the data directory's lock is ours, so every lease of an earlier process is void. */
+/** Embedded mode: since this process holds the data directory's lock, all earlier leases are void. */
 export async function voidLeases(db: Database): Promise<void> {
   await db.asMaintenance((tx) => tx.query('select void_leases()'));
 }
 
 /**
- * Has prepared statements planned anew for the sizes that tables have by now. Postgres does so each time it has analyzed a
- * table; PGlite analyzes none by itself, and would read for ever in the way that was best when a table was nearly empty.
+ * Has prepared statements planned again for current table sizes. Postgres does so after each analyze; PGlite never analyzes by
+ * itself, and would keep plans made for nearly empty tables.
  */
 export async function renewPlans(db: Database): Promise<void> {
   if (db.kind === 'pglite') await db.asMaintenance((tx) => tx.query('discard plans'));
 }
 
-/** For how many seconds the first of these acts has been due, by the database's time: 0 while somebody sees to them. */
+/** How many seconds the first of these acts is overdue, by database time; 0 if none is. */
 export async function readOverdueSeconds(db: Database, acts: readonly string[]): Promise<number> {
   const [row] = await db.asMaintenance((tx) =>
     tx.query<{ seconds: number }>(
@@ -259,11 +250,11 @@ export async function readOverdueSeconds(db: Database, acts: readonly string[]):
   return row?.seconds ?? 0;
 }
 
-/** What was sent is deleted within this time: rows that are older wait for their queue. */
+/** Sent jobs are deleted within this time: older rows wait for their queue. */
 const SENT_SECONDS = 5;
 const MOST_OUTBOX = 100_000;
 
-/** How many jobs are due and not in the queue, counted up to 100,000, and how long the oldest has waited, in seconds. */
+/** The number of due jobs not in the queue, counted up to 100,000, and the age of the oldest, in seconds. */
 export async function readOutboxState(db: Database): Promise<{ jobs: number; age_seconds: number }> {
   const [row] = await db.asMaintenance((tx) =>
     tx.query<{ jobs: number; age_seconds: number }>(

@@ -1,9 +1,9 @@
-/** Indexes on tables that are in use. */
+/** Creates indexes on tables in use. */
 import type { ClientBase } from 'pg';
 
 /**
- * Makes an index `concurrently`, outside of any transaction, so that it holds up nobody who writes; answers whether it was made.
- * Where another process is making it, nobody waits. What a process that was killed has left behind is not valid, and goes first.
+ * Creates an index `concurrently`, outside of any transaction, without blocking writers; returns whether it did. Does not wait
+ * if another process is creating it. An invalid index left by a killed process is dropped first.
  */
 export async function makeIndexBesideWriters(
   client: ClientBase,

@@ -1,4 +1,4 @@
-/** What was taken from among an agent's memories. */
+/** The archive of entries removed from agents' memory. */
 import type { Tx } from './database.ts';
 import { IN_FORCE, indexWords, type MemoryRow } from './memory-entries.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
@@ -12,7 +12,7 @@ export interface ArchiveRow {
   archived_at: Date;
 }
 
-/** A page of an agent's archive, newest first; it ends where it is large enough. */
+/** A page of an agent's archive, newest first; limited in size, too. */
 export async function listArchive(
   tx: Tx,
   page: { agentId: string; before?: string | undefined; limit: number },
@@ -31,7 +31,7 @@ export async function listArchive(
   return pageOfSized(await tx.query<ArchiveRow & Sized>(untilFull(sql, 'id desc'), bindings), page.limit);
 }
 
-/** Moves entries to the archive; answers how many there were. */
+/** Moves entries to the archive; returns how many existed. */
 export async function archiveMemories(
   tx: Tx,
   of: { agentId: string; ids: readonly string[]; reason: string },
@@ -46,7 +46,7 @@ export async function archiveMemories(
   return rows.length;
 }
 
-/** Puts entries back as they were; answers the ids of those that were there. */
+/** Restores archived entries unchanged; returns the ids of those found. */
 export async function restoreMemories(tx: Tx, of: { agentId: string; ids: readonly string[] }): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `with moved as (delete from memory_archive where agent_id = $1 and id = any($2::uuid[]) returning entry)

@@ -1,4 +1,4 @@
-/** Approvals of kind `conflict`: they belong to a fragment or an entry of memory, and to no run. */
+/** Approvals of kind `conflict`: they belong to a memory fragment or entry instead of a run. */
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import { newId } from '../lib/new-id.ts';
@@ -13,12 +13,12 @@ interface NewConflict {
   workspaceId: string;
   subjectType: ConflictSubject;
   subjectId: string;
-  /** Both sides, and what they are of. */
+  /** Both sides, and what they are versions of. */
   arguments: Record<string, unknown>;
   message: string;
 }
 
-/** Opens one; answers its id. */
+/** Inserts an open one; returns its id. */
 export async function insertConflict(tx: Tx, conflict: NewConflict): Promise<string> {
   const id = newId();
   await tx.query(
@@ -40,7 +40,7 @@ export async function insertConflict(tx: Tx, conflict: NewConflict): Promise<str
   return id;
 }
 
-/** Tells webhooks that people are asked. */
+/** Notifies webhooks that people are asked. */
 export async function tellAsked(
   tx: Tx,
   asked: Pick<NewConflict, 'tenantId' | 'workspaceId' | 'subjectType' | 'subjectId'> & { id: string },
@@ -56,11 +56,11 @@ export interface ConflictEnd {
   decision?: string | undefined;
   reason?: string | undefined;
   decidedBy?: string | undefined;
-  /** What a person has put in place of both sides. */
+  /** A person's replacement for both sides. */
   arguments?: Record<string, unknown> | undefined;
 }
 
-/** Ends an open one; false if it is not open any more. */
+/** Ends an open conflict; false if it is not open any more. */
 export async function endConflict(tx: Tx, id: string, end: ConflictEnd): Promise<boolean> {
   const rows = await tx.query(
     `update approvals set status = $2, decision = $3, reason = $4, decided_by = $5, decided_at = now(),
@@ -79,7 +79,7 @@ export async function endConflict(tx: Tx, id: string, end: ConflictEnd): Promise
   return rows.length > 0;
 }
 
-/** The open ones about a fragment or an entry. */
+/** Ids of open conflicts about a fragment or entry. */
 export async function listOpenConflicts(tx: Tx, subjectId: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from approvals where subject_id = $1 and status = 'pending' order by id`,
@@ -88,7 +88,7 @@ export async function listOpenConflicts(tx: Tx, subjectId: string): Promise<stri
   return rows.map(({ id }) => id);
 }
 
-/** The open ones in which one of these entries is either side. */
+/** Ids of open conflicts with one of these entries on either side. */
 export async function listOpenDisputes(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from approvals where kind = 'conflict' and run_id is null and status = 'pending'
@@ -98,14 +98,14 @@ export async function listOpenDisputes(tx: Tx, ids: readonly string[]): Promise<
   return rows.map(({ id }) => id);
 }
 
-/** Entries that were held against each other, each pair in both orders. */
+/** Pairs of conflicting entries, each in both orders. */
 const PAIRS = `select p.one, p.other from approvals a
     cross join lateral jsonb_array_elements_text(jsonb_build_array(a.arguments->'conflicts_with')
       || coalesce(a.arguments->'also_conflicts_with', '[]')) x (id)
     cross join lateral (values (a.subject_id, x.id::uuid), (x.id::uuid, a.subject_id)) p (one, other)
   where a.kind = 'conflict' and a.run_id is null and a.subject_type = 'memory' and a.arguments ? 'conflicts_with'`;
 
-/** Takes the mark from entries that some were held against which are not so any more, unless they contradict others, too. */
+/** Removes the mark from entries that conflicted with entries now gone, unless they also contradict others. */
 export async function undisputeMemories(tx: Tx, gone: readonly string[]): Promise<void> {
   await tx.query(
     `with pairs as materialized (${PAIRS})
@@ -128,8 +128,8 @@ interface LeftConflict {
 }
 
 /**
- * Asks about the others where the older side of a question is gone, and the newer one contradicts these, too: as a question of its own, since
- * who decides is to know between which. One that nobody has decided on in time goes on to say what contradicts what.
+ * For conflicts whose older side is gone and whose newer side contradicts more entries: opens a new conflict about those,
+ * since whoever decides must see both sides. Expired ones are replaced by expired ones, to keep a record of the contradiction.
  */
 export async function askAboutRest(tx: Tx, gone: readonly string[]): Promise<void> {
   const left = await tx.query<LeftConflict>(
@@ -156,7 +156,7 @@ export async function askAboutRest(tx: Tx, gone: readonly string[]): Promise<voi
   }
 }
 
-/** Removes all about fragments or entries that are forgotten: either side may be their text, also where a person has put another one in place of both. */
+/** Deletes conflicts about forgotten fragments or entries: either side may quote them, even if a person has replaced both. */
 export async function forgetConflicts(tx: Tx, ids: readonly string[]): Promise<void> {
   await askAboutRest(tx, ids);
   await tx.query(
@@ -166,7 +166,7 @@ export async function forgetConflicts(tx: Tx, ids: readonly string[]): Promise<v
   );
 }
 
-/** Live entries of an agent that share most words with one, the newest first where they share as many. */
+/** Live entries of an agent that share most words with one; among equal ones the newest first. */
 export async function findLikeWords(
   tx: Tx,
   of: { ownerId: string; id: string | null; text: string; limit: number },
@@ -179,7 +179,7 @@ export async function findLikeWords(
   ]);
 }
 
-/** A query of entries by words in common with a text, of these expressions. */
+/** A query for entries by shared words with a text, given as SQL expressions. */
 function likeWords(of: { owner: string; text: string; notId: string; limit: string }): string {
   return `with asked as materialized (
       select left(lexeme, 100) as term from unnest(to_tsvector('english', left(${of.text}, 2000))) limit 40)
@@ -189,7 +189,7 @@ function likeWords(of: { owner: string; text: string; notId: string; limit: stri
      group by p.entry_id order by shared desc, p.entry_id desc limit ${of.limit}`;
 }
 
-/** An entry, and another one with which it is to be compared. */
+/** An entry, and another one to compare it with. */
 interface ComparedPair {
   entry: string;
   content: string;
@@ -198,8 +198,8 @@ interface ComparedPair {
 }
 
 /**
- * Each of these entries with those that share most words with it, so many at most: live ones that are in force, at a time at which it
- * is, too, and are of its user, or of nobody. In the order of the ids, the newest of the others first.
+ * Pairs each of these entries with up to `limit` others that share most words: live, in force, valid at a common time, and of
+ * the same user or of none. Ordered by id, then newest first.
  */
 export async function listComparedTexts(
   tx: Tx,
@@ -217,7 +217,7 @@ export async function listComparedTexts(
   );
 }
 
-/** Those of an agent's entries that are live. */
+/** The live ones among these entries. */
 export async function listLive(tx: Tx, of: { agentId: string; ids: readonly string[] }): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from memory_entries where agent_id = $1 and id = any($2::uuid[]) and ${LIVE}`,
@@ -226,7 +226,7 @@ export async function listLive(tx: Tx, of: { agentId: string; ids: readonly stri
   return rows.map(({ id }) => id);
 }
 
-/** Marks entries as contradicted. */
+/** Marks entries as disputed. */
 export async function disputeMemories(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.query(
     `update memory_entries set status = 'disputed', version = version + 1, updated_at = now()
@@ -235,7 +235,7 @@ export async function disputeMemories(tx: Tx, ids: readonly string[]): Promise<v
   );
 }
 
-/** Has a model asked about entries or fragments after the commit. */
+/** Schedules a model's check of entries or fragments for after the commit. */
 export async function insertChecks(
   tx: Tx,
   of: { tenantId: string; subjectType: ConflictSubject; subjectIds: readonly string[]; ownerId: string },
@@ -254,7 +254,7 @@ interface DueCheck {
   attempts: number;
 }
 
-/** A check that is still due, held until the transaction ends where it is to be finished. */
+/** A check that is still due; with `lock`, locked until the transaction ends, to be finished. */
 export async function findCheck(tx: Tx, subjectId: string, lock = false): Promise<DueCheck | undefined> {
   const [row] = await tx.query<DueCheck>(
     `select subject_id, subject_type, owner_id, attempts from memory_checks where subject_id = $1${lock ? ' for update' : ''}`,
@@ -263,12 +263,12 @@ export async function findCheck(tx: Tx, subjectId: string, lock = false): Promis
   return row;
 }
 
-/** It was made. */
+/** Deletes a finished check. */
 export async function deleteCheck(tx: Tx, subjectId: string): Promise<void> {
   await tx.query('delete from memory_checks where subject_id = $1', [subjectId]);
 }
 
-/** No model could be asked: again later. */
+/** Postpones a check, since no model was available. */
 export async function delayCheck(tx: Tx, subjectId: string, waitSeconds: number): Promise<void> {
   await tx.query(
     `update memory_checks set attempts = attempts + 1, due_at = now() + $2 * interval '1 second' where subject_id = $1`,

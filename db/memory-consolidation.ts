@@ -1,4 +1,4 @@
-/** Consolidations of agents' memory: what they start from, what they do, and how it is undone. */
+/** Consolidations of agents' memory: their input, their changes, and how these are undone. */
 import type { ConsolidationPlan, ShortTermEntry, SimilarEntry } from '../core/memory/consolidation.ts';
 import { DUPLICATE_COSINE } from '../core/memory/consolidation.ts';
 import type { MemoryType } from '../core/memory/entry.ts';
@@ -8,14 +8,14 @@ import { LIVE } from './memory-entries.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { selectFrom } from './query-builder.ts';
 
-/** What a consolidation has changed. */
+/** Changes made by a consolidation. */
 interface ConsolidationDiff {
-  /** With what they were before, and what they count since. */
+  /** With their previous values, and the importance set. */
   kept: { id: string; memory_type: MemoryType; importance: number; importance_since?: number }[];
   summarized: { id: string; from: string }[];
   merged: { id: string; into: string; access_count: number; last_accessed: string | null }[];
   evicted: string[];
-  /** Evicted without an archive: nothing brings them back. */
+  /** Number of entries evicted without an archive: they cannot be restored. */
   lost: number;
   procedural: string[];
 }
@@ -37,7 +37,7 @@ export interface ConsolidationRow {
 const COLUMNS =
   'id, agent_id, strategy, inputs, diff, consolidated, evicted, key_id, created_at, reverted_at, reverted_by';
 
-/** The live entries of the short term, locked, oldest first. */
+/** Live short-term entries, locked, oldest first. */
 export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Promise<ShortTermEntry[]> {
   return tx.query<ShortTermEntry>(
     `select id, content, memory_type, importance, relevance_score, access_count, last_accessed, created_at, tokens, is_profile,
@@ -48,13 +48,13 @@ export async function lockShortTerm(tx: Tx, agentId: string, limit: number): Pro
   );
 }
 
-/** Whether an entry `e` may stand for `c` as well: of the same user and subject, loaded, trusted, true and there for as long as that. */
+/** Whether entry `e` can replace `c`: same user and subject, and at least as long-lived, valid, trusted, and always loaded. */
 const STANDS_FOR = `e.metadata->>'user_id' is not distinct from c.metadata->>'user_id'
   and coalesce(e.metadata->>'subject' = c.metadata->>'subject', c.metadata->>'subject' is null)
   and (e.is_profile or not c.is_profile) and (e.origin in ('user', 'agent') or c.origin not in ('user', 'agent'))
   and (e.expires_at is null or e.expires_at >= c.expires_at) and (e.valid_to is null or e.valid_to >= c.valid_to)`;
 
-/** Entries of the long term, and other candidates, that are nearly or wholly the same text as a candidate. */
+/** Long-term entries and other candidates whose text is nearly or exactly a candidate's. */
 export async function findSimilar(tx: Tx, agentId: string, ids: readonly string[]): Promise<SimilarEntry[]> {
   return tx.query<SimilarEntry>(
     `select c.id, o.id as other, o.content from memory_entries c join lateral (
@@ -69,7 +69,7 @@ export async function findSimilar(tx: Tx, agentId: string, ids: readonly string[
   );
 }
 
-/** Does what a plan says; summaries are in `summaries` under the ids of what they are made from. Answers what it has changed. */
+/** Executes a plan and returns its changes; `summaries` has the id of each summary by that of its source. */
 export async function applyPlan(
   tx: Tx,
   agentId: string,
@@ -108,8 +108,8 @@ async function deleteEntries(tx: Tx, agentId: string, ids: readonly string[]): P
 }
 
 /**
- * Undoes what a consolidation has changed; answers how many entries are as they were, and which of them come from the archive. What has
- * changed since then stays as it is.
+ * Undoes a consolidation, except where things have changed since. Returns how many entries were restored, and which of them
+ * come from the archive.
  */
 export async function undoDiff(
   tx: Tx,
@@ -124,7 +124,7 @@ export async function undoDiff(
     [JSON.stringify(diff.kept), agentId],
   );
   await tx.query(
-    // A use since then is a later one than that of what was merged.
+    // A use since then is later than that of the merged entry.
     `update memory_entries e set access_count = greatest(0, e.access_count - m.uses),
         last_accessed = case when e.last_accessed = m.last then m.before else e.last_accessed end
        from (select r.into, sum(r.access_count)::int as uses, max(r.last_accessed) as before,
@@ -140,7 +140,7 @@ export async function undoDiff(
   return { back, restored: kept.length + back.length };
 }
 
-/** Keeps what a consolidation has done. */
+/** Stores the changes of a consolidation. */
 export async function insertConsolidation(
   tx: Tx,
   row: Omit<ConsolidationRow, 'created_at' | 'reverted_at' | 'reverted_by'> & { tenant_id: string },
@@ -162,7 +162,7 @@ export async function insertConsolidation(
   );
 }
 
-/** A page of an agent's consolidations, newest first; it ends where it is large enough. */
+/** A page of an agent's consolidations, newest first; limited in size, too. */
 export async function listConsolidations(
   tx: Tx,
   page: { agentId: string; before?: string | undefined; limit: number },
@@ -200,7 +200,7 @@ export async function markReverted(tx: Tx, of: { id: string; keyId: string }): P
   ]);
 }
 
-/** Sequences of tools by which turns of the agent came to their end, seen so many times, with the runs that show it. */
+/** Sequences of tools that led an agent's turns to completion at least so often, with runs as evidence. */
 export async function findProcedures(
   tx: Tx,
   of: { agentId: string; minFrequency: number },

@@ -1,4 +1,4 @@
-/** Entries of agents' memory: rows, their versions, and the words that they are found by. */
+/** Entries of agents' memory: rows, versions, and the words in the text index. */
 import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { shareMemoryOf, tryToShare } from './memory-lock.ts';
@@ -41,23 +41,23 @@ export const MEMORY_COLUMNS = `id, agent_id, thread_id, memory_type, content, su
   version, supersedes, superseded_by, reason, made_from, importance, relevance_score, metadata, tokens, is_profile, access_count,
   last_accessed, valid_from, valid_to, expires_at, embedding_model, created_at, updated_at`;
 
-/** What recall may find, as a condition on `memory_entries`. */
+/** Condition on `memory_entries`: recall may find it. */
 export const LIVE = `status in ('active', 'disputed')`;
 
-/** Its time is not over, as a condition on `memory_entries`: what has expired waits for the sweep, and nobody reads it. */
+/** Condition on `memory_entries`: not expired. Expired entries wait for the sweep, and are not read. */
 export const IN_FORCE = `(expires_at is null or expires_at > now())`;
 
-/** What may stand for the same text said now: it is still true, and there, as a condition on `memory_entries`. */
+/** Condition on `memory_entries`: still true and in force, so it can stand for the same text said now. */
 export const STILL_SO = `(valid_to is null or valid_to > now()) and ${IN_FORCE}`;
 
-/** A row that is to be written; what is left out is as the table says. */
+/** A row to insert; for absent columns the table's defaults apply. */
 export type NewMemoryRow = Pick<
   MemoryRow,
   'id' | 'agent_id' | 'memory_type' | 'content' | 'origin' | 'root_id' | 'metadata' | 'tokens' | 'is_profile'
 > &
   Partial<Omit<MemoryRow, 'embedding_model'>> & { tenant_id: string; content_hash: string };
 
-/** Of the live entries among `$1`. */
+/** For the live entries among `$1`. */
 const NOTE_MODELS = `insert into memory_models (agent_id, model, tenant_id, wanted)
   select distinct e.agent_id, e.embedding_model, e.tenant_id,
     coalesce(v.definition->'memory_config'->'long_term'->>'embedding_model', '') from memory_entries e
@@ -67,10 +67,7 @@ const NOTE_MODELS = `insert into memory_models (agent_id, model, tenant_id, want
 
 const LANGUAGE = `'english'`;
 
-/**
- * Adds entries and their words. One whose text the tenant has already with a vector takes that vector; answers the
- * ids of those that did.
- */
+/** Adds entries with their words. If the tenant already has a vector of the same text, reuses it; returns the ids of those entries. */
 export async function insertMemories(tx: Tx, rows: readonly NewMemoryRow[]): Promise<string[]> {
   const inserted = await tx.query<{ id: string; embedded: boolean }>(
     `insert into memory_entries (id, tenant_id, agent_id, thread_id, memory_type, content, content_hash, summary, status, origin,
@@ -95,7 +92,7 @@ export async function insertMemories(tx: Tx, rows: readonly NewMemoryRow[]): Pro
   return inserted.filter(({ embedded }) => embedded).map(({ id }) => id);
 }
 
-/** Puts the words of live entries into the text index, and notes the models of their vectors; what was there of their words goes. */
+/** Replaces the words of live entries in the text index, and records the models of their vectors. */
 export async function indexWords(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.query('delete from memory_terms where entry_id = any($1::uuid[])', [ids]);
   await tx.query(
@@ -111,7 +108,7 @@ export async function indexWords(tx: Tx, ids: readonly string[]): Promise<void> 
   );
 }
 
-/** An entry of the agent, whether its time is over or not unless `inForce` is said; undefined if there is none. */
+/** An entry of the agent, even if expired unless `inForce` is set; undefined if there is none. */
 export async function findMemory(
   tx: Tx,
   of: { agentId: string; id: string; lock?: boolean; inForce?: boolean },
@@ -123,7 +120,7 @@ export async function findMemory(
   return row;
 }
 
-/** An entry with this very text that is live and still so, of a user or of nobody where one is named; undefined if there is none. */
+/** A live entry with exactly this text that is still true, of this user or of none if one is given; undefined if there is none. */
 export async function findSameText(
   tx: Tx,
   of: { tenantId: string; agentId: string; hash: string; userId?: string | undefined },
@@ -137,7 +134,10 @@ export async function findSameText(
   return row;
 }
 
-/** Takes an entry out of recall: another one, named by `by`, has taken its place. False if it was not live any more; one that was put away is only with `evenArchived`. */
+/**
+ * Replaces an entry by another one (`by`), and takes it out of recall. False if it was not live any more; archived ones only
+ * with `evenArchived`.
+ */
 export async function supersedeMemory(
   tx: Tx,
   of: { id: string; by: string; validTo: Date | null; reason: string | null; evenArchived?: boolean },
@@ -152,7 +152,7 @@ export async function supersedeMemory(
   return rows.length > 0;
 }
 
-/** Changes what is no fact: how it counts, and whether it is recalled. */
+/** Changes attributes other than the fact itself: its weight, and whether it is recalled. */
 export async function updateMemory(
   tx: Tx,
   of: {
@@ -181,7 +181,7 @@ export async function updateMemory(
   if (status !== undefined) await indexWords(tx, [of.id]);
 }
 
-/** Where entries are used. */
+/** Where entries were used. */
 export interface MemoryUse {
   tenantId: string;
   agentId: string;
@@ -190,21 +190,21 @@ export interface MemoryUse {
   turnId?: string | undefined;
 }
 
-/** Notes where entries were used, and counts it, all of one recall together; false where the count is left, since the agent's memory is being changed. */
+/** Records and counts all uses of one recall. False if only recorded, since the agent's memory is being changed. */
 export async function countAccesses(
   tx: Tx,
   use: MemoryUse,
   hits: readonly { access: string; id: string; score: number; why: object }[],
 ): Promise<boolean> {
   const ids = hits.map(({ id }) => id);
-  // Sent together: what fails fails those after it.
+  // Sent together: if one fails, so do those after it.
   const noted = tx.query(
     `insert into memory_accesses (id, tenant_id, memory_id, agent_id, run_id, turn_id, operation, score, why)
      select r.access, $1, r.id, $2, $3, $4, $5, r.score, r.why
        from jsonb_to_recordset($6::jsonb) as r (access uuid, id uuid, score float8, why jsonb)`,
     [use.tenantId, use.agentId, use.runId ?? null, use.turnId ?? null, use.operation, JSON.stringify(hits)],
   );
-  // In one order, so that two recalls never wait for each other.
+  // In a fixed order, so that two recalls never deadlock.
   const counted = tx.query<{ is_free: boolean }>(
     `with free as materialized (select ${tryToShare('$2')} as is_free),
       used as (select id from memory_entries where id = any($1::uuid[]) and (select is_free from free)
@@ -218,7 +218,7 @@ export async function countAccesses(
   return row?.is_free ?? false;
 }
 
-/** Notes that a run has told what is remembered already. */
+/** Records that a run told something already remembered. */
 export async function noteWrite(
   tx: Tx,
   of: { access: string; tenantId: string; agentId: string; runId?: string | undefined; id: string },
@@ -229,7 +229,7 @@ export async function noteWrite(
   );
 }
 
-/** Counts uses that were left, when no change is under way any more. */
+/** Counts uses that were left out, once no change is in progress. */
 export async function countLeftUses(
   tx: Tx,
   { agentId, take }: { agentId: string; take: () => { id: string; uses: number }[] },

@@ -1,4 +1,4 @@
-/** Turns that agents learn from: what is to be read of one, and what came of it. */
+/** Turns that agents learn from: their content, and the outcome. */
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
 import type { MemoryOrigin } from '../core/memory/entry.ts';
@@ -26,7 +26,7 @@ export interface ExtractionRow {
 const COLUMNS =
   'turn_id, run_id, agent_id, status, attempts, made_by, added, superseded, refused, due_at, created_at, finished_at';
 
-/** A turn as it is learnt from. */
+/** A turn with the data for learning. */
 export interface LearntTurn {
   turn_id: string;
   run_id: string;
@@ -38,20 +38,20 @@ export interface LearntTurn {
   config: RunConfig;
   attempts: number;
   input: TurnInput;
-  /** What the user has said in it, in order, each with its event: what it began with, and what came in the middle of it. */
+  /** What the user said in it, in order, with events: its first message, and messages during the turn. */
   heard: { seq: number; message: string }[];
   answer: StoredBlock[] | null;
-  /** The event with which it ended. */
+  /** The event that ended it. */
   ended_at: number | null;
-  /** What it was given of the agent's memory. */
+  /** Memories given to it. */
   given: { id: string; content: string; trusted: boolean }[];
-  /** It has read a file or an answer of a tool that nobody vouches for. */
+  /** It has read an untrusted file or tool answer. */
   read_untrusted: boolean;
-  /** `recall` has answered with what nobody vouches for. */
+  /** `recall` has returned untrusted content. */
   recalled_untrusted: boolean;
 }
 
-/** A turn that is still to be learnt from; undefined if that is done, or the run is erased. */
+/** A turn still to be learnt from; undefined if that is done, or its run is erased. */
 export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntTurn | undefined> {
   const [row] = await tx.query<LearntTurn>(
     `select x.turn_id, x.run_id, r.root_run_id, r.workspace_id, r.agent_id, r.agent_version, r.thread_id, r.config, x.attempts,
@@ -81,7 +81,7 @@ export async function findDueExtraction(tx: Tx, turnId: string): Promise<LearntT
   return row;
 }
 
-/** The newest live entries that users have said: what a turn may correct without a word in common. */
+/** The newest live entries said by users: a turn may correct them without sharing a word. */
 export async function listNewestSaid(
   tx: Tx,
   of: { agentId: string; userId: string | null; limit: number },
@@ -94,7 +94,7 @@ export async function listNewestSaid(
   );
 }
 
-/** Where a call of a turn was asked for: its turn, the event, and whether untrusted content had been read before it. */
+/** Where a call was requested: its turn and event, and whether untrusted content had been read before. */
 export async function findCallPlace(
   tx: Tx,
   of: { runId: string; callId: string },
@@ -108,7 +108,7 @@ export async function findCallPlace(
   return row;
 }
 
-/** Holds a turn that is still to be learnt from until the transaction ends; false if it is not any more. */
+/** Locks a turn that is still to be learnt from; false if it is not any more. */
 export async function lockExtraction(tx: Tx, turnId: string): Promise<boolean> {
   const rows = await tx.query(
     `select turn_id from memory_extractions where turn_id = $1 and status = 'due' for update`,
@@ -117,7 +117,7 @@ export async function lockExtraction(tx: Tx, turnId: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Writes down what came of it. */
+/** Stores the outcome. */
 export async function finishExtraction(
   tx: Tx,
   turnId: string,
@@ -130,7 +130,7 @@ export async function finishExtraction(
   );
 }
 
-/** No model could be asked: again later. */
+/** Postpones learning, since no model was available. */
 export async function delayExtraction(tx: Tx, turnId: string, waitSeconds: number): Promise<void> {
   await tx.query(
     `update memory_extractions set attempts = attempts + 1, due_at = now() + $2 * interval '1 second'
@@ -139,7 +139,7 @@ export async function delayExtraction(tx: Tx, turnId: string, waitSeconds: numbe
   );
 }
 
-/** A page of what an agent has learnt from its turns, newest first. */
+/** A page of an agent's extractions, newest first. */
 export async function listExtractions(
   tx: Tx,
   page: { agentId: string; before?: string | undefined; limit: number },
@@ -151,7 +151,10 @@ export async function listExtractions(
   return fetchRows<ExtractionRow>(tx, query.orderBy('turn_id', 'desc').limit(page.limit));
 }
 
-/** By index of a vector, as pgvector writes it: the texts of live entries that are still so, of a user or of nobody where one is named, that are nearly as near as the same text. */
+/**
+ * For each vector (pgvector's notation), by index: texts of live, still true entries nearly as close as the same text; of this
+ * user or of none if one is given.
+ */
 export async function findNearTexts(
   tx: Tx,
   of: { agentId: string; userId: string | undefined; model: string; vectors: readonly string[]; leastCosine: number },

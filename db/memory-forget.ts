@@ -1,9 +1,9 @@
-/** Forgets memories for good: rows, their versions, what was made from them, and what the archive has of them. */
+/** Forgets memories permanently: rows, versions, entries made from them, and archived copies. */
 import type { Database, Tx } from './database.ts';
 import { forgetConflicts, undisputeMemories } from './memory-conflicts.ts';
 import { restoreMemories } from './memory-archive.ts';
 
-/** What forgetting removes, by kind. */
+/** Numbers of what was removed. */
 export interface Forgotten {
   entries: number;
   summaries: number;
@@ -11,14 +11,14 @@ export interface Forgotten {
   events: number;
 }
 
-/** What is to be forgotten: versions of the same facts, and entries that were made from them. */
+/** What to forget: versions of the same facts, and entries made from them. */
 interface ForgetTargets {
   entries: string[];
   summaries: string[];
   archive: string[];
 }
 
-/** Finds the ids of facts whose `metadata.subject` is exactly this. */
+/** Ids of facts whose `metadata.subject` is exactly this. */
 export async function findBySubject(tx: Tx, of: { agentId: string; subject: string }): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from memory_entries where agent_id = $1 and metadata->>'subject' = $2
@@ -29,8 +29,8 @@ export async function findBySubject(tx: Tx, of: { agentId: string; subject: stri
 }
 
 /**
- * All that goes when these go: their other versions, archived ones, summaries and what has corrected those, however many times
- * removed; and what entries were made from or have taken in, which the archive has of them.
+ * Everything to be removed along with these: other versions, archived ones, and summaries with their corrections,
+ * transitively; also archived entries that they were made from or have absorbed.
  */
 export async function findForgetTargets(
   tx: Tx,
@@ -71,7 +71,7 @@ export async function findForgetTargets(
   return { entries: ids('entries'), summaries: ids('summaries'), archive: ids('archive') };
 }
 
-/** Removes them. What a summary was made from beside them is remembered by itself again. */
+/** Removes them. Other sources of a removed summary are restored. */
 export async function removeMemories(
   tx: Tx,
   { agentId, targets }: { agentId: string; targets: ForgetTargets },
@@ -92,8 +92,9 @@ export async function removeMemories(
 }
 
 /**
- * Takes their text out of what runs have of them (`clearInRuns`), and has that looked at again: what a call of such a run is about to
- * write down, or a fork to copy, cannot be seen yet. Called before the memories go. Answers how many events there were.
+ * Removes their text from what runs have of them (`clearInRuns`), and schedules repetitions, since what a running call is
+ * about to write, or a fork to copy, is not visible yet. Must be called before the memories are removed. Returns the number of
+ * changed events.
  */
 export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
   const runs = await findRunsGiven(tx, ids);
@@ -113,7 +114,7 @@ export async function forgetInRuns(tx: Tx, ids: readonly string[]): Promise<numb
   return clearInRuns(tx, { ids, runs });
 }
 
-/** What is left of the answer to the request that has added one, for whoever repeats it. */
+/** Overwrites the stored answer to the request that added one, for repeated requests. */
 const NOTHING_OF_ENTRY = { content: '', summary: null, reason: null, thread_id: null, metadata: {} };
 const NOTHING_OF_FRAGMENT = {
   content: { type: 'text', data: '' },
@@ -123,15 +124,15 @@ const NOTHING_OF_FRAGMENT = {
 };
 
 /**
- * Takes their text out of what turns were given of them, and of what the tools `recall`, with what has read that on, and `remember`
- * have in the ledger, in these runs; answers how many events there were.
+ * Removes their text from what these runs were given of them, and from ledger rows of `recall` (including further reading of
+ * its output) and `remember`. Returns the number of changed events.
  */
 export async function clearInRuns(
   tx: Tx,
   { ids, runs, told = [] }: { ids: readonly string[]; runs: readonly string[]; told?: readonly string[] },
 ): Promise<number> {
   await tx.query(
-    // What reads a recall on may be written down after that was emptied.
+    // Further reading of a recall may be stored after the recall was emptied.
     `with recalls as (select run_id, id, tool_use_id, output from tool_calls
         where run_id = any($1::uuid[]) and name = 'recall' and tool_id is not null
      ), emptied as (select run_id, id, tool_use_id from recalls
@@ -158,13 +159,13 @@ export async function clearInRuns(
   return changed?.events ?? 0;
 }
 
-/** A forgetting that is looked at again, some time after it. */
+/** A forgetting that will be repeated. */
 interface Forgetting {
   id: string;
   tenant_id: string;
 }
 
-/** Of all tenants, those that are due, the longest due first. */
+/** Due ones of all tenants, longest overdue first. */
 export async function listDueForgettings(db: Database, limit: number): Promise<Forgetting[]> {
   return db.asMaintenance((tx) =>
     tx.query<Forgetting>(
@@ -175,8 +176,8 @@ export async function listDueForgettings(db: Database, limit: number): Promise<F
 }
 
 /**
- * Forgets once more what runs, and forks that were made meanwhile, have been left with. It is over after ten minutes, or where a call
- * that was under way then is still so, after a day: no commit and no attempt that had read before takes that long.
+ * Repeats a forgetting for its runs and forks made since. It ends after ten minutes, or, while a call of that time is still
+ * open, after a day: no commit or attempt that had read before takes longer.
  */
 export async function forgetAgain(tx: Tx, id: string): Promise<void> {
   const [row] = await tx.query<{ memories: string[]; runs: string[]; told: string[]; is_last: boolean }>(
@@ -192,7 +193,7 @@ export async function forgetAgain(tx: Tx, id: string): Promise<void> {
   if (isLast) await tx.query('delete from memory_forgettings where id = $1', [id]);
 }
 
-/** Whether a call of `remember` has told, in an attempt before this one, what has been forgotten since. */
+/** Whether an earlier attempt of a `remember` call told something that was forgotten since. */
 export async function hasToldForgotten(tx: Tx, callId: string): Promise<boolean> {
   const [row] = await tx.query<{ has: boolean }>(
     `select exists (select from memory_forgettings where told <> '{}' and told @> array[$1::uuid]) as has`,
@@ -201,7 +202,7 @@ export async function hasToldForgotten(tx: Tx, callId: string): Promise<boolean>
   return row?.has === true;
 }
 
-/** The runs that have used or made them, with their forks: those have the record of the former, and ask nothing for themselves. */
+/** Runs that used or created these entries, and their forks, which have their record but make no requests of their own. */
 async function findRunsGiven(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ run_id: string }>(
     `select run_id from (
@@ -229,7 +230,7 @@ async function withForks(tx: Tx, runs: readonly string[]): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** What forgetting would change in events. */
+/** The number of events that forgetting would change. */
 export async function countInRuns(tx: Tx, ids: readonly string[]): Promise<number> {
   const [row] = await tx.query<{ events: number }>(
     `select count(*)::int as events from run_events e where e.run_id = any($1::uuid[]) and e.type = 'memory.retrieved'
@@ -239,7 +240,7 @@ export async function countInRuns(tx: Tx, ids: readonly string[]): Promise<numbe
   return row?.events ?? 0;
 }
 
-/** Those of these memories, entries or fragments, that are nowhere any more. */
+/** The given memories (entries or fragments) that no longer exist anywhere. */
 export async function findForgotten(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from unnest($1::uuid[]) as given (id) where not exists (select from memory_entries e where e.id = given.id)
@@ -250,10 +251,7 @@ export async function findForgotten(tx: Tx, ids: readonly string[]): Promise<str
   return rows.map(({ id }) => id);
 }
 
-/**
- * Entries of the agent whose text has all of these words, whatever has become of them; with `literal` those whose text has
- * this very text in it.
- */
+/** Entries of an agent, in any state, whose text contains all of these words, or with `literal` this exact text. */
 export async function findByText(tx: Tx, of: { agentId: string; text: string; literal: boolean }): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from (select id, content from memory_entries where agent_id = $1

@@ -1,22 +1,22 @@
-/** The index of nearest neighbours that each embedding model in use has. */
+/** Nearest-neighbour indexes, one for each embedding model in use. */
 import type { ClientBase } from 'pg';
 import type { Database } from './database.ts';
 import { makeIndexBesideWriters } from './make-index.ts';
 
 interface VectorModel {
-  /** The table that has the vectors. */
+  /** The table with the vectors. */
   owner: 'memory_entries' | 'memory_fragments';
   model: string;
   dimensions: number;
 }
 
-/** The name that an index has is made in the database, as `ensure_vector_index` makes it. */
+/** The index's name, as built by `ensure_vector_index`. */
 const STATE = `select n.name, i.indisvalid as valid from (select $3::text || '_near_' || substr(md5($1 || $2::int), 1, 12) as name) n
   left join pg_index i on i.indexrelid = to_regclass(n.name)`;
 
 /**
- * Makes the index for a model that has none, without holding up whoever writes; answers whether it was missing. Where another
- * process is making it, nobody waits: until it is there, vectors are compared one by one.
+ * Creates a model's missing index without blocking writers; returns whether it was missing. Does not wait if another process
+ * is creating it: until then, vectors are compared one by one.
  */
 export async function ensureMemoryIndex(db: Database, of: VectorModel): Promise<boolean> {
   if (of.dimensions < 1 || of.dimensions > 4000) return false;
@@ -24,7 +24,7 @@ export async function ensureMemoryIndex(db: Database, of: VectorModel): Promise<
   const values = [of.model, of.dimensions, of.owner];
   const [known] = await db.asMaintenance((tx) => tx.query<{ valid: boolean | null }>(STATE, values));
   if (known?.valid) return false;
-  // One session: nobody writes beside it.
+  // There is only one session, so nobody else writes.
   if (db.kind === 'pglite') return makeAlone(db, values);
   return db.asOwner(async (client) => {
     const index = await toBeMade(client, values);
@@ -40,7 +40,7 @@ async function makeAlone(db: Database, values: readonly unknown[]): Promise<bool
   return made[0]?.made ?? false;
 }
 
-/** The name that the index has, and the statement that makes it. */
+/** The index's name, and the statement that creates it. */
 async function toBeMade(
   client: ClientBase,
   values: unknown[],

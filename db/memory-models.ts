@@ -1,17 +1,17 @@
-/** Vectors of agents' memories: who lacks one of the model that is wanted now, and how processes embed. */
+/** Embedding models of agents' memories: which entries lack the current one, and how processes embed. */
 import type { Database, Tx } from './database.ts';
 import { LIVE } from './memory-entries.ts';
 import { shareMemoryOf } from './memory-lock.ts';
 
-/** How a process embeds. */
+/** A process's embedding settings. */
 export interface EmbeddingSettings {
-  /** Where an agent names none: `offline`, `off`, or `openai/…`. */
+  /** The default model: `offline`, `off`, or `openai/…`. */
   model: string;
-  /** Whether it can ask a provider. */
+  /** Whether it has a provider's key. */
   has_key: boolean;
 }
 
-/** Says how this process embeds; answers how others do that have said so lately. */
+/** Announces this process's settings; returns those of others that announced them recently. */
 export async function noteEmbeddingSettings(
   db: Database,
   own: EmbeddingSettings,
@@ -19,7 +19,7 @@ export async function noteEmbeddingSettings(
 ): Promise<EmbeddingSettings[]> {
   const { model, has_key: hasKey } = own;
   return db.asMaintenance(async (tx) => {
-    // Once a minute is enough, and nobody waits for the row of another.
+    // Once a minute suffices; skips a row locked by others.
     await tx.query(
       `insert into embedding_settings as s (model, has_key, seen_at) values ($1, $2, now())
          on conflict (model, has_key) do update set seen_at = now() where s.seen_at < now() - interval '1 minute'`,
@@ -33,14 +33,14 @@ export async function noteEmbeddingSettings(
   });
 }
 
-/** What agents name, and what they have vectors of. */
+/** The model that agents want, and the model of their vectors. */
 export interface ModelPair {
-  /** Empty where they name none. */
+  /** Empty if they name none. */
   wanted: string;
   model: string;
 }
 
-/** All pairs that there are: few, however many agents have them. */
+/** All such pairs: few, however many agents there are. */
 export async function listModelPairs(db: Database, limit: number): Promise<ModelPair[]> {
   return db.asMaintenance((tx) =>
     tx.query<ModelPair>(
@@ -55,7 +55,7 @@ export async function listModelPairs(db: Database, limit: number): Promise<Model
   );
 }
 
-/** An agent names another model now, or none. */
+/** Records that an agent wants another model, or none. */
 export async function noteWantedModel(tx: Tx, of: { agentId: string; wanted: string | undefined }): Promise<void> {
   await tx.query('update memory_models set wanted = $2, tried_at = null where agent_id = $1 and wanted <> $2', [
     of.agentId,
@@ -63,7 +63,7 @@ export async function noteWantedModel(tx: Tx, of: { agentId: string; wanted: str
   ]);
 }
 
-/** The models that live entries of the agent have vectors of; those alone are noted any more. */
+/** The models of an agent's live entries; deletes records of others. */
 export async function readModels(tx: Tx, agentId: string): Promise<string[]> {
   const rows = await tx.query<{ model: string }>(
     `with recursive found as (
@@ -79,7 +79,7 @@ export async function readModels(tx: Tx, agentId: string): Promise<string[]> {
   return rows.map(({ model }) => model);
 }
 
-/** Somebody begins to replace vectors of these models. */
+/** Records that replacing the vectors of these models has begun. */
 export async function noteTried(tx: Tx, of: { agentId: string; models: readonly string[] }): Promise<void> {
   await tx.query('update memory_models set tried_at = now() where agent_id = $1 and model = any($2::text[])', [
     of.agentId,
@@ -87,7 +87,7 @@ export async function noteTried(tx: Tx, of: { agentId: string; models: readonly 
   ]);
 }
 
-/** Entries of the agent without a vector, then those with one of a model that is `replaced`. */
+/** Entries of the agent without a vector, then those with a vector of a `replaced` model. */
 export async function listUnembedded(
   tx: Tx,
   of: { agentId: string; replaced: readonly string[]; limit: number },
@@ -102,7 +102,7 @@ export async function listUnembedded(
   );
 }
 
-/** Stores vectors, as pgvector writes them. An entry whose text has gone meanwhile is left alone. */
+/** Stores vectors in pgvector's notation. Skips entries whose text is gone. */
 export async function storeEmbeddings(
   tx: Tx,
   of: {

@@ -1,4 +1,4 @@
-/** Pages of agents' entries: lists, and the versions of a fact. They end where they are large enough. */
+/** Pages of agents' entries and of a fact's versions, limited in size, too. */
 import type { MemoryOrigin, MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { IN_FORCE, MEMORY_COLUMNS, type MemoryRow } from './memory-entries.ts';
@@ -7,7 +7,7 @@ import { selectFrom } from './query-builder.ts';
 
 const SIZED = `${MEMORY_COLUMNS}, octet_length(content) + coalesce(octet_length(summary), 0) + json_bytes(metadata) as bytes`;
 
-/** Versions of a fact whose time is not over, newest first, below a version where one is named. */
+/** Versions of a fact that have not expired, newest first, below a version if given. */
 export async function listVersions(
   tx: Tx,
   of: { agentId: string; rootId: string; below?: number | undefined; limit: number },
@@ -18,13 +18,13 @@ export async function listVersions(
   return pageOfSized(await tx.query<MemoryRow & Sized>(untilFull(versions, 'version desc, id desc'), values), of.limit);
 }
 
-/** Where a page of entries, by importance, goes on. */
+/** Position in a list of entries by importance. */
 interface MemoryPosition {
   importance: number;
   id: string;
 }
 
-/** A page of an agent's entries, the most important first. */
+/** A page of an agent's entries, most important first. */
 export async function listMemories(
   tx: Tx,
   page: {

@@ -1,4 +1,4 @@
-/** What is to be seen of agents' memory as a whole: where entries were used, and what all of it costs. */
+/** Reports on agents' memory: where entries were used, and total usage. */
 import type { MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { OWN_USAGE, type OwnUsageRow } from './own-model-calls.ts';
@@ -35,11 +35,11 @@ export async function listMemoryUses(
 export interface MemoryUsage {
   entries: { memory_type: MemoryType; status: MemoryStatus; count: number; tokens: number }[];
   refused: Record<string, number>;
-  /** By what was asked for: the calls that remembering has cost. */
+  /** By purpose: calls made for remembering. */
   model_calls: OwnUsageRow[];
 }
 
-/** How much an agent remembers, what rules have refused of its turns, and what models were asked for it. */
+/** An agent's number of memories, texts refused by rules, and model calls. */
 export async function readMemoryUsage(tx: Tx, agentId: string): Promise<MemoryUsage> {
   const entries = await tx.query<MemoryUsage['entries'][number]>(
     `select memory_type, status, count(*) as count, sum(tokens)::bigint as tokens from memory_entries where agent_id = $1

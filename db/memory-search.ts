@@ -1,4 +1,4 @@
-/** Candidates of recall: entries that the words of a question, or its vector, lead to. `core/memory/ranking.ts` ranks them. */
+/** Finds candidates of recall by the question's words and its vector. `core/memory/ranking.ts` ranks them. */
 import { readPassage } from '../core/memory/passage.ts';
 import type { Candidate, Neighbour } from '../core/memory/candidate.ts';
 import { BM25, NEIGHBOUR_STEPS } from '../core/memory/ranking.ts';
@@ -13,37 +13,43 @@ export interface MemoryScope {
   ownedBy?: Owners | undefined;
 }
 
-/** Entries of a user or of a thread, of either where both are named. */
+/** Entries of a user or a thread; of either if both are given. */
 export interface Owners {
   userId: string | undefined;
   threadId: string | undefined;
 }
 
-/** A question's vector, by the model that made it. */
+/** A question's vector, and the model that made it. */
 export interface QuestionVector {
   model: string;
-  /** As pgvector writes it. */
+  /** In pgvector's notation. */
   vector: string;
   dimensions: number;
 }
 
 export type FoundMemory = Candidate & MemoryRow;
 
-/** Entries of one scope that are compared one by one, which takes 5 ms a thousand; of more the index gives the nearest. */
+/**
+ * Up to this many entries of a scope are compared one by one, which takes 5 ms per thousand; beyond that, the index provides
+ * the nearest.
+ */
 const EXACT_ROWS = 3000;
-/** What a search by the index looks at before it gives up, or less where the server says so, and how many are compared beside what it has found then: the newest. */
+/**
+ * Tuples that an index search examines before it gives up (less if the server says so), and the number of newest entries
+ * compared in addition if it finds too few.
+ */
 const SCANNED_ROWS = 4000;
 const NEWEST_ROWS = 1000;
-/** The newest entries with a word that are looked at: a word that more have says little. */
+/** Per word, the newest entries considered: a word in more entries says little. */
 const POSTINGS = 1000;
 const LEXICAL_CANDIDATES = 200;
 const VECTOR_CANDIDATES = 100;
-/** The best of them have their neighbours looked at, so many before and after each. */
+/** For this many of the best, neighbours are read, and how many before and after each. */
 const WITH_NEIGHBOURS = 20;
 const NO_WORDS: ReadonlyMap<string, number> = new Map();
 const COUNTED_ROWS = 5000;
 
-/** Candidates for a question, unranked, each with its signals from the database. */
+/** Unranked candidates for a question, with their signals from the database. */
 export async function findCandidates(
   tx: Tx,
   scope: MemoryScope,
@@ -67,7 +73,7 @@ export async function findCandidates(
   const words = new Map(Object.entries(lexical[0]?.words ?? {}));
   return rows.map((row) => {
     const passage = scores.has(row.id) ? readPassage(row.content, words) : undefined;
-    // The row itself: it is nobody else's, and there are hundreds.
+    // The row itself is changed: nobody else has it, and there are hundreds.
     return Object.assign(row, {
       lexical: scores.get(row.id) ?? 0,
       passage: passage?.share ?? 0,
@@ -78,7 +84,7 @@ export async function findCandidates(
   });
 }
 
-/** Entries that are always loaded, the most important first; not those that were true until some time ago, or are to be true later. */
+/** Always-loaded entries that hold at the time `at`, most important first. */
 export async function listProfile(
   tx: Tx,
   scope: Pick<MemoryScope, 'agentId' | 'ownedBy'>,
@@ -101,7 +107,7 @@ async function countLive(tx: Tx, agentId: string): Promise<number> {
   return row?.size ?? 0;
 }
 
-/** The entries that a scope leaves, as a condition on an entry's own columns; parameters from `$from` on. */
+/** A scope as condition on an entry's columns, with parameters from `$from` on. */
 function withinScope({ threadId, memoryTypes, ownedBy }: MemoryScope, from: number) {
   if (threadId === undefined && memoryTypes === undefined && !ownedBy) return { condition: 'true', values: [] };
   const condition = `($${from}::text is null or thread_id = $${from}) and ($${from + 1}::text[] is null or memory_type = any($${from + 1}))
@@ -110,7 +116,7 @@ function withinScope({ threadId, memoryTypes, ownedBy }: MemoryScope, from: numb
   return { condition, values };
 }
 
-/** By BM25, as a share of what an entry of middling length with each word once would have; best first. The first has the words' weights. */
+/** By BM25, relative to an entry of average length with each word once; best first. The first row has the words' weights. */
 async function findByWords(
   tx: Tx,
   scope: MemoryScope,
@@ -142,8 +148,8 @@ async function findByWords(
 }
 
 /**
- * By cosine. Few entries are compared one by one; of many the index gives the nearest. It looks at so many entries alone: where
- * those of others are nearer, it gives fewer than there are, and the newest of the scope are compared beside it.
+ * By cosine. Few entries are compared one by one; for many, the index provides the nearest. It only examines a limited number:
+ * if others' entries are nearer, it finds too few, and the newest of the scope are compared in addition.
  */
 async function findNear(
   tx: Tx,
@@ -157,7 +163,7 @@ async function findNear(
   return [...new Set([...ids, ...(await nearest(tx, scope, { ...asked, newest: NEWEST_ROWS }))])];
 }
 
-/** How many entries a scope leaves, as far as it matters. */
+/** The number of entries in a scope, counted only as far as needed. */
 async function countWithin(tx: Tx, scope: MemoryScope): Promise<number> {
   const { condition, values } = withinScope(scope, 3);
   if (values.length === 0) return COUNTED_ROWS;
@@ -169,7 +175,7 @@ async function countWithin(tx: Tx, scope: MemoryScope): Promise<number> {
   return row?.size ?? 0;
 }
 
-/** By the index, or, where so many are said, exactly among the newest of the scope. */
+/** By the index, or with `newest` exactly, among so many of the scope's newest. */
 async function nearest(
   tx: Tx,
   scope: MemoryScope,
@@ -181,7 +187,7 @@ async function nearest(
   return nearestFirst(tx, asked, { ...within, newest });
 }
 
-/** Ids of the rows of a table with vectors that are nearest to a question, by its index; with `newest` exactly among so many of them. */
+/** Ids of rows whose vectors are nearest to a question's, by the table's index, or with `newest` exactly, among so many of the newest. */
 export async function nearestFirst(
   tx: Tx,
   { model, vector, dimensions }: QuestionVector,
@@ -206,12 +212,12 @@ export async function nearestFirst(
   return rows.map(({ id }) => id);
 }
 
-/** A partial index is used where its condition is in the statement itself. */
+/** A partial index is only used if its condition is a literal in the statement. */
 function quoted(model: string): string {
   return model.replaceAll("'", "''");
 }
 
-/** The entries before and after some in their conversations. */
+/** The entries before and after given ones in their conversations. */
 async function findNeighbours(
   tx: Tx,
   { agentId }: MemoryScope,

@@ -1,4 +1,4 @@
-/** Spaces that agents share, and their fragments. */
+/** Spaces shared by agents, and their fragments. */
 import type { ConflictCheck } from '../core/memory/entry.ts';
 import { isUuid } from '../lib/is-uuid.ts';
 import type { Tx } from './database.ts';
@@ -18,9 +18,9 @@ export interface SpaceRow {
   denied_agents: string[];
   max_fragments: number | null;
   retention_policy: string | null;
-  /** Whether what is written is held against what is there. */
+  /** Whether new fragments are compared with existing ones. */
   conflict_check: ConflictCheck;
-  /** Its `team_id` named a team of the workspace when it was made: what stands in it is recalled for members unasked. */
+  /** Its `team_id` named a team of the workspace when it was created: members recall its content automatically. */
   is_of_team: boolean;
   created_at: Date;
 }
@@ -31,7 +31,7 @@ export interface FragmentContent {
   embedding?: number[] | undefined;
 }
 
-/** Who has written a version, and from what, as far as the writer said it. */
+/** Who wrote a version, and from what sources, as far as the writer said. */
 export type FragmentProvenance = Record<string, unknown> & { created_by_agent?: string | null | undefined };
 
 export interface FragmentRow {
@@ -54,7 +54,7 @@ export interface FragmentRow {
 
 const SPACE_COLUMNS =
   'id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents, max_fragments, retention_policy, conflict_check, is_of_team, created_at';
-// Writing is no use. The accesses say it, as a search would else have to write each fragment that it finds.
+// Writing is not a use. Uses are read from accesses, since otherwise each search would have to update the fragments it finds.
 const USES = `from memory_accesses a where a.memory_id = f.id and a.operation not in ('write', 'resolve')`;
 export const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
   f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.created_at, f.updated_at,
@@ -96,13 +96,13 @@ export async function findSpace(tx: Tx, of: { id: string; workspaceId: string })
   return row;
 }
 
-/** A space of whichever workspace; for Drover itself. */
+/** A space of any workspace, for Drover's own use. */
 export async function readSpace(tx: Tx, id: string): Promise<SpaceRow | undefined> {
   const [row] = await tx.query<SpaceRow>(`select ${SPACE_COLUMNS} from memory_spaces where id = $1`, [id]);
   return row;
 }
 
-/** Takes a fragment out of the search: what it says is with another one now. */
+/** Takes a fragment out of the search, since its text was merged into another one. */
 export async function endFragment(tx: Tx, of: { id: string; mergedInto: string }): Promise<void> {
   await tx.query(
     `update memory_fragments set expires_at = now(), provenance = provenance || jsonb_build_object('merged_into', $2::text) where id = $1`,
@@ -110,7 +110,7 @@ export async function endFragment(tx: Tx, of: { id: string; mergedInto: string }
   );
 }
 
-/** Those whose text is with a fragment now, as long as they are not swept. */
+/** Fragments merged into this one, until they are swept. */
 export async function listMergedInto(tx: Tx, id: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from memory_fragments where expires_at <= now() and provenance->>'merged_into' = $1`,
@@ -131,7 +131,7 @@ export async function listSpaces(
   return fetchRows<SpaceRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
 }
 
-/** The spaces of a workspace that a search goes through: the newest where there are more. */
+/** The spaces of a workspace that a search covers: the newest, up to `limit`. */
 export async function listSearchedSpaces(tx: Tx, of: { workspaceId: string; limit: number }): Promise<SpaceRow[]> {
   return tx.query<SpaceRow>(
     `select ${SPACE_COLUMNS} from memory_spaces where workspace_id = $1 order by id desc limit $2`,
@@ -139,7 +139,7 @@ export async function listSearchedSpaces(tx: Tx, of: { workspaceId: string; limi
   );
 }
 
-/** The teams that an agent is a member or the supervisor of. Names that are no agent's id are in none. */
+/** Teams with an agent as member or supervisor. Names that are not an agent's id belong to none. */
 export async function listTeamsOf(tx: Tx, agentId: string): Promise<string[]> {
   if (!isUuid(agentId)) return [];
   const rows = await tx.query<{ id: string }>(
@@ -150,7 +150,7 @@ export async function listTeamsOf(tx: Tx, agentId: string): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Nobody else adds to the space until the transaction ends; answers how many fragments it has that are in force. */
+/** Locks a space against additions until the transaction ends; returns its number of fragments in force. */
 export async function lockSpace(tx: Tx, id: string): Promise<number> {
   await tx.query('select 1 as locked from memory_spaces where id = $1 for update', [id]);
   const [row] = await tx.query<{ size: number }>(
@@ -160,10 +160,10 @@ export async function lockSpace(tx: Tx, id: string): Promise<number> {
   return row?.size ?? 0;
 }
 
-/** What there is although its time is over: one that says into which other one it went, or any, for who has just written it or deletes it. */
+/** Exceptions for expired fragments: merged ones, or any (for the writer, or for deletion). */
 const EVEN = { merged: ` or f.provenance ? 'merged_into'`, ended: ' or true' } as const;
 
-/** A fragment of the workspace, with its space, as long as its time is not over; locked where it is to be changed. */
+/** An unexpired fragment of the workspace, with its space; locked if it is to be changed. */
 export async function findFragment(
   tx: Tx,
   of: { id: string; workspaceId: string; lock?: boolean; even?: keyof typeof EVEN },
@@ -177,7 +177,7 @@ export async function findFragment(
   return fragment && space && { fragment, space };
 }
 
-/** How often a fragment was found, or given to a run, as far as that is kept; up to a limit. */
+/** How often a fragment was found or given to a run, as far as recorded; counted up to `limit`. */
 export async function countFragmentUses(tx: Tx, of: { id: string; limit: number }): Promise<number> {
   const [row] = await tx.query<{ uses: number }>(
     `select count(*)::int as uses from (select ${USES.replace('f.id', '$1')} limit $2) used`,
@@ -186,7 +186,7 @@ export async function countFragmentUses(tx: Tx, of: { id: string; limit: number 
   return row?.uses ?? 0;
 }
 
-/** Fragments that are in force, the newest first. */
+/** Fragments in force, newest first. */
 export async function readFragments(tx: Tx, ids: readonly string[]): Promise<FragmentRow[]> {
   return tx.query<FragmentRow>(
     `select ${FRAGMENT_COLUMNS} from memory_fragments f
@@ -195,7 +195,7 @@ export async function readFragments(tx: Tx, ids: readonly string[]): Promise<Fra
   );
 }
 
-/** What a fragment was at a version; undefined if that is not known. */
+/** A version of a fragment; undefined if it is not known. */
 export async function findVersion(
   tx: Tx,
   of: { id: string; version: number },
@@ -214,7 +214,7 @@ export interface FragmentVersion {
   created_at: Date;
 }
 
-/** A page of the versions of a fragment, newest first, below a version where one is named. */
+/** A page of a fragment's versions, newest first, below a version if given. */
 export async function listFragmentVersions(
   tx: Tx,
   of: { id: string; below: number | undefined; limit: number },
@@ -227,11 +227,11 @@ export async function listFragmentVersions(
 
 interface WrittenFragment extends Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'> {
   tenant_id: string;
-  /** What of it can be searched. */
+  /** Its searchable text. */
   words: string;
 }
 
-/** Writes a fragment, or its next version, with its words. */
+/** Writes a fragment or its next version, with its words. */
 export async function writeFragment(tx: Tx, row: WrittenFragment): Promise<void> {
   await tx.query(
     `insert into memory_fragments (id, tenant_id, space_id, content, words, version, visibility, allowed_agents, denied_agents,
@@ -274,8 +274,8 @@ export async function writeFragment(tx: Tx, row: WrittenFragment): Promise<void>
 }
 
 /**
- * Takes a fragment away with its versions and words; with `ifExpired` only if its time is over. Answers whether it was there. The row goes
- * first: whoever is writing it has it, and its words are those of that write then.
+ * Deletes a fragment with its versions and words; with `ifExpired`, only if it has expired. Returns whether it existed. The
+ * row is deleted first, since a concurrent write locks it: the words deleted are then those of that write.
  */
 export async function deleteFragment(tx: Tx, of: { id: string; ifExpired?: boolean }): Promise<boolean> {
   const rows = await tx.query(
@@ -288,12 +288,12 @@ export async function deleteFragment(tx: Tx, of: { id: string; ifExpired?: boole
 
 export interface FragmentSearch {
   spaceIds: readonly string[];
-  /** Who asks; only what is not private where nobody is named. */
+  /** The agent that asks; if null, private fragments are excluded. */
   agentId: string | null;
   limit: number;
 }
 
-/** What an agent may see of a space, as a condition on `f`; the agent is `$2`. */
+/** Condition on `f`: visible to the agent `$2`. */
 export const VISIBLE = `(f.expires_at is null or f.expires_at > now()) and ($2::text is null or $2 <> all(f.denied_agents))
   and (f.created_by_agent = $2 or (f.visibility <> 'private' and (f.allowed_agents = '{}' or $2 = any(f.allowed_agents)))
     or (f.visibility = 'private' and $2 = any(f.allowed_agents)))`;
@@ -307,7 +307,7 @@ export async function listFragments(tx: Tx, { spaceIds, agentId, limit }: Fragme
   );
 }
 
-/** Notes who has read or written which fragments. */
+/** Records who read or wrote which fragments. */
 export async function noteAccesses(
   tx: Tx,
   of: {
@@ -329,11 +329,11 @@ export interface UnembeddedFragment {
   id: string;
   space_id: string;
   content: string;
-  /** What its vector is of. */
+  /** The model of its vector. */
   model: string | null;
 }
 
-/** Fragments of spaces without a vector, then those with one of another model than this that is not `kept`. */
+/** Fragments of spaces without a vector, then those with a vector of a model that is neither this one nor `kept`. */
 export async function listUnembeddedFragments(
   tx: Tx,
   of: { spaceIds: readonly string[]; model: string; kept: readonly string[]; limit: number },
@@ -350,7 +350,7 @@ export async function listUnembeddedFragments(
   );
 }
 
-/** Stores vectors of fragments, as pgvector writes them. */
+/** Stores vectors of fragments, in pgvector's notation. */
 export async function storeFragmentEmbeddings(
   tx: Tx,
   of: { model: string; rows: readonly { id: string; content: string; vector: string }[] },

@@ -1,4 +1,4 @@
-/** What is to be done for memories beside runs. */
+/** Finds work on memories outside of runs. */
 import { LIMITS } from '../core/limits.ts';
 import type { Database, Tx } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
@@ -6,7 +6,7 @@ import { LIVE } from './memory-entries.ts';
 import { lockToForget } from './memory-lock.ts';
 
 export type LostMemoryWork = {
-  /** The agent's, or that of the space, of the turn or of what is to be checked. */
+  /** Id of the agent, space, turn, or subject of the check. */
   id: string;
   tenant_id: string;
 } & (
@@ -15,7 +15,10 @@ export type LostMemoryWork = {
   | { work: 'check'; agent_id: null }
 );
 
-/** Agents with entries, and spaces with fragments, that have waited for their vectors for a while, where any are made at all, or have those of a model that is to be replaced; turns that are to be learnt from by now, and checks that are due. */
+/**
+ * Memory work that should have a job: missing embeddings (if this installation makes any), embeddings of a replaced model,
+ * overdue extractions, and due contradiction checks.
+ */
 export async function listLostMemoryWork(
   db: Database,
   { quietMs, tenantId, after, limit, embeds, replaced = [] }: LostFilter,
@@ -50,7 +53,7 @@ export interface Expired {
   kind: 'fragment' | 'entry' | 'archived';
 }
 
-/** Fragments, entries and archived entries whose time is over. */
+/** Expired fragments, entries and archived entries. */
 export async function listExpired(db: Database, limit: number): Promise<Expired[]> {
   return db.asMaintenance((tx) =>
     tx.query<Expired>(
@@ -62,7 +65,7 @@ export async function listExpired(db: Database, limit: number): Promise<Expired[
   );
 }
 
-/** The agent of an entry or archived entry whose time is still over, locked; `isCurrent` where nothing has come in its place. */
+/** The agent of an entry or archived entry that is still expired, locked; `isCurrent`: nothing has replaced it. */
 export async function lockExpired(
   tx: Tx,
   { id, kind }: { id: string; kind: 'entry' | 'archived' },
@@ -79,7 +82,10 @@ export async function lockExpired(
   return row;
 }
 
-/** Agents with entries of the short term that are older than so many hours: so many of each tenant, in an order of its own for each `tick`, and a tenant's first before another's second. */
+/**
+ * Agents with short-term entries older than `olderThanHours`: up to `ofTenant` of each tenant, in an order that depends on
+ * `tick`; each tenant's first come before any second ones.
+ */
 export async function listConsolidationDue(
   db: Database,
   of: { olderThanHours: number; ofTenant: number; limit: number; tick: string },

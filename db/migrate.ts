@@ -18,15 +18,15 @@ import { lockAllTables } from './lock-tables.ts';
 import { ensureRoles } from './roles.ts';
 import { MAINTENANCE_ROLE, QUEUE_SCHEMA } from './session.ts';
 
-/** Any number of its own; the same in all releases, so that two of them wait for each other. */
+/** An arbitrary number, the same in all releases, so that they exclude each other. */
 const MIGRATION_LOCK = 7_236_419_001;
 const HISTORY_TABLE = 'schema_migrations';
 
 /**
- * Brings the schema up to date and gives the names of what was applied: roles, pgvector, BullMQ's own schema,
- * `db/migrations`, and `db/functions` where their text has changed. Two processes may do it at once; the second waits. With `database` it runs there, which an embedded
- * one that is open needs; without, on a connection of its own.
- * @throws DatabaseRoleError where the database's user lacks a right, with what an administrator can run.
+ * Updates the schema, and returns the names of what was applied: roles, pgvector, BullMQ's schema, `db/migrations`, and
+ * changed files of `db/functions`. If two processes do this at once, the second waits. Runs in `database` if given, as needed
+ * for an open embedded one, otherwise on a separate connection.
+ * @throws DatabaseRoleError if the database's user lacks a right, with what an administrator can run.
  */
 export async function migrate(
   settings: Pick<DatabaseSettings, 'databaseUrl' | 'dataDir'>,
@@ -42,7 +42,7 @@ export async function migrate(
   }
 }
 
-/** Names of the migrations that this release knows and the database has not seen, and of files of functions that it has otherwise. */
+/** Names of migrations of this release not applied to the database, and of function files that differ. */
 export async function pendingMigrations(database: Database): Promise<string[]> {
   return database.asMaintenance(async (tx) => {
     const exists = async (table: string) => {
@@ -60,7 +60,7 @@ export async function pendingMigrations(database: Database): Promise<string[]> {
   });
 }
 
-/** Whether a build that knows more migrations has been here: its functions fit its schema, and older ones may not. */
+/** Whether a newer build has migrated the database: its functions fit its schema, older ones may not. */
 async function isOfNewerBuild(applied: readonly { name: string }[]): Promise<boolean> {
   const known = new Set(await listMigrations());
   return applied.some(({ name }) => !known.has(name));
@@ -107,26 +107,26 @@ async function runKnex(client: ClientBase): Promise<string[]> {
     const migrations = {
       tableName: HISTORY_TABLE,
       migrationSource: migrationSource(),
-      // An older release beside a newer database, as in a rolling deploy, has nothing to do here; it is not a fault.
+      // An older release on a newer database, as in a rolling deploy, has nothing to do here, which is not an error.
       disableMigrationsListValidation: true,
     };
-    // Knex's own lock is a row that a killed process leaves behind; the advisory lock above is the real one.
+    // Knex's own lock is a row that killed processes leave behind; the advisory lock above is the real one.
     await knex.migrate.forceFreeMigrationsLock(migrations);
     const [, applied]: [number, string[]] = await knex.migrate.latest(migrations);
     return applied;
   } finally {
     await knex.destroy();
-    // Where a migration has failed too: `pendingMigrations` shall tell the others.
+    // Also after a failed migration, so that `pendingMigrations` works for other processes.
     await client.query(`do $$ begin
       grant select on ${HISTORY_TABLE} to ${MAINTENANCE_ROLE};
     exception when undefined_table then null; end $$`);
   }
 }
 
-/** Knex prints what it also throws. */
+/** Knex also throws what it would print. */
 const SILENT: Knex.Logger = { warn: () => undefined, error: () => undefined, deprecate: () => undefined };
 
-/** All that are pending are one transaction, which begins with the tables. */
+/** All pending migrations form one transaction, which starts by locking tables. */
 function migrationSource(): Knex.MigrationSource<string> {
   let isLocked = false;
   return {
@@ -145,7 +145,7 @@ function migrationSource(): Knex.MigrationSource<string> {
   };
 }
 
-/** Knex as a guest on the connection that holds the lock, one user at a time. */
+/** Lets Knex use the connection that holds the lock, one user at a time. */
 function poolOfOne(client: ClientBase): Knex.PgPoolLike {
   let last: Promise<void> = Promise.resolve();
   return {

@@ -1,4 +1,4 @@
-/** Outages of model providers that all workers share, and the runs that wait for their end. See `db/functions/model-outages.sql`. */
+/** Outages of model providers, shared by all workers, and the runs that wait for their end. See `db/functions/model-outages.sql`. */
 import { resultOf, type Database, type Tx } from './database.ts';
 
 export interface OutageProblem {
@@ -6,16 +6,16 @@ export interface OutageProblem {
   message: string;
 }
 
-/** Whether a run may ask a model; times are the database's. */
+/** Whether a run may call a model; times are database time. */
 export type Entry =
   | { kind: 'open'; at: string }
-  /** It asks for all that wait: once, and tells what came of it. */
+  /** It probes for all waiting runs: one call, whose outcome it reports. */
   | { kind: 'probe'; at: string }
   | { kind: 'away'; at: string; next_at: string; error: OutageProblem }
-  /** Its rate limiter backs off for so many ms. */
+  /** Its rate limiter backs off for this many ms. */
   | { kind: 'throttled'; ms: number };
 
-/** Asks whether a run may ask the model, or is the one that asks for all, which no other does for `probeMs`. */
+/** Whether a run may call the model, or becomes the probe, the only one for `probeMs`. */
 export async function enterModel(
   db: Database,
   entering: { outage: string; rateLimiter: string; runId: string; probeMs: number },
@@ -28,10 +28,10 @@ export async function enterModel(
   return resultOf(rows);
 }
 
-/** The name of the outage that calls of Drover's own tell each other of, beside that of runs (`enter_own_call`). */
+/** The name of the outage for Drover's own calls, besides that of runs (`enter_own_call`). */
 export const ownOutage = (outage: string) => `${outage}#own`;
 
-/** The same for a call that Drover makes for itself, which two outages may keep waiting: that of runs, and that of such calls. */
+/** Like `enterModel`, for a call of Drover's own, which waits for two outages: that of runs, and that of own calls. */
 export async function enterOwnCall(
   db: Database,
   { outage, rateLimiter, asker, probeMs }: { outage: string; rateLimiter: string; asker: string; probeMs: number },
@@ -44,7 +44,7 @@ export async function enterOwnCall(
   return resultOf(rows);
 }
 
-/** Notes that a model gave no answer; answers when it is asked next. `leastMs` is the pause that the provider asks for. */
+/** Records that a model failed; returns the time of the next attempt. `leastMs`: pause requested by the provider. */
 export async function noteModelOutage(
   db: Database,
   noted: { outage: string; runId: string; problem: OutageProblem; leastMs: number; mostMs: number },
@@ -58,7 +58,7 @@ export async function noteModelOutage(
   return resultOf(rows);
 }
 
-/** Whether it is the one that asks for all about this outage. */
+/** Whether a run is the probe of this outage. */
 export async function isProbe(db: Database, { outage, runId }: { outage: string; runId: string }): Promise<boolean> {
   const rows = await db.call({
     name: 'is_probe',
@@ -68,12 +68,12 @@ export async function isProbe(db: Database, { outage, runId }: { outage: string;
   return rows.length > 0;
 }
 
-/** A run that was to ask for all does not: another one may. */
+/** A probing run does not call after all: another one may. */
 export async function leaveProbes(db: Database, runId: string): Promise<void> {
   await db.call({ name: 'leave_probes', text: 'select leave_probes($1)', values: [runId] });
 }
 
-/** The run that asks for all was answered: the outages that it asked about are over. */
+/** A probing run got an answer: the outages that it probed are over. */
 export async function endModelOutages(db: Database, runId: string): Promise<void> {
   await db.call({ name: 'end_model_outages', text: 'select end_model_outages($1)', values: [runId] });
 }
@@ -84,8 +84,8 @@ interface ParkedRun {
 }
 
 /**
- * Parked runs that are to go on, those that have waited longest first: an outage that they wait for is over, or their own
- * time is up; and for each outage whose next probe is due one run, which for `probeMs` is the only one to be named.
+ * Claims parked runs that can continue, longest waiting first: an outage they wait for or their own time is over. In addition
+ * one run for each outage whose next probe is due, exclusively for `probeMs`.
  */
 export async function claimRunsToWake(db: Database, claim: { limit: number; probeMs: number }): Promise<ParkedRun[]> {
   return db.asMaintenance(async (tx) => {
@@ -111,7 +111,7 @@ export async function claimRunsToWake(db: Database, claim: { limit: number; prob
   });
 }
 
-/** Forgets that a run is parked, under the run's lock; false if it was not. */
+/** Removes a run from the parked ones, under its lock; false if it was not parked. */
 export async function unparkRun(tx: Tx, runId: string): Promise<boolean> {
   const rows = await tx.query('delete from parked_runs where run_id = $1 returning run_id', [runId]);
   return rows.length > 0;

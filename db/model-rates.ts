@@ -1,18 +1,18 @@
-/** The rate limiters of models that all workers share. See `db/functions/model-rates.sql`. */
+/** Rate limiters of models, shared by all workers. See `db/functions/model-rates.sql`. */
 import type { Database } from './database.ts';
 
-/** What a credential permits for a model; null if it is not known. */
+/** What a credential permits for a model; null if unknown. */
 export interface ModelRates {
   requestsPerMinute: number | null;
   tokensPerMinute: number | null;
 }
 
-/** How long nobody is to ask the model yet, in ms; 0: it may be asked. */
+/** Remaining back-off of a model, in ms; 0: it may be called. */
 export async function readModelBackOff(db: Database, rateLimiter: string): Promise<number> {
   return numberFrom(db, 'model_back_off_ms($1)', [rateLimiter]);
 }
 
-/** Lets nobody ask the model for so long, in all workers; a longer time that was set stays. */
+/** Makes all workers back off from a model for this long; does not shorten a longer back-off. */
 export async function backOffModelRate(db: Database, rateLimiter: string, ms: number): Promise<void> {
   await db.call({
     name: 'back_off_model_rate',
@@ -21,7 +21,7 @@ export async function backOffModelRate(db: Database, rateLimiter: string, ms: nu
   });
 }
 
-/** Takes a request out of what the rates permit; else answers after how many ms to ask again. */
+/** Takes a request from the permitted rates; otherwise returns in how many ms to try again. */
 export async function acquireModelRate(
   db: Database,
   request: { rateLimiter: string; tokens: number; rates: ModelRates },
@@ -31,7 +31,7 @@ export async function acquireModelRate(
   return numberFrom(db, 'acquire_model_rate($1, $2, $3, $4)', values);
 }
 
-/** Takes what an answer has used beyond its request out of what the rates permit. */
+/** Takes an answer's additional usage from the permitted rates. */
 export async function chargeModelRate(
   db: Database,
   answer: { rateLimiter: string; tokens: number; tokensPerMinute: number },

@@ -1,8 +1,8 @@
-/** Tells webhooks of what stands in no log. */
+/** Notifies webhooks of what is in no log. */
 import type { NoticeType } from '../core/notices.ts';
 import type { Tx } from './database.ts';
 
-/** A delivery for each webhook that has subscribed, in the transaction of what is told. `payload` has ids and outcomes alone. */
+/** Adds a delivery for each subscribed webhook, in the transaction of the cause. `payload` contains only ids and outcomes. */
 export async function insertNotice(
   tx: Tx,
   of: {

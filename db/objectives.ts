@@ -1,9 +1,9 @@
-/** Requests by the id that their sender gave them. */
+/** Requests identified by their sender. */
 import type { Tx } from './database.ts';
 
 /**
- * Takes a request id for this transaction. Undefined if it was free; else the run that it has become, and the digest
- * of the request. A transaction that holds the same id is waited for.
+ * Claims a request id for this transaction. Undefined if it was free, otherwise its run and the digest of the request. Waits
+ * for transactions that hold the same id.
  */
 export async function claimObjective(
   tx: Tx,
@@ -23,7 +23,7 @@ export async function claimObjective(
   return earlier;
 }
 
-/** Notes the run that a request has become. */
+/** Links a request to its run. */
 export async function linkObjective(tx: Tx, requestId: string, runId: string): Promise<void> {
   await tx.query('update objectives set run_id = $2 where request_id = $1', [requestId, runId]);
 }

@@ -3,9 +3,9 @@ import { openEmbedded } from './embedded.ts';
 import { openPostgres } from './postgres.ts';
 
 /**
- * Connects, and checks that row level security holds for both roles; it does not migrate (`migrate`).
- * @throws DatabaseRoleError where a role is missing or bypasses row level security, DataDirLockedError where another
- * process holds the data directory, the driver's error where the server cannot be reached.
+ * Connects, and checks that row level security holds for both roles; does not migrate (`migrate`).
+ * @throws DatabaseRoleError if a role is missing or bypasses row level security, DataDirLockedError if another process holds
+ * the data directory, the driver's error if the server cannot be reached.
  */
 export function openDatabase(settings: DatabaseSettings, options: DatabaseOptions = {}): Promise<Database> {
   return settings.databaseUrl === undefined

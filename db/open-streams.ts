@@ -1,8 +1,8 @@
-/** What the open streams of a process wait for, in one statement for all of them: for `asMaintenance`. */
+/** Looks for what a process's open streams wait for, in one statement for all; for `asMaintenance`. */
 import { TERMINAL } from '../core/events.ts';
 import type { Tx } from './database.ts';
 
-/** Ids of what is watched. */
+/** Ids of what streams watch. */
 interface Watched {
   runs: readonly string[];
   threads: readonly string[];
@@ -10,8 +10,8 @@ interface Watched {
 }
 
 /**
- * How far each is by now: a run by the sequence number of its last event, a thread by the place of its newest run, one more
- * where its session was deleted. `is_over`: a run that has ended, a key that is not valid any more. What is not there is over.
+ * Current positions: of a run the sequence number of its last event, of a thread the number of its newest run, plus one if its
+ * session was deleted. `is_over`: the run has ended, or the key is invalid; also for anything that does not exist.
  */
 export interface Position {
   kind: 'run' | 'thread' | 'key';

@@ -10,7 +10,7 @@ interface OutboxEntry {
   parent: ParentJob | null;
 }
 
-/** The oldest entries that have lain there for a while and whose time has come, by the database's clock. */
+/** The oldest due entries that have waited for at least `olderThanMs`, by database time. */
 export async function listOutbox(db: Database, filter: { olderThanMs: number; limit: number }): Promise<OutboxEntry[]> {
   return db.asMaintenance((tx) =>
     tx.query<OutboxEntry>(
@@ -21,7 +21,7 @@ export async function listOutbox(db: Database, filter: { olderThanMs: number; li
   );
 }
 
-/** Forgets entries that were sent. */
+/** Deletes sent entries. */
 export async function deleteOutbox(db: Database, ids: readonly string[]): Promise<void> {
   await db.asMaintenance((tx) => tx.query('delete from outbox where id = any($1::uuid[])', [ids]));
 }

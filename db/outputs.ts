@@ -1,18 +1,18 @@
-/** Whole outputs of tool calls, which are read one at a time, and the split of those that are stored in one piece. */
+/** Complete outputs of tool calls, read one at a time, and splitting of those stored in one piece. */
 import { outputColumns } from '../core/tool-output.ts';
 import type { Trust } from '../core/origin.ts';
 import type { Database, Tx } from './database.ts';
 
-/** Whether the output of the call `k` is large and not split yet. */
+/** Whether the output of call `k` is large and not split yet. */
 export const IS_WHOLE = '(k.model_output is null and coalesce(k.output_bytes, 0) > 1048576)';
 
-/** The whole output of a call; null if it has none. */
+/** The complete output of a call; null if it has none. */
 export async function readWholeOutput(tx: Tx, callId: string): Promise<unknown> {
   const [row] = await tx.query<{ output: unknown }>('select output from tool_calls where id = $1', [callId]);
   return row?.output ?? null;
 }
 
-/** A piece of a whole output as JSON text, from a character on, counted from 0; undefined if the call has another output now. */
+/** A piece of a complete output as JSON text, starting at a character (from 0); undefined if the call's output has changed. */
 export async function readOutputPiece(
   tx: Tx,
   call: { id: string; output_bytes: number | null },
@@ -26,7 +26,7 @@ export async function readOutputPiece(
   return row?.piece;
 }
 
-/** `in_sight`: the calls with the id $2 that the conversation of the run $1 holds, in its thread or in what it was forked from. */
+/** `in_sight`: calls with the id `$2` in the conversation of run `$1`, including its thread and what it was forked from. */
 const CALLS_IN_SIGHT = `with recursive origins as (
     select id, thread_id, forked_from_run_id, 1 as depth from runs where id = $1
     union all
@@ -37,8 +37,8 @@ const CALLS_IN_SIGHT = `with recursive origins as (
     where c.run_id in (select r.id from runs r where r.thread_id in (select thread_id from origins)) and c.tool_use_id = $2)`;
 
 /**
- * A piece of the output of the latest call with this id that a run's conversation holds: text as it is, else JSON.
- * Undefined where no such call has an output.
+ * A piece of the output of the latest call with this id in a run's conversation: text as it is, otherwise JSON. Undefined if
+ * there is no such output.
  */
 export async function readOutputOfUse(
   tx: Tx,
@@ -55,7 +55,7 @@ export async function readOutputOfUse(
   return row;
 }
 
-/** The tool of the latest call with this id in a run's conversation whose output has a block that links to the resource. */
+/** The tool of the latest call with this id in a run's conversation whose output links to the resource. */
 export async function findLinkingCall(
   tx: Tx,
   link: { runId: string; toolUseId: string; uri: string },
@@ -71,7 +71,7 @@ export async function findLinkingCall(
   return row;
 }
 
-/** Calls with a large output of which the part that the model sees is not kept apart. */
+/** Calls with a large output whose part for the model is not stored separately. */
 export async function listUnsplitCalls(db: Database, limit: number): Promise<{ tenant_id: string; id: string }[]> {
   return db.asMaintenance((tx) =>
     tx.query(
@@ -81,14 +81,14 @@ export async function listUnsplitCalls(db: Database, limit: number): Promise<{ t
   );
 }
 
-/** Keeps what the model sees of a call's output apart from the whole. */
+/** Stores the model's part of a call's output separately. */
 export async function splitOutput(db: Database, call: { tenant_id: string; id: string }): Promise<void> {
   await db.withTenant(call.tenant_id, async (tx) => {
     const [row] = await tx.query<{ output: unknown }>('select output from tool_calls where id = $1 for update', [
       call.id,
     ]);
     const { model_output, output_bytes } = outputColumns(row?.output ?? null);
-    // The size as well: a row of another origin may state one that is too large, and would be found again and again.
+    // Also the size: a row from elsewhere may state one that is too large, and would be found again and again.
     await tx.query('update tool_calls set model_output = $2::jsonb, output_bytes = $3 where id = $1', [
       call.id,
       model_output && JSON.stringify(model_output),

@@ -1,4 +1,4 @@
-/** The model calls that Drover makes for itself: a row each, and under its id the reservation that budgets count. */
+/** Drover's own model calls: one row each, with a reservation of the same id that budgets count. */
 import type { TokenUsage } from '../core/model.ts';
 import type { Tx } from './database.ts';
 
@@ -9,17 +9,17 @@ interface NewOwnCall {
   agentId: string | null;
   threadId: string | null;
   runId: string | null;
-  /** Whose budget the call also falls under; its own id where it belongs to no run. */
+  /** The run whose budget also pays for the call; the call's own id if there is none. */
   rootRunId: string;
   purpose: string;
   provider: string;
   model: string;
-  /** What is set aside; USD, null if the price is not known. */
+  /** Amounts reserved; USD is null if the price is unknown. */
   tokens: number;
   cost: string | null;
 }
 
-/** Sums of such calls, by purpose: an `OwnUsageRow`. */
+/** Sums of such calls by purpose: an `OwnUsageRow`. */
 export const OWN_USAGE = `count(*) as calls, sum(tokens_in)::bigint as tokens_in, sum(tokens_out)::bigint as tokens_out,
   coalesce(sum(cost_usd), 0) as cost_usd, count(*) filter (where cost_usd is null) as unpriced`;
 
@@ -28,16 +28,16 @@ export interface OwnUsageRow {
   calls: number;
   tokens_in: number;
   tokens_out: number;
-  /** Of those whose cost is known. */
+  /** Of calls with known cost. */
   cost_usd: string;
-  /** Those whose cost is not known. */
+  /** Number of calls with unknown cost. */
   unpriced: number;
 }
 
-/** A call that belongs to no agent is set aside under this one. */
+/** The agent id for reservations of calls that belong to no agent. */
 export const NO_AGENT = '00000000-0000-0000-0000-000000000000';
 
-/** Writes down a call that is about to be made, and sets aside what it may use. One statement. */
+/** Inserts a call about to be made, and its reservation. One statement. */
 export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
   await tx.query(
     `with call as (
@@ -64,7 +64,7 @@ export async function beginOwnCall(tx: Tx, call: NewOwnCall): Promise<void> {
 }
 
 export interface OwnCallEnd {
-  /** Settled at what it has used; released: it was not made, or used nothing. */
+  /** settled: at actual usage; released: not made, or nothing used. */
   state: 'settled' | 'estimated' | 'released';
   tokensIn: number;
   tokensOut: number;
@@ -73,7 +73,7 @@ export interface OwnCallEnd {
   errorCode?: string;
 }
 
-/** Settles a call that is open; one that was given up meanwhile gets what it has really used. One statement. */
+/** Settles an open call; one already given up gets its actual usage. One statement. */
 export async function settleOwnCall(tx: Tx, id: string, end: OwnCallEnd): Promise<void> {
   const { state, tokensIn, tokensOut, cost, usage, errorCode } = end;
   await tx.query(
@@ -95,7 +95,7 @@ export async function settleOwnCall(tx: Tx, id: string, end: OwnCallEnd): Promis
   );
 }
 
-/** Settles, at what was set aside, the calls of a tenant that nobody can be waiting for any more; answers how many. */
+/** Settles calls of a tenant for which nobody can be waiting any more, at the reserved amounts; returns how many. */
 export async function settleLostOwnCalls(tx: Tx, tenantId: string, quietMs: number): Promise<number> {
   const rows = await tx.query(
     `with lost as (

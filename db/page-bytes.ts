@@ -1,14 +1,14 @@
-/** Pages of rows with content: they end where they are large enough, however many rows are asked for. */
+/** Pages of rows with content, limited in bytes as well as in rows. */
 import type { Knex } from 'knex';
 import { LIMITS } from '../core/limits.ts';
 import type { Tx } from './database.ts';
 
-/** A row with the size of its content. */
+/** A row, and the size of its content. */
 export interface Sized {
   bytes: number;
 }
 
-/** The rows of a query in their order until a page is full by their column `bytes`, with one more at least where there is one. */
+/** The rows of a query, in order, until the sum of `bytes` fills a page, and at least one more if there is one. */
 export function untilFull(rows: string, order: string): string {
   return `select * from (
       select sized.*, sum(sized.bytes) over (order by ${order} rows between unbounded preceding and 2 preceding) as bytes_before
@@ -16,14 +16,14 @@ export function untilFull(rows: string, order: string): string {
     where coalesce(page.bytes_before, 0) <= ${LIMITS.eventsPageBytes} order by ${order}`;
 }
 
-/** Some of the rows of a list, in their order. */
+/** Consecutive rows of a list. */
 export interface Page<R> {
   rows: R[];
-  /** There are others after them. */
+  /** More rows follow. */
   more: boolean;
 }
 
-/** A page out of the rows of `untilFull`, of which `limit + 1` were asked for: those that fit, and the first one whatever its size. */
+/** Makes a page from rows of `untilFull`, queried with `limit + 1`: those that fit, and always the first. */
 export function pageOfSized<R extends Sized>(found: readonly R[], limit: number): Page<R> {
   let bytes = 0;
   const beyond = found.findIndex((row, index) => {
@@ -33,7 +33,7 @@ export function pageOfSized<R extends Sized>(found: readonly R[], limit: number)
   return { rows: beyond < 0 ? [...found] : found.slice(0, beyond), more: beyond >= 0 };
 }
 
-/** A page of a query that has a column `bytes`; `order` names columns of the query. */
+/** A page of a query with a column `bytes`; `order` refers to the query's columns. */
 export async function fetchSizedPage<R extends object>(
   tx: Tx,
   query: Knex.QueryBuilder,

@@ -30,7 +30,7 @@ interface NewVersion {
 const COLUMNS = 'p.id, p.current_version as version, v.definition, p.created_at, p.updated_at';
 const TABLES = 'policies p join policy_versions v on v.policy_id = p.id and v.version = p.current_version';
 
-/** Makes a policy with its first version; undefined if the name is taken. */
+/** Inserts a policy with its first version; undefined if the name is taken. */
 export async function insertPolicy(tx: Tx, policy: NewVersion): Promise<PolicyRow | undefined> {
   const made = await tx.query(
     `insert into policies (id, tenant_id, name, status, current_version) values ($1, $2, $3, 'active', 1)
@@ -42,7 +42,7 @@ export async function insertPolicy(tx: Tx, policy: NewVersion): Promise<PolicyRo
   return findPolicy(tx, policy.id);
 }
 
-/** Makes a version the current one; undefined if its name is another policy's. The caller holds the policy. */
+/** Adds a version and makes it current; undefined if another policy has its name. The caller must hold the policy's lock. */
 export async function publishPolicyVersion(
   tx: Tx,
   policy: NewVersion & { version: number },
@@ -101,7 +101,7 @@ export async function listPolicyVersions(
   return fetchSizedPage<PolicyVersionRow>(tx, query, { order: 'version desc', limit: page.limit });
 }
 
-/** Deletes a policy: it does not apply any more; its versions stay for the decisions that refer to them. */
+/** Deletes a policy: it no longer applies; its versions stay for decisions that refer to them. */
 export async function deletePolicy(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update policies set status = 'deleted', updated_at = now() where id = $1 and status = 'active' returning id`,

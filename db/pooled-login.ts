@@ -15,8 +15,8 @@ interface Login {
 }
 
 /**
- * The login of DATABASE_POOL_URL has what other connections set for their session by itself.
- * @throws DatabaseRoleError with the SQL for an administrator, where it has not, or may do more than drover_app.
+ * Checks that the login of DATABASE_POOL_URL has by itself the settings that other connections make for their session.
+ * @throws DatabaseRoleError with SQL for an administrator if it lacks some, or has more rights than drover_app.
  */
 export async function checkPooledLogin(tx: Tx): Promise<void> {
   const [login] = await tx.query<Login>(
@@ -60,18 +60,19 @@ export async function checkPooledLogin(tx: Tx): Promise<void> {
   }
 }
 
-/** Advisory locks are taken by two numbers; no other lock of Drover's has this first one. */
+/** First of the two numbers of an advisory lock; no other lock of Drover uses it. */
 const PROOF_LOCK = 7_236_419;
 
 /**
- * A lock that is held over DATABASE_URL cannot be had over DATABASE_POOL_URL. Names and identifiers prove less: a copy of a server's
- * files has them, too. Locks belong to one database of one running server, and any login may ask for them.
- * @throws ConfigError where the two lead to different databases, RefusesWritesError while one of them leads to a replica, as after
- *   a failover that the other has not followed yet.
+ * Proves that both URLs lead to the same database: a lock held over DATABASE_URL cannot be taken over DATABASE_POOL_URL. Names
+ * and identifiers prove less, since a copy of a server's files has the same. Locks belong to one database of one running
+ * server, and any login may take them.
+ * @throws ConfigError if they lead to different databases; RefusesWritesError while one leads to a replica, as after a
+ * failover that the other has not followed yet.
  */
 export async function checkSameDatabase(direct: ClientBase, readPooled: ReadPooled): Promise<void> {
   const lock = [PROOF_LOCK, randomInt(2 ** 31)];
-  // Until the end of a transaction: DATABASE_URL may lead to a pooler, too.
+  // Held by a transaction, since DATABASE_URL may lead to a pooler, too.
   await direct.query('begin');
   try {
     await direct.query('select pg_advisory_xact_lock($1, $2)', lock);
@@ -100,11 +101,11 @@ interface Seen {
 const TRY_LOCK = 'pg_try_advisory_xact_lock($1, $2)';
 const IS_REPLICA = 'pg_is_in_recovery() as replica';
 
-/** What is said of a login that is not right by Postgres, and by PgBouncer, which has one code for that and for much that passes. */
+/** Messages about refused logins, from Postgres and from PgBouncer, whose single code also covers temporary errors. */
 const REFUSALS =
   /authentication failed|no such (user|database)|(role|database) ".*" does not exist|does not support SSL/;
 
-/** Throws what a connection has failed with: a refused login under the name of the variable that has it. */
+/** Throws a connection's error; a refused login is reported with the variable that contains it. */
 export function explainRefusal(error: unknown): never {
   if (!(error instanceof Error) || !REFUSALS.test(error.message)) throw error;
   throw new DatabaseRoleError(`DATABASE_POOL_URL leads to a server that refuses it: ${error.message}.`, error);

@@ -13,8 +13,8 @@ interface Subscription {
 }
 
 /**
- * One connection for all LISTENs of a process, made when the first is asked for. When it breaks, it is made anew, with
- * pauses from 100 ms up to 5 s, and each subscriber is told that it may have missed something.
+ * The single connection for all LISTENs of a process, opened on first use. When it breaks, it is reopened, with pauses from
+ * 100 ms to 5 s, and subscribers are told that they may have missed something.
  */
 export class PostgresListener {
   readonly #newClient: () => Client;
@@ -32,7 +32,7 @@ export class PostgresListener {
     this.#onError = onError;
   }
 
-  /** Rejects where the LISTEN fails; the function it gives ends the subscription. */
+  /** Rejects if the LISTEN fails; the returned function unsubscribes. */
   async listen(
     channel: string,
     onPayload: (payload: string) => void,
@@ -50,12 +50,12 @@ export class PostgresListener {
     return () => this.#stop(subscription);
   }
 
-  /** Rejects if there is no connection. BullMQ announces its worker again after a gap. */
+  /** Rejects without a connection. BullMQ announces its worker again after a gap. */
   async announceWorker(queue: string): Promise<() => Promise<void>> {
     const client = await this.#connect();
     await this.#send(client, ANNOUNCE_WORKER, [queue]);
     return async () => {
-      // A connection that has ended took the announcement with it.
+      // If the connection has ended, so has the announcement.
       if (client === this.#current) await this.#send(client, WITHDRAW_WORKER, [queue]).catch(() => undefined);
     };
   }
@@ -114,7 +114,7 @@ export class PostgresListener {
         this.#reconnect(attempt + 1);
       });
     };
-    // Half of the pause is left to chance, so that a fleet does not come back all at once.
+    // Half of the pause is random, so that a fleet does not reconnect all at once.
     const pauseMs = backoffMs({ firstMs: FIRST_RETRY_MS, mostMs: LAST_RETRY_MS, attempt });
     this.#retry = setTimeout(connect, jitteredMs(pauseMs, 0.25, Math.random()));
   }
@@ -141,7 +141,7 @@ export class PostgresListener {
     if (client) await this.#send(client, `unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
   }
 
-  /** One statement at a time: several workers come and go at once, and a client of pg 9 will not queue their statements. */
+  /** One statement at a time: several workers come and go at once, and a client of pg 9 will not queue statements. */
   #send(client: Client, text: string, values: readonly string[] = []): Promise<unknown> {
     const sent = this.#sending.then(() => client.query(text, [...values]));
     this.#sending = sent.catch(() => undefined);

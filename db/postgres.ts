@@ -10,14 +10,14 @@ import { becomeOwner, checkRoles, isOwnerByLogin, type SessionOwner, TYPES } fro
 import { queriesOf } from './queries.ts';
 
 const STATEMENT_TIMEOUT_MS = 30_000;
-/** A process that is frozen inside a transaction would hold its row locks for ever. */
+/** A process frozen inside a transaction would otherwise hold its row locks for ever. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000;
-/** Longer than the server's own limit: it only ends calls whose connection has gone silent. */
+/** Longer than the server's own limit: only ends calls on dead connections. */
 const QUERY_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 5000;
-/** Compiling a statement to machine code takes a second where the planner overrates it, and none here runs for long. */
+/** JIT compilation takes a second if the planner overestimates a statement, and none here runs for long. */
 const NO_JIT = 'set jit to off';
 const CONNECT_TIMEOUT_MS = 5000;
-/** Hundreds who come at once get their turn within it; it is less than clients and proxies wait for an answer, and than a lease. */
+/** Enough for hundreds of concurrent callers; less than clients and proxies wait for an answer, and than a lease. */
 const CHECKOUT_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 3000;
@@ -31,7 +31,7 @@ export async function openPostgres(
   options: DatabaseOptions,
 ): Promise<Database> {
   const report = options.onError ?? (() => undefined);
-  // The roles have pools of their own, so that a connection takes its role once, when it is made.
+  // Roles have separate pools, so that each connection assumes its role once, when opened.
   const pool = <O extends SessionOwner>(owner: O, max: number) => {
     return openPool({ connect: () => connectAs(owner, server.url, options) }, { owner, max, options });
   };
@@ -68,24 +68,24 @@ export async function openPostgres(
       if (poolUrl !== undefined) await checkPool(client, database);
     });
   } catch (error) {
-    // Why it was not opened matters more.
+    // The original error matters more.
     await database.close().catch(() => undefined);
     throw error;
   }
   return database;
 }
 
-/** First that it is the same database: what a login may do in another one says nothing. */
+/** First checks that it is the same database, since a login's rights in another one say nothing. */
 async function checkPool(client: ClientBase, database: Database): Promise<void> {
   const pooled = <T>(work: (tx: Tx) => Promise<T>) => database.withTenant(NO_TENANT, work).catch(explainRefusal);
   await checkSameDatabase(client, pooled);
   await pooled(checkPooledLogin);
 }
 
-/** Runs `work` on a connection of its own as the user of the URL, without time limits: for migrations, and what else no role of the service may do. */
+/** Runs `work` on a separate connection as the URL's user, without timeouts: for migrations, and other work beyond the service's roles. */
 export async function withOwnerClient<T>(url: string, work: (client: ClientBase) => Promise<T>): Promise<T> {
   const client = new pg.Client({ ...clientConfig(url, {}), query_timeout: 0 });
-  // A connection that breaks fails the query under way too; the event alone must not end the process.
+  // A broken connection also fails the running query; the event alone must not end the process.
   client.on('error', () => undefined);
   await client.connect();
   try {
@@ -122,7 +122,7 @@ async function connectAs(owner: SessionOwner, url: string, options: DatabaseOpti
   return client;
 }
 
-/** Role, time zone and limits are those of its login (`checkPooledLogin`). */
+/** Role, time zone and limits are set on the login (`checkPooledLogin`). */
 async function connectPooled(url: string, options: DatabaseOptions): Promise<pg.Client> {
   const client = await connect(url, options);
   isOwnerByLogin(client, 'app');
@@ -131,7 +131,7 @@ async function connectPooled(url: string, options: DatabaseOptions): Promise<pg.
 
 async function connect(url: string, options: DatabaseOptions): Promise<pg.Client> {
   const client = new pg.Client({ ...clientConfig(url, options), pipeline: true, types: TYPES });
-  // Whether it is in use or not: without a listener its loss would end the process.
+  // In use or idle: without a listener, losing it would end the process.
   client.on('error', options.onError ?? (() => undefined));
   await client.connect();
   return client;

@@ -1,8 +1,8 @@
-/** The stored projections of one run beside its log, for those who rebuild them. */
+/** A run's stored projections, for rebuilding them. */
 import type { Columns, Projection } from '../core/projections/projection.ts';
 import type { Tx } from './database.ts';
 
-/** A page of the runs that have a log, of the tenant of the transaction. */
+/** A page of the tenant's runs that have a log. */
 export async function listLoggedRuns(
   tx: Tx,
   page: { after: string; limit: number },
@@ -13,12 +13,12 @@ export async function listLoggedRuns(
   );
 }
 
-/** Holds the run's row, so that nobody commits to it until the transaction ends. */
+/** Locks the run's row, so that nobody commits to it until the transaction ends. */
 export async function lockRunRow(tx: Tx, runId: string): Promise<void> {
   await tx.query('select from runs where id = $1 for update', [runId]);
 }
 
-/** A run's rows of a projection as JSON: times as RFC 3339 strings, money as a decimal string without trailing zeros. */
+/** A run's rows of a projection as JSON: times in RFC 3339, money as decimal strings without trailing zeros. */
 export async function readRows(tx: Tx, { table, key, columns }: Projection, runId: string): Promise<Columns[]> {
   const money = columns.includes('cost_usd') ? ` || jsonb_build_object('cost_usd', trim_scale(t.cost_usd)::text)` : '';
   const rows = await tx.query<{ row: Columns }>(
@@ -28,7 +28,7 @@ export async function readRows(tx: Tx, { table, key, columns }: Projection, runI
   return rows.map(({ row }) => row);
 }
 
-/** Writes the columns that the log defines of a row that is there. */
+/** Updates the columns of an existing row that the log defines. */
 export async function updateRow(tx: Tx, { table, key, columns }: Projection, row: Columns): Promise<void> {
   const assignments = columns.map((column) => `${column} = n.${column}`);
   await tx.query(
@@ -38,7 +38,7 @@ export async function updateRow(tx: Tx, { table, key, columns }: Projection, row
   );
 }
 
-/** Makes a row anew, with what can be known of the columns that the log does not define. */
+/** Inserts a missing row, with those columns not defined by the log that can be reconstructed. */
 export async function insertRow(tx: Tx, { table, columns, unlogged }: Projection, row: Columns): Promise<void> {
   const names = [...columns, ...unlogged].join(', ');
   await tx.query(
@@ -48,13 +48,13 @@ export async function insertRow(tx: Tx, { table, columns, unlogged }: Projection
   );
 }
 
-/** Removes a row that the log does not know. */
+/** Deletes a row that does not follow from the log. */
 export async function deleteRow(tx: Tx, { table, key }: Projection, row: Columns): Promise<void> {
   const owner = ownerOf(table);
   await tx.query(`delete from ${table} where ${owner} = $1 and ${key} = $2`, [row[owner], row[key]]);
 }
 
-/** What a row that is made anew has beside its log, from `$1`, as JSON. */
+/** Columns of a reinserted row that the log does not define, as JSON, from the row `$1`. */
 const UNLOGGED: Record<string, string> = {
   runs: `(select jsonb_build_object('last_seq', e.seq, 'updated_at', e.occurred_at, 'fence', 0, 'dormant', false,
       'output_bytes', (select coalesce(sum(k.output_bytes), 0) from tool_calls k where k.run_id = e.run_id),
@@ -62,8 +62,8 @@ const UNLOGGED: Record<string, string> = {
         where o.thread_id = ($1::jsonb->>'thread_id')::uuid and o.created_at < ($1::jsonb->>'created_at')::timestamptz)))
     from run_events e where e.run_id = ($1::jsonb->>'id')::uuid order by e.commit_seq desc, e.seq desc limit 1)`,
   turns: `jsonb_build_object('agent_id', (select r.agent_id from runs r where r.id = ($1::jsonb->>'run_id')::uuid))`,
-  // It has expired, takes its arguments from the ledger, and from the conversation what the model had asked for before a
-  // person edited them.
+  // It is expired, and takes its arguments from the ledger; the model's original ones, before a person's edit, from the
+  // conversation.
   approvals: `(select jsonb_build_object('expires_at', now(),
       'arguments', coalesce(k.arguments, $1::jsonb->'arguments', steps_of($1::jsonb->'calls')),
       'original_arguments', case when ($1::jsonb->>'edited')::boolean then (select b->'input'

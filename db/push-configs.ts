@@ -1,19 +1,19 @@
-/** Whom an A2A client wants to be told of a task: webhooks of one run. */
+/** A2A push notification configs of tasks: webhooks for a single run. */
 import type { Tx } from './database.ts';
 import type { RunStatus } from '../core/events.ts';
 import { edgeEvent } from './run-log.ts';
 
-/** What each message carries, encrypted. */
+/** Encrypted content of each message. */
 interface Sealed {
   keyId: string;
   sealed: Buffer;
 }
 
 export interface PushConfigRow {
-  /** The webhook's. */
+  /** The webhook's id. */
   id: string;
   run_id: string;
-  /** What its client calls it. */
+  /** The client's own id. */
   push_id: string;
   url: string;
   created_at: Date;
@@ -21,13 +21,13 @@ export interface PushConfigRow {
 
 const COLUMNS = 'id, run_id, push_id, url, created_at';
 
-/** The status of a run, held until the transaction ends: nothing is committed to its log meanwhile. */
+/** Status of a run, locked until the transaction ends, so that nothing is committed to its log. */
 export async function holdRunStatus(tx: Tx, runId: string): Promise<RunStatus | undefined> {
   const [row] = await tx.query<{ status: RunStatus }>('select status from runs where id = $1 for share', [runId]);
   return row?.status;
 }
 
-/** Puts one under its name, in the place of what was there; whoever has given up on it is asked again. */
+/** Inserts or replaces a config by name; a disabled webhook becomes active again. */
 export async function putPushConfig(
   tx: Tx,
   config: Omit<PushConfigRow, 'created_at'> &
@@ -56,12 +56,12 @@ export async function putPushConfig(
   return row;
 }
 
-/** All of a run, oldest first. */
+/** All configs of a run, oldest first. */
 export async function listPushConfigs(tx: Tx, runId: string): Promise<PushConfigRow[]> {
   return tx.query<PushConfigRow>(`select ${COLUMNS} from webhooks where run_id = $1 order by created_at, id`, [runId]);
 }
 
-/** A page by id of the tenant's of which another key than `keyId` encrypts what their messages carry. */
+/** A page, by id, of the tenant's configs encrypted under another key than `keyId`. */
 export async function listPushTokensUnderOtherKeys(
   tx: Tx,
   { keyId, after, limit }: { keyId: string; after: string | undefined; limit: number },
@@ -73,7 +73,7 @@ export async function listPushTokensUnderOtherKeys(
   );
 }
 
-/** The same under another key; false if it was changed or deleted in between. */
+/** Re-encrypts one; false if it was changed or deleted meanwhile. */
 export async function resealPushToken(tx: Tx, id: string, change: { from: Buffer; to: Sealed }): Promise<boolean> {
   const rows = await tx.query(
     'update webhooks set token_key_id = $3, token_sealed = $4 where id = $1 and token_sealed = $2 returning id',
@@ -82,7 +82,7 @@ export async function resealPushToken(tx: Tx, id: string, change: { from: Buffer
   return rows.length > 0;
 }
 
-/** How many there are of the tenant. */
+/** Number of the tenant's configs. */
 export async function countPushConfigs(tx: Tx): Promise<number> {
   const [row] = await tx.query<{ count: number }>(
     'select count(*)::int as count from webhooks where run_id is not null',
@@ -90,7 +90,7 @@ export async function countPushConfigs(tx: Tx): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Adds a delivery of the last event of the run that is among these types. */
+/** Adds a delivery of the run's last event of these types. */
 export async function deliverLastEvent(
   tx: Tx,
   of: { tenantId: string; webhookId: string; runId: string; types: readonly string[] },

@@ -8,7 +8,7 @@ import { runOne, runTransaction } from './transaction.ts';
 
 const BEGIN_SNAPSHOT = 'begin isolation level repeatable read, read only';
 
-/** What is asked of either database in the same way, through a Knex for each role. */
+/** Queries that are the same for both databases, through a Knex for each role. */
 export function queriesOf({
   app,
   maintenance,
@@ -31,19 +31,19 @@ export function queriesOf({
       const sinceMs = performance.now();
       const answer = withConnection(app, async (connection) => {
         const { rows } = await sendStatement<{ read_only: string }>(app, connection, { text: READ_ONLY });
-        // Thrown here, so that it is asked on a new connection next time: that may come to another server.
+        // Thrown here, so that the next attempt uses a new connection, which may lead to another server.
         if (rows[0]?.read_only === 'on') throw new RefusesWritesError('read-only');
         if (wasFull(app)) throw new RefusesWritesError('disk full');
       });
       try {
         await withDeadline(answer, timeoutMs, `No answer from the database within ${timeoutMs} ms`);
       } catch (error) {
-        // Where others keep all connections busy it waits for one of them, and the database is there.
+        // The pool is busy with others, whose statements are answered: the database is available.
         if (error instanceof RefusesWritesError || !hasAnsweredSince(app, sinceMs)) throw error;
       }
     },
   };
 }
 
-/** `on` for each transaction of a replica, and where the server, the database or the role says so. */
+/** `on` on replicas, and if server, database or role are set to read-only. */
 const READ_ONLY = "select current_setting('transaction_read_only') as read_only";

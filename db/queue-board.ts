@@ -1,4 +1,4 @@
-/** What the queue board shows of turns, over all tenants: ids, names and outcomes, never what was said. */
+/** Turns of all tenants for the queue board: ids, names and outcomes, never content. */
 import type { Database } from './database.ts';
 
 /** States of a turn, in BullMQ's words. */
@@ -20,31 +20,31 @@ export interface BoardTurn {
   agent_id: string;
   agent_version: string;
   run_status: string;
-  /** What the run waits for from outside. */
+  /** What the run waits for. */
   waits_for: string | null;
   suspended: boolean;
-  /** The turn is the run's last one; what the job of an open turn is named after. */
+  /** Whether it is the run's last turn; jobs of open turns are named after it. */
   is_last: boolean;
   last_seq: number;
   fence: number;
-  /** Of a child: the turn of the run above it in which it was created. */
+  /** For a child: the turn of the parent in which it was created. */
   parent_id: string | null;
 }
 
-/** A turn with those below it: how many of the runs that were created in it have ended, and how many have not. */
+/** A turn with the number of ended and open runs created in it. */
 export interface TurnAbove extends BoardTurn {
   ended_below: number;
   open_below: number;
 }
 
-/** A process that takes jobs of a queue. Null if the database does not say, as in embedded mode. */
+/** A process with a worker for a queue. Fields are null if the database does not know them, as in embedded mode. */
 interface QueueWorkerRow {
   pid: number;
   address: string | null;
   connected_seconds: number | null;
 }
 
-/** `delayed`: the runs that have a delayed job in the queue, which the database does not know. */
+/** `delayed`: runs with a delayed job in the queue, which the database does not know. */
 interface TurnFilter {
   state: TurnState;
   delayed: readonly string[];
@@ -52,13 +52,13 @@ interface TurnFilter {
   limit: number;
 }
 
-/** A state is counted exactly up to here, and shown no further. */
+/** States are counted up to this number, and no more turns are shown. */
 export const MOST_SHOWN = 10_000;
 
-/** Condition for runs that are driven, or should be. Uses the index `runs_to_drive`. */
+/** Condition: runs that are driven, or should be. Uses the index `runs_to_drive`. */
 const TO_DRIVE = `r.open_turn_id is not null and not r.dormant and r.status not in ('completed', 'failed', 'cancelled')`;
 
-/** Condition for dormant runs: their driver has left them until something comes, or until a time. Uses the index `runs_dormant`. */
+/** Condition: dormant runs, left by their driver until something comes, or until a time. Uses the index `runs_dormant`. */
 const DORMANT = 'r.open_turn_id is not null and r.dormant';
 const FOR_THE_TIME = `coalesce(r.waiting_for->>'type' = 'timer', false)`;
 
@@ -75,7 +75,7 @@ const STATE = `case
   when r.dormant then case when ${FOR_THE_TIME} then 'delayed' else 'waiting-children' end
   else ${STATE_TO_DRIVE} end`;
 
-/** The turn of a child's parent in which it was created. */
+/** The turn of a child's parent in which the child was created. */
 const PARENT = (child: string) => `(select p.id from turns p
     where p.run_id = ${child}.parent_run_id and p.created_at <= ${child}.created_at order by p.number desc limit 1)`;
 
@@ -90,7 +90,7 @@ const TURN = `select ${COLUMNS} ${FROM}`;
 
 const ENDED = `c.status in ('completed', 'failed', 'cancelled')`;
 
-/** The same with the numbers of runs below. */
+/** A turn, with the numbers of runs below it. */
 const TURN_ABOVE = `select ${COLUMNS}, below.ended as ended_below, below.open as open_below ${FROM}
   cross join lateral (
     select count(*) filter (where ${ENDED})::int as ended, count(*) filter (where not ${ENDED})::int as open
@@ -129,7 +129,7 @@ export async function listBoardTurns(db: Database, filter: TurnFilter): Promise<
   );
 }
 
-/** Ids of a state's turns with what orders them, as many as a page with its offset takes. */
+/** Ids of a state's turns with their sort keys, as many as a page and its offset need. */
 function idsOf(state: TurnState): string {
   const open = (where: string) =>
     `(select r.open_turn_id as id, r.id as place from runs r where ${where} order by r.id desc limit $2::int + $3::int)`;
@@ -151,7 +151,7 @@ function idsOf(state: TurnState): string {
   }
 }
 
-/** One turn, of whichever tenant. */
+/** A turn of any tenant. */
 export async function findBoardTurn(
   db: Database,
   id: string,
@@ -160,7 +160,7 @@ export async function findBoardTurn(
   return findOne<BoardTurn>(db, `${TURN} where t.id = $2`, [delayed, id]);
 }
 
-/** One turn with the numbers of runs below it. */
+/** A turn with the numbers of runs below it. */
 export async function findTurnAbove(
   db: Database,
   id: string,
@@ -174,7 +174,7 @@ async function findOne<T extends object>(db: Database, text: string, values: unk
   return row;
 }
 
-/** The last turns of the first children of each of these turns, in the order in which they were created. */
+/** Last turns of the first children of each of these turns, in order of creation. */
 export async function listTurnsBelow(
   db: Database,
   above: { ids: readonly string[]; delayed: readonly string[]; limit: number },
@@ -191,7 +191,7 @@ export async function listTurnsBelow(
   );
 }
 
-/** The last turns of a run, the newest first; none if there is no such run, or no turn in it. */
+/** The last turns of a run, newest first; empty if the run does not exist or has no turns. */
 export async function listTurnsOfRun(
   db: Database,
   run: { id: string; delayed: readonly string[]; limit: number },
@@ -205,7 +205,7 @@ export async function listTurnsOfRun(
   );
 }
 
-/** The processes that have a worker for the queue, where the queue is on the database. */
+/** Processes with a worker for the queue, if the queue uses the database. */
 export async function listQueueWorkers(db: Database, queue: string): Promise<QueueWorkerRow[]> {
   return db.asMaintenance((tx) => tx.query<QueueWorkerRow>('select * from queue_workers($1)', [queue]));
 }

@@ -6,16 +6,16 @@ import type { Database } from './database.ts';
 
 type RunQuery = (text: string, values: readonly unknown[]) => Promise<PgQueryResult>;
 
-/** BullMQ's worker tries again at once after an error that is not ECONNREFUSED: while a server starts, that is a hot loop. */
+/** BullMQ's worker retries at once after errors other than ECONNREFUSED, which is a busy loop while a server starts. */
 const AWAY_PAUSE_MS = 200;
 
-/** A shared lock on the queue's name, which ends with its session at the latest. `queue_workers` finds who holds it. */
+/** A shared lock on the queue's name, held until its session ends or earlier. `queue_workers` finds its holders. */
 export const ANNOUNCE_WORKER = `select pg_try_advisory_lock_shared(hashtext('drover:worker'), hashtext($1))`;
 export const WITHDRAW_WORKER = `select pg_advisory_unlock_shared(hashtext('drover:worker'), hashtext($1))`;
 
 /**
- * What BullMQ takes for a `pg.Pool`. Its queries take a connection for as long as they run. The clients that it keeps
- * for LISTEN are not real: they share the database's one listening connection, however many workers there are.
+ * A substitute for the `pg.Pool` that BullMQ expects. Queries hold a connection while they run. Clients kept for LISTEN are
+ * not real: all share the database's single listening connection.
  */
 export function createQueuePool(run: RunQuery, database: Pick<Database, 'listen' | 'announceWorker'>): PgPool {
   const runPaced: RunQuery = async (text, values) => {
@@ -28,7 +28,7 @@ export function createQueuePool(run: RunQuery, database: Pick<Database, 'listen'
   };
   const events = new EventEmitter().setMaxListeners(0);
   return Object.assign(events, {
-    /** BullMQ asks whether a silent loss of the listening connection would be noticed; it would (keepAlive). */
+    /** BullMQ asks whether a silent loss of the listening connection would be noticed. It would (keepAlive). */
     options: { keepAlive: true },
     query: (text: string, values: readonly unknown[] = []) => runPaced(text, values),
     connect: async () => createListenClient(runPaced, database),
@@ -36,12 +36,12 @@ export function createQueuePool(run: RunQuery, database: Pick<Database, 'listen'
   });
 }
 
-/** No channel's name. */
+/** Not a valid name of a channel. */
 const WORKER = 'worker ';
 
 function createListenClient(run: RunQuery, database: Pick<Database, 'listen' | 'announceWorker'>): PgPoolClient {
   const events = new EventEmitter().setMaxListeners(0);
-  /** What stops each, once it has begun. */
+  /** Functions to stop each subscription, once it has begun. */
   const stops = new Map<string, Promise<() => Promise<void>>>();
   const empty = { rows: [], rowCount: 0 };
 
@@ -67,7 +67,7 @@ function createListenClient(run: RunQuery, database: Pick<Database, 'listen' | '
   };
   const announce = (queue: string) => begin(WORKER, () => database.announceWorker(queue));
   const release = () => {
-    // One that has not begun yet is stopped as soon as it has.
+    // Subscriptions that have not begun yet are stopped once they have.
     for (const begun of stops.values()) begun.then((stop) => stop()).catch(() => undefined);
     stops.clear();
   };
@@ -80,7 +80,7 @@ function createListenClient(run: RunQuery, database: Pick<Database, 'listen' | '
         await listen(channel);
         return empty;
       }
-      // The name of a connection, by which BullMQ lists its workers: here they share one, which cannot have them all.
+      // The connection name by which BullMQ lists its workers; a shared connection cannot have the names of all.
       if (statement.includes(`set_config('application_name'`)) {
         await announce(String(values[0]));
         return empty;

@@ -1,9 +1,9 @@
-/** Counts of requests within windows of time, which all API processes share where there is no Redis. */
+/** Counts of requests in time windows, shared by all API processes without Redis. */
 import type { Database, Tx } from './database.ts';
 
 /**
- * Counts one more; answers how many there are in the window now, and when it ends. The first after the end of a window
- * begins the next. By the database's clock, which is the same for all.
+ * Counts a request; returns the count in the current window, and when the window ends. The first request after that begins the
+ * next one. Uses database time, common to all processes.
  */
 export async function addToRateCount(
   db: Database,
@@ -23,14 +23,14 @@ export async function addToRateCount(
 }
 
 /**
- * Takes calls out of what the last minute permits of each, as many of the wanted ones as there are; answers how many by name.
- * Whoever takes at the same time waits: all together never have more than the most.
+ * Takes calls from each limit per minute, as many of the wanted ones as are left; returns the numbers by name. Concurrent
+ * callers wait, so that the limit is never exceeded in total.
  */
 export async function takeCalls(
   tx: Tx,
   counts: readonly { name: string; wanted: number; most: number }[],
 ): Promise<ReadonlyMap<string, number>> {
-  // In one order, so that two who take of several never wait for each other.
+  // In a fixed order, so that two callers never deadlock.
   const ordered = counts.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const rows = await tx.query<{ name: string; taken: number }>(
     `select c.name, take_calls(c.name, c.wanted, c.most) as taken

@@ -1,8 +1,8 @@
-/** What calls have begun elsewhere. */
+/** Work begun elsewhere by calls. */
 import type { RemoteWork } from '../core/tool.ts';
 import type { Tx } from './database.ts';
 
-/** Of a call that is settled: what is still to be cancelled, or that nothing is. */
+/** For a settled call: stores the work still to be cancelled, or null if there is none. */
 export async function keepRemote(tx: Tx, callId: string, remote: RemoteWork | null): Promise<void> {
   await tx.query(
     `update tool_calls set remote = $2::jsonb

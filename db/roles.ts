@@ -3,9 +3,10 @@ import { DatabaseRoleError } from './database-errors.ts';
 import { APP_ROLE, MAINTENANCE_ROLE } from './session.ts';
 
 /**
- * Makes the two roles where they are missing and lets the current user take them.
- * @throws DatabaseRoleError with the SQL for an administrator, where the current user may not do that, or would not have their rights
- *   by itself: the functions that erase run as this user, and without these rights row level security would hide all rows from them.
+ * Creates the two roles if missing, and grants them to the current user.
+ * @throws DatabaseRoleError with SQL for an administrator if the current user may not do that, or does not inherit their
+ * rights: the functions that erase run as this user, and without these rights row level security would hide all rows from
+ * them.
  */
 export async function ensureRoles(client: ClientBase): Promise<void> {
   for (const role of [APP_ROLE, MAINTENANCE_ROLE]) await ensureRole(client, role);
@@ -15,7 +16,7 @@ export async function ensureRoles(client: ClientBase): Promise<void> {
 async function ensureRole(client: ClientBase, role: string): Promise<void> {
   if (await mayTake(client, role)) return;
   try {
-    // Roles belong to the server, not to one database: another database's migration may make them at the same time.
+    // Roles belong to the server: migrations of other databases may create them at the same time.
     await client.query(`do $$ begin
       create role ${role} nologin nosuperuser nobypassrls;
     exception when duplicate_object or unique_violation then null; end $$`);

@@ -1,4 +1,4 @@
-/** The steps of a run as two runs are compared by: a model call with its tool calls. */
+/** Steps of a run, for comparing runs: a model call with its tool calls. */
 import type { StoredBlock } from '../core/content.ts';
 import type { CallStatus } from '../core/state.ts';
 import type { Tx } from './database.ts';
@@ -8,7 +8,7 @@ interface StepCall {
   tool: string;
   arguments: Record<string, unknown>;
   status: CallStatus;
-  /** MD5 of the output: whether two are the same, without reading either. */
+  /** MD5 of the output, to compare outputs without reading them. */
   output_md5: string | null;
   is_error: boolean | null;
   latency_ms: number | null;
@@ -43,7 +43,7 @@ export async function listSteps(tx: Tx, runId: string, upTo: number): Promise<St
   );
 }
 
-/** Where a run was forked from: the other run, and how many of its steps lie before the point. */
+/** The run from which a run was forked, and how many of that run's steps precede the point. */
 export async function findFork(tx: Tx, runId: string): Promise<{ run: string; steps: number } | undefined> {
   const [row] = await tx.query<{ run: string; steps: number }>(
     `select (payload->>'from_run_id')::uuid as run, (payload->>'steps')::int as steps from run_events

@@ -1,17 +1,17 @@
-/** Runs in the order in which they have changed. */
+/** Lists runs by last change. */
 import type { Tx } from './database.ts';
 import { fetchRows } from './query-builder.ts';
 import { CHANGED_AT, findRunHeads, matching, type RunFilter, type RunHead } from './runs.ts';
 
-/** When a run of a list has changed, and its id. */
+/** Position in such a list: time of last change, and id. */
 interface ChangePosition {
   at: string;
   id: string;
 }
 
 /**
- * A page of runs, those first that have changed last; after `before`, where that is given. All that fit are looked at: an index
- * on what each commit changes would cost each commit.
+ * A page of runs, last changed first; after `before`, if given. Reads all runs that match: an index on a column that every
+ * commit changes would slow down every commit.
  */
 export async function listRunsByChange(
   tx: Tx,

@@ -1,4 +1,4 @@
-/** Runs as they are read, locked and listed. Writing is `commit_run`'s. */
+/** Reads, locks and lists runs; `commit_run` writes them. */
 import type { StoredBlock } from '../core/content.ts';
 import type { RunKind, RunStatus } from '../core/events.ts';
 import type { RunConfig } from '../core/run-config.ts';
@@ -11,20 +11,20 @@ import type { RunRow } from './claim-run.ts';
 import { SUSPENDED_BY } from './suspension.ts';
 import type { TurnRow } from './turns.ts';
 
-/** What a call waits for; with the question that `ask_user` asks, or the call that the client is to execute. */
+/** An open wait, with the question of `ask_user`, or the call that the client must execute. */
 export interface OpenWait extends Wait {
   id: string;
   until: string;
   question?: string | null;
-  /** The child whose end is waited for; null before it is there. */
+  /** The awaited child; null until it exists. */
   run_id?: string | null;
   call?: { tool_use_id: string; tool: string; input: Record<string, unknown> };
 }
 
-/** An approval that nobody has decided yet. */
+/** An undecided approval. */
 export interface AwaitedApproval {
   id: string;
-  /** That of the human node of the run's graph that asks, where it has one. */
+  /** Name of the human node that asks, if any. */
   name: string | null;
   kind: 'approval' | 'unknown' | 'conflict';
   tool: string;
@@ -36,7 +36,7 @@ export interface AwaitedApproval {
 
 export interface ProviderWait {
   since: string;
-  /** When somebody asks next, and what came of it the last time. */
+  /** Time of the next attempt, and the last error. */
   next_at: string;
   error: { code: string; message: string };
   until: string;
@@ -50,18 +50,18 @@ export interface RunView {
   agent_version: string;
   thread_id: string;
   status: RunStatus;
-  /** The time since which it has been waiting for its next turn. */
+  /** Time since which it waits for its next turn. */
   idle_since: Date | null;
-  /** What it waits for from outside, ordered by the time at which it ends; times are RFC 3339. */
+  /** Open waits, ordered by end; times are RFC 3339. */
   waits: OpenWait[] | null;
-  /** That it waits for a model provider that is away; times are RFC 3339. */
+  /** Its wait for an unavailable model provider; times are RFC 3339. */
   provider_wait: ProviderWait | null;
-  /** Its open approvals, ordered by the time at which they expire; times are RFC 3339. */
+  /** Open approvals, ordered by expiry; times are RFC 3339. */
   approvals: AwaitedApproval[] | null;
   open_turn_id: string | null;
-  /** What keeps an unfinished run from going on. */
+  /** What suspends an unfinished run. */
   suspended_by: 'tenant' | 'agent' | null;
-  /** How the value of the last answer is read, where it had to fit a schema. */
+  /** How to read the value of the last answer, if it had to fit a schema. */
   structured: Reading | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
@@ -70,7 +70,7 @@ export interface RunView {
   cut_off: Pick<TurnRow, 'id' | 'status' | 'stop_reason' | 'error' | 'partial'> | null;
   keep_open: boolean;
   config: RunConfig;
-  /** What the client keeps with it. */
+  /** The client's own metadata. */
   metadata: Record<string, string> | null;
   steps: number;
   turn_count: number;
@@ -80,7 +80,7 @@ export interface RunView {
   last_seq: number;
   kind: RunKind;
   parent_run_id: string | null;
-  /** The run that it stands below, at whatever depth; its own id where it is nobody's child. */
+  /** The topmost run above it; its own id if it is no child. */
   root_run_id: string;
   parent_task_id: string | null;
   depth: number;
@@ -95,7 +95,10 @@ export interface RunView {
   updated_at: Date;
 }
 
-/** What a workflow has used: all runs below it, and what its planner was asked. One row; its numbers are null where that is nothing, as for any other run, of which nothing is read. */
+/**
+ * Usage of a workflow: all runs below it, and its planner's calls. One row; null without usage, and for other runs, for which
+ * nothing is read.
+ */
 const WORKFLOW_SPEND = `
   with recursive below as (
     select b.id, b.tokens_in, b.tokens_out, b.cost_usd from runs b
@@ -151,9 +154,9 @@ export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> 
 }
 
 /**
- * Those of these runs that there are, in any order. Behind the subquery the planner cannot count the ids: for `any($1)` a
- * plan that fits every list looks dearer than a new one each time, where it may choose (`withTenant`), and planning takes
- * many times as long as reading.
+ * These runs, as far as they exist, in any order. The subquery keeps the planner from counting the ids: for `any($1)`, a
+ * generic plan looks dearer than a new one each time (`withTenant` leaves the choice), and planning takes many times as long
+ * as reading.
  */
 export async function findRuns(tx: Tx, ids: readonly string[]): Promise<RunView[]> {
   return tx.query<RunView>(`select ${COLUMNS} from ${TABLES} where r.id = any(array(select unnest($1::uuid[])))`, [
@@ -161,10 +164,10 @@ export async function findRuns(tx: Tx, ids: readonly string[]): Promise<RunView[
   ]);
 }
 
-/** Whose run it is, and what it is: as much as those need who show nothing of it. */
+/** A run's owner and kind, for uses that show nothing of it. */
 export type RunRef = Pick<RunView, 'id' | 'workspace_id' | 'agent_id' | 'kind' | 'erased_at'>;
 
-/** The same of these runs, as `findRuns` reads them. */
+/** Refs of these runs, read as in `findRuns`. */
 export async function findRunRefs(tx: Tx, ids: readonly string[]): Promise<RunRef[]> {
   return tx.query<RunRef>(
     'select id, workspace_id, agent_id, kind, erased_at from runs where id = any(array(select unnest($1::uuid[])))',
@@ -175,7 +178,7 @@ export async function findRunRefs(tx: Tx, ids: readonly string[]): Promise<RunRe
 /** A run without what it has answered, which may be large. */
 export type RunHead = Omit<RunView, 'output' | 'cut_off'>;
 
-/** The heads of those of these runs that there are, in any order. */
+/** Heads of these runs, as far as they exist, in any order. */
 export async function findRunHeads(tx: Tx, ids: readonly string[]): Promise<RunHead[]> {
   return tx.query<RunHead>(`select ${HEAD} from ${HEAD_TABLES} where r.id = any(array(select unnest($1::uuid[])))`, [
     ids,
@@ -187,19 +190,22 @@ export interface RunFilter {
   agentId?: string | undefined;
   threadId?: string | undefined;
   status?: RunStatus[] | undefined;
-  /** Only the children of this run, or all runs below it. */
+  /** Only children of this run, or all runs below it. */
   parentId?: string | undefined;
   rootId?: string | undefined;
   createdAfter?: string | undefined;
   createdBefore?: string | undefined;
-  /** Only runs that have all of this. */
+  /** Only runs with all of these entries. */
   metadata?: Record<string, string> | undefined;
   errorCode?: string | undefined;
-  /** Only runs that have ended, or have changed where they have not, since then. */
+  /** Only runs that ended, or last changed if unfinished, since then. */
   changedSince?: string | undefined;
-  /** Only runs that no other has followed on their thread, that nothing but themselves drives (no workflow, no child of one), and whose agent takes new ones. */
+  /**
+   * Only runs that are the last of their thread, that are not driven by something else (workflow, child of one), and whose
+   * agent takes new runs.
+   */
   isRetryable?: boolean | undefined;
-  /** Only runs before this one, newest first. */
+  /** Only runs before this one; lists are newest first. */
   before?: string | undefined;
   limit: number;
 }
@@ -208,7 +214,7 @@ const RETRYABLE = `r.kind = 'agent' and r.parent_task_id is null
   and exists (select from threads h where h.id = r.thread_id and h.head_run_id = r.id)
   and not exists (select from agents a where a.id = r.agent_id and a.status = 'deprecated')`;
 
-/** A page of runs, newest first. Each filter has an index that serves it. */
+/** A page of runs, newest first. An index serves each filter. */
 export async function listRuns(tx: Tx, filter: RunFilter): Promise<Page<RunView>> {
   const query = matching(SIZED, TABLES, filter)
     .orderBy('r.id', 'desc')
@@ -223,16 +229,16 @@ export async function listRunIds(tx: Tx, filter: RunFilter): Promise<{ id: strin
   return fetchRows(tx, matching('r.id', 'runs r', filter).orderBy('r.id', 'desc').limit(filter.limit));
 }
 
-/** How many runs fit, on whatever page. */
+/** Number of matching runs on all pages. */
 export async function countRuns(tx: Tx, filter: Omit<RunFilter, 'limit' | 'before'>): Promise<number> {
   const [row] = await fetchRows<{ count: number }>(tx, matching('count(*)::int as count', 'runs r', filter));
   return row?.count ?? 0;
 }
 
-/** When a run `r` has ended, or else changed last: as answers show it. */
+/** The end of run `r`, or its last change if unfinished, as shown in answers. */
 export const CHANGED_AT = `date_trunc('milliseconds', coalesce(r.completed_at, r.updated_at))`;
 
-/** A query on runs, narrowed by a filter. */
+/** A query on runs, with a filter's conditions. */
 export function matching(
   columns: string,
   tables: string,
@@ -256,7 +262,7 @@ export function matching(
   return query;
 }
 
-/** Of these runs those that wait for something, a provider included. */
+/** Of these runs, those that wait for something, including providers. */
 export async function listWaiting(tx: Tx, ids: readonly string[]): Promise<RunView[]> {
   return tx.query<RunView>(
     `select ${COLUMNS} from ${TABLES} where r.id = any($1::uuid[])
@@ -274,7 +280,7 @@ export async function listBelow(tx: Tx, id: string, limit: number): Promise<Page
   return pageOfSized(await tx.query<RunView & Sized>(untilFull(below, 'created_at, id'), [id, limit + 1]), limit);
 }
 
-/** Ids of the runs below a run, a parent before its children. */
+/** Ids of the runs below given runs, parents before children. */
 export async function listBelowIds(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `with recursive below as (
@@ -295,13 +301,13 @@ export async function listUnfinishedChildren(tx: Tx, parentId: string): Promise<
   return rows.map(({ id }) => id);
 }
 
-/** The row of a run as drivers know it, without a lock. */
+/** A run's row in the form drivers use, without a lock. */
 export async function findRunRow(tx: Tx, id: string): Promise<RunRow | undefined> {
   const [row] = await tx.query<{ run: RunRow }>('select to_jsonb(r) as run from runs r where id = $1', [id]);
   return row?.run;
 }
 
-/** Holds the run's row until the transaction ends: what the API and tool workers append, they append under it. */
+/** Locks the run's row until the transaction ends, as is required for appends by the API and tool workers. */
 export async function lockRun(tx: Tx, id: string): Promise<RunRow | undefined> {
   const [row] = await tx.query<{ run: RunRow }>('select to_jsonb(r) as run from runs r where id = $1 for update', [id]);
   return row?.run;
@@ -310,13 +316,13 @@ export async function lockRun(tx: Tx, id: string): Promise<RunRow | undefined> {
 export interface ThreadRow {
   id: string;
   workspace_id: string;
-  /** The last run that was created on it; null if there is none. */
+  /** The last run created on it; null if there is none. */
   head_run_id: string | null;
   run_count: number;
   erased_at: Date | null;
 }
 
-/** The newest run of a thread whose content is there. */
+/** The newest run of a thread that is not erased. */
 export async function lastUnerasedRun(tx: Tx, threadId: string): Promise<RunRow | undefined> {
   const [row] = await tx.query<{ run: RunRow }>(
     'select to_jsonb(r) as run from runs r where thread_id = $1 and erased_at is null order by thread_place desc limit 1',
@@ -326,8 +332,8 @@ export async function lastUnerasedRun(tx: Tx, threadId: string): Promise<RunRow 
 }
 
 /**
- * Holds the thread's row until the transaction ends: of two runs that would go on with it, the second sees the first. What
- * came last says the row, not the runs' ids or times, which come from clocks that may be minutes apart.
+ * Locks the thread's row until the transaction ends: of two runs that continue it, the second sees the first. The row says
+ * which run came last; ids and times of runs come from clocks that may be minutes apart.
  */
 export async function lockThread(tx: Tx, id: string): Promise<ThreadRow | undefined> {
   const [row] = await tx.query<ThreadRow>(
@@ -337,7 +343,7 @@ export async function lockThread(tx: Tx, id: string): Promise<ThreadRow | undefi
   return row;
 }
 
-/** The same for a thread that need not be there yet: of two that would begin it, the second finds what the first has made. */
+/** Like `lockThread`, for a thread that may not exist: of two that would create it, the second finds the first one's. */
 export async function lockThreadOrName(tx: Tx, id: string): Promise<ThreadRow | undefined> {
   const thread = await lockThread(tx, id);
   if (thread) return thread;

@@ -1,18 +1,18 @@
-/** Tasks as the scheduler of workflows reads them: all of one, or, for a join, no more than what has changed or can start. */
+/** Reads tasks for the scheduler of workflows: all tasks, or, for a join, only those that changed or can start. */
 import { OUT_OF_BUDGET, type RunStatus } from '../core/events.ts';
 import type { Tx } from './database.ts';
 import { READY } from './task-inputs.ts';
 import type { Problem, TaskInput, TaskRequirements, TaskStatus } from './tasks.ts';
 
 /**
- * Of a subtask `t` with its child `r`: the child has done it, whether or not anybody has looked since. What was handed over is done
- * when the handoffs say so.
+ * For subtask `t` with child `r`: the child has done it, even if nobody has noticed. Tasks handed over are done when their
+ * handoffs say so.
  */
 export const IS_DONE_BY_CHILD = `t.status in ('assigned', 'in_progress') and t.handoff_count = 0 and r.status = 'completed'
   and r.stop_reason is distinct from '${OUT_OF_BUDGET}'
   and not exists (select from handoffs h where h.source_run_id = r.id and h.status = 'initiated')`;
 
-/** A task as the scheduler needs it, with how its child stands, and what a person has said. */
+/** A task with the scheduler's data, the state of its child, and people's decisions. */
 export interface ScheduledTask {
   id: string;
   name: string;
@@ -23,7 +23,7 @@ export interface ScheduledTask {
   dependencies: string[];
   status: TaskStatus;
   retry_count: number;
-  /** How often it was handed over, or came back. */
+  /** Number of handovers and returns. */
   handoff_count: number;
   failed_agents: string[];
   assigned_agent_id: string | null;
@@ -31,17 +31,17 @@ export interface ScheduledTask {
   error: Problem | null;
   approval_status: string | null;
   deadline_ms: number | null;
-  /** The longest chain of tasks that wait for it, itself included. */
+  /** Longest chain of dependent tasks, itself included. */
   path: number;
   /** Its deadline has passed. */
   is_due: boolean;
-  /** Its plan is not whole yet. */
+  /** Its plan is not complete yet. */
   is_early: boolean;
-  /** Who works on it has not been heard of. */
+  /** Its agent sends no heartbeats. */
   is_stranded: boolean;
   /** Its child has done it. */
   is_done: boolean;
-  /** The handoff that has waited for the end of its child. */
+  /** The handoff that waits for the end of its child. */
   handed_on: string | null;
   run: {
     status: RunStatus;
@@ -67,11 +67,14 @@ const SCHEDULED = `t.id, t.name, t.description, t.input, t.requirements, t.agent
 const JOINED = `left join runs r on r.id = t.run_id and t.status in ('assigned', 'in_progress')
   left join approvals a on a.id = t.approval_id`;
 
-/** What the reads above need of a task. Named one by one, since statements with `*` are not prepared (db/statement-names.ts). */
+/** A task's columns for the reads above. Listed, since statements with `*` are not prepared (db/statement-names.ts). */
 const COLUMNS = `id, name, place, description, input, requirements, agent_id, dependencies, status, retry_count, handoff_count, failed_agents,
   assigned_agent_id, run_id, error, approval_id, is_early, path, deadline`;
 
-/** All tasks of a workflow, whose run the caller has locked, but for those that no plan has any more. The row of an ended child does not change any more. */
+/**
+ * All tasks of a workflow whose run the caller has locked, without those dropped from its plan. Rows of ended children do not
+ * change any more.
+ */
 export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
     `select ${SCHEDULED} from tasks t ${JOINED}
@@ -80,7 +83,7 @@ export async function listScheduledTasks(tx: Tx, workflowId: string): Promise<Sc
   );
 }
 
-/** Of these, the tasks that something may have become of: begun, failed or cancelled ones, and those whose deadline has passed. */
+/** Of these, tasks that may have changed: begun, failed or cancelled ones, and those past their deadline. */
 export async function listTasksUnderWay(tx: Tx, workflowId: string): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
     `select ${SCHEDULED} from (
@@ -93,7 +96,7 @@ export async function listTasksUnderWay(tx: Tx, workflowId: string): Promise<Sch
   );
 }
 
-/** Of these, the tasks whose inputs are all there: those first that start first, `limit` at most. */
+/** Of these, up to `limit` tasks whose inputs are all there, in starting order. */
 export async function listReadyTasks(tx: Tx, workflowId: string, limit: number): Promise<ScheduledTask[]> {
   return tx.query<ScheduledTask>(
     `select ${SCHEDULED} from (select ${COLUMNS} ${READY}) t ${JOINED} order by t.deadline, t.path desc, t.place`,
@@ -103,7 +106,7 @@ export async function listReadyTasks(tx: Tx, workflowId: string, limit: number):
 
 export type Progress = 'nothing' | 'under way' | 'done';
 
-/** Whether a workflow has tasks, and whether one of them is not completed. */
+/** Whether a workflow has tasks, and any that is not completed. */
 export async function howFar(tx: Tx, workflowId: string): Promise<Progress> {
   const [row] = await tx.query<{ some: boolean; open: boolean }>(
     `select exists (select from tasks where workflow_id = $1 and not (is_early and status = 'cancelled')) as some,

@@ -4,7 +4,7 @@ import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface SecretRow {
   name: string;
-  /** Where it may be sent; null where it does not say. */
+  /** Hosts to which it may be sent; null if not restricted. */
   hosts: string[] | null;
   created_at: Date;
   updated_at: Date;
@@ -17,10 +17,7 @@ export interface SealedSecretRow {
   sealed: Buffer;
 }
 
-/**
- * Stores a secret, in place of an earlier one of its name. `created`: there was none. Hosts that are absent stay as they
- * were; null takes them away.
- */
+/** Inserts or replaces a secret. `created`: the name is new. Without `hosts` they stay unchanged; null removes them. */
 export async function putSecret(
   tx: Tx,
   secret: SealedSecret & { tenantId: string; name: string; hosts?: readonly string[] | null | undefined },
@@ -38,7 +35,7 @@ export async function putSecret(
   return row;
 }
 
-/** What is known of a secret besides its value. */
+/** A secret's data without its value. */
 export async function findSecret(tx: Tx, name: string): Promise<SecretRow | undefined> {
   const [row] = await tx.query<SecretRow>('select name, hosts, created_at, updated_at from secrets where name = $1', [
     name,
@@ -48,37 +45,37 @@ export async function findSecret(tx: Tx, name: string): Promise<SecretRow | unde
 
 /** A page of secrets by name, without their values. */
 export async function listSecrets(tx: Tx, page: { after?: string | undefined; limit: number }): Promise<SecretRow[]> {
-  // Those with a colon are Drover's own.
+  // Names with a colon are Drover's own.
   const query = selectFrom('name, hosts, created_at, updated_at', 'secrets').whereNot('name', 'like', '%:%');
   if (page.after !== undefined) void query.whereRaw('name collate "C" > ?', [page.after]);
   return fetchRows<SecretRow>(tx, query.orderByRaw('name collate "C"').limit(page.limit));
 }
 
-/** False if there is none. */
+/** Deletes a secret; false if there is none. */
 export async function deleteSecret(tx: Tx, name: string): Promise<boolean> {
   return (await tx.query('delete from secrets where name = $1 returning name', [name])).length > 0;
 }
 
-/** The encrypted values of these names, in no order; what there is none of is left out. */
+/** Encrypted values of these names, unordered; missing ones are left out. */
 export async function loadSealedSecrets(tx: Tx, names: readonly string[]): Promise<SealedSecretRow[]> {
   return tx.query<SealedSecretRow>('select name, hosts, key_id, sealed from secrets where name = any($1::text[])', [
     names,
   ]);
 }
 
-/** The tenant's secrets whose names begin so. */
+/** The tenant's secrets with this prefix. */
 export async function listSecretsBeginning(tx: Tx, prefix: string): Promise<SealedSecretRow[]> {
   return tx.query<SealedSecretRow>('select name, hosts, key_id, sealed from secrets where starts_with(name, $1)', [
     prefix,
   ]);
 }
 
-/** Whoever asks for those secrets is alone with them until its transaction ends. */
+/** Locks the secrets with this prefix until the transaction ends. */
 export async function lockSecretsBeginning(tx: Tx, prefix: string): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:secrets:' || $1, 0))`, [prefix]);
 }
 
-/** The tenant's secret that was stored last. */
+/** The last stored secret of the tenant. */
 export async function findNewestSecret(tx: Tx): Promise<SealedSecretRow | undefined> {
   const [row] = await tx.query<SealedSecretRow>(
     'select name, hosts, key_id, sealed from secrets order by updated_at desc limit 1',
@@ -86,7 +83,7 @@ export async function findNewestSecret(tx: Tx): Promise<SealedSecretRow | undefi
   return row;
 }
 
-/** The hosts of those of these secrets that there are. */
+/** Hosts of these secrets, as far as they exist. */
 export async function findSecretHosts(tx: Tx, names: readonly string[]): Promise<Map<string, string[] | null>> {
   const rows = await tx.query<Pick<SecretRow, 'name' | 'hosts'>>(
     'select name, hosts from secrets where name = any($1::text[])',
@@ -95,7 +92,7 @@ export async function findSecretHosts(tx: Tx, names: readonly string[]): Promise
   return new Map(rows.map(({ name, hosts }) => [name, hosts]));
 }
 
-/** A page by name of the tenant's secrets that another key than `keyId` encrypts. */
+/** A page, by name, of the tenant's secrets encrypted under another key than `keyId`. */
 export async function listSecretsUnderOtherKeys(
   tx: Tx,
   page: { keyId: string; after: string; limit: number },
@@ -107,7 +104,7 @@ export async function listSecretsUnderOtherKeys(
   );
 }
 
-/** The same value under another key; false if it was changed or deleted in between. */
+/** Re-encrypts a secret; false if it was changed or deleted meanwhile. */
 export async function resealSecret(tx: Tx, name: string, change: { from: Buffer; to: SealedSecret }): Promise<boolean> {
   const rows = await tx.query(
     'update secrets set key_id = $3, sealed = $4 where name = $1 and sealed = $2 returning name',

@@ -1,4 +1,4 @@
-/** What was said on a session's thread: what people and models have written, and what agents have asked in the middle of a turn. */
+/** Messages on a session's thread: from people and models, and questions of agents in the middle of a turn. */
 import { LIMITS } from '../core/limits.ts';
 import { ASK_USER_TOOL } from '../core/tool.ts';
 import type { Tx } from './database.ts';
@@ -19,27 +19,27 @@ interface Reach {
 }
 
 /**
- * What was said last on a run, oldest first: text alone, and no more than fits on a page. It is looked for at the end of the
- * conversation, among its last `window` messages, whatever its length.
+ * The last messages of a run, oldest first: text only, at most `limit`. Searches the last `window` messages of the
+ * conversation, whatever its length.
  */
 export async function lastMessages(tx: Tx, runId: string, { limit, window }: Reach): Promise<SessionMessage[]> {
-  // Most of them have a text.
+  // Most messages contain text, so a smaller window is tried first.
   const near = Math.min(window, 4 * limit);
   const found = await messagesAtEnd(tx, runId, { limit, window: near });
   return found.length < limit && near < window ? messagesAtEnd(tx, runId, { limit, window }) : found;
 }
 
-/** What a person has answered, as a text. */
+/** A person's answer as text. */
 const textIn = (answer: string) => `case when jsonb_typeof(${answer}->'message') = 'string' then ${answer}->>'message'
   when jsonb_typeof(${answer}) = 'string' then ${answer} #>> '{}' when jsonb_typeof(${answer}) <> 'null' then ${answer}::text end`;
 
-/** The answer to a call that has not read it yet: its wait is closed by then. */
+/** The answer to a call that has not read it yet: its wait is already closed. */
 const UNREAD_ANSWER = `(select e.payload->'payload' from waits w cross join lateral ${edgeEvent('last', {
   run: 'k.run_id',
   where: `e.type = 'signal.received' and e.payload->>'tool_call_id' = k.id::text`,
 })} e where w.id = k.id and w.closed_at is not null and k.status in ('pending', 'running'))`;
 
-/** Question and answer of a call of `ask_user`, once it has asked: one that waits for an approval has not. */
+/** Question and answer of an `ask_user` call that has asked, and is not still waiting for approval. */
 const ASKED = `select 1 as part, 'assistant' as role, k.arguments->>'question' as content
     where k.name = '${ASK_USER_TOOL}' and k.origin is distinct from 'tool' and k.started_at is not null
   union all select 2, 'user', ${textIn('a.answer')} from (
@@ -47,8 +47,8 @@ const ASKED = `select 1 as part, 'assistant' as role, k.arguments->>'question' a
     where k.name = '${ASK_USER_TOOL}' and k.origin is distinct from 'tool' and k.started_at is not null`;
 
 /**
- * What a remote agent has asked in a call, and what it was answered: the log of the call's turn has it. Such a call is tried
- * again once it is answered.
+ * Questions of a remote agent during a call, and their answers, from the log of the call's turn. Such a call gets another
+ * attempt after an answer.
  */
 const ASKED_ELSEWHERE = `select e.seq, case e.type when 'input.requested' then 'assistant' else 'user' end,
     case e.type when 'input.requested' then e.payload->>'question' else ${textIn(`(e.payload->'payload')`)} end

@@ -2,7 +2,7 @@ import type { ClientBase, CustomTypesConfig } from 'pg';
 import pg from 'pg';
 import { DatabaseRoleError, MIGRATE_FIRST } from './database-errors.ts';
 
-/** Who a connection acts for: what row level security sees, and where unqualified names lead. */
+/** On whose behalf a connection acts: determines row level security, and the schema of unqualified names. */
 export type SessionOwner = 'app' | 'maintenance' | 'owner' | 'queue';
 
 export const APP_ROLE = 'drover_app';
@@ -16,12 +16,12 @@ const BECOME: Record<SessionOwner, string> = {
   queue: `reset role; set search_path to ${QUEUE_SCHEMA}`,
 };
 
-/** What each connection has acted for last; one that is not here is new and acts for the role it logged in with. */
+/** The current owner of each connection; a new connection, which is not here, acts as the role it logged in with. */
 const owners = new WeakMap<ClientBase, SessionOwner>();
 
 /**
- * Makes the connection act for `owner`; costs nothing where it already does. It is awaited, never pipelined: were it to
- * fail unseen, the statements behind it would run as a role that sees every tenant.
+ * Makes the connection act for `owner`; free if it already does. Awaited, never pipelined: if it failed unnoticed, later
+ * statements would run as a role that sees every tenant.
  */
 export async function becomeOwner(client: ClientBase, owner: SessionOwner): Promise<void> {
   if (owners.get(client) === owner) return;
@@ -30,12 +30,12 @@ export async function becomeOwner(client: ClientBase, owner: SessionOwner): Prom
   owners.set(client, owner);
 }
 
-/** A connection behind a pooler is the role's by its login: it takes none, since the next statement may have another session. */
+/** Behind a pooler, the login determines the role: none is set, since the next statement may have another session. */
 export function isOwnerByLogin(client: ClientBase, owner: SessionOwner): void {
   owners.set(client, owner);
 }
 
-/** @throws DatabaseRoleError where a role cannot be taken, or where the role taken bypasses row level security. */
+/** @throws DatabaseRoleError if a role cannot be set, or bypasses row level security. */
 export async function checkRoles(client: ClientBase): Promise<void> {
   for (const [owner, role] of [
     ['app', APP_ROLE],
@@ -58,7 +58,7 @@ export async function checkRoles(client: ClientBase): Promise<void> {
 
 function explainRoleError(error: unknown, role: string): unknown {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
-  // 22023: the role does not exist; 42501: it may not be taken.
+  // 22023: the role does not exist; 42501: it may not be set.
   if (code === '22023') {
     return new DatabaseRoleError(`The role ${role} is missing from the database. ${MIGRATE_FIRST}`, error);
   }
@@ -74,12 +74,12 @@ const INT8 = 20;
 const INT8_ARRAY = 1016;
 const DATE = 1082;
 
-/** How values arrive from either database; what is not named here arrives as pg has it. */
+/** Types of values from either database; others are as in pg. */
 export const TYPES: CustomTypesConfig = {
   getTypeParser(oid, format) {
     const parse: (value: string) => unknown = pg.types.getTypeParser(oid, format);
     if (format === 'binary') return parse;
-    // pg's types do not name the arrays' ids.
+    // pg's types omit the ids of arrays.
     const id: number = oid;
     switch (id) {
       case INT8:
@@ -87,7 +87,7 @@ export const TYPES: CustomTypesConfig = {
       case INT8_ARRAY:
         return (value: string) => toNumbers(parse(value));
       case DATE:
-        // A calendar date has no time zone; as a Date it would be midnight in this process's.
+        // A date has no time zone; as a Date it would be midnight in this process's.
         return (value: string) => value;
       default:
         return parse;

@@ -1,4 +1,4 @@
-/** Sessions: threads that a user talks on. Their status follows from the thread's newest run. */
+/** Sessions: threads on which a user talks. Their status is derived from the thread's newest run. */
 import type { TurnInput } from '../core/events.ts';
 import type { NodeType } from '../core/graph/definition.ts';
 import type { SessionFacts } from '../core/session-status.ts';
@@ -23,7 +23,7 @@ interface SessionRow {
   updated_at: string;
 }
 
-/** A call batch of a session as people are asked about it. */
+/** A session's call batch, for people's decision. */
 export interface SessionCallBatch {
   plan_id: string;
   approval_id: string | null;
@@ -35,16 +35,16 @@ export interface SessionCallBatch {
   steps: { tool_call_id: string; tool: string; risk_level: RiskLevel; arguments: Record<string, unknown> }[];
 }
 
-/** A session, its newest run, and what its status follows from. */
+/** A session with its newest run, and the facts that determine its status. */
 export interface SessionState {
   session: SessionRow;
   run: RunRow | null;
   facts: SessionFacts;
-  /** The call batch that waits for a decision. */
+  /** The call batch to be decided on. */
   pending: SessionCallBatch | null;
-  /** What keeps the newest run, if it is unfinished, from going on. */
+  /** What suspends the newest run, if unfinished. */
   suspended_by: 'tenant' | 'agent' | null;
-  /** Why the newest turn has failed, or the run that has had none. */
+  /** The error of the newest turn, or of a run without turns. */
   error: { code: string; message: string } | null;
 }
 
@@ -70,7 +70,7 @@ export async function insertSession(
   );
 }
 
-/** Notes that somebody has used the session; a new context takes the place of the old one. */
+/** Records a use of the session; a new context replaces the old one. */
 export async function touchSession(tx: Tx, id: string, context?: Record<string, unknown>): Promise<void> {
   await tx.query(
     'update sessions set updated_at = clock_timestamp(), context = coalesce($2::jsonb, context) where id = $1',
@@ -78,13 +78,13 @@ export async function touchSession(tx: Tx, id: string, context?: Record<string, 
   );
 }
 
-/** Whether the thread is that of a session that was deleted. Asked under the thread's lock, under which sessions are deleted. */
+/** Whether the thread's session was deleted. The caller holds the thread's lock, under which sessions are deleted. */
 export async function isSessionDeleted(tx: Tx, threadId: string): Promise<boolean> {
   const rows = await tx.query('select from sessions where id = $1 and archived_at is not null', [threadId]);
   return rows.length > 0;
 }
 
-/** Archives it; answers false if it was already. */
+/** Archives a session; false if it already was. */
 export async function archiveSession(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update sessions set archived_at = clock_timestamp(), updated_at = clock_timestamp()
@@ -104,21 +104,22 @@ const callBatch = (
 ) => `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
   'status', p.status, 'purpose', p.purpose, 'max_risk_level', p.max_risk_level, 'steps', ${steps})`;
 const CALL_BATCH = callBatch(stepsWhere('true'));
-// What is decided on: a call that was refused at once is no part of that.
+// Calls to be decided on; a call refused at once is not among them.
 const WAITING_CALL_BATCH = callBatch(stepsWhere("k.status = 'awaiting_approval'"));
 
-// A turn that was posted and has not begun waits for nobody, whatever the run has waited for before it.
+// A posted turn that has not begun waits for nobody, whatever the run waited for before.
 const WAITS_FOR = `case
   when exists (select from approvals a where a.run_id = r.id and a.status = 'pending') then 'approval'
   when exists (select from waits w where w.run_id = r.id and w.closed_at is null and w.type = 'user') then 'user'
   when exists (select from waits w where w.run_id = r.id and w.closed_at is null) then 'other' end`;
 
-// What a person has refused as a whole, or wanted otherwise, has not failed; what lapsed, or nobody has decided on in time, has. After erasure the steps are not known any more.
+// Calls of a batch that a person rejected or wanted changed have not failed; lapsed and expired ones have. After erasure the
+// steps are unknown.
 const HAS_FAILED = `k.status in ('failed', 'denied', 'unknown') and not exists (select from approvals a where a.run_id = k.run_id
   and a.turn_id = k.turn_id and a.plan_id is not null and a.status = 'denied'
   and coalesce(a.arguments->'steps' @> jsonb_build_array(jsonb_build_object('tool_call_id', k.id)), true))`;
 
-/** A session as it stands now; undefined if there is none of that id in the workspace. */
+/** A session's current state; undefined if the workspace has none of this id. */
 export async function readSessionState(
   tx: Tx,
   of: { id: string; workspaceId: string },
@@ -144,13 +145,13 @@ export async function readSessionState(
   return row;
 }
 
-/** What changes with everything that is shown of a session, and its newest run. */
+/** The newest run, and a version that changes with anything shown of a session. */
 export interface SessionVersion {
   version: string;
   run_id: string | null;
 }
 
-/** Undefined if there is no session of that id in the workspace. */
+/** Undefined if the workspace has no session of this id. */
 export async function findSessionVersion(
   tx: Tx,
   of: { id: string; workspaceId: string },
@@ -164,17 +165,17 @@ export async function findSessionVersion(
   return row;
 }
 
-/** A run of a session, as whoever follows the session finds it. */
+/** A session's run, for followers of the session. */
 export interface FollowedRun {
   id: string;
   place: number;
-  /** Sequence number of the start of the turn in which the position lies; 0 where it is before the run, or before its first turn. */
+  /** Sequence number at which the position's turn starts; 0 before the run or its first turn. */
   turn_start: number;
 }
 
-/** What follows in a session from a position on: the run in which that lies, or the next one after it. */
+/** Where a follower continues: the run that contains the position, or the next one. */
 export interface FollowedSession {
-  /** As it was asked for. */
+  /** As in the request. */
   id: string;
   is_archived: boolean;
   run: FollowedRun | null;
@@ -182,17 +183,17 @@ export interface FollowedSession {
 
 /** A position in a session. */
 export interface FollowedPlace {
-  /** By which the answer is told from others. */
+  /** Identifies the answer. */
   id: string;
   session_id: string;
   place: number;
   seq: number;
 }
 
-/** A position that a client has said, as the log has them. */
+/** A client's position, limited to valid values. */
 const positionSaid = (said: string) => `ceil(greatest(0, least(${said}, 9e18)))::bigint`;
 
-/** Of those of these sessions that there are, in any order. */
+/** The sessions among these that exist, in any order. */
 export async function findFollowedRuns(tx: Tx, asked: readonly FollowedPlace[]): Promise<FollowedSession[]> {
   return tx.query<FollowedSession>(
     `select a.id, s.archived_at is not null as is_archived,
@@ -212,7 +213,7 @@ export async function findFollowedRuns(tx: Tx, asked: readonly FollowedPlace[]):
   );
 }
 
-/** Where a session stands: at the end of the newest run of its thread. */
+/** Head of a session: the end of its thread's newest run. */
 export interface SessionHead {
   id: string;
   workspace_id: string;
@@ -220,7 +221,7 @@ export interface SessionHead {
   seq: number | null;
 }
 
-/** Of those of these sessions that there are, in any order. */
+/** Heads of these sessions, as far as they exist, in any order. */
 export async function findSessionHeads(tx: Tx, ids: readonly string[]): Promise<SessionHead[]> {
   return tx.query<SessionHead>(
     `select s.id, s.workspace_id, r.thread_place as place, r.last_seq as seq
@@ -230,7 +231,7 @@ export async function findSessionHeads(tx: Tx, ids: readonly string[]): Promise<
   );
 }
 
-/** Where the newest run of a session stands. */
+/** The head of a session: number and last sequence number of its newest run. */
 export async function findSessionHead(tx: Tx, id: string): Promise<{ place: number; seq: number } | undefined> {
   const [row] = await tx.query<{ place: number; seq: number }>(
     'select r.thread_place as place, r.last_seq as seq from threads d join runs r on r.id = d.head_run_id where d.id = $1',
@@ -239,7 +240,7 @@ export async function findSessionHead(tx: Tx, id: string): Promise<{ place: numb
   return row;
 }
 
-/** Sequence number of the last turn's start up to there; 0 if there is none. */
+/** Sequence number of the last turn start up to a position; 0 if there is none. */
 export async function findTurnStart(tx: Tx, of: { runId: string; seq: number }): Promise<number> {
   const [row] = await tx.query<{ seq: number }>(
     `select e.seq from ${edgeEvent('last', {
@@ -252,7 +253,7 @@ export async function findTurnStart(tx: Tx, of: { runId: string; seq: number }):
   return row?.seq ?? 0;
 }
 
-/** A call batch of a session's thread, whatever became of it. */
+/** A call batch of a session's thread, in any state. */
 export async function findSessionCallBatch(
   tx: Tx,
   of: { sessionId: string; callBatchId: string },
@@ -267,7 +268,7 @@ export async function findSessionCallBatch(
   return row?.batch;
 }
 
-/** Of which type the node of its agent's graph is that a turn has entered last; undefined where it has entered none. */
+/** Type of the last graph node that a turn entered; undefined if none. */
 export async function findLastNodeType(
   tx: Tx,
   { run_id, turn_id }: Pick<SessionCallBatch, 'run_id' | 'turn_id'>,
@@ -290,8 +291,8 @@ interface UnreadInput {
 }
 
 /**
- * What a run that goes on was asked and no model has been told yet, oldest first: in its open turn, and in those before that were interrupted.
- * The conversation does not have it.
+ * Inputs of an unfinished run that no model has been told yet, oldest first: of the open turn, and of interrupted ones before
+ * it. They are not in the conversation.
  */
 export async function listUnreadInputs(tx: Tx, runId: string): Promise<UnreadInput[]> {
   const begins = `(e.type = 'node.entered' or e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string')`;
@@ -305,7 +306,7 @@ export async function listUnreadInputs(tx: Tx, runId: string): Promise<UnreadInp
   );
 }
 
-/** Ids of the workspace's agents that take runs, two at most. */
+/** Ids of the workspace's agents that take runs, at most two. */
 export async function listActiveAgents(tx: Tx, workspaceId: string): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select a.id from agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version

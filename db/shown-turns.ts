@@ -1,4 +1,4 @@
-/** Turns of threads as front ends show them. */
+/** Turns of threads in the form front ends need. */
 import type { Tx } from './database.ts';
 import { edgeEvent } from './run-log.ts';
 
@@ -6,11 +6,11 @@ export interface ShownTurn {
   threadId: string;
   runId: string;
   turnId: string;
-  /** Of its run on the thread. */
+  /** Number of its run on the thread. */
   place: number;
   /** Sequence number of its start. */
   start: number;
-  /** The last sequence number of its run. */
+  /** Last sequence number of its run. */
   head: number;
   isOpen: boolean;
 }
@@ -21,7 +21,7 @@ interface Row extends Pick<ShownTurn, 'place' | 'start' | 'head'> {
   is_open: boolean;
 }
 
-/** The newest turn of a thread's newest run, or the one of this id; undefined if there is none. */
+/** A turn of a thread: the newest one of the newest run, or the one of this id; undefined if there is none. */
 export async function findShownTurn(tx: Tx, threadId: string, turnId?: string): Promise<ShownTurn | undefined> {
   const [row] = await tx.query<Row>(
     `select r.id as run, r.thread_place as place, e.turn_id as turn, e.seq as start, r.last_seq as head,
@@ -37,7 +37,7 @@ export async function findShownTurn(tx: Tx, threadId: string, turnId?: string): 
   return { threadId, runId, turnId: turn, isOpen, ...rest };
 }
 
-/** The turn of a thread's newest run in which this message was queued; undefined if there is none. */
+/** The turn of the thread's newest run during which this message was queued; undefined if there is none. */
 export async function findTurnOfMessage(
   tx: Tx,
   of: { threadId: string; messageId: string },
@@ -51,7 +51,7 @@ export async function findTurnOfMessage(
   return row?.turn ? findShownTurn(tx, of.threadId, row.turn) : undefined;
 }
 
-/** Whether the workspace has this thread, with its content. */
+/** Whether the workspace has this thread, and it is not erased. */
 export async function hasThread(tx: Tx, of: { id: string; workspaceId: string }): Promise<boolean> {
   const rows = await tx.query('select 1 from threads where id = $1 and workspace_id = $2 and erased_at is null', [
     of.id,
@@ -60,14 +60,14 @@ export async function hasThread(tx: Tx, of: { id: string; workspaceId: string })
   return rows.length > 0;
 }
 
-/** A run of a thread, and where it stands. */
+/** A run of a thread, with its position. */
 export interface RunOnThread {
   id: string;
   place: number;
   head: number;
 }
 
-/** The run at this place of a thread, or the next one after it; undefined if there is none. */
+/** The run with this number on a thread, or the next one; undefined if there is none. */
 export async function findRunOnThread(
   tx: Tx,
   of: { threadId: string; place: number },
@@ -80,7 +80,7 @@ export async function findRunOnThread(
   return row;
 }
 
-/** Whether this agent has handed the thread's conversation to another one: whoever talks to it talks to that one. */
+/** Whether this agent has handed the thread's conversation on, so that users talk to another one. */
 export async function hasHandedOff(tx: Tx, of: { threadId: string; agentId: string }): Promise<boolean> {
   const rows = await tx.query(
     `select 1 from runs where thread_id = $1 and agent_id = $2 and stop_reason = 'handoff' limit 1`,

@@ -1,7 +1,7 @@
-/** Names of what agents can do, with their vectors. */
+/** Skills of agents, with vectors of their names. */
 import type { Database, Tx } from './database.ts';
 
-/** Adds those that are new. */
+/** Adds skills that are new. */
 export async function addSkills(tx: Tx, tenantId: string, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;
   await tx.query(
@@ -10,7 +10,7 @@ export async function addSkills(tx: Tx, tenantId: string, names: readonly string
   );
 }
 
-/** Says what an agent can do from now on. */
+/** Replaces an agent's skills. */
 export async function setAgentSkills(
   tx: Tx,
   { tenantId, agentId, names }: { tenantId: string; agentId: string; names: readonly string[] },
@@ -24,7 +24,7 @@ export async function setAgentSkills(
   );
 }
 
-/** Those of these names of which it is not known yet what they are like, or only by another model. */
+/** Of these names, those without a vector of this model, except those tried in the last five minutes. */
 export async function listUntriedSkills(
   tx: Tx,
   { names, model }: { names: readonly string[]; model: string | undefined },
@@ -39,7 +39,7 @@ export async function listUntriedSkills(
   return rows.map(({ name }) => name);
 }
 
-/** Some that have no vector of this model yet. */
+/** Some skills without a vector of this model. */
 export async function listUnembeddedSkills(
   tx: Tx,
   { model, limit }: { model: string; limit: number },
@@ -51,7 +51,7 @@ export async function listUnembeddedSkills(
   return rows.map(({ name }) => name);
 }
 
-/** Stores vectors, as pgvector writes them; null for one that has none. */
+/** Stores vectors in pgvector's notation; null if a skill has none. */
 export async function storeSkillEmbeddings(
   tx: Tx,
   { model, rows }: { model: string | null; rows: readonly { name: string; vector: string | null }[] },
@@ -65,7 +65,7 @@ export async function storeSkillEmbeddings(
 
 const MOST_SIMILAR = 20;
 
-/** Skills that mean much the same as this one, which has a vector of the same model; the nearest first. */
+/** Skills similar to this one, by vectors of the same model; nearest first. */
 export async function listSimilarSkills(
   tx: Tx,
   { name, model, least }: { name: string; model: string; least: number },
@@ -76,7 +76,7 @@ export async function listSimilarSkills(
   );
   if (!asked?.vector) return [];
   await tx.query(`select set_config('hnsw.iterative_scan', 'relaxed_order', true)`);
-  // The partial index is used where its condition is in the statement itself.
+  // A partial index is only used if its condition is a literal in the statement.
   const near =
     model === 'offline'
       ? `select name, 1 - (embedding::vector(512) <=> $1::vector(512)) as similarity from skills

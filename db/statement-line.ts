@@ -1,7 +1,7 @@
 /**
- * Statements of a pool that are sent one behind the other on one connection, without waiting for the answers of those
- * before. The server goes from one to the next by itself while this process prepares the one after; on a connection for
- * each, two of the server's processes and this one push each other from two cores.
+ * Sends statements one behind the other on one connection, without waiting for answers. The server proceeds to the next by
+ * itself while this process prepares more; with a connection for each statement, two processes of the server and this one
+ * would compete for two cores.
  */
 import type { Knex } from 'knex';
 import type { ClientBase, QueryResult } from 'pg';
@@ -16,8 +16,8 @@ import {
 } from './knex-client.ts';
 
 /**
- * How long a line takes statements before another connection begins the next one: whoever comes after does not stand
- * behind one that waits for a lock, and whoever else wants a connection of the pool gets it.
+ * Time after which new statements start another line, so that they do not queue behind one that waits for a lock, and so that
+ * other users of the pool get the connection.
  */
 export const LINE_MS = 50;
 
@@ -25,7 +25,7 @@ interface Line {
   connection: Promise<ClientBase>;
   openedAtMs: number;
   underWay: number;
-  /** Gives the connection back, and says what was wrong with it. */
+  /** Releases the connection, with the error that made it unusable, if any. */
   end: (failure: unknown) => void;
   failure: unknown;
 }
@@ -33,8 +33,8 @@ interface Line {
 type Send = <R extends object>(statement: Statement) => Promise<QueryResult<R>>;
 
 /**
- * Each statement is a transaction of its own, and one that fails does not hurt those behind it. Where all share one
- * connection they take it in turn with everybody else.
+ * Each statement is a separate transaction, and its failure does not affect those behind it. With a single shared connection,
+ * statements take their turn with all others.
  */
 export function createStatementLine(knex: Knex): Send {
   const sendAlone: Send = (statement) => runStatement(knex, statement);
@@ -44,7 +44,7 @@ export function createStatementLine(knex: Knex): Send {
     try {
       return await sendInLine<R>(statement);
     } catch (error) {
-      // One of its name before it was to be prepared, and was not, as where that waited for a lock for too long.
+      // An earlier statement should have prepared it, but failed, for example by a lock timeout.
       if (!isUnprepared(error)) throw error;
       return sendAlone<R>(statement);
     }
@@ -55,7 +55,7 @@ function createLines(knex: Knex): Send {
   let current: Line | undefined;
 
   return async <R extends object>(statement: Statement) => {
-    // A line that is open already would take it.
+    // An open line would still accept it.
     refuseClosed(knex);
     if (!current || performance.now() - current.openedAtMs >= LINE_MS) current = openLine(knex);
     const line = current;

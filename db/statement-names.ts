@@ -1,15 +1,15 @@
-/** Which statements a connection prepares: planning a read of partitioned tables takes several times as long as the read. */
+/** Decides which statements are prepared: planning a read of partitioned tables takes several times as long as the read. */
 import { LRUCache } from 'lru-cache';
 
-/** The name of a statement that is to be prepared. */
+/** The name under which to prepare a statement; undefined: do not prepare it. */
 export type StatementNames = (text: string) => string | undefined;
 
-/** As often a text comes before it is prepared, and so many are at most: the numbers of Postgres' own JDBC driver. */
+/** Uses before a statement is prepared, and maximum number of prepared ones: as in Postgres' own JDBC driver. */
 const USES_BEFORE = 5;
 const MOST = 256;
 const MOST_COUNTED = 2048;
 
-/** The names of one pool's statements, the same on all of its connections. */
+/** Names for a pool's statements, the same on all its connections. */
 export function createStatementNames(): StatementNames {
   const names = new Map<string, string>();
   const uses = new LRUCache<string, number>({ max: MOST_COUNTED });
@@ -25,7 +25,7 @@ export function createStatementNames(): StatementNames {
   };
 }
 
-/** A migration that adds a column would make a prepared one fail once on each connection. */
+/** Statements with `*` are excluded: after a migration that adds a column, a prepared one would fail once on each connection. */
 function givesAllColumns(text: string): boolean {
   return /(?:select|returning|,)\s+(?:\w+\.)?\*/i.test(text);
 }

@@ -1,22 +1,22 @@
 /**
- * Whether tenants, agents, tools and tool servers are suspended. Whoever changes it advances the policy epoch first
+ * Suspension of tenants, agents, tools and tool servers. Callers that change it must advance the policy epoch first
  * (`advancePolicyEpoch`).
  */
 import type { Tx } from './database.ts';
 
 export interface SuspensionChange {
-  /** False if it was in that state before. */
+  /** False if it already was in that state. */
   changed: boolean;
-  /** The operator has suspended it, and alone may lift that; nothing was changed. */
+  /** Suspended by the operator, who alone may lift it; nothing was changed. */
   held: boolean;
 }
 
-/** What keeps an unfinished run `r` from going on, as an expression: `tenant`, `agent` or null. */
+/** Expression for what suspends an unfinished run `r`: `tenant`, `agent` or null. */
 export const SUSPENDED_BY = `case when r.status in ('completed', 'failed', 'cancelled') then null
   when (select n.suspended_by from tenants n where n.id = r.tenant_id) is not null then 'tenant'
   when (select n.suspended_at from agents n where n.id = r.agent_id) is not null then 'agent' end`;
 
-/** Undefined if there is no such agent in the workspace. */
+/** Undefined if the workspace has no such agent. */
 export async function suspendAgent(
   tx: Tx,
   { id, suspended, workspaceId }: { id: string; suspended: boolean; workspaceId: string },
@@ -30,7 +30,7 @@ export async function suspendAgent(
   return row && { changed: row.was !== suspended, held: false };
 }
 
-/** Undefined if there is no such tool. */
+/** Undefined if the tool does not exist. */
 export async function suspendTool(
   tx: Tx,
   { id, suspended }: { id: string; suspended: boolean },
@@ -44,7 +44,7 @@ export async function suspendTool(
   return row && { changed: row.was !== suspended, held: false };
 }
 
-/** Undefined if there is no such server. */
+/** Undefined if the server does not exist. */
 export async function suspendToolServer(
   tx: Tx,
   { id, suspended }: { id: string; suspended: boolean },
@@ -58,7 +58,7 @@ export async function suspendToolServer(
   return row && { changed: row.was !== suspended, held: false };
 }
 
-/** The tenant of the transaction; undefined if there is none. */
+/** Suspends the transaction's tenant, or lifts it; undefined if the tenant does not exist. */
 export async function suspendTenant(
   tx: Tx,
   { suspended, by }: { suspended: boolean; by: 'operator' | 'tenant' },
@@ -72,7 +72,7 @@ export async function suspendTenant(
 
 const MOST_DRIVEN = 1000;
 
-/** Runs of the tenant of the transaction that somebody drives at this moment. */
+/** The tenant's runs that are being driven at this moment. */
 export async function listDrivenRuns(tx: Tx): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from runs where status in ('created', 'initializing', 'planning', 'executing', 'reflecting')

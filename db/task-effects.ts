@@ -1,20 +1,20 @@
-/** What the runs that worked on tasks, or stand below another one, have done outside, and what they have used. */
+/** External effects and usage of runs that worked on tasks, or are below another run. */
 import { MADE_THOUGH_FAILED } from '../core/ledger.ts';
 import { resultOf, type Tx } from './database.ts';
 
-/** Most tools that are named. */
+/** Maximum number of tools named. */
 const MOST_NAMED = 10;
 
-/** Runs below `id`, which a statement has as its first term, at whatever depth. */
+/** Runs below `id`, which is the first term of the statement, at any depth. */
 export const BELOW = `union all select r.id from below b join runs r on r.parent_run_id = b.id`;
 
-/** A call `k` that had an effect which another one like it would have again, or that may have had one. */
+/** Whether call `k` had, or may have had, an effect that a similar call would repeat. */
 export const HAD_EFFECT = `k.effect = 'unknown' and k.recorded_from is null and (k.status in ('running', 'succeeded', 'unknown')
   or k.error ? 'perhaps_in' or k.status = 'failed' and k.error->>'code' in (${MADE_THOUGH_FAILED.map((code) => `'${code}'`).join(', ')}))`;
 
 /**
- * By task of a workflow, the tools that all attempts at it, or what these have delegated, have called with such an effect, by name;
- * `sinceAsked`: since a person last had it tried again.
+ * By task of a workflow: names of tools called with such effects by all attempts, including what these delegated;
+ * `sinceAsked`: since a person last asked for a retry.
  */
 export async function listEffectsOfTasks(
   tx: Tx,
@@ -32,7 +32,7 @@ export async function listEffectsOfTasks(
   return new Map(rows.map(({ id, names }) => [id, names]));
 }
 
-/** Tokens of all attempts at a task, with what they have delegated, since a person last had it tried again. */
+/** Tokens of all attempts at a task, including what these delegated, since a person last asked for a retry. */
 export async function tokensOfTask(tx: Tx, of: { workflowId: string; taskId: string }): Promise<number> {
   const rows = await tx.query<{ result: number }>(
     `with recursive below (id) as (
@@ -44,7 +44,7 @@ export async function tokensOfTask(tx: Tx, of: { workflowId: string; taskId: str
   return resultOf(rows);
 }
 
-/** What a run and all below it have used; the cost is a decimal, null where none is known. */
+/** Usage of a run and all runs below it; the cost is a decimal, null if none is known. */
 export async function usageBelow(tx: Tx, runId: string): Promise<{ tokens: number; cost_usd: string | null }> {
   const [row] = await tx.query<{ tokens: number; cost_usd: string | null }>(
     `with recursive below (id) as (select $1::uuid ${BELOW})

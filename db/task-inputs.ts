@@ -1,8 +1,8 @@
-/** What the tasks of a workflow wait for, kept in their rows: so what can start next is found without reading all of them. */
+/** Inputs that a workflow's tasks wait for, counted in their rows, so that startable tasks are found without reading all. */
 import type { StoredBlock } from '../core/content.ts';
 import type { Tx } from './database.ts';
 
-/** Of tasks that are new: what they wait for, and who waits for them. */
+/** Counts the inputs that new tasks wait for, and the tasks that wait for them. */
 export async function countInputs(tx: Tx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
   const dependents = tx.query(
@@ -17,7 +17,7 @@ export async function countInputs(tx: Tx, ids: readonly string[]): Promise<void>
 
 const OPEN_INPUTS = `(select count(*) from tasks d where d.id = any(t.dependencies) and d.status <> 'completed')`;
 
-/** Counts anew what the tasks of a workflow wait for; answers whether a count was wrong. */
+/** Recounts inputs of a workflow's tasks; returns whether a count was wrong. */
 export async function recountInputs(tx: Tx, workflowId: string): Promise<boolean> {
   const rows = await tx.query(
     `update tasks t set open_inputs = ${OPEN_INPUTS} where t.workflow_id = $1 and t.status in ('pending', 'awaiting_handoff')
@@ -27,7 +27,7 @@ export async function recountInputs(tx: Tx, workflowId: string): Promise<boolean
   return rows.length > 0;
 }
 
-/** Whether any task of a workflow's whole plans has come to something for which nobody vouches. */
+/** Whether any task of a workflow's complete plans has an untrusted result. */
 export async function isPlanUntrusted(tx: Tx, workflowId: string): Promise<boolean> {
   const rows = await tx.query(
     `select from tasks t join runs r on r.id = t.run_id
@@ -37,15 +37,15 @@ export async function isPlanUntrusted(tx: Tx, workflowId: string): Promise<boole
   return rows.length > 0;
 }
 
-/** What a task has come to, as those read it that depend on it. */
+/** The result of a task, for tasks that depend on it. */
 export interface InputRow {
   id: string;
   name: string;
-  /** Null where there is no answer, or none that is kept. */
+  /** Null if there is no answer, or it is not kept. */
   content: StoredBlock[] | null;
   /** Nobody vouches for it. */
   is_untrusted: boolean;
-  /** It was there, and is gone with its run. */
+  /** The answer was erased with its run. */
   is_erased: boolean;
 }
 
@@ -54,12 +54,12 @@ const INPUTS = `select t.id, t.name, m.content, coalesce(t.status = 'completed' 
   from tasks t left join runs r on r.id = t.run_id
     left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal and r.erased_at is null`;
 
-/** These tasks as others depend on them. */
+/** Results of these tasks. */
 export async function readInputs(tx: Tx, ids: readonly string[]): Promise<InputRow[]> {
   return ids.length === 0 ? [] : tx.query<InputRow>(`${INPUTS} where t.id = any($1::uuid[])`, [ids]);
 }
 
-/** The inputs of those tasks that `listReadyTasks` lists under the same limit. */
+/** Inputs of the tasks that `listReadyTasks` returns for the same limit. */
 export async function readReadyInputs(tx: Tx, workflowId: string, limit: number): Promise<InputRow[]> {
   return tx.query<InputRow>(
     `${INPUTS} join (select distinct unnest(d.dependencies) as id from (select dependencies ${READY}) d) i on i.id = t.id`,
@@ -67,11 +67,11 @@ export async function readReadyInputs(tx: Tx, workflowId: string, limit: number)
   );
 }
 
-/** Tasks of a workflow ($1) whose inputs are all there, those first that start first, so many at most ($2). */
+/** Tasks of a workflow ($1) whose inputs are all there, in starting order, up to a limit ($2). */
 export const READY = `from tasks where workflow_id = $1 and open_inputs = 0 and status in ('pending', 'awaiting_handoff')
   order by deadline, path desc, place limit $2`;
 
-/** Changes how long the chains are that wait for tasks. */
+/** Updates the lengths of chains of dependent tasks. */
 export async function changePaths(tx: Tx, paths: readonly { id: string; path: number }[]): Promise<void> {
   if (paths.length === 0) return;
   await tx.query(
@@ -80,7 +80,7 @@ export async function changePaths(tx: Tx, paths: readonly { id: string; path: nu
   );
 }
 
-/** Tasks by what their paths follow from. */
+/** Tasks with the data from which paths are computed. */
 export async function listPaths(
   tx: Tx,
   workflowId: string,

@@ -1,19 +1,19 @@
-/** What maintenance looks for among the tasks of all tenants. Every query has a bound. */
+/** Finds work of maintenance among tasks of all tenants. Every query is bounded. */
 import type { Database } from './database.ts';
 import type { LostFilter } from './maintenance.ts';
 
 interface LostJoin {
   tenant_id: string;
-  /** The task, or the call. */
+  /** Id of the task or call. */
   id: string;
-  /** The run that is to look at it: a workflow, or one that has delegated. */
+  /** The run that must look at it: a workflow, or the delegating run. */
   workflow_id: string;
   run_id: string;
 }
 
 /**
- * Tasks that are still open although their child has ended a while ago, and calls that wait for a child which has ended, or
- * was never begun: their parent has not been told. So is one that nobody waits for any more.
+ * Open tasks whose child ended a while ago, even if nobody waits for them any more, and calls that wait for a child that has
+ * ended or never began: their parent was not told.
  */
 export async function listLostJoins(db: Database, filter: LostFilter): Promise<LostJoin[]> {
   return db.asMaintenance((tx) =>
@@ -42,8 +42,8 @@ export async function listLostJoins(db: Database, filter: LostFilter): Promise<L
 }
 
 /**
- * Those of these children whose workflow has jobs of children to wait for: a child of it works and waits for nothing, or the
- * workflow has changed within `quietMs`.
+ * Of these children, those whose workflow still expects jobs of children: another child is working, or the workflow changed
+ * within `quietMs`.
  */
 export async function listAwaitedChildren(
   db: Database,
@@ -63,7 +63,7 @@ export async function listAwaitedChildren(
   return rows.map(({ id }) => id);
 }
 
-/** Open tasks whose deadline has passed, in workflows that have not ended. */
+/** Open tasks of unfinished workflows whose deadline has passed. */
 export async function listDueTasks(
   db: Database,
   limit: number,

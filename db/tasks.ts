@@ -1,4 +1,4 @@
-/** Tasks of workflows. They change under the lock of the workflow's run. */
+/** Tasks of workflows. Changed only under the lock of the workflow's run. */
 import type { RunStatus } from '../core/events.ts';
 import type { StoredBlock } from '../core/content.ts';
 import type { Tx } from './database.ts';
@@ -35,14 +35,14 @@ export interface Problem {
   message: string;
 }
 
-/** A task as it is shown: `output` is the answer of its child. */
+/** A task as shown: `output` is its child's answer. */
 export interface TaskRow {
   id: string;
-  /** Null for what an agent has delegated. */
+  /** Null for tasks delegated by an agent. */
   workflow_id: string | null;
-  /** The run that has delegated it. */
+  /** The run that delegated it. */
   parent_run_id: string | null;
-  /** The task that it is a part of: as whoever submitted it has said, or the one whose run has delegated it. */
+  /** The task that it is part of: as submitted, or that of the delegating run. */
   parent_task_id: string | null;
   workspace_id: string;
   name: string;
@@ -59,7 +59,7 @@ export interface TaskRow {
   approval_id: string | null;
   error: Problem | null;
   output: StoredBlock[] | null;
-  /** How far its child has come, or had when it ended; null where there was none. */
+  /** Progress of its child, final once ended; null without a child. */
   progress: { run_status: RunStatus; steps: number; tokens_used: number } | null;
   tokens_used: string | null;
   latency_ms: number | null;
@@ -69,7 +69,7 @@ export interface TaskRow {
   completed_at: Date | null;
 }
 
-/** A task whose plan is erased is called by its place in it. */
+/** A task whose plan is erased is named by its position. */
 const NAME = `coalesce(nullif(t.name, ''), 'task-' || (t.place + 1)) as name`;
 const TASK = `t.id, t.workflow_id, t.parent_run_id, t.parent_task_id, t.workspace_id, ${NAME}, t.description, t.input, t.requirements, t.dependencies, t.status,
   t.retry_count, t.assigned_agent_id, t.assigned_at, t.assignment_reason, t.run_id, t.approval_id, t.error, t.tokens_used,
@@ -84,9 +84,9 @@ export interface NewTask {
   tenantId: string;
   workspaceId: string;
   workflowId: string | null;
-  /** The run that delegates it, and the task that this works on. */
+  /** The delegating run, and the task it works on. */
   parent?: { runId: string; taskId: string | null };
-  /** The task that it is a part of, as whoever submits it says. */
+  /** The task that it is part of, as submitted. */
   parentTaskId?: string | undefined;
   name: string;
   place: number;
@@ -96,13 +96,13 @@ export interface NewTask {
   agentId: string | null;
   dependencies: string[];
   deadline: string | null;
-  /** Its plan is not whole yet. */
+  /** Its plan is not complete yet. */
   isEarly?: boolean;
-  /** The key that has submitted it. */
+  /** The key that submitted it. */
   requestedBy?: string | undefined;
 }
 
-/** Inserts all of them in one statement. */
+/** Inserts all tasks in one statement. */
 export async function insertTasks(tx: Tx, tasks: readonly NewTask[]): Promise<void> {
   const rows = tasks.map((task) => ({
     id: task.id,
@@ -122,7 +122,7 @@ export async function insertTasks(tx: Tx, tasks: readonly NewTask[]): Promise<vo
     is_early: task.isEarly ?? false,
     requested_by: task.requestedBy ?? null,
   }));
-  // Sent together, as all that is written for a plan: it goes to the database in the order in which it is sent.
+  // Sent together, like everything written for a plan: statements arrive in the order of sending.
   const inserted = tx.query(
     `insert into tasks (id, tenant_id, workspace_id, workflow_id, parent_run_id, parent_task_id, name, place, description, input,
        requirements, agent_id, dependencies, deadline, is_early, requested_by, status)
@@ -139,7 +139,7 @@ export async function findTask(tx: Tx, id: string): Promise<TaskRow | undefined>
   return row;
 }
 
-/** The tasks of a workflow in the order of its plan. */
+/** The tasks of a workflow, in plan order. */
 export async function listTasksOf(tx: Tx, workflowId: string): Promise<TaskRow[]> {
   return tx.query<TaskRow>(`select ${TASK} from ${TASKS} where t.workflow_id = $1 order by t.place, t.id`, [
     workflowId,
@@ -166,7 +166,7 @@ export async function listTasks(
   return fetchSizedPage<TaskRow>(tx, query, { order: 'id desc', limit: page.limit });
 }
 
-/** Whether one of these runs works on a task that is still open. */
+/** Whether one of these runs works on an open task. */
 export async function hasOpenChild(tx: Tx, runIds: readonly string[]): Promise<boolean> {
   const rows = await tx.query(
     `select from tasks where run_id = any($1::uuid[]) and status in ('assigned', 'in_progress') limit 1`,
@@ -175,17 +175,17 @@ export async function hasOpenChild(tx: Tx, runIds: readonly string[]): Promise<b
   return rows.length > 0;
 }
 
-/** Whoever has it tried again gives it the time that it had at first. */
+/** A retry requested by a person gets the original amount of time. */
 const DEADLINE_ANEW = 'clock_timestamp() + (deadline - coalesce(asked_at, created_at))';
 
-/** What becomes of a task; `asked`: a person wants it tried again. */
+/** A change of a task; `asked`: a person wants a retry. */
 export type TaskChange =
   | { to: 'in_progress'; run_id: string; agent_id: string; reason: string }
   | { to: 'completed'; tokens: number; latency_ms: number }
   | { to: 'pending'; error: Problem; failed_agent: string | null; asked: boolean }
   | { to: 'failed'; error: Problem; tokens: number | null; approval_id: string | null };
 
-/** Changes a task. An end is final but for what a person wants tried again. */
+/** Changes a task. Ended tasks stay so, except for retries requested by a person. */
 export async function changeTask(tx: Tx, id: string, change: TaskChange): Promise<void> {
   switch (change.to) {
     case 'in_progress':
@@ -222,7 +222,7 @@ export async function changeTask(tx: Tx, id: string, change: TaskChange): Promis
   }
 }
 
-/** What was begun of the plan that a workflow was without at its end, whatever became of that; none where its plan was whole. */
+/** Tasks begun from a plan that was incomplete when the workflow ended, in any state; none if the plan was complete. */
 export async function listTasksOfOpenPlan(tx: Tx, workflowId: string): Promise<{ id: string; name: string }[]> {
   return tx.query<{ id: string; name: string }>(
     `select t.id, t.name from workflows w join tasks t on t.workflow_id = w.id and t.is_early
@@ -231,7 +231,7 @@ export async function listTasksOfOpenPlan(tx: Tx, workflowId: string): Promise<{
   );
 }
 
-/** The plan is whole: these of its subtasks were begun before, under these names in it. */
+/** The plan is complete: keeps those of its subtasks begun earlier, under their final names. */
 export async function keepEarlyTasks(tx: Tx, kept: readonly { id: string; name: string }[]): Promise<void> {
   await tx.query(
     `update tasks t set is_early = false, name = k.name, updated_at = now()
@@ -240,7 +240,7 @@ export async function keepEarlyTasks(tx: Tx, kept: readonly { id: string; name: 
   );
 }
 
-/** What was begun and the whole plan has not is no task of the workflow any more, whether it is done or not. */
+/** Drops tasks that were begun but are not in the complete plan, done or not. */
 export async function dropEarlyTasks(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.query(
     `update tasks set status = 'cancelled', completed_at = now(), updated_at = now() where id = any($1::uuid[]) and is_early`,
@@ -248,7 +248,7 @@ export async function dropEarlyTasks(tx: Tx, ids: readonly string[]): Promise<vo
   );
 }
 
-/** It waits for the agent that it is handed to. */
+/** The task waits for the agent to which it is handed over. */
 export async function handOverTask(tx: Tx, id: string): Promise<void> {
   await tx.query(
     `update tasks set status = 'awaiting_handoff', handoff_count = handoff_count + 1, approval_id = null, updated_at = now() where id = $1`,
@@ -256,7 +256,7 @@ export async function handOverTask(tx: Tx, id: string): Promise<void> {
   );
 }
 
-/** It comes back to the agent that had handed it over. */
+/** The task returns to the agent that had handed it over. */
 export async function returnTask(tx: Tx, id: string, agentId: string): Promise<void> {
   await tx.query(
     `update tasks set status = 'pending', agent_id = $2, handoff_count = handoff_count + 1, updated_at = now() where id = $1`,
@@ -264,7 +264,7 @@ export async function returnTask(tx: Tx, id: string, agentId: string): Promise<v
   );
 }
 
-/** Cancels one task, which is no task of its workflow any more where it is dropped; false if it has ended. */
+/** Cancels a task; `isDropped`: it no longer belongs to its workflow. False if it has ended. */
 export async function cancelTaskRow(tx: Tx, id: string, { isDropped = false } = {}): Promise<boolean> {
   const rows = await tx.query(
     `update tasks set status = 'cancelled', is_early = $2, completed_at = now(), updated_at = now()
@@ -274,7 +274,7 @@ export async function cancelTaskRow(tx: Tx, id: string, { isDropped = false } = 
   return rows.length > 0;
 }
 
-/** Whether a workflow has others than this task, which are not cancelled. */
+/** Whether a workflow has other tasks that are not cancelled. */
 export async function hasOtherTasks(tx: Tx, { workflowId, id }: { workflowId: string; id: string }): Promise<boolean> {
   const rows = await tx.query(
     `select from tasks where workflow_id = $1 and id <> $2 and status <> 'cancelled' limit 1`,
@@ -283,16 +283,19 @@ export async function hasOtherTasks(tx: Tx, { workflowId, id }: { workflowId: st
   return rows.length > 0;
 }
 
-/** A task that is taken over by another workflow: under a new id, with its result where it has one that is kept. */
+/** A task taken over by another workflow: with a new id, and its result if that is kept. */
 export interface TakenTask {
   from: string;
   id: string;
   isDone: boolean;
-  /** Why it is not begun unless a person says so. */
+  /** Why only a person may start it. */
   error?: Problem | undefined;
 }
 
-/** Writes tasks of one workflow into another one. What is done has the child that did it; all else is as if it had never begun, with all its time, but for what has an error. */
+/**
+ * Copies tasks to another workflow. Completed ones keep the child that did them; others are as if never begun, with all their
+ * time, except those with an error.
+ */
 export async function copyTasks(tx: Tx, workflowId: string, taken: readonly TakenTask[]): Promise<void> {
   const map = taken.map(({ from, id, isDone, error }) => ({ old: from, id, is_done: isDone, error }));
   await tx.query(
@@ -317,7 +320,7 @@ export async function copyTasks(tx: Tx, workflowId: string, taken: readonly Take
   );
 }
 
-/** The answers of the children that completed these tasks, by task. */
+/** Answers of the children that completed these tasks, by task. */
 export async function readTaskResults(tx: Tx, ids: readonly string[]): Promise<Map<string, StoredBlock[]>> {
   return ids.length === 0 ? new Map() : results(tx, 't.id = any($1::uuid[])', ids);
 }

@@ -9,7 +9,7 @@ type Pattern = (typeof PATTERNS)[number];
 interface TeamMember {
   agent_id: string;
   role: string;
-  /** In sequential teams the lowest comes first. */
+  /** Order in sequential teams, lowest first. */
   priority: number;
 }
 
@@ -20,7 +20,7 @@ export interface TeamRow {
   orchestration_pattern: Pattern;
   supervisor_agent_id: string | null;
   config: Record<string, unknown>;
-  /** By priority, then in the order of their ids. */
+  /** By priority, then by id. */
   members: TeamMember[];
   created_at: Date;
   updated_at: Date;
@@ -53,7 +53,7 @@ export async function insertTeam(
   await replaceMembers(tx, owner, team.members);
 }
 
-/** Replaces all that a team is made of; false if it is not there. */
+/** Replaces a team's definition; false if it does not exist. */
 export async function updateTeam(
   tx: Tx,
   owner: { id: string; tenantId: string; workspaceId: string },
@@ -89,7 +89,7 @@ async function replaceMembers(
   );
 }
 
-/** False if it is not there. */
+/** Deletes a team; false if it does not exist. */
 export async function deleteTeam(tx: Tx, id: string, workspaceId: string): Promise<boolean> {
   const rows = await tx.query('delete from teams where id = $1 and workspace_id = $2 returning id', [id, workspaceId]);
   return rows.length > 0;
@@ -100,13 +100,13 @@ export async function findTeam(tx: Tx, id: string): Promise<TeamRow | undefined>
   return row;
 }
 
-/** The same for whoever changes it: nobody else does until the transaction ends. */
+/** The team, locked until the transaction ends. */
 export async function lockTeam(tx: Tx, id: string): Promise<TeamRow | undefined> {
   await tx.query('select from teams where id = $1 for update', [id]);
   return findTeam(tx, id);
 }
 
-/** The agents that are members of a team; none of one that is gone. */
+/** Ids of a team's members; empty if it does not exist. */
 export async function memberIds(tx: Tx, id: string): Promise<string[]> {
   const rows = await tx.query<{ agent_id: string }>('select agent_id from team_members where team_id = $1', [id]);
   return rows.map(({ agent_id }) => agent_id);

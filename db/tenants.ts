@@ -10,7 +10,7 @@ interface NewTenant {
 
 export interface TenantSettings {
   rate_limits?: RateSettings | undefined;
-  /** Bytes of one file, and of all contents of its files. */
+  /** Maximum bytes of a file, and of all contents. */
   files?: { file_bytes?: number | undefined; total_bytes?: number | undefined } | undefined;
 }
 
@@ -20,7 +20,7 @@ export interface TenantRow {
   suspended: boolean;
 }
 
-/** Makes a tenant if there is none of this id. Runs as the tenant itself. */
+/** Inserts a tenant unless it exists. Runs as the tenant itself. */
 export async function insertTenant(tx: Tx, tenant: NewTenant): Promise<void> {
   const { id, name, planTier = 'standard', settings = {} } = tenant;
   await tx.query(
@@ -29,7 +29,7 @@ export async function insertTenant(tx: Tx, tenant: NewTenant): Promise<void> {
   );
 }
 
-/** Changes the tenant of the transaction, each of its settings as a whole; undefined if there is none. */
+/** Changes the tenant of the transaction; given settings are replaced as a whole. Undefined if it does not exist. */
 export async function changeTenant(
   tx: Tx,
   { planTier, settings }: Pick<NewTenant, 'planTier' | 'settings'>,
@@ -47,7 +47,7 @@ export async function changeTenant(
 
 const TENANT = 'plan_tier, settings, suspended_by is not null as suspended';
 
-/** Makes a workspace if there is none of this id. */
+/** Inserts a workspace unless it exists. */
 export async function insertWorkspace(tx: Tx, workspace: { id: string; tenantId: string; name: string }) {
   await tx.query('insert into workspaces (id, tenant_id, name) values ($1, $2, $3) on conflict (id) do nothing', [
     workspace.id,
@@ -57,8 +57,8 @@ export async function insertWorkspace(tx: Tx, workspace: { id: string; tenantId:
 }
 
 /**
- * Does a part of a transaction as another tenant. Only for what belongs together over the border between two tenants:
- * an operator's request that makes a tenant, and its `Idempotency-Key`.
+ * Runs a part of a transaction as another tenant. Only for acts that span two tenants: an operator's request that creates a
+ * tenant, and its `Idempotency-Key`.
  */
 export async function asOtherTenant<T>(tx: Tx, tenantId: string, work: () => Promise<T>): Promise<T> {
   const [own] = await tx.query<{ id: string }>("select current_setting('drover.tenant_id') as id");
@@ -68,19 +68,19 @@ export async function asOtherTenant<T>(tx: Tx, tenantId: string, work: () => Pro
   return value;
 }
 
-/** Whether there is a tenant of this id, for a transaction of its own. */
+/** Whether a tenant exists, for a separate transaction. */
 export async function hasTenant(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query('select 1 as found from tenants where id = $1', [id]);
   return rows.length > 0;
 }
 
-/** Whether the tenant has a workspace of this id. */
+/** Whether the tenant has this workspace. */
 export async function hasWorkspace(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query('select 1 as found from workspaces where id = $1', [id]);
   return rows.length > 0;
 }
 
-/** Ids of all tenants; an act of maintenance. */
+/** Ids of all tenants; for maintenance. */
 export async function listTenantIds(tx: Tx): Promise<string[]> {
   const rows = await tx.query<{ id: string }>('select id from tenants order by id');
   return rows.map(({ id }) => id);

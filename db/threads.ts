@@ -1,4 +1,4 @@
-/** Threads as people see them, and the titles that are due. */
+/** Threads as shown to people, and titles that are due. */
 import type { TurnInput } from '../core/events.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { StoredBlock } from '../core/content.ts';
@@ -12,11 +12,11 @@ export interface ThreadView {
   title: string | null;
   extras: Record<string, unknown>;
   metadata: Record<string, string>;
-  /** What the client calls it. */
+  /** The client's own id. */
   external_id: string | null;
   head_run_id: string | null;
   total_runs: number;
-  /** When the newest run began; null for a thread without runs. */
+  /** Start of the newest run; null without runs. */
   last_run_at: Date | null;
   last_run_status: RunStatus | null;
   created_at: Date;
@@ -32,9 +32,9 @@ const TABLES = 'threads t left join runs r on r.id = t.head_run_id';
 interface ThreadFilter {
   workspaceId: string;
   agentId?: string | undefined;
-  /** The id of the last thread of the page before. */
+  /** Id of the last thread of the previous page. */
   before?: string | undefined;
-  /** Only those that have all of this. */
+  /** Only threads with all of these entries. */
   metadata?: Record<string, string> | undefined;
   limit: number;
 }
@@ -53,7 +53,7 @@ export async function listThreads(
     void query.whereRaw(`(t.created_at, t.id) < (${last})`, [before]);
   }
   if (metadata) void query.whereRaw('t.metadata @> ?::jsonb', [JSON.stringify(metadata)]);
-  // A child's thread is part of its parent's work.
+  // Threads of children are part of their parent's work.
   void query.whereRaw('t.parent_run_id is null');
   const newest = [
     { column: 't.created_at', order: 'desc' },
@@ -68,7 +68,7 @@ export async function findThread(tx: Tx, id: string): Promise<ThreadView | undef
   return row;
 }
 
-/** Begins a thread without a run. */
+/** Inserts a thread without a run. */
 export async function insertThread(
   tx: Tx,
   thread: Pick<ThreadView, 'id' | 'workspace_id' | 'agent_id'> & { tenant_id: string },
@@ -85,7 +85,7 @@ export interface ThreadChange {
   metadata?: Record<string, string> | undefined;
 }
 
-/** Changes what is given; answers false for a thread that is erased. A title that a person gives is not due any more. */
+/** Changes the given fields; false if the thread is erased. A title given by a person removes the due one. */
 export async function updateThread(tx: Tx, id: string, { title, extras, metadata }: ThreadChange): Promise<boolean> {
   if (title !== undefined) await tx.query('delete from due_titles where thread_id = $1', [id]);
   const rows = await tx.query(
@@ -109,7 +109,7 @@ export interface DueTitle {
   attempts: number;
 }
 
-/** Takes threads whose titles are due; who loses one gets it again after a while, which grows. Over all tenants. */
+/** Takes threads whose titles are due, of all tenants. If a taker gets lost, the thread is offered again after a pause, which grows. */
 export async function takeDueTitles(db: Database, limit: number): Promise<DueTitle[]> {
   return db.asMaintenance((tx) =>
     tx.query<DueTitle>(
@@ -123,7 +123,7 @@ export async function takeDueTitles(db: Database, limit: number): Promise<DueTit
   );
 }
 
-/** What a title is made from: the first turn of a thread that has completed, and its answer. */
+/** The basis of a title: a thread's first completed turn, with its answer. */
 export interface FirstTurn {
   thread_id: string;
   workspace_id: string;
@@ -135,14 +135,14 @@ export interface FirstTurn {
   answer: StoredBlock[] | null;
 }
 
-/** Columns of the first turn `u` of a thread that has completed, or of its run `b`. */
+/** Columns of a thread's first completed turn `u` or its run `b`. */
 export const firstCompletedTurn = (thread: string, columns: string) =>
   `select ${columns} from runs b join turns u on u.run_id = b.id where b.thread_id = ${thread} and u.status = 'complete'
      order by b.thread_place, u.number limit 1`;
 
 /**
- * The first completed turns of threads that have no title. Of those that are erased, or have no such turn, there is none. The
- * planner does not see how many ids there are (as in `findRuns`).
+ * First completed turns of threads without a title; nothing for threads that are erased or lack such a turn. The planner does
+ * not see the number of ids (as in `findRuns`).
  */
 export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Promise<FirstTurn[]> {
   return tx.query<FirstTurn>(
@@ -155,7 +155,7 @@ export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Prom
   );
 }
 
-/** Gives threads their titles, those that have none yet, and strikes them off the list of those that are due. One statement. */
+/** Sets titles of threads that have none, and removes the threads from the due ones. One statement. */
 export async function setTitles(tx: Tx, titles: readonly { thread: string; title: string | null }[]): Promise<void> {
   await tx.query(
     `with given as (select thread, title from jsonb_to_recordset($1::jsonb) as x (thread uuid, title text)),

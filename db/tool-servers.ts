@@ -1,14 +1,14 @@
-/** The servers that the tools of a tenant are at, or have been, of whatever transport; the table has its name from the first. */
+/** Servers of a tenant's tools, present and past, for all transports; the table is named after the first one. */
 import type { Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export interface ToolServerRow {
   id: string;
-  /** A transport's type, and its endpoint, or its program with arguments. */
+  /** Transport type, with its endpoint, or program and arguments. */
   address: { type: string } & Record<string, unknown>;
   suspended: boolean;
   created_at: Date;
-  /** Registered tools that are there now. */
+  /** Registered tools currently at the server. */
   tools: { id: string; name: string }[];
 }
 
@@ -19,7 +19,7 @@ const COLUMNS = `
       where t.status = 'registered' and v.definition->'transport' @> (s.address - 'args')
         and coalesce(v.definition->'transport'->'args', '[]') = coalesce(s.address->'args', '[]')), '[]') as tools`;
 
-/** A server that a tool is at; one that is known stays as it is. */
+/** Inserts the server of a tool, unless it is known. */
 export async function insertToolServer(
   tx: Tx,
   server: { id: string; tenantId: string; digest: string; address: ToolServerRow['address'] },

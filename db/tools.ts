@@ -4,7 +4,7 @@ import type { Tx } from './database.ts';
 import { fetchSizedPage, type Page } from './page-bytes.ts';
 import { selectFrom } from './query-builder.ts';
 
-/** A registered tool with its current definition. Built-in tools have no row. */
+/** A registered tool with its current definition. Built-in tools have no rows. */
 export interface ToolRow {
   id: string;
   name: string;
@@ -17,7 +17,7 @@ export interface ToolRow {
   updated_at: Date;
 }
 
-/** What a tool server says of a tool now, where that differs from what is registered. */
+/** A server's new description of a tool that differs from the registered one. */
 export interface ProposedTool {
   reason: 'changed' | 'gone';
   changes: Record<string, { from: unknown; to: unknown }>;
@@ -35,7 +35,7 @@ const SIZED = `${COLUMNS}, json_bytes(v.definition) + coalesce(json_bytes(t.prop
 const TABLES = 'tools t join tool_versions v on v.tool_id = t.id and v.version = t.current_version';
 const TOOL = `select ${COLUMNS} from ${TABLES} where t.status = 'registered'`;
 
-/** Registers a tool with its first version; undefined if the name is taken. */
+/** Inserts a tool with its first version; undefined if the name is taken. */
 export async function insertTool(tx: Tx, tool: NewToolVersion): Promise<ToolRow | undefined> {
   const { id, name, version } = tool.definition;
   const made = await tx.query(
@@ -48,11 +48,11 @@ export async function insertTool(tx: Tx, tool: NewToolVersion): Promise<ToolRow 
   return findTool(tx, id);
 }
 
-/** Makes a version the current one. The caller holds the tool (`lockTool`). */
+/** Adds a version and makes it current. The caller must hold the tool's lock (`lockTool`). */
 export async function publishToolVersion(tx: Tx, tool: NewToolVersion): Promise<ToolRow | undefined> {
   await insertVersion(tx, tool);
   const { id, version } = tool.definition;
-  // Whoever publishes has decided what the tool is, whatever its server has proposed.
+  // Publishing overrides whatever the server has proposed.
   await tx.query('update tools set current_version = $2, proposed = null, updated_at = now() where id = $1', [
     id,
     version,
@@ -74,9 +74,9 @@ export async function findTool(tx: Tx, id: string): Promise<ToolRow | undefined>
   return row;
 }
 
-/** The same, and nobody else changes the tool until the transaction ends. */
+/** A tool by id or name, locked until the transaction ends. */
 export async function lockTool(tx: Tx, idOrName: string): Promise<ToolRow | undefined> {
-  // The lock first, the row afterwards: a statement that waited for a lock would join the version of before.
+  // First the lock, then the row: a statement that waited for the lock would join the previous version.
   const [locked] = await tx.query<{ id: string }>(
     `select id from tools where status = 'registered' and (id::text = $1 or name = $1) for update`,
     [idOrName],
@@ -84,7 +84,7 @@ export async function lockTool(tx: Tx, idOrName: string): Promise<ToolRow | unde
   return locked && findTool(tx, locked.id);
 }
 
-/** The last definition of the tool that had this name until it was deleted. */
+/** The last definition of a deleted tool with this name. */
 export async function findDeletedTool(tx: Tx, name: string): Promise<ToolDefinition | undefined> {
   const [row] = await tx.query<{ definition: ToolDefinition }>(
     `select v.definition from ${TABLES} where t.status = 'deleted' and t.name = $1 order by t.updated_at desc limit 1`,
@@ -93,7 +93,7 @@ export async function findDeletedTool(tx: Tx, name: string): Promise<ToolDefinit
   return row?.definition;
 }
 
-/** The registered tools of these ids or names, in no order; what there is none of is left out. */
+/** Registered tools by id or name, unordered; unknown ones are left out. */
 export async function findTools(tx: Tx, idsOrNames: readonly string[]): Promise<ToolRow[]> {
   if (idsOrNames.length === 0) return [];
   return tx.query<ToolRow>(`${TOOL} and (t.name = any($1::text[]) or t.id = any($2::uuid[]))`, [
@@ -102,7 +102,7 @@ export async function findTools(tx: Tx, idsOrNames: readonly string[]): Promise<
   ]);
 }
 
-/** The registered tools at servers that have one of these names there: in lower case, `_` for what is neither letter nor digit. */
+/** Registered tools by their names at their servers, given in lower case with `_` for anything but letters and digits. */
 export async function findToolsByRemoteName(tx: Tx, plainNames: readonly string[]): Promise<ToolRow[]> {
   if (plainNames.length === 0) return [];
   const remoteName = `coalesce(v.definition->'transport'->>'tool', t.name)`;
@@ -113,7 +113,7 @@ export async function findToolsByRemoteName(tx: Tx, plainNames: readonly string[
   );
 }
 
-/** A page of registered tools, newest first. `permissions`: only those that need all of these. */
+/** A page of registered tools, newest first. `permissions`: only tools that need all of these. */
 export async function listTools(
   tx: Tx,
   page: { before?: string | undefined; limit: number; name?: string | undefined; permissions?: string[] | undefined },
@@ -130,17 +130,17 @@ export async function listTools(
   return fetchSizedPage<ToolRow>(tx, query, { order: 'id desc', limit: page.limit });
 }
 
-/** The registered tools over a kind of transport, oldest first. */
+/** Registered tools of a transport type, oldest first. */
 export async function listToolsOver(tx: Tx, transportType: string): Promise<ToolRow[]> {
   return tx.query<ToolRow>(`${TOOL} and v.definition->'transport'->>'type' = $1 order by t.id`, [transportType]);
 }
 
-/** Keeps what a server proposes beside what is registered; null takes it away. */
+/** Stores a server's proposal beside the registered definition; null removes it. */
 export async function proposeTool(tx: Tx, id: string, proposed: ProposedTool | null): Promise<void> {
   await tx.query('update tools set proposed = $2::jsonb where id = $1', [id, proposed && JSON.stringify(proposed)]);
 }
 
-/** Deletes a tool: its name is free again; runs that have pinned a version still find it. */
+/** Deletes a tool: its name becomes free; runs with a pinned version can still load it. */
 export async function deleteTool(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update tools set status = 'deleted', updated_at = now() where id = $1 and status = 'registered' returning id`,
@@ -149,7 +149,7 @@ export async function deleteTool(tx: Tx, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** The definitions of these versions, in no order; built-in tools and what there is none of are left out. */
+/** Definitions of these versions, unordered; built-in and unknown tools are left out. */
 export async function loadToolVersions(
   tx: Tx,
   pinned: readonly { id: string; version: string }[],

@@ -1,10 +1,10 @@
-/** How many runs wait, for those who watch over all tenants. */
+/** Numbers of waiting runs, for monitoring all tenants. */
 import type { Database } from './database.ts';
 
-/** They are counted up to here. Uses the index `runs_dormant`. */
+/** Maximum to count. Uses the index `runs_dormant`. */
 const MOST_COUNTED = 100_000;
 
-/** Runs that are dormant in the middle of a turn, by what they wait for. */
+/** Counts runs that are dormant in the middle of a turn, by what they wait for. */
 export async function countWaitingRuns(db: Database): Promise<{ reason: string; count: number }[]> {
   return db.asMaintenance((tx) =>
     tx.query<{ reason: string; count: number }>(

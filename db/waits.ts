@@ -1,4 +1,4 @@
-/** Waits of runs for something from outside. `commit_run` opens and closes them; maintenance finds those that are due. */
+/** Runs' waits for something outside. `commit_run` opens and closes them; maintenance finds due ones. */
 import type { WaitType } from '../core/waits.ts';
 import type { Database, Tx } from './database.ts';
 
@@ -13,14 +13,14 @@ export interface WaitRow {
 
 const WAIT = 'id, tenant_id, run_id, turn_id, type, name';
 
-/** A call that the client is to execute, and since when it has been asked. */
+/** A call for the client to execute, and when the client was asked. */
 export interface ClientCall {
   id: string;
   tool_use_id: string;
   waited_ms: number;
 }
 
-/** Calls of a run that wait for the client, in their order. */
+/** A run's calls that wait for the client, in order. */
 export async function listClientCalls(tx: Tx, runId: string): Promise<ClientCall[]> {
   return tx.query<ClientCall>(
     `select k.id, k.tool_use_id, (extract(epoch from clock_timestamp() - w.created_at) * 1000)::int as waited_ms
@@ -31,7 +31,7 @@ export async function listClientCalls(tx: Tx, runId: string): Promise<ClientCall
   );
 }
 
-/** The first open wait of a run that a signal of this type and name answers. */
+/** The first open wait of a run that a signal of this type and name would answer. */
 export async function findAnsweredWait(
   tx: Tx,
   signal: { runId: string; type: string; name: string | null },
@@ -45,8 +45,8 @@ export async function findAnsweredWait(
 }
 
 /**
- * Bytes of the signals that a run has not used: those that its newest checkpoint holds, and those that have come since. A
- * little too many where work that goes on elsewhere was answered since.
+ * Bytes of a run's unused signals: those in its newest checkpoint, and those since. Slightly too high if input for work
+ * elsewhere came since.
  */
 export async function readKeptSignalBytes(tx: Tx, runId: string): Promise<number> {
   const [row] = await tx.query<{ bytes: number }>(
@@ -76,7 +76,7 @@ export async function findOpenWait(tx: Tx, runId: string, id: string): Promise<W
   return row;
 }
 
-/** Of the open questions of a run the one that is shown as what it waits for. */
+/** Of a run's open questions, the one shown as what it waits for. */
 export async function findShownQuestion(tx: Tx, runId: string): Promise<string | undefined> {
   const [row] = await tx.query<{ id: string }>(
     `select id from waits where run_id = $1 and closed_at is null and type = 'user' order by until, id limit 1`,
@@ -85,16 +85,16 @@ export async function findShownQuestion(tx: Tx, runId: string): Promise<string |
   return row?.id;
 }
 
-/** What can be answered of a run: a wait, or an approval. */
+/** Something that can be answered: a wait or an approval. */
 export interface Answerable {
   id: string;
   type: Exclude<WaitType, 'child'> | 'approval';
   name: string | null;
-  /** Of a call that the client is to execute. */
+  /** For a call that the client must execute. */
   tool_use_id: string | null;
 }
 
-/** All that can be answered of a run, oldest first: a child's end is nobody's to say. */
+/** All that can be answered of a run, oldest first; without ends of children, which nobody can answer. */
 export async function listAnswerable(tx: Tx, runId: string): Promise<Answerable[]> {
   return tx.query<Answerable>(
     `select id, type, name, tool_use_id from (
@@ -107,7 +107,7 @@ export async function listAnswerable(tx: Tx, runId: string): Promise<Answerable[
   );
 }
 
-/** Whether somebody has to answer before a run can go on: a person, or another system. */
+/** Whether a run needs an answer from a person or another system to continue. */
 export async function isAsking(tx: Tx, runId: string): Promise<boolean> {
   const [row] = await tx.query<{ asking: boolean }>(
     `select exists (select from waits where run_id = $1 and closed_at is null and type in ('user', 'webhook'))
@@ -117,7 +117,7 @@ export async function isAsking(tx: Tx, runId: string): Promise<boolean> {
   return row?.asking ?? false;
 }
 
-/** Whose wait a webhook's token was made for, over all tenants. */
+/** The wait that a webhook's token belongs to, in any tenant. */
 export async function findWaitByToken(db: Database, tokenHash: Buffer): Promise<WaitRow | undefined> {
   const [row] = await db.asMaintenance((tx) =>
     tx.query<WaitRow>(`select ${WAIT} from waits where token_hash = $1`, [tokenHash]),
@@ -125,7 +125,7 @@ export async function findWaitByToken(db: Database, tokenHash: Buffer): Promise<
   return row;
 }
 
-/** The sealed tokens of a run's open webhooks. */
+/** Sealed tokens of a run's open webhooks. */
 export async function listWebhookTokens(
   tx: Tx,
   runId: string,
@@ -137,7 +137,7 @@ export async function listWebhookTokens(
   );
 }
 
-/** A page by id of the tenant's open waits whose tokens another key than `keyId` encrypts. */
+/** A page, by id, of the tenant's open waits whose tokens are encrypted under another key than `keyId`. */
 export async function listWebhookTokensUnderOtherKeys(
   tx: Tx,
   { keyId, after, limit }: { keyId: string; after: string | undefined; limit: number },
@@ -149,7 +149,7 @@ export async function listWebhookTokensUnderOtherKeys(
   );
 }
 
-/** The same token under another key; false if it was erased in between. */
+/** Re-encrypts a token; false if it was erased meanwhile. */
 export async function resealWebhookToken(
   tx: Tx,
   id: string,
@@ -162,7 +162,7 @@ export async function resealWebhookToken(
   return rows.length > 0;
 }
 
-/** Open waits of a run whose time is up. */
+/** A run's open waits whose time is up. */
 export async function listDueWaits(tx: Tx, runId: string): Promise<(WaitRow & { until: Date })[]> {
   return tx.query(
     `select ${WAIT}, until from waits where run_id = $1 and closed_at is null and until <= clock_timestamp() order by until, id`,
@@ -171,8 +171,8 @@ export async function listDueWaits(tx: Tx, runId: string): Promise<(WaitRow & { 
 }
 
 /**
- * Claims runs with waits whose time is up, over all tenants, for `claimMs`: no two processes get the same ones, and
- * those of a process that dies are free again after that.
+ * Claims runs with waits whose time is up, in all tenants, for `claimMs`: no two processes get the same ones, and a dead
+ * process's become free again after that.
  */
 export async function claimDueWaits(
   db: Database,

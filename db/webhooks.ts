@@ -1,4 +1,4 @@
-/** Webhooks and their deliveries; `commit_run` adds a delivery for each event that a webhook has subscribed to. */
+/** Webhooks and their deliveries; `commit_run` adds a delivery for each subscribed event. */
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
@@ -20,7 +20,7 @@ export interface WebhookRow {
 export interface DeliveryRow {
   id: string;
   webhook_id: string;
-  /** Null where what is told stands in no log. */
+  /** Null for notifications that are in no log. */
   run_id: string | null;
   seq: number | null;
   type: string;
@@ -57,14 +57,14 @@ export async function insertWebhook(tx: Tx, hook: NewWebhook): Promise<WebhookRo
   return row;
 }
 
-/** How many webhooks the tenant has. Whoever asks is alone in asking until its transaction ends, so that none is made meanwhile. */
+/** Number of the tenant's webhooks. Concurrent callers wait until the transaction ends, so that none is created meanwhile. */
 export async function countWebhooks(tx: Tx, tenantId: string): Promise<number> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:webhooks:' || $1, 0))`, [tenantId]);
   const [row] = await tx.query<{ count: number }>('select count(*) as count from webhooks where run_id is null');
   return row?.count ?? 0;
 }
 
-/** A webhook that is not of one run, of this workspace where one is given. */
+/** A webhook that is not for a single run; only of this workspace, if given. */
 export async function findWebhook(tx: Tx, id: string, workspaceId?: string): Promise<WebhookRow | undefined> {
   const [row] = await fetchRows<WebhookRow>(
     tx,
@@ -95,7 +95,7 @@ interface WebhookChange {
   status?: WebhookRow['status'] | undefined;
 }
 
-/** Changes a webhook: absent fields stay; one that becomes active, or gets another URL, is asked at once, as if it had never failed. */
+/** Changes a webhook: absent fields stay. If it becomes active or gets another URL, it is tried at once, as if it had never failed. */
 export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): Promise<WebhookRow | undefined> {
   const [row] = await tx.query<WebhookRow>(
     `update webhooks set url = coalesce($2, url), events = coalesce($3, events), description = coalesce($4, description),
@@ -115,7 +115,7 @@ export async function updateWebhook(tx: Tx, id: string, change: WebhookChange): 
   return row;
 }
 
-/** Disables a webhook for a reason; false if it is disabled already. */
+/** Disables a webhook, with the reason; false if it already is. */
 export async function disableWebhook(tx: Tx, id: string, reason: string): Promise<boolean> {
   const disabled = await tx.query(
     `update webhooks set status = 'disabled', disabled_reason = $2, updated_at = now()
@@ -125,13 +125,13 @@ export async function disableWebhook(tx: Tx, id: string, reason: string): Promis
   return disabled.length > 0;
 }
 
-/** Deletes a webhook with its deliveries. */
+/** Deletes a webhook and its deliveries. */
 export async function deleteWebhook(tx: Tx, id: string): Promise<void> {
   await tx.query('delete from webhook_deliveries where webhook_id = $1', [id]);
   await tx.query('delete from webhooks where id = $1', [id]);
 }
 
-/** A page of deliveries, newest first; `before` is the last one of the page before. */
+/** A page of deliveries, newest first; `before` is the last one of the previous page. */
 export async function listDeliveries(
   tx: Tx,
   filter: { webhookId: string; status?: string | undefined; before?: string | undefined; limit: number },
@@ -147,7 +147,7 @@ export async function listDeliveries(
   return fetchRows<DeliveryRow>(tx, query.orderByRaw('created_at desc, id desc').limit(filter.limit));
 }
 
-/** Lets a delivery be sent once more, at once, however its webhook is doing; undefined if there is no such delivery. */
+/** Schedules a delivery once more, at once, regardless of its webhook's failures; undefined if it does not exist. */
 export async function redeliver(tx: Tx, of: { webhookId: string; id: string }): Promise<DeliveryRow | undefined> {
   const [row] = await tx.query<DeliveryRow>(
     `update webhook_deliveries set status = 'pending', attempts = 0, next_at = now() where id = $1 and webhook_id = $2
@@ -159,16 +159,16 @@ export async function redeliver(tx: Tx, of: { webhookId: string; id: string }): 
 }
 
 interface DueWebhooks {
-  /** Webhooks of one tenant that may be taken at a time, those that are taken already included. */
+  /** Maximum number of a tenant's webhooks taken at a time, including those already taken. */
   perTenant: number;
   limit: number;
-  /** A webhook whose sender dies is free again after this. */
+  /** If a sender dies, its webhook is free again after this time. */
   leaseMs: number;
 }
 
 /**
- * Takes webhooks with something to deliver now, in the order of their turns: each tenant's one that has waited longest,
- * then the second of each, and so on. Those that are left alone for their failures, or that a sender has, are not among them.
+ * Takes webhooks with due deliveries, tenants in turn: the one of each tenant that has waited longest, then the second of
+ * each, and so on. Pausing webhooks, and those held by a sender, are skipped.
  */
 export async function takeDueWebhooks(
   db: Database,
@@ -204,13 +204,13 @@ export async function takeDueWebhooks(
 const MOST_DUE = 100_000;
 
 /**
- * How many deliveries are due and not sent, counted up to 100,000, and for how many seconds the first of them has been. Those to a webhook
- * that is left alone for its failures are due once that is over.
+ * The number of due unsent deliveries, counted up to 100,000, and for how many seconds the first has been due. Those of a
+ * pausing webhook become due after its pause.
  */
 export async function readDueDeliveries(db: Database): Promise<{ deliveries: number; age_seconds: number }> {
   const [row] = await db.asMaintenance((tx) =>
     tx.query<{ deliveries: number; age_seconds: number }>(
-      // By `now()`, which an index is read up to: what is tried again later stands behind it.
+      // Compared with `now()`, a bound for the index: later retries come after it.
       `select count(*)::int as deliveries, coalesce(extract(epoch from now() - min(due)), 0)::float8 as age_seconds from (
          select greatest(d.next_at, w.next_at) as due from webhook_deliveries d join webhooks w on w.id = d.webhook_id
            where d.status = 'pending' and d.next_at <= now() and (w.next_at is null or w.next_at <= now())
@@ -221,21 +221,21 @@ export async function readDueDeliveries(db: Database): Promise<{ deliveries: num
   return row ?? { deliveries: 0, age_seconds: 0 };
 }
 
-/** A webhook in the hands of its sender. */
+/** A webhook held by its sender. */
 export interface HeldWebhook extends WebhookRow {
-  /** Of a push configuration (`db/push-configs.ts`): the run that it tells of, its name, and what its messages carry, encrypted. */
+  /** For a push config (`db/push-configs.ts`): its run, its name, and the encrypted content of its messages. */
   run_id: string | null;
   push_id: string | null;
   token_key_id: string | null;
   token_sealed: Buffer | null;
 }
 
-/** Has webhooks that were taken, and whose jobs were not sent, due again at once. */
+/** Makes webhooks that were taken, but whose jobs were not sent, due again at once. */
 export async function giveBackWebhooks(db: Database, ids: readonly string[]): Promise<void> {
   await db.asMaintenance((tx) => tx.query('update webhooks set taken_until = null where id = any($1::uuid[])', [ids]));
 }
 
-/** Holds a webhook for its sender, which begins; undefined if there is none any more. */
+/** Locks a webhook for a sender that begins; undefined if it no longer exists. */
 export async function holdWebhook(
   tx: Tx,
   { id, leaseMs }: { id: string; leaseMs: number },
@@ -248,7 +248,7 @@ export async function holdWebhook(
   return row;
 }
 
-/** Gives a webhook back; one at which nothing arrived is left alone for `waitMs`. */
+/** Releases a webhook; with `waitMs` if nothing arrived: it pauses for that long. */
 export async function releaseWebhook(
   tx: Tx,
   { id, failures, waitMs }: { id: string; failures: number; waitMs: number },
@@ -260,16 +260,16 @@ export async function releaseWebhook(
   );
 }
 
-/** A delivery with the event that it tells of, of whose payload only what was asked for is there. */
+/** A delivery with its event, whose payload contains only the requested fields. */
 export interface ClaimedDelivery {
   id: string;
   attempts: number;
-  /** By the database's clock. */
+  /** Database time. */
   claimed_at: Date;
   run_id: string | null;
   seq: number | null;
   type: string;
-  /** It stands in no log, and has nothing but what is told. */
+  /** The notification is in no log; it consists of its payload alone. */
   is_notice: boolean;
   event: {
     turn_id: string | null;
@@ -285,11 +285,11 @@ interface DueDeliveries {
   webhookId: string;
   limit: number;
   leaseMs: number;
-  /** By type: the fields of its payload that are read. The others may be large. */
+  /** Fields of the payload to read, by type. Others may be large. */
   fields: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Claims due deliveries of a webhook for `leaseMs`: those of a process that dies are sent again after that. */
+/** Claims due deliveries of a webhook for `leaseMs`: those of a dead process are sent again after that. */
 export async function claimDeliveries(
   tx: Tx,
   { webhookId, limit, leaseMs, fields }: DueDeliveries,
@@ -310,7 +310,7 @@ export async function claimDeliveries(
   );
 }
 
-/** An attempt that its sender has broken off is none: the delivery is due again, for another one. */
+/** Returns a delivery whose attempt was aborted by its sender, and does not count: it is due again. */
 export async function giveBackDelivery(tx: Tx, id: string): Promise<void> {
   await tx.query(
     `update webhook_deliveries set attempts = attempts - 1, next_at = clock_timestamp() where id = $1 and status = 'pending'`,
@@ -322,11 +322,11 @@ export interface DeliveryOutcome {
   status: DeliveryRow['status'];
   responseStatus: number | undefined;
   error: string | undefined;
-  /** With `pending`: when it is tried again. */
+  /** With `pending`: time until the next attempt. */
   waitMs: number;
 }
 
-/** Notes how an attempt ended, on the delivery and on its webhook; answers since when the webhook has been failing. */
+/** Records the end of an attempt on the delivery and its webhook; returns since when the webhook has been failing. */
 export async function finishDelivery(
   tx: Tx,
   of: { id: string; webhookId: string },

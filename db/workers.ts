@@ -1,4 +1,4 @@
-/** Agents that may be given tasks, as matching needs them: without their prompts, however many there are. */
+/** Agents that can be given tasks, with the data for matching, but without prompts, however many there are. */
 import type { AgentStatus } from '../core/agent-lifecycle.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -18,29 +18,29 @@ export interface WorkerRow {
     AgentDefinition,
     'name' | 'description' | 'autonomy_level' | 'capabilities' | 'constraints' | 'health'
   >;
-  /** Tasks that it works on. */
+  /** Number of its current tasks. */
   running: number;
-  /** What its runs of the last seven days have shown. */
+  /** Figures from its runs of the last seven days. */
   health: WorkerHealth;
 }
 
 export interface WorkerFilter {
   workspaceId: string;
-  /** They have one of each of these lists. */
+  /** Agents must have at least one skill of each list. */
   skills: readonly (readonly string[])[];
   ids?: readonly string[] | undefined;
-  /** Those that may be given a task where nobody says: a busy one may have room for another. */
+  /** Default: those that can be given a task; a busy one may have room for another. */
   statuses?: readonly AgentStatus[] | undefined;
-  /** In place of these, those that get no task now, and may later: they are offline or suspended. */
+  /** Instead, agents that cannot get a task now, but later: offline or suspended ones. */
   isAway?: true | undefined;
-  /** Nobody is compared: what their runs have shown is dear to sum up, and left out. */
+  /** Leaves out health figures, which are costly to sum up, if agents are not compared. */
   isHealthless?: true;
 }
 
 const RATES = `jsonb_strip_nulls(jsonb_build_object('success_rate_7d', h.done::float8 / nullif(h.runs, 0),
   'avg_latency_ms', round(h.ms / nullif(h.runs, 0)), 'avg_tokens_per_task', round(h.tokens / nullif(h.runs, 0))))`;
 
-/** From the sums of the days, and the runs that are not among them yet. */
+/** From daily sums, and runs not included there yet. */
 const HEALTH = `
   select agent_id, sum(count) as runs, sum(count) filter (where name = 'completed') as done, sum(duration_ms) as ms, sum(tokens) as tokens
   from (
@@ -57,7 +57,7 @@ const NO_HEALTH = `select null::uuid as agent_id, 0::numeric as runs, 0::numeric
 const PRESENT = `(${AGENT_STATUS}) = any($2) and a.suspended_at is null`;
 const AWAY = `((${AGENT_STATUS}) = 'offline' or (${AGENT_STATUS}) = any($2) and a.suspended_at is not null)`;
 
-/** Agents of a workspace that take tasks, oldest first; `LIMITS.candidateAgents` at most. */
+/** Agents of a workspace that take tasks, oldest first; at most `LIMITS.candidateAgents`. */
 export async function listWorkers(
   tx: Tx,
   { workspaceId, skills, ids, statuses = ['active', 'idle', 'busy'], isAway, isHealthless }: WorkerFilter,
@@ -82,7 +82,7 @@ export async function listWorkers(
   );
 }
 
-/** When each of these agents was last heard of or at work. */
+/** When each of these agents last sent a heartbeat or worked. */
 export async function readLastActive(tx: Tx, ids: readonly string[]): Promise<Map<string, Date>> {
   const rows = await tx.query<{ id: string; at: Date | null }>(
     `select a.id, greatest(a.last_heartbeat_at, (select r.updated_at from runs r where r.agent_id = a.id order by r.id desc limit 1)) as at

@@ -1,4 +1,4 @@
-/** Workflows: what each was asked, and how it goes about it. They change under the lock of their run. */
+/** Workflows: their request and progress. Changed only under the lock of their run. */
 import type { StoredBlock } from '../core/content.ts';
 import type { RunStatus } from '../core/events.ts';
 import type { Execution } from '../core/workflow.ts';
@@ -13,7 +13,7 @@ export interface WorkflowSettings {
   max_replans: number;
 }
 
-/** A workflow with what its run says of it. */
+/** A workflow with its run's data. */
 export interface WorkflowRow {
   id: string;
   workspace_id: string;
@@ -23,11 +23,11 @@ export interface WorkflowRow {
   input: TaskInput;
   success_criteria: string | null;
   settings: WorkflowSettings;
-  /** Plans so far, that of the definition included. */
+  /** Number of plans so far, including that of the definition. */
   plans: number;
-  /** A plan is being written, of which some subtasks are there already. */
+  /** A plan is being written, and some of its subtasks exist already. */
   is_planning: boolean;
-  /** The workflow whose answer is that of this one, too. */
+  /** The workflow whose answer this one shares. */
   recorded_from: string | null;
   meets_criteria: boolean | null;
   gaps: string[];
@@ -78,7 +78,7 @@ export async function insertWorkflow(tx: Tx, made: NewWorkflow): Promise<void> {
   );
 }
 
-/** A workflow beside another one, with the same to do, its plans and what it lacks; `recordedFrom`: with the same answer, too. */
+/** Copies a workflow: same request, plans and gaps; `recordedFrom`: also the same answer. */
 export async function copyWorkflow(
   tx: Tx,
   { from, id, recordedFrom }: { from: string; id: string; recordedFrom: string | null },
@@ -110,7 +110,7 @@ export async function listWorkflows(
   return fetchSizedPage<WorkflowRow>(tx, query.whereRaw('w.is_listed'), { order: 'id desc', limit: page.limit });
 }
 
-/** One more plan. The criteria of the first one that has any stay. */
+/** Counts another plan. Success criteria of the first plan that has any are kept. */
 export async function rememberPlan(
   tx: Tx,
   workflowId: string,
@@ -123,7 +123,7 @@ export async function rememberPlan(
   );
 }
 
-/** Some subtasks of a plan are there before it is whole; `gaps` is what it is for, where it is not the first. */
+/** Records that subtasks of an incomplete plan exist; `gaps`: what the plan is for, unless it is the first. */
 export async function rememberPlanning(tx: Tx, workflowId: string, gaps: readonly string[]): Promise<void> {
   await tx.query('update workflows set is_planning = true, gaps = $2::jsonb where id = $1', [
     workflowId,
@@ -131,7 +131,7 @@ export async function rememberPlanning(tx: Tx, workflowId: string, gaps: readonl
   ]);
 }
 
-/** What the check of the answer has come to. */
+/** Records the result of the check of the answer. */
 export async function rememberVerdict(
   tx: Tx,
   workflowId: string,

@@ -1,4 +1,4 @@
-/** Appending to a run from outside its driver: under the row's lock, then the jobs and the bus. */
+/** Appends to a run from outside its driver: under the row's lock; then sends jobs and tells the bus. */
 import { checkEvent, type NewEvent } from '../../core/events.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
@@ -18,11 +18,11 @@ export interface Appended {
   fence: number;
   run: RunRow;
   events: readonly NewEvent[];
-  /** The jobs that the commit writes to the outbox. */
+  /** Jobs that the commit writes to the outbox. */
   outbox: OutboxRow[];
 }
 
-/** What an act appends; null if there is nothing to do. */
+/** Returns what to append; null if there is nothing to do. */
 export type Act = (run: RunRow, tx: Tx) => Promise<AppendedChange | null> | AppendedChange | null;
 
 export interface AppendedChange {
@@ -37,21 +37,21 @@ export interface AppendedChange {
   continuation?: OutboxRow | undefined;
   messages?: NonNullable<RunChange['messages']>;
   dormant?: true;
-  /** What else the transaction writes, on its way already. */
+  /** Other writes of the transaction, already sent. */
   along?: Promise<unknown>;
 }
 
-/** Locks the run, lets `act` say what happens, and commits it in the same transaction. Does not send: see `announceAppended`. */
+/** Locks the run, lets `act` decide, and commits its change in the same transaction. Sends nothing: see `announceAppended`. */
 export async function appendIn(tx: Tx, ref: { tenantId: string; runId: string }, act: Act): Promise<Appended | null> {
   return appendLocked(tx, await lockRun(tx, ref.runId), { act, how: 'query' });
 }
 
-/** The same at the end of the transaction, which is committed along with the change: nothing may follow. */
+/** Like `appendIn`, but the change is the transaction's last statement and commits it: nothing may follow. */
 export async function appendLast(tx: Tx, ref: { tenantId: string; runId: string }, act: Act): Promise<Appended | null> {
   return appendLocked(tx, await lockRun(tx, ref.runId), { act, how: 'last' });
 }
 
-/** `how`: whether the transaction is committed along with the change. */
+/** `how`: whether the change commits the transaction. */
 async function appendLocked(
   tx: Tx,
   run: RunRow | undefined,
@@ -59,7 +59,7 @@ async function appendLocked(
 ): Promise<Appended | null> {
   if (!run) throw notFound('The run');
   const wanted = await act(run, tx);
-  // What is told of a run that is erased comes too late, and is dropped; the ledger still says how a call has ended.
+  // Events for an erased run come too late, and are dropped; the ledger still records how a call has ended.
   if (!wanted || (run.erased_at && wanted.events.length > 0)) return null;
   const change = run.erased_at && wanted.calls ? { ...wanted, calls: wanted.calls.map(withoutContent) } : wanted;
   const { events, along, ...rest } = change;
@@ -71,7 +71,7 @@ async function appendLocked(
   return { seq: result.seq, fence: result.fence, run, events, outbox };
 }
 
-/** The jobs that cancel what these calls have begun elsewhere, now that they are settled without it. */
+/** Jobs that cancel work begun elsewhere by calls that are now settled without it. */
 function cancelJobs({ id: runId, tenant_id: tenantId }: RunRow, calls: readonly CallChange[]): OutboxRow[] {
   const left = calls.filter(({ set }) => set['remote'] != null && set['status'] !== 'pending');
   return left.map(({ id: callId }) => ({
@@ -82,7 +82,7 @@ function cancelJobs({ id: runId, tenant_id: tenantId }: RunRow, calls: readonly 
   }));
 }
 
-/** Does the same in a transaction of its own, then sends the jobs and tells the bus. */
+/** Appends in a transaction of its own, then sends the jobs and tells the bus. */
 export async function appendToRun(
   context: RunLogContext,
   ref: { tenantId: string; runId: string },
@@ -91,7 +91,7 @@ export async function appendToRun(
   return appendRead(context, ref, { read: () => Promise.resolve(), act: (run, tx) => act(run, tx) });
 }
 
-/** The same where `act` needs to know more: what `read` asks for is sent along with the lock, and answered under it. */
+/** Like `appendToRun`, for an `act` that needs more data: the queries of `read` are sent along with the lock, and answered under it. */
 export async function appendRead<T>(
   context: RunLogContext,
   ref: { tenantId: string; runId: string },
@@ -105,18 +105,18 @@ export async function appendRead<T>(
   return appended;
 }
 
-/** A committed position of a run, and the jobs that go with it. */
+/** A committed position of a run, and its jobs. */
 export interface Announcement {
   runId: string;
   seq: number;
   fence: number;
   outbox: readonly OutboxRow[];
-  /** With what was appended: what an operator is told of it. */
+  /** With the events, for metrics and log lines. */
   run?: RunRow;
   events?: readonly NewEvent[];
 }
 
-/** Sends the jobs of a transaction that has committed, counts and logs what has ended by it, and announces the new position of the log on the bus. */
+/** After a commit: sends its jobs, counts and logs what has ended, and announces the log's new position on the bus. */
 export function announceAppended(
   context: RunLogContext,
   { runId, seq, fence, outbox, run, events = [] }: Announcement,

@@ -1,4 +1,4 @@
-/** Checkpoints: a verified position in a run's log and messages, from which it can resume or fork. */
+/** Checkpoints: verified positions in a run's log and messages, from which it can resume or fork. */
 import { LOG_VERSION } from '../../core/events.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { digestOf, sha256 } from '../../core/ids.ts';
@@ -8,12 +8,12 @@ import { isSettled, type RunState } from '../../core/state.ts';
 import { inSlices } from '../../lib/in-slices.ts';
 import type { CheckpointRow, MessageRow, StoredState, UnreadMessages } from '../../db/claim-run.ts';
 
-/** Chain hash of a message: over the one before and its own canonical content (RFC 8785, SHA-256, hex). */
+/** Chain hash of a message: of the previous hash and its own canonical content (RFC 8785, SHA-256, hex). */
 export function chainOf(previous: string, message: { role: string; content: unknown }): string {
   return sha256(`${previous}\n${canonicalJson({ content: message.content, role: message.role })}`).toString('hex');
 }
 
-/** The integrity hash: over the state and the chain of all messages before it. */
+/** The integrity hash of the state and the chain of all messages before it. */
 function checkpointHash(state: StoredState, chain: string): string {
   return digestOf({ state, chain });
 }
@@ -26,11 +26,11 @@ interface NewCheckpoint {
   state: RunState;
   chain: string;
   id?: string | undefined;
-  /** Where the agent's graph begins, if it has one. */
+  /** Entry point of the agent's graph, if it has one. */
   entryPoint?: string | undefined;
 }
 
-/** A row of `checkpoints`; its cost does not depend on the length of the run. */
+/** A row of `checkpoints`. The cost does not depend on the run's length. */
 export function checkpointRow(input: NewCheckpoint) {
   const { state } = input;
   const stored: StoredState = { ...state, log_version: LOG_VERSION };
@@ -62,14 +62,14 @@ export function checkpointRow(input: NewCheckpoint) {
   };
 }
 
-/** Where messages that were read begin: after so many others, the last of which has this chain hash. */
+/** The position of messages that were read: how many precede them, and the chain hash of the last of those. */
 export type After = Pick<UnreadMessages, 'messages' | 'chain'>;
 
 const FROM_THE_START: After = { messages: 0, chain: '' };
 
 /**
- * Checks messages against their chain hashes; answers the first ordinal that does not fit, or null. Where they do not
- * begin with the conversation's first, the hash of a checkpoint after them vouches for what they follow.
+ * Verifies messages by their chain hashes; returns the first ordinal that does not fit, or null. If they do not start with the
+ * conversation's first, a later checkpoint's hash vouches for their predecessors.
  */
 export async function firstBrokenMessage(
   messages: readonly MessageRow[],
@@ -86,7 +86,7 @@ export async function firstBrokenMessage(
   return broken;
 }
 
-/** The state that a checkpoint holds, as this build reads it, or null if its hash does not fit. */
+/** A checkpoint's state as this build reads it; null if its hash does not match. */
 export function verifiedState(
   checkpoint: Pick<CheckpointRow, 'length' | 'state' | 'hash'>,
   messages: readonly MessageRow[],
@@ -100,8 +100,8 @@ export function verifiedState(
 }
 
 /**
- * Whether a newer build has saved it, with a state that may hold what this one has no word for. Then the run is read from
- * its events, as far as this build knows them.
+ * Whether a newer build saved it, with a state that may contain things unknown to this one. The run is then read from its
+ * events, as far as this build knows them.
  */
 export function isOfNewerBuild({ state }: Pick<CheckpointRow, 'state'>): boolean {
   return (state.log_version ?? 0) > LOG_VERSION;

@@ -1,4 +1,4 @@
-/** From stored messages to what a model reads: tool results filled in from the ledger, old turns left out. */
+/** Converts stored messages to what models read: fills in tool results from the ledger, and leaves out old turns. */
 import { isSettled } from '../../core/state.ts';
 import {
   isProviderBlock,
@@ -18,32 +18,32 @@ import { estimateMessages } from '../../llm/estimate-tokens.ts';
 
 export interface FittedMessages {
   messages: Message[];
-  /** Estimated tokens of them, and of what was left out. */
+  /** Estimated tokens of the messages, and of those left out. */
   tokens: number;
   droppedTokens: number;
-  /** Messages that were left out, from the first on. */
+  /** Number of messages left out at the beginning. */
   dropped: number;
 }
 
-/** Messages that come before the ones given: how many, with how many tokens (estimated). */
+/** Messages before the given ones: their number, and estimated tokens. */
 export interface LeftOut {
   messages: number;
   tokens: number;
 }
 
-/** What is known of the messages beside their rows. */
+/** Facts about the messages besides their rows. */
 interface KnownOfMessages {
-  /** Those that have been left out already, and were not read. */
+  /** Messages already left out, and not read. */
   before?: LeftOut | undefined;
-  /** Places of those that came in the middle of a turn: they begin none. */
+  /** Ordinals of messages that came in the middle of a turn, and start none. */
   steered?: readonly number[] | undefined;
 }
 
 const NOTHING_LEFT_OUT: LeftOut = { messages: 0, tokens: 0 };
 
 /**
- * The messages of a request. Whole turns are left out from the oldest on until the rest fits `maxTokens` (estimated);
- * the current turn always stays. Content is canonical, so that a warm driver and a fresh one send the same bytes.
+ * The messages of a request. Leaves out whole turns, oldest first, until the rest fits `maxTokens` (estimated); the current
+ * turn always stays. Content is canonical, so that a warm driver and a fresh one send the same bytes.
  */
 export function messagesFor(
   rows: readonly MessageRow[],
@@ -64,7 +64,7 @@ export function messagesFor(
   return { messages, tokens, droppedTokens: before.tokens + all - tokens, dropped: before.messages + from };
 }
 
-/** A row that is sent, with what it costs. */
+/** The rows that are sent, with their tokens. */
 export function partsOf(
   rows: readonly MessageRow[],
   { compaction, steered = [] }: { compaction?: Compaction | undefined; steered?: readonly number[] | undefined },
@@ -80,7 +80,7 @@ export function partsOf(
   });
 }
 
-/** The rows that are sent as messages of their own, with what stands for results that are set aside. */
+/** The rows sent as separate messages, with handles for results that are set aside. */
 export function setAside(rows: readonly MessageRow[], compaction: Compaction | undefined): readonly MessageRow[] {
   if (!compaction) return rows;
   const { first_kept_ordinal: from, cleared_before: before = 0, cleared_tokens: least = 0 } = compaction;
@@ -88,19 +88,22 @@ export function setAside(rows: readonly MessageRow[], compaction: Compaction | u
   return before > from ? kept.map((row) => (row.ordinal < before ? withHandles(row, least) : row)) : kept;
 }
 
-/** What stands in a message for the summary of those before it. */
+/** The message with a summary, in place of those before. */
 export function summaryMessage(summary: string): Message {
   const text = `What was said before, summarised:\n<summary>\n${summary}\n</summary>`;
   return { role: 'user', content: [{ type: 'text', text }] };
 }
 
-/** What a turn was given of its agent's memory: it stands before the words of the message at that place. */
+/** Memories given to a turn, to be placed before the text of the message with this ordinal. */
 export interface GivenText {
   ordinal: number;
   text: string | undefined;
 }
 
-/** The turn's memories before the words of its first message, which is never left out; `dropped` messages come before those given. */
+/**
+ * Inserts the turn's memories before the text of its first message, which is never left out; `dropped`: number of messages
+ * before the given ones.
+ */
 export function withMemory(
   { messages, dropped }: Pick<FittedMessages, 'messages' | 'dropped'>,
   memory: GivenText | null | undefined,
@@ -111,7 +114,7 @@ export function withMemory(
   return messages.with(index, { ...first, content: [{ type: 'text', text: memory.text }, ...first.content] });
 }
 
-/** Providers refuse answers without content. After one the model is told, or it would only repeat it. */
+/** Removes answers without content, which providers refuse. The model is told after one, or it would only repeat it. */
 export function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
   const isEmpty = ({ role, content }: Message) =>
     role === 'assistant' &&
@@ -124,7 +127,7 @@ export function withoutEmptyAnswers(messages: readonly Message[]): Message[] {
 
 const EMPTY_ANSWER = 'Your last answer was empty. Go on: answer in words, or call a tool.';
 
-/** By row, so that what is made of it is made once. */
+/** By row, so that each is converted once. */
 const cleared = new WeakMap<MessageRow, { least: number; row: MessageRow }>();
 
 function withHandles(row: MessageRow, least: number): MessageRow {
@@ -142,7 +145,7 @@ function withHandles(row: MessageRow, least: number): MessageRow {
   return made;
 }
 
-/** Results in a row of calls that have ended, as a model reads them, while others of the row are open. */
+/** Results, as models read them, of a row's ended calls while others are open. */
 export function endedResults(row: MessageRow): ToolResultBlock[] {
   return row.content.flatMap((block) => {
     if (!('tool_call_id' in block)) return [];
@@ -157,7 +160,7 @@ interface Result {
   content: ToolResultBlock['content'];
 }
 
-/** Results in a row that are settled and known. */
+/** Results of a row's calls that are settled and loaded. */
 function resultsOf(row: MessageRow): Result[] {
   return row.content.flatMap((block): Result[] => {
     if (!('tool_call_id' in block)) return [];
@@ -176,7 +179,7 @@ function handleOf(result: Result): string {
   return `This result of about ${tokensOf(result)} tokens was set aside. \`read_tool_output\` with ${call} reads it.`;
 }
 
-/** What a model reads as a call's result: text as it is, other JSON canonical, cut at 1 MiB with a note. */
+/** A call's result as models read it: text as it is, other JSON canonical, cut at 1 MiB with a note. */
 export function resultText(outcome: CallOutcome | undefined): {
   content: ToolResultBlock['content'];
   isError: boolean;
@@ -196,12 +199,12 @@ function shownOf({ output, content }: CallOutcome): ToolResultBlock['content'] {
   return content ?? cutText(textOfOutput(output));
 }
 
-/** Renders the messages of a run that was loaded, in slices: its first request then blocks nobody. */
+/** Renders the messages of a loaded run in slices, so that its first request does not block the process. */
 export async function renderInSlices(rows: readonly MessageRow[]): Promise<void> {
   await inSlices(rows, (row) => void render(row));
 }
 
-/** Bytes of JSON of messages, as a model reads them, about. */
+/** Approximate bytes of JSON of messages as models read them. */
 export function bytesOfMessages(rows: readonly MessageRow[]): number {
   return rows.reduce((sum, row) => sum + bytesOf(render(row)), 0);
 }
@@ -209,7 +212,7 @@ export function bytesOfMessages(rows: readonly MessageRow[]): number {
 interface Rendered {
   message: Message;
   tokens: number;
-  /** Of its JSON, once somebody has asked. */
+  /** Size of its JSON, computed on demand. */
   bytes?: number;
 }
 
@@ -219,8 +222,8 @@ function bytesOf(part: Rendered): number {
 }
 
 /**
- * A message is rendered and estimated once: the work of a step does not grow with the conversation. What was made of a row
- * lives as long as the row does, in a drive or in the context's run cache, so it needs neither a bound nor clearing.
+ * Messages are rendered and estimated once, so that a step's work does not grow with the conversation. Results live as long as
+ * their rows, in a drive or in the context's run cache, so they need neither bound nor clearing.
  */
 const rendered = new WeakMap<MessageRow, Rendered>();
 
@@ -234,7 +237,7 @@ function render(row: MessageRow): Rendered {
   return part;
 }
 
-/** A message whose calls may still change is rendered anew. */
+/** Messages whose calls may still change are rendered again. */
 function everySettled(row: MessageRow): boolean {
   const outcomes = Object.values(row.outcomes ?? {});
   return outcomes.every(({ status }) => status !== 'pending' && status !== 'running');

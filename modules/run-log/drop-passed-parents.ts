@@ -1,4 +1,4 @@
-/** Removes jobs that still wait for others in the queue although their run has gone on without these, or has ended. */
+/** Removes queued jobs that wait for others, although their run has gone on without those, or has ended. */
 import { LIMITS } from '../../core/limits.ts';
 import { listRunsAwaitingJobs } from '../../db/maintenance.ts';
 import { listAwaitedChildren } from '../../db/task-upkeep.ts';
@@ -8,7 +8,7 @@ import { readNextLook, SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS } from '../../jobs/turns.ts';
 import type { RunLogContext } from './run-log-context.ts';
 
-/** Jobs that are removed together. */
+/** Jobs removed at a time. */
 const AT_A_TIME = 250;
 
 interface Waiting extends Position {
@@ -16,11 +16,11 @@ interface Waiting extends Position {
 }
 
 /**
- * A turn that goes on after its calls is their parent in the queue, and a look at a workflow that of the children which it has
- * let begin. Where their jobs are lost, the database sends the calls and the children anew, and goes on under a position or
- * by a look of its own; the parent would wait for ever. A look goes at the latest when none of its
- * children is at work. Of each kind `LIMITS.sweepRows` of those that wait are looked at, others each time where there are more; runs that have changed within `quietMs` are left for the next time. Answers how many jobs
- * were removed.
+ * In the queue, a turn's continuation is the parent of its calls' jobs, and a look at a workflow that of the children it
+ * began. If those jobs are lost, the database sends calls and children again and continues under another position or look, and
+ * the parent would wait for ever. A look is removed at the latest when none of its children is at work. Examines up to
+ * `LIMITS.sweepRows` waiting jobs of each kind, a random section if there are more, and skips runs changed within `quietMs`.
+ * Returns how many jobs were removed.
  */
 export async function dropPassedParents(context: RunLogContext, quietMs: number): Promise<number> {
   const turns = await dropPassed(context, TURNS.name, async (ids) => {
@@ -45,7 +45,7 @@ export async function dropPassedParents(context: RunLogContext, quietMs: number)
   return turns + looks;
 }
 
-/** Removes those of a queue's jobs that wait for others which `passed` names; answers how many. */
+/** Removes those waiting jobs of a queue that `passed` returns; returns how many. */
 async function dropPassed(
   { queues }: RunLogContext,
   name: QueueName,
@@ -58,7 +58,7 @@ async function dropPassed(
   const dropped = await passed(await queue.getRanges(['waiting-children'], first, first + LIMITS.sweepRows - 1, true));
   let removed = 0;
   for (let at = 0; at < dropped.length; at += AT_A_TIME) {
-    // Those of its children that are left go on without it.
+    // Remaining children continue without it.
     const some = dropped.slice(at, at + AT_A_TIME).map((id) => queue.remove(id, { removeChildren: false }));
     removed += (await Promise.all(some)).filter((each) => each === 1).length;
   }
@@ -67,7 +67,7 @@ async function dropPassed(
 
 const ENDED = ['completed', 'failed', 'unknown'];
 
-/** Of these looks those that wait for nothing but jobs which have ended, or are gone: no end of theirs is still to come. */
+/** Looks whose jobs have all ended or are gone, so that none will finish and release them. */
 async function withoutLiveJobs({ queues }: RunLogContext, looks: readonly string[]): Promise<string[]> {
   const queue = queues.queue(SUBTASKS.name);
   const prefix = `${queue.qualifiedName}:`;
@@ -92,7 +92,7 @@ async function withoutLiveJobs({ queues }: RunLogContext, looks: readonly string
   return lost;
 }
 
-/** All jobs of runs that await none, and of the others all but the newest. */
+/** All jobs of runs that await none; for other runs, all but the newest. */
 function passedOf(waiting: readonly Waiting[], awaiting: readonly string[]): string[] {
   const newest = new Map(awaiting.map((runId) => [runId, 0]));
   for (const { runId, seq } of waiting) {

@@ -1,8 +1,8 @@
-/** Why a drive stops before its run does. */
+/** Reasons for a drive to stop before its run does. */
 
-/** Another driver, a cancel or an interrupt has taken the run: its driver stops without writing anything. */
+/** Another driver, a cancel or an interrupt has taken the run: its driver stops and writes nothing. */
 export class LostRunError extends Error {
-  /** How it was lost: `lease`, `cancel`, …, or why a commit was refused. */
+  /** The cause: `lease`, `cancel`, …, or why a commit was refused. */
   readonly why: string;
 
   constructor(why: string) {
@@ -12,7 +12,7 @@ export class LostRunError extends Error {
   }
 }
 
-/** The log or its messages do not fit their hashes, and no earlier checkpoint is left to fall back to. */
+/** The log or its messages do not match their hashes, and there is no earlier checkpoint to fall back to. */
 export class CorruptCheckpointError extends Error {
   constructor(where: string, cause?: unknown) {
     super(`The run cannot be restored: ${where}.`, { cause });

@@ -1,6 +1,6 @@
 /**
- * Group commit: what becomes ready while a transaction is in flight goes along in the next one. Nothing is held back for
- * company, and each run waits for its own transaction alone; a driver that commits alone waits for nobody.
+ * Group commit: changes that become ready while a transaction is in flight share the next one. Nothing is delayed to wait for
+ * others, and each run waits only for its own transaction; a driver that commits alone waits for nobody.
  */
 import { claimRun, type ClaimResult, type RunClaim } from '../../db/claim-run.ts';
 import {
@@ -18,32 +18,32 @@ import { LINE_MS } from '../../db/statement-line.ts';
 export type CommitChange = (change: RunChange) => Promise<CommitResult>;
 type ClaimRun = (claim: RunClaim) => Promise<ClaimResult>;
 
-/** The way of drivers and tool workers to the runs. */
+/** Commits and claims of drivers and tool workers. */
 export interface GroupCommit {
   commit: CommitChange;
   claim: ClaimRun;
 }
 
-/** Most changes of one transaction: a large one keeps its rows locked for longer than it saves. */
+/** Maximum number of changes in a transaction: larger ones lock rows for longer than they save. */
 const MOST_TOGETHER = 32;
 
-/** Most bytes of outputs in one transaction of several changes. */
+/** Maximum bytes of outputs in a transaction of several changes. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
-/** After so long a batch that has no answer gives its lane to others: they go by another connection then. */
+/** A batch unanswered for this long gives up its lane: others then use another connection. */
 const LATE_MS = 2 * LINE_MS;
 
-/** How many batches go at a time. */
+/** Numbers of concurrent batches. */
 export interface Lanes {
-  /** Most batches in flight. */
+  /** Maximum number of batches in flight. */
   lanes: number;
-  /** Most late ones beside them, each of which may keep a connection of the pool; 0 where absent. */
+  /** Maximum number of late batches in addition, each of which may occupy a connection of the pool; default 0. */
   mostLate?: number;
 }
 
 /**
- * Two changes of one driver never meet here, since it waits for the first; what tool workers append to one run may, and
- * expects no position.
+ * Two changes of one driver are never queued together, since it waits for the first. Changes of tool workers to one run may
+ * be, as they expect no position.
  */
 export function createGroupCommit(db: Database, { lanes, mostLate = 0 }: Lanes): GroupCommit {
   let waiting: Waiting[] = [];
@@ -53,8 +53,8 @@ export function createGroupCommit(db: Database, { lanes, mostLate = 0 }: Lanes):
 
   function pump(): void {
     while (free > 0 && waiting.length > 0) {
-      // No more than its share for any lane: drivers that all wait for one batch would leave this process and the server
-      // to work by turns (20 runs at a time: 139 runs/s in one batch, 155 in two).
+      // Each lane gets only its share: if all drivers waited for one batch, this process and the server would work alternately
+      // (20 runs at a time: 139 runs/s in one batch, 155 in two).
       const share = Math.min(MOST_TOGETHER, Math.ceil((waiting.length + underWay) / lanes));
       const together = withinBytes(waiting.slice(0, share));
       send(together);
@@ -84,7 +84,7 @@ export function createGroupCommit(db: Database, { lanes, mostLate = 0 }: Lanes):
   }
   const enqueue = (item: Waiting) => {
     waiting.push(item);
-    // Changes that become ready in this tick of the event loop go along.
+    // Includes changes that become ready in this tick of the event loop.
     setImmediate(pump);
   };
 
@@ -94,7 +94,7 @@ export function createGroupCommit(db: Database, { lanes, mostLate = 0 }: Lanes):
   };
 }
 
-/** The first of them, with so many of the next that what they store stays small enough for one statement. */
+/** The first item, and as many more as keep the stored outputs small enough for one statement. */
 function withinBytes(items: readonly Waiting[]): Waiting[] {
   let bytes = 0;
   return items.filter((item, index) => {
@@ -106,7 +106,7 @@ function withinBytes(items: readonly Waiting[]): Waiting[] {
 async function sendBatch(db: Database, batch: readonly Waiting[]): Promise<void> {
   const [only] = batch;
   if (only && batch.length === 1) return sendOne(db, only);
-  // Those of a tenant together, in the order of the runs, so that two processes never wait for each other's rows.
+  // Grouped by tenant, in order of runs, so that two processes never deadlock.
   const sorted = batch.toSorted((a, b) => compare(a.of.tenant_id, b.of.tenant_id) || compare(a.of.run_id, b.of.run_id));
   try {
     await changeRuns(db, sorted);
@@ -116,13 +116,13 @@ async function sendBatch(db: Database, batch: readonly Waiting[]): Promise<void>
   }
 }
 
-/** A change that cannot be made has undone the others with it: apart from them it hurts only itself. */
+/** A failing change has rolled back the whole batch: committed separately, it only fails itself. */
 async function sendApart(db: Database, batch: readonly Waiting[]): Promise<void> {
   try {
     await changeRunsApart(db, batch);
   } catch (error) {
     if (isDatabaseAway(error)) rejectAll(batch, error);
-    // The statement itself was ended, as for its time: what it waited for concerns one of them.
+    // The statement itself was aborted, for example by a timeout, because of a wait for one of them.
     else for (const item of batch) await sendOne(db, item);
   }
 }

@@ -1,4 +1,4 @@
-/** The lease of a run, for as long as somebody works on it. */
+/** Keeps the lease of a run while somebody works on it. */
 import type { Database } from '../../db/database.ts';
 import { renewRunLease } from '../../db/leases.ts';
 import { LostRunError } from './errors.ts';
@@ -7,19 +7,19 @@ export interface Held {
   tenantId: string;
   runId: string;
   fence: number;
-  /** When the lease was asked for, by the process's own clock (`performance.now`). */
+  /** Time of the lease's request, by the process's own clock (`performance.now`). */
   sinceMs: number;
 }
 
 interface Kept {
-  /** Whether the lease surely lasts, by a clock that nobody sets. */
+  /** Whether the lease is certainly valid, by a monotonic clock. */
   holdsLease: () => boolean;
   stop: () => void;
 }
 
 /**
- * Renews the lease by a timer of its own, once there is a run, and aborts `lost` where another has taken the run, or the
- * database was away until the lease ran out.
+ * Renews the lease by timer once there is a run. Aborts `lost` if another driver has taken the run, or the database was
+ * unavailable until the lease expired.
  */
 export function keepLease(
   { db, leaseMs }: { db: Database; leaseMs: number },
@@ -40,7 +40,7 @@ export function keepLease(
     );
   }, leaseMs / 3);
   const stop = () => clearInterval(timer);
-  // Who has given the run up keeps nobody from taking it, whatever it still waits for.
+  // After giving up the run, do not keep others from taking it, whatever is still pending here.
   lost.signal.addEventListener('abort', stop);
   return { holdsLease, stop };
 }

@@ -1,15 +1,15 @@
-/** A conversation as it stood at a position of its run: the ledger knows what came later, too. */
+/** A conversation at an earlier position of its run: later changes in the ledger are hidden. */
 import { isSettled, type RunState } from '../../core/state.ts';
 import { findPageEnd, listLearnedAfter, readMessages } from '../../db/checkpoints.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
 
-/** What decides which results a conversation had. */
+/** The part of a run's position that determines which results existed. */
 type PositionOfRun = Pick<RunState, 'seq' | 'length' | 'calls'>;
 
 /**
- * The messages up to a position of a run, page by page, with the results that its calls had there; larger ones are named by
- * their address. Each page is a transaction of its own.
+ * The messages up to a position of a run, in pages, with the results of that time; large results are replaced by their
+ * address. Each page is a separate transaction.
  */
 export async function* readMessagesAt(
   db: Database,
@@ -40,7 +40,7 @@ export async function asOf(
 
 const UNKNOWN: CallOutcome = { status: 'unknown', output: null, is_error: true };
 
-/** Messages with the outcomes of a position; `learnedLater` are the calls whose unknown outcome was learned after it. */
+/** Messages with the outcomes at a position; `learnedLater`: calls whose unknown outcome was clarified after it. */
 function outcomesAt(messages: readonly MessageRow[], at: PositionOfRun, learnedLater: readonly string[]): MessageRow[] {
   const had = new Map<string, CallOutcome | undefined>(learnedLater.map((id) => [id, UNKNOWN]));
   for (const call of at.calls) {
@@ -58,7 +58,7 @@ function outcomesAt(messages: readonly MessageRow[], at: PositionOfRun, learnedL
   });
 }
 
-/** How many messages, from the first on, have the same results in the ledger now as they had then. */
+/** The number of leading messages whose results in the ledger are the same as then. */
 export function unchangedSince(then: readonly MessageRow[], now: readonly MessageRow[]): number {
   const index = then.findIndex(({ outcomes }, place) => {
     const later = Object.entries(now[place]?.outcomes ?? {});

@@ -1,4 +1,4 @@
-/** Rebuilds the projections (`PROJECTIONS`) from the logs, by the functions that project them in every commit. */
+/** Rebuilds the projections (`PROJECTIONS`) from the logs, with the functions used in every commit. */
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { readEvent } from '../../core/events.ts';
 import { PROJECTIONS, projectLog, type ProjectedTable, type RunOwner } from '../../core/projections.ts';
@@ -9,7 +9,7 @@ import { readEvents } from '../../db/events.ts';
 import { deleteRow, lockRunRow, insertRow, listLoggedRuns, readRows, updateRow } from '../../db/projections.ts';
 import { listTenantIds } from '../../db/tenants.ts';
 
-/** A column, or a whole row, that is not what the log says. */
+/** A column or row that differs from the log. */
 interface Difference {
   runId: string;
   table: ProjectedTable;
@@ -29,8 +29,9 @@ const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 const PAGE = 500;
 
 /**
- * Compares every run of every tenant with its log, columns that the log does not define aside, and unless `check` writes what differs.
- * One transaction a run, which holds the run's row; safe beside a running service. Throws `UnknownEventError`.
+ * Compares every run of every tenant with its log, except columns that the log does not define; without `check`, also corrects
+ * differences. One transaction for each run, under its row's lock; safe while the service is running. Throws
+ * `UnknownEventError`.
  */
 export async function rebuildProjections(db: Database, { check }: { check: boolean }): Promise<Rebuilt> {
   const rebuilt: Rebuilt = { runs: 0, differences: [] };
@@ -70,7 +71,7 @@ async function rebuildRun(db: Database, owner: RunOwner, check: boolean): Promis
   });
 }
 
-/** A row as it is stored and as the log says; one of them may be missing. */
+/** A stored row, and the row according to the log; one may be missing. */
 interface Pair {
   stored: Columns | undefined;
   expected: Columns | undefined;

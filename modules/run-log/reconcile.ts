@@ -1,4 +1,4 @@
-/** Sends the jobs that are missing: for every unfinished run that should be driven, and every call that should be made. */
+/** Sends missing jobs: for each unfinished run that should be driven, and each call that should be made. */
 import type { Job, Queue } from 'bullmq';
 import { LIMITS } from '../../core/limits.ts';
 import { listModelPairs, noteEmbeddingSettings, type ModelPair } from '../../db/memory-models.ts';
@@ -8,17 +8,17 @@ import type { LostJob } from '../../jobs/define-job.ts';
 import { JOB_OPTIONS } from '../../jobs/options.ts';
 import type { RunLogContext } from './run-log-context.ts';
 
-/** Jobs that are looked up, and sent, in one round trip to the queue. */
+/** Jobs looked up or sent in one round trip to the queue. */
 const AT_A_TIME = 250;
 
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 
-/** How much was missing, by queue. */
+/** Number of missing jobs by queue. */
 type Reconciled = Partial<Record<QueueName, number>>;
 
 /**
- * Compares the database with the queues, for one tenant where one is named, and sends what is missing; answers how much.
- * This is what makes Redis disposable. Jobs that were delayed by another clock than the database's run when they are due.
+ * Compares the database with the queues, optionally for one tenant, sends missing jobs, and returns their numbers. This makes
+ * Redis disposable. Jobs that another clock than the database's has delayed are promoted when due.
  */
 export async function reconcile(context: RunLogContext, quietMs: number, tenantId?: string): Promise<Reconciled> {
   const embeds = context.embeddings.modelFor(undefined) !== undefined;
@@ -40,7 +40,7 @@ export async function reconcile(context: RunLogContext, quietMs: number, tenantI
   return sent;
 }
 
-/** Vectors that this process embeds anew, of whichever agents. */
+/** Vectors that this process replaces, of any agents. */
 async function replacedBy({ db, embeddings: { settings } }: RunLogContext): Promise<ModelPair[]> {
   const others = await noteEmbeddingSettings(db, settings, LIMITS.embeddingSettingsMs);
   const pairs = await listModelPairs(db, LIMITS.sweepRows);
@@ -61,7 +61,7 @@ async function eachPage(
   return mended;
 }
 
-/** Adds the jobs that are not alive; a finished one that blocks its id is removed first. Answers how many it mended. */
+/** Adds jobs that are not alive, after removing finished ones that block their id. Returns how many were fixed. */
 async function ensureJobs({ queues, order }: RunLogContext, name: string, jobs: readonly LostJob[]): Promise<number> {
   const queue = queues.queue(name);
   const states = await queues.states(
@@ -85,7 +85,7 @@ async function promoteIfDue(queue: Queue, { id, isDue }: LostJob): Promise<boole
   return job !== undefined && isDue(job.delay) && promote(job);
 }
 
-/** Lets a delayed job run now; false if it has just begun to by itself. */
+/** Makes a delayed job run now; false if it has just started. */
 async function promote(job: Job): Promise<boolean> {
   try {
     await job.promote();

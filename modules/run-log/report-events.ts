@@ -1,15 +1,15 @@
-/** What committed events tell an operator: numbers for `/metrics`, and a line for whatever has failed. */
+/** Reports committed events to operators: counters for `/metrics`, and log lines for failures. */
 import type { EventType } from '../../core/events.ts';
 import { ageMs } from '../../lib/new-id.ts';
 import type { ProcessContext } from '../process-context.ts';
 import type { Work } from '../metrics.ts';
 
-/** The run that the events are of. */
+/** The run of the events. */
 export interface ReportedRun {
   tenantId: string;
   runId: string;
   agentId: string | undefined;
-  /** The name of a call's tool, where it is known. */
+  /** The name of a call's tool, if known. */
   toolOf?: (callId: string) => string | undefined;
 }
 
@@ -20,7 +20,7 @@ interface ReportedEvent {
   payload: object;
 }
 
-/** Counts what has ended, with the time that it took, and logs what has failed. For events that are committed. */
+/** Counts what has ended, with durations, and logs failures. Only for committed events. */
 export function reportEvents(
   context: Pick<ProcessContext, 'metrics' | 'log'>,
   run: ReportedRun,
@@ -29,7 +29,7 @@ export function reportEvents(
   for (const event of events) reportEvent(context, run, event);
 }
 
-/** What may stand in a payload of those events that are reported. */
+/** Fields in payloads of reported events. */
 interface Facts {
   error?: { code: string; message: string };
   latency_ms?: number;
@@ -57,7 +57,7 @@ function reportEvent(
   log.warn({ ...about, call, tool, model, outcome, code, cause: causeOf(work, error) }, `${NAMES[work]} ${outcome}`);
 }
 
-/** Those of JSON-RPC, MCP and A2A; a server may answer any number, and each label is a series for good. */
+/** Codes of JSON-RPC, MCP and A2A. Servers may answer any number, and each label creates a permanent series. */
 const RPC_CODES = /^(mcp|a2a)-(32700|3260[0-3]|3200\d|32042)$/;
 
 function labelOf(code: string): string {
@@ -82,7 +82,7 @@ const KINDS: Partial<Record<EventType, { work: Work; outcome: string }>> = {
   'model.failed': { work: 'model_call', outcome: 'failed' },
 };
 
-/** Failures of calls that Drover itself puts into words; what others say of theirs is content, which is not logged. */
+/** Failures of calls with Drover's own message; other messages are content, which is not logged. */
 const OWN_WORDS =
   /^(egress-.*|server-.*|secret-.*|secrets|session|timeout|aborted|interrupted|stopped|denied|internal|not_sent|not-allowed|unknown-.*|output-too-large|bad-output|bad-answer|no_answer|no_webhook|client_timeout)$/;
 const CAUSE_CHARS = 500;

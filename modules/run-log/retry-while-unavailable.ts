@@ -7,8 +7,8 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 1000;
 
 /**
- * Repeats `work` while the database is unavailable, or has undone it for a reason that passes, for `forMs` at most. After the signal it is tried once more; then,
- * and when the time is up, its error is thrown.
+ * Repeats `work` while the database is unavailable, or has rolled it back for a temporary reason, for at most `forMs`. After
+ * the signal it is tried once more. Then, or when the time is up, throws its error.
  */
 export async function retryWhileUnavailable<T>(
   work: () => Promise<T>,

@@ -1,6 +1,6 @@
 /**
- * What a process still knows of a run that it has driven. The log and the conversation are only ever appended to, so
- * the next drive reads only what came after; the event at the cached position proves that the log is the same.
+ * Caches runs that this process has driven. Logs and conversations are only appended to, so the next drive reads only what is
+ * new; the event at the cached position proves that the log is the same.
  */
 import { LRUCache } from 'lru-cache';
 import { readEvent, type RunEvent } from '../../core/events.ts';
@@ -16,7 +16,7 @@ import {
 import { firstBrokenMessage } from './checkpoint.ts';
 import { bytesOfMessages } from './conversation.ts';
 
-/** A verified position of a run, as committed. */
+/** A verified, committed position of a run. */
 export interface CachedRun {
   state: RunState;
   /** Time of the event at `state.seq`, as the database writes it: no other log has the same event there. */
@@ -28,11 +28,11 @@ export interface CachedRun {
   stepsAtCheckpoint: number;
 }
 
-/** Runs that this process has driven last. */
+/** The runs last driven by this process. */
 export interface RunCache {
-  /** Takes a run out: a drive that fails leaves nothing behind that it may have got wrong. */
+  /** Removes and returns a run, so that a failed drive leaves no wrong entry behind. */
   take: (runId: string) => CachedRun | undefined;
-  /** The position up to which a run is cached; the entry stays. */
+  /** The cached position of a run; the entry stays. */
   position: (runId: string) => CachedPosition | undefined;
   keep: (runId: string, cached: CachedRun) => void;
   clear: () => void;
@@ -44,7 +44,7 @@ interface CacheBounds {
   forMs?: number;
 }
 
-/** Keeps the newest: so many, with so many bytes of messages together, and so long. */
+/** Keeps the newest runs, limited in number, total bytes of messages, and age. */
 export function createRunCache({
   most = LIMITS.cachedRuns,
   mostBytes = LIMITS.cachedRunBytes,
@@ -74,7 +74,7 @@ export function createRunCache({
   };
 }
 
-/** What models are not sent any more is not kept either. */
+/** Drops messages that models do not get any more. */
 function withoutDropped(cached: CachedRun): CachedRun {
   const { state, before, messages } = cached;
   const { cut, firstKept = 0, replay } = state;
@@ -88,19 +88,19 @@ function withoutDropped(cached: CachedRun): CachedRun {
   };
 }
 
-/** How far a run is cached, for the database to leave that out, and the calls whose outcomes may have changed since. */
+/** The cached position, for the database to skip, with calls whose outcomes may have changed since. */
 export function positionOf({ state, messages, before }: CachedRun): CachedPosition {
   const outcomes = messages.flatMap((row) => Object.entries(row.outcomes ?? {}));
   const calls = outcomes.flatMap(([id, { status }]) => (FINAL.includes(status) ? [] : [id]));
   return { seq: state.seq, length: before.messages + messages.length, calls };
 }
 
-/** Statuses of calls that do not change any more. `unknown` is not one of them: a person may settle it. */
+/** Final statuses of calls. `unknown` is not final: a person may settle it. */
 const FINAL: readonly string[] = ['succeeded', 'failed', 'denied'];
 
 /**
- * A cached run, folded on to the end of the log. Null if the two do not fit, as after a database was restored to
- * an earlier point: then the whole run has to be read from its rows.
+ * Folds a cached run on to the end of the log. Null if the two do not match, as after restoring the database to an earlier
+ * point: the run must then be read from its rows.
  */
 export async function carryOn(cached: CachedRun, loaded: ClaimedRun): Promise<CachedRun | null> {
   const [same, ...rows] = loaded.events;
@@ -115,7 +115,7 @@ export async function carryOn(cached: CachedRun, loaded: ClaimedRun): Promise<Ca
   return fits ? next : null;
 }
 
-/** Another object for a message with other outcomes: what was made of the old one is not used again. */
+/** A new object if a message's outcomes have changed, so that results derived from the old one are not reused. */
 function refresh(row: MessageRow, { outcomes }: ClaimedRun): MessageRow {
   const isStale = Object.keys(row.outcomes ?? {}).some((id) => id in outcomes);
   return isStale ? showOutcomes(row, { ...row.outcomes, ...outcomes }) : row;

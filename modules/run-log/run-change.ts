@@ -1,13 +1,13 @@
-/** Events of a run as a change of it, with the rows that they give: the same for its driver and for the API. */
+/** Turns events into a change of a run, with the rows that follow; for drivers and the API alike. */
 import { toLogged, type NewEvent } from '../../core/events.ts';
 import { project } from '../../core/projections.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { RunChange } from '../../db/commit-run.ts';
 
-/** Whose run it is, and the position that the events follow; 0 if they create it. */
+/** The run, with the position before the events; 0 if they create it. */
 type ChangedRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'last_seq'>;
 
-/** Events of a run as `commit_run` takes them. They have been checked. */
+/** Converts checked events to the form `commit_run` takes. */
 export function toRunChange(run: ChangedRun, events: readonly NewEvent[]): RunChange {
   const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, runId: run.id };
   const { runs, ...others } = project(owner, events, { firstSeq: run.last_seq + 1, at: () => 'now' });

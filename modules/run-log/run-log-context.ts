@@ -4,10 +4,10 @@ import type { RunCache } from './run-cache.ts';
 import type { SharedReads } from './shared-reads.ts';
 import type { PositionWatch } from './watch-positions.ts';
 
-/** What reads and writes runs. */
+/** Dependencies for reading and writing runs. */
 export interface RunLogContext extends ProcessContext, GroupCommit {
   runCache: RunCache;
   reads: SharedReads;
-  /** How far that is which somebody waits for. */
+  /** Tells streams and other waiters the positions they watch. */
   positions: PositionWatch;
 }

@@ -1,4 +1,4 @@
-/** A run's log in the hands of the one that writes it: what is committed, and what the next commit adds to it. */
+/** A run's log in the hands of its writer: what is committed, and what the next commit adds. */
 import { atSeq, checkEvent, type NewEvent } from '../../core/events.ts';
 import { fold, type RunState } from '../../core/state.ts';
 import type { MessageRow, UnreadMessages } from '../../db/claim-run.ts';
@@ -6,7 +6,7 @@ import type { CallChange, NewCall, NewWait, ReservationChange } from '../../db/c
 import { chainOf } from './checkpoint.ts';
 import type { CachedRun } from './run-cache.ts';
 
-/** What the next commit writes: all of it or nothing. */
+/** The contents of the next commit, which is atomic. */
 export interface Pending {
   events: NewEvent[];
   messages: MessageRow[];
@@ -16,19 +16,19 @@ export interface Pending {
   closedWaits: string[];
   checkpoint: { id: string; trigger: 'turn_complete' | 'tool_result' } | null;
   reservations: ReservationChange[];
-  /** The rate limiter of the model that is announced: the commit says how long it backs off. */
+  /** The rate limiter of the announced model: the commit returns its back-off. */
   rateLimiter: string | null;
 }
 
 export interface RunLog {
-  /** The state as committed, and with what is pending on top. */
+  /** `base` is the committed state; `state` includes pending changes. */
   base: RunState;
   state: RunState;
-  /** Time of the event that `base` ends with; undefined if a checkpoint stood in its place. */
+  /** Time of the last event of `base`; undefined if it was loaded from a checkpoint. */
   at: string | undefined;
-  /** The conversation after `before`, pending messages included. */
+  /** The conversation after `before`, including pending messages. */
   messages: MessageRow[];
-  /** What was not read of the conversation, since no model is sent it any more. */
+  /** The unread beginning of the conversation, which models do not get any more. */
   before: UnreadMessages;
   /** Ids of all tool uses in `messages`. */
   toolUseIds: Set<string>;
@@ -37,10 +37,10 @@ export interface RunLog {
   stepsAtCheckpoint: number;
 }
 
-/** Where a run stands, committed. */
+/** A committed position of a run. */
 export type Position = Omit<CachedRun, 'at'> & { at: string | undefined };
 
-/** The log of a run that stands at a position, with nothing pending. */
+/** Opens a run's log at a position, with nothing pending. */
 export function openLog({ state, at, messages, before, lastCheckpointId, stepsAtCheckpoint }: Position): RunLog {
   const log = { base: state, state, at, messages: [...messages], before, pending: nothing() };
   return { ...log, toolUseIds: new Set(messages.flatMap(toolUsesOf)), lastCheckpointId, stepsAtCheckpoint };
@@ -58,12 +58,12 @@ const nothing = (): Pending => ({
   rateLimiter: null,
 });
 
-/** Messages of the conversation, pending ones included. */
+/** Number of messages in the conversation, including pending ones. */
 export function lengthOf({ before, messages }: Pick<RunLog, 'before' | 'messages'>): number {
   return before.messages + messages.length;
 }
 
-/** The committed part as an entry of the run cache; undefined if nothing would tell it from another log. */
+/** The committed part as a cache entry; undefined if nothing would distinguish it from another log. */
 export function toCachedRun(log: RunLog): CachedRun | undefined {
   const { at, base: state, before, lastCheckpointId, stepsAtCheckpoint, pending } = log;
   if (at === undefined) return undefined;
@@ -71,7 +71,7 @@ export function toCachedRun(log: RunLog): CachedRun | undefined {
   return { at, state, messages, before, lastCheckpointId, stepsAtCheckpoint };
 }
 
-/** Adds events to what the next commit writes, and folds them into the state. */
+/** Adds events to the next commit, and folds them into the state. */
 export function appendEvent(log: RunLog, ...events: NewEvent[]): void {
   for (const event of events) {
     log.pending.events.push(checkEvent(event));
@@ -79,7 +79,7 @@ export function appendEvent(log: RunLog, ...events: NewEvent[]): void {
   }
 }
 
-/** Appends a message to the conversation; the event that goes with it tells the new length. Answers its place. */
+/** Appends a message; the event to go with it must tell the new length. Returns its ordinal. */
 export function appendMessage(log: RunLog, message: Omit<MessageRow, 'ordinal' | 'chain'>): number {
   const ordinal = lengthOf(log);
   const chain = chainOf(log.messages.at(-1)?.chain ?? log.before.chain, message);
@@ -90,7 +90,7 @@ export function appendMessage(log: RunLog, message: Omit<MessageRow, 'ordinal' |
   return ordinal;
 }
 
-/** Drops messages that no event has counted: the next turn's messages need their ordinals. */
+/** Drops messages not counted by any event, since the next turn needs their ordinals. */
 export function dropUncounted(log: RunLog): void {
   const { length } = log.state;
   const isCounted = ({ ordinal }: { ordinal: number }) => ordinal < length;
@@ -98,12 +98,12 @@ export function dropUncounted(log: RunLog): void {
   log.pending.messages = log.pending.messages.filter(isCounted);
 }
 
-/** Adds a row to the ledger with the next commit. */
+/** Inserts a ledger row with the next commit. */
 export function insertCall(log: RunLog, row: NewCall): void {
   log.pending.newCalls.push(row);
 }
 
-/** Changes a row of the ledger with the next commit, one that this commit is to insert, too. */
+/** Changes a ledger row with the next commit, even one that the same commit inserts. */
 export function changeCall(log: RunLog, change: CallChange): void {
   const inserted = findInserted(log, change.id);
   if (inserted) Object.assign(inserted, change.set);
@@ -111,30 +111,30 @@ export function changeCall(log: RunLog, change: CallChange): void {
   showOutcome(log, change);
 }
 
-/** The row of a call that the next commit is to insert; undefined if the ledger has it already. */
+/** A call's row that the next commit will insert; undefined if the ledger already has it. */
 export function findInserted({ pending }: RunLog, id: string): NewCall | undefined {
   return pending.newCalls.find((row) => row.id === id);
 }
 
-/** Shows a change of the ledger in the conversation. */
+/** Applies a ledger change to the conversation. */
 function showOutcome(log: RunLog, change: CallChange): void {
   const row = log.messages.findLast((message) => message.outcomes && change.id in message.outcomes);
   if (!row?.outcomes) return;
   const { status, output = null, is_error = null, model_output: content } = change.set;
-  // A whole output is not kept in mind where the model sees something else.
+  // The whole output is not kept in memory if the model gets something else.
   if (status)
     row.outcomes[change.id] = content ? { status, output: null, content, is_error } : { status, output, is_error };
 }
 
-/** The pending changes at one moment. */
+/** A snapshot of pending changes. */
 type Mark = Readonly<Pending>;
 
-/** What is pending now, as a point to come back to. */
+/** Marks the pending changes, to return to them. */
 export function mark({ pending }: RunLog): Mark {
   return cutTo(pending, pending);
 }
 
-/** Takes back what was appended after a mark: what depended on it is appended anew. */
+/** Removes what was appended after a mark, so that it can be appended again. */
 export function rewind(log: RunLog, point: Mark): void {
   const dropped = log.pending.messages.length - point.messages.length;
   log.messages = log.messages.slice(0, log.messages.length - dropped);
@@ -144,7 +144,7 @@ export function rewind(log: RunLog, point: Mark): void {
   appendEvent(log, ...kept.events);
 }
 
-/** Lists of what is pending as long as they are at a mark, with what else it has. */
+/** Cuts pending lists to their lengths at a mark; other fields are the mark's. */
 function cutTo(pending: Mark, point: Mark): Pending {
   return {
     ...point,
@@ -158,7 +158,7 @@ function cutTo(pending: Mark, point: Mark): Pending {
   };
 }
 
-/** Puts what is pending on top of what others have appended meanwhile. */
+/** Reapplies pending changes on top of what others have appended. */
 export function rebase(log: RunLog, { state, at, messages, before }: Position): void {
   const { pending } = log;
   log.base = state;
@@ -172,14 +172,14 @@ export function rebase(log: RunLog, { state, at, messages, before }: Position): 
 }
 
 /**
- * The messages that the next commit writes: those that its events count. A message goes with the event that tells the new
- * length, or whoever takes the run over finds more messages than its log has.
+ * The messages for the next commit: those counted by its events. Without the event that tells the new length, a successor
+ * would find more messages than its log has.
  */
 export function countedMessages({ pending, state }: RunLog): MessageRow[] {
   return pending.messages.filter(({ ordinal }) => ordinal < state.length);
 }
 
-/** What was pending is committed; `at` is the time of its last event, where it has one. What is not counted yet stays pending. */
+/** Marks pending changes as committed; `at`: time of the last event, if any. Uncounted messages stay pending. */
 export function advance(log: RunLog, at: string | undefined): void {
   const { checkpoint, messages } = log.pending;
   log.base = log.state;

@@ -1,11 +1,11 @@
-/** A settled attempt as its ledger row: the same for a driver and for a worker. */
+/** Converts a settled attempt to its ledger row; for drivers and workers alike. */
 import type { SettledCall } from '../../core/decision-events/tool-calls.ts';
 import { attemptError, settleUnmade, UNKNOWN_OUTCOME, type MadeCall, type Settlement } from '../../core/ledger.ts';
 import type { CallStatus } from '../../core/state.ts';
 import { bytesOf, failureColumns, outputColumns, type OutputPart } from '../../core/tool-output.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 
-/** The row: only where this attempt is still the one that runs. */
+/** The row's change, valid only while this attempt is the running one. */
 export function settlementChange(settled: SettledCall): CallChange {
   const { settlement, attempt, latencyMs } = settled;
   const ended = { latency_ms: latencyMs, finished_at: 'now', lease_expires_at: null };
@@ -28,7 +28,7 @@ export function settlementChange(settled: SettledCall): CallChange {
   return { ...base, set: { ...ended, status, ...stored, ...said, remote, is_error: true, error } };
 }
 
-/** What the model reads of a call of unknown outcome, where that is more than that it is unknown. */
+/** Text for the model about a call of unknown outcome, if there is more to say. */
 function whyOf(settlement: Settlement): OutputPart[] | undefined {
   if (settlement.status !== 'unknown' || !settlement.saysWhy) return undefined;
   return [{ type: 'text', text: `${UNKNOWN_OUTCOME} Its next attempt was not made: ${settlement.message}` }];
@@ -40,7 +40,7 @@ export interface UnmadeCall extends MadeCall {
   status: CallStatus;
 }
 
-/** A call before its next attempt that is given up, of which one may have had its effect; undefined for any other. */
+/** Gives up a call before its next attempt if an earlier one may have had an effect; otherwise undefined. */
 export function givenUp(
   call: UnmadeCall,
   why: { code: string; message: string },
@@ -51,13 +51,13 @@ export function givenUp(
   return { change: { ...settlementChange(settled), from: [call.status] }, settled };
 }
 
-/** What the calls of a run have stored, and may store in all. */
+/** Bytes of outputs that a run's calls have stored, and their limit. */
 export interface OutputRoom {
   storedBytes: number;
   limitBytes: number;
 }
 
-/** The settlement that is left for a call whose output its run has no room for; the settlement itself where it has. */
+/** Replaces the settlement of a call whose output exceeds its run's limit. */
 export function withinOutputLimit<S extends Settlement>(
   settlement: S,
   room: OutputRoom,
@@ -72,7 +72,7 @@ export function withinOutputLimit<S extends Settlement>(
   return { status: 'failed', code: 'run_output_limit', message, origin: 'drover' };
 }
 
-/** Of a call of a run that is erased: how it has ended, not what it said. */
+/** For calls of an erased run: keeps how the call ended, but not its content. */
 export function withoutContent({ set, ...change }: CallChange): CallChange {
   const { error, remote } = set;
   const left: CallChange['set'] = {
@@ -84,5 +84,5 @@ export function withoutContent({ set, ...change }: CallChange): CallChange {
   return { ...change, set: left };
 }
 
-/** What a remote agent has asked, and was told. */
+/** A remote agent's question, and the answer. */
 const SAID: readonly string[] = ['question', 'answer'];

@@ -1,6 +1,6 @@
 /**
- * Reads that a process makes once for all who ask for the same at the time, and together with those of others who ask for the
- * like: streams that open, or go on, in the same moment cost a few statements. Nothing is kept of what nobody asks for.
+ * Shares reads within a process: equal requests at the same time are read once, and similar ones together, so that streams
+ * that open or continue in the same moment cost few statements. Nothing is cached beyond that.
  */
 import { isTerminal, type EventType } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -18,15 +18,15 @@ import {
 import { readTogether, type ReadsTogether } from '../../lib/read-together.ts';
 
 export interface SharedReads {
-  /** A run as the API shows it, together with other runs of its tenant; undefined if there is none. */
+  /** A run as shown by the API, read together with others of its tenant; undefined if it does not exist. */
   run: (tenantId: string, id: string) => Promise<RunView | undefined>;
-  /** The same for those who show nothing of it. */
+  /** The same for callers that show nothing of it. */
   runRef: (tenantId: string, id: string) => Promise<RunRef | undefined>;
-  /** A page of a run's log: an event costs a read, however many streams stand at the same place. */
+  /** A page of a run's log: each event is read once, however many streams are at the same position. */
   logPage: (asked: LogPageRequest) => Promise<LogPage>;
-  /** Where a session stands; undefined if there is none. */
+  /** The head of a session; undefined if it does not exist. */
   sessionHead: (tenantId: string, id: string) => Promise<SessionHead | undefined>;
-  /** What follows in a session from a position on; undefined if there is no such session. */
+  /** The run that a follower of a session reads next from a position on; undefined if there is no such session. */
   followedRun: (tenantId: string, from: SessionPlace) => Promise<FollowedSession | undefined>;
 }
 
@@ -37,21 +37,21 @@ interface SessionPlace extends SessionPosition {
 export interface LogPageRequest {
   tenantId: string;
   runId: string;
-  /** Sequence number after which it begins. */
+  /** Only events with a higher sequence number. */
   after: number;
   /** Only this turn's events. */
   turnId?: string | undefined;
-  /** Which events; the others are passed. */
+  /** Types of events to return; others are skipped. */
   types: readonly EventType[];
 }
 
 interface LogPage {
   events: LoggedEvent[];
-  /** Where to go on: events that are not shown are passed, too. */
+  /** Where to continue, past events that are not shown. */
   lastSeq: number;
-  /** Whether there is more to read at once. */
+  /** Whether more can be read at once. */
   hasMore: boolean;
-  /** Whether the run has ended, and the page is its last one. */
+  /** Whether the run has ended, and this is its last page. */
   isOver: boolean;
 }
 
@@ -94,7 +94,7 @@ interface Named {
 
 const idOf = ({ id }: Named) => id;
 
-/** What goes together: the reads under one name, all of which `readAll` does in the same way. */
+/** Combines reads with the same name, all done by `readAll` in the same way. */
 function byName<A extends Named, V extends Named>(options: { lanes: number; most: number }) {
   const named = new Map<string, ReadsTogether<A, V>>();
   return async (name: string, asked: A, readAll: (asked: readonly A[]) => Promise<readonly V[]>) => {
@@ -108,7 +108,7 @@ function byName<A extends Named, V extends Named>(options: { lanes: number; most
   };
 }
 
-/** The pages share what is read at once: who is far behind goes on with the next one. */
+/** The pages share the total size of a read: streams far behind continue with the next one. */
 function readPages(tx: Tx, asked: readonly FollowedLog[], types: readonly EventType[]): Promise<FollowedPage[]> {
   const maxBytes = Math.ceil(LIMITS.streamPageBytes / asked.length);
   return listFollowedEvents(tx, asked, { types, limit: PAGE, maxBytes });

@@ -1,27 +1,27 @@
 /**
- * Looks into the database for all that waits in this process, streams above all: one statement every few seconds, however
- * many there are. It is what finds what the bus has not told.
+ * Polls the database for everything that waits in this process, mostly streams: one statement every few seconds, however many
+ * there are. Finds what the bus has failed to tell.
  */
 import type { Bus } from '../../bus/bus.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { readPositions, type Position } from '../../db/open-streams.ts';
 import type { ProcessContext } from '../process-context.ts';
 
-/** What can be watched: `db/open-streams.ts` says how far each is. */
+/** What can be watched; `db/open-streams.ts` returns the positions. */
 export interface WatchedThing {
   kind: 'run' | 'thread' | 'key';
   id: string;
 }
 
-/** Told at every look how far it is: `Infinity` if it is over. */
+/** Called with the position after each poll: `Infinity` if it is over. */
 type Listener = (position: number) => void;
 
 export interface PositionWatch {
-  /** Tells how far a thing is every few seconds, and after a gap of the bus. Gives the end of it. */
+  /** Reports a position every few seconds, and after a gap of the bus. Returns a function to stop. */
   watch: (thing: WatchedThing, listener: Listener) => () => void;
 }
 
-/** Has neither timer nor listener while nothing is watched. */
+/** Uses neither timer nor listener while nothing is watched. */
 export function createPositionWatch({ db, bus, log }: Pick<ProcessContext, 'db' | 'bus' | 'log'>): PositionWatch {
   const listeners = new Map<string, Set<Listener>>();
   let stop: (() => void) | undefined;
@@ -35,7 +35,7 @@ export function createPositionWatch({ db, bus, log }: Pick<ProcessContext, 'db' 
     try {
       (await db.asMaintenance((tx) => readPositions(tx, watched))).forEach(tell);
     } catch (error) {
-      // Streams stay open while the database is away; there is nothing for them to show.
+      // Streams stay open while the database is unavailable; there is nothing to show.
       log.warn({ err: error }, 'a look for open streams failed');
     }
   };
@@ -58,7 +58,7 @@ export function createPositionWatch({ db, bus, log }: Pick<ProcessContext, 'db' 
   };
 }
 
-/** Never two looks at once; what asks for one while it is under way gets another one after it. Gives the end of it. */
+/** Polls one at a time; a request during a poll causes another one after it. Returns a function to stop. */
 function lookAgainAndAgain(look: () => Promise<void>, bus: Bus): () => void {
   let isLooking = false;
   let isAsked = false;

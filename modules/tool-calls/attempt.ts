@@ -1,6 +1,6 @@
 /**
- * One attempt of one call through the ledger, and the only way from a run to a tool: authorize, claim, execute, settle. A
- * driver and a worker differ in how they commit a claim and a settlement, and in nothing else.
+ * One attempt of a call through the ledger, and the only way from a run to a tool: authorize, claim, execute, settle. Drivers
+ * and workers differ only in how they commit claims and settlements.
  */
 import { INTERRUPTED, settleAttempt, type AttemptRules, type Settlement } from '../../core/ledger.ts';
 import type { ToolDefinition, ToolOutcome } from '../../core/tool.ts';
@@ -16,18 +16,18 @@ import { dropForgotten } from '../memory/forget-memories.ts';
 import { reauthorizeCall } from '../governance/reauthorize-call.ts';
 import { reportProgress } from './report-progress.ts';
 
-/** A call with an attempt that may be sent; `attempt` counts this one. */
+/** A call whose attempt may be sent; `attempt` counts this one. */
 export interface ClaimedCall {
   call: LedgerCall;
   attempt: number;
   agentId: string;
   tool: ToolDefinition;
   retry: AttemptRules['retry'];
-  /** The agent accepts that a call of unknown outcome is made again. */
+  /** The agent accepts that calls of unknown outcome are repeated. */
   acceptsDuplicates: boolean;
-  /** Longest pause that the tool may ask for, where it is not that of a call in the queue. */
+  /** Longest pause that the tool may request; default: that of queued calls. */
   longestPauseMs?: number;
-  /** How long a person has to answer what the tool asks. */
+  /** How long a person has to answer a question of the tool. */
   questionSeconds: number;
 }
 
@@ -36,23 +36,20 @@ export interface MadeAttempt {
   outcome: ToolOutcome;
   settlement: Settlement;
   latencyMs: number;
-  /** What became of large parts of the result. */
+  /** Outcomes for large parts of the result. */
   facts: readonly FileFact[];
 }
 
-/**
- * How an attempt ends: nothing is left to do for it, or the call is to be looked at again after a while; `attempt` counts
- * those that the ledger has then.
- */
+/** The end of an attempt: done, or the call must be looked at again later; `attempt`: the number of attempts in the ledger then. */
 export type AttemptEnd = Done | { kind: 'later'; waitMs: number; attempt?: number };
 
-/** How an attempt ends, and what came of it: `passed` where there was none to make, since somebody else has made it or settled the call. */
+/** The end of an attempt and its outcome: `passed` if none was needed, since somebody else has made it or settled the call. */
 export interface Attempted {
   end: AttemptEnd;
   outcome: Settlement['status'] | 'passed';
 }
 
-/** `abandons`: the call is settled, and what it has begun elsewhere is to be cancelled. */
+/** `abandons`: the call is settled, and its work elsewhere must be cancelled. */
 interface Done {
   kind: 'done';
   abandons?: boolean;
@@ -61,29 +58,29 @@ interface Done {
 export interface HeldClaim {
   /** Fires when the claim is lost. */
   signal: AbortSignal;
-  /** Whether its lease surely lasts, by a clock that nobody sets. */
+  /** Whether the lease is certainly valid, by a monotonic clock. */
   maySend: () => boolean;
   release: () => void;
 }
 
-/** Writes what becomes of a call. Infrastructure errors throw. */
+/** Commits the steps of an attempt. Infrastructure errors throw. */
 export interface Committer {
-  /** Claims the next attempt, in a commit before anything is sent; or says how it ends without being made. */
+  /** Claims the next attempt, in a commit before anything is sent; or returns how it ends without being made. */
   claim: () => Promise<ClaimedCall | AttemptEnd>;
-  /** Holds the claim while the tool is executed. */
+  /** Keeps the claim while the tool runs. */
   hold: (claim: ClaimedCall) => HeldClaim;
-  /** Commits how the attempt ended; `retry` lets the call be claimed again. */
+  /** Commits the outcome; after `retry` the call can be claimed again. */
   settle: (made: MadeAttempt) => Promise<AttemptEnd>;
 }
 
-/** Whose call it is. */
+/** The owner of the call. */
 interface CalledBy {
   tenantId: string;
   runId: string;
   traceparent?: string | undefined;
 }
 
-/** Makes the next attempt of a call. What the tool does wrong is data. */
+/** Makes the next attempt of a call. Failures of the tool are data. */
 export async function attempt(
   context: Pick<Context, 'tools' | 'bus' | 'db' | 'fileStore' | 'log'>,
   by: CalledBy,
@@ -136,12 +133,12 @@ function execute(
   });
 }
 
-/** What goes on elsewhere although nobody waits for it any more is cancelled. */
+/** Work elsewhere for which nobody waits any more is cancelled. */
 export function endOf({ outcome }: Pick<MadeAttempt, 'outcome'>): AttemptEnd {
   return 'remote' in outcome && outcome.remote ? { kind: 'done', abandons: true } : { kind: 'done' };
 }
 
-/** How an attempt ends whose process was lost; undefined if the call may be sent again, or was only looked at. */
+/** The outcome of an attempt whose process was lost; undefined if the call may be sent again, or was only looked at. */
 export function interruptionOf(lost: ClaimedCall): Exclude<Settlement, { status: 'retry' }> | undefined {
   if (lost.call.remote) return undefined;
   const settlement = settleAttempt(INTERRUPTED, rulesOf(lost));
@@ -156,15 +153,15 @@ function rulesOf({ call, attempt: number, retry, acceptsDuplicates, longestPause
 
 export interface Authorization {
   governance: Governance;
-  /** The tenant or the agent is suspended: the call stays as it is until that is lifted. */
+  /** Tenant or agent is suspended: the call stays unchanged until that is lifted. */
   isSuspended: boolean;
   decision: GateDecision;
   pinned: PinnedDefinitions;
 }
 
 /**
- * Asks whether a call of the ledger may be sent now. It passed the gate when it was requested, and passes it again before an
- * attempt that was not claimed with that request: policies, suspensions, budgets and deletions are always the current ones.
+ * Decides whether a call in the ledger may be sent now. It passed the gate when it was requested, and does so again for any
+ * attempt not claimed with the request, always with current policies, suspensions, budgets and deletions.
  */
 export async function authorize(
   context: Pick<Context, 'governance' | 'definitions' | 'tools'>,

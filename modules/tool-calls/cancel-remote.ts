@@ -1,4 +1,4 @@
-/** Cancels what a call has begun elsewhere, once the call is settled and nobody wants it any more. */
+/** Cancels work begun elsewhere by a call, once the call is settled. */
 import { backoffMs, lengthenedMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { keepRemote } from '../../db/remote-work.ts';
@@ -9,8 +9,8 @@ import type { Context } from '../governance/context.ts';
 import type { AttemptEnd } from './attempt.ts';
 
 /**
- * Tells whoever works on it. What was said is not told again; where nobody was reached it is, a few times, after ever longer
- * pauses. It makes no new effect, so no gate is asked.
+ * Sends the cancellation. Not repeated once delivered; if nobody is reached, repeated a few times after increasing pauses. It
+ * has no new effect, so the gate is not asked.
  */
 export async function cancelRemote(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<AttemptEnd> {
   const { tenantId, runId, callId, traceparent } = job;

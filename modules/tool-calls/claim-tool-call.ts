@@ -1,4 +1,4 @@
-/** Claiming a call for an attempt: in a commit of its own, before anything is sent. */
+/** Claims a call for an attempt, in a separate commit before anything is sent. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { approvalSeconds } from '../../core/definition.ts';
 import { INTERRUPTED, abandoned, interruptedAttempt, settleForGood } from '../../core/ledger.ts';
@@ -19,14 +19,14 @@ import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
-/** A job with the id of its claim. */
+/** A job with its claim's id. */
 interface Claiming extends ToolCallJob {
   claimId: string;
 }
 
 /**
- * Claims the call, or says how its job ends. Infrastructure errors throw; nothing was sent then, so a claim that may have
- * been made is given back first, for which the database is waited for.
+ * Claims the call, or returns how its job ends. Infrastructure errors throw. Since nothing was sent then, a claim that may
+ * have been committed is first given back, waiting for the database if necessary.
  */
 export async function claimToolCall(
   context: Context,
@@ -47,7 +47,7 @@ const NOT_SENT: LateResult = {
   latencyMs: 0,
 };
 
-/** Says of a claim that nothing was sent; nothing happens where it was not made, or another has followed. */
+/** Records that nothing was sent for a claim; no effect if the claim was not committed, or another has followed. */
 export async function giveBackClaim(context: Context, { claimId, ...job }: Claiming): Promise<void> {
   await appendToRun(context, job, async (run, tx) => {
     const call = await lockToolCall(tx, job.callId);
@@ -59,15 +59,15 @@ export async function giveBackClaim(context: Context, { claimId, ...job }: Claim
   });
 }
 
-/** The run has ended meanwhile, and left the call to its worker: nobody makes another attempt. */
+/** The run has ended and left the call to its worker: there is no further attempt. */
 function unsentForGood(call: LedgerCall & { attempt: number }): CallChange {
   const settlement = settleForGood(NOT_SENT.outcome, call);
   return settlementChange({ callId: call.id, attempt: call.attempt, settlement, latencyMs: 0 });
 }
 
 /**
- * The usual case in one round trip: the call is as it was when its job was sent. Undefined if anything is different;
- * nothing was written then.
+ * The usual case, in one round trip: the call is unchanged since its job was sent. Undefined if anything differs; nothing is
+ * written then.
  */
 async function claimAtOnce(context: Context, job: Claiming): Promise<ClaimedCall | undefined> {
   const { attempt, step, turnId, policyEpoch } = job;
@@ -89,7 +89,7 @@ async function claimAtOnce(context: Context, job: Claiming): Promise<ClaimedCall
 
 async function commitClaim(context: Context, job: Claiming, claim: AppendedChange): Promise<ClaimedCallRow | null> {
   const calls = claim.calls?.map((call) => ({ ...call, claim_call: true as const }));
-  // Refused where the tenant's policies have changed since the call passed the gate.
+  // Refused if the tenant's policies have changed since the call passed the gate.
   const { policyEpoch: policy_epoch } = job;
   const change: RunChange = {
     ...appended(job, claim.events),
@@ -122,7 +122,7 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
       if (call.remote) result = ABANDONED;
       return call.status === 'running' ? interruptedForGood(call) : null;
     }
-    // Only once the tool is loaded: see above.
+    // Only after the tool is loaded: see above.
     const pinned = await context.definitions.loadIn(tx, {
       tenantId: run.tenant_id,
       ...pinsOf({ ...run, tools: run.pinned.tools }),
@@ -132,9 +132,9 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
     const lost = call.status === 'running' ? interrupted({ ...claim, attempt: call.attempt }) : undefined;
     if (lost) return { ...lost, continuation: continuationOf(job) };
     const authorization = await authorize(context, tx, { run, pinned, call });
-    // It stays as it is, without a job, until the suspension is lifted.
+    // Unchanged and without a job until the suspension is lifted.
     if (authorization.isSuspended) return null;
-    // To look at what goes on elsewhere is no new effect: the gate let it begin.
+    // Looking at work elsewhere has no new effect: the gate has allowed its start.
     const stopped = call.remote ? undefined : await recheckClaim(tx, { run, call: next }, authorization);
     if (stopped) return { ...stopped, continuation: continuationOf(job) };
     result = claim;
@@ -165,7 +165,7 @@ function claimChange(
   const attempt = call.attempt + 1;
   const lost = from === 'running' && call.error && { error: call.error };
   const set = { status: 'running' as const, attempt, started_at: 'now', retry_at: null, ...lost };
-  // A look at what goes on elsewhere is nothing that the log tells.
+  // Looks at work elsewhere are not logged.
   return {
     events: call.remote ? [] : [callEvent(call, { type: 'tool.started', payload: { tool_call_id: call.id, attempt } })],
     calls: [{ id: call.id, from: [from], attempt: call.attempt, set, lease_ms: leaseMs, claim_id: claimId }],
@@ -174,7 +174,7 @@ function claimChange(
 
 const ABANDONED: AttemptEnd = { kind: 'done', abandons: true };
 
-/** What becomes of a call whose worker was lost; undefined if it may be sent again. */
+/** Settles a call whose worker was lost; undefined if it may be sent again. */
 function interrupted(lost: ClaimedCall): AppendedChange | undefined {
   const { call, attempt } = lost;
   const settlement = interruptionOf(lost);

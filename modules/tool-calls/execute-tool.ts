@@ -16,7 +16,7 @@ interface DirectExecution {
   id: string;
   input: Record<string, unknown>;
   timeoutMs?: number | undefined;
-  /** Handed to the tool, so that a repeated request can be recognised there. */
+  /** Passed to the tool, which can use it to recognise repeated requests. */
   idempotencyKey?: string | undefined;
   traceparent?: string | undefined;
   signal: AbortSignal;
@@ -30,8 +30,8 @@ interface DirectResult {
 }
 
 /**
- * Calls a tool once, outside any run, and records who did. A tool that fails is a result. Throws: 404, 403 for a
- * WRITE_HIGH_RISK tool without `admin`, 409 for one that is suspended, 422 for input that does not fit the tool's schema.
+ * Calls a tool once, outside any run, and records who did. A failure of the tool is a result. Throws: 404, 403 for a
+ * WRITE_HIGH_RISK tool without `admin`, 409 for a suspended tool, 422 for input that does not fit the tool's schema.
  */
 export async function executeTool(
   context: Pick<Context, 'db' | 'tools' | 'governance'>,
@@ -70,8 +70,8 @@ export async function executeTool(
 }
 
 /**
- * Lets the call through the gate and records it, in one transaction before anything is sent: the record also shows an
- * execution whose process died, and a suspension waits for it. Throws 403, 409.
+ * Passes the gate and records the call, in one transaction before anything is sent. So the record includes executions whose
+ * process died, and suspensions wait for the transaction. Throws 403, 409.
  */
 async function begin(
   context: Pick<Context, 'db' | 'tools' | 'governance'>,
@@ -99,10 +99,7 @@ function auditOf(
   return { action, target: ['tool', id], digest, details: { name, version, ...details } };
 }
 
-/**
- * What the tenant's policies make of the input. There is no run to wait in: where a policy asks for a person, a key that
- * may approve is one. Throws 403.
- */
+/** Applies the tenant's policies to the input. No run could wait for approval, so keys that may approve count as approval. Throws 403. */
 function allowedInput(
   { context, governance }: Pick<GatedRun, 'context' | 'governance'>,
   caller: Caller,
@@ -117,7 +114,7 @@ function allowedInput(
       definition: { name: '', permissions },
       tools: new Map([[tool.name, tool]]),
       governance,
-      // Budgets are for runs.
+      // Only runs have budgets.
       usedUp: undefined,
     },
     { name: tool.name, arguments: input, callsInTurn: 0, step: 0 },
@@ -127,10 +124,10 @@ function allowedInput(
   return decision.arguments;
 }
 
-/** A tool of the tenant, or a built-in one, by its id. Throws 404. */
+/** A registered or built-in tool, by its id. Throws 404. */
 async function findAnyTool(db: Database, tenantId: string, id: string): Promise<ToolDefinition> {
   const [tool] = await db.withTenant(tenantId, (tx) => resolveTools(tx, [id]));
-  // A name may look like an id; here only ids count.
+  // A name may look like an id; only ids count here.
   if (tool?.id !== id) throw notFound('This tool');
   return tool;
 }

@@ -1,4 +1,4 @@
-/** An attempt that was taken for lost has ended after all. */
+/** Handles attempts that were taken for lost, but have ended. */
 import { withdrawQuestion } from '../../core/decision-events/approvals.ts';
 import { resolveLate, type SettledAs } from '../../core/decision-events/tool-calls.ts';
 import { isTerminal } from '../../core/events.ts';
@@ -13,16 +13,16 @@ import { continuation } from '../approvals/approval-outcome.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
 
-/** What became of it. */
+/** The outcome of such an attempt. */
 export interface LateResult {
   outcome: ToolOutcome;
   latencyMs: number;
 }
 
 /**
- * Settles a call of unknown outcome by what its last attempt came to; null where that says nothing. A person who was asked
- * need not answer any more. An attempt without effect is made again where the run still waits for that answer, and has
- * failed where the model was told already. The log of a run that has ended is closed; the ledger still says what happened.
+ * Settles a call of unknown outcome by its last attempt's result; null if that tells nothing. Withdraws the question to a
+ * person. An attempt without effect is repeated if the run still waits for that person's answer, and has failed if the model
+ * was already told. The log of an ended run is closed; only the ledger is updated.
  */
 export async function applyLateResult(
   tx: Tx,
@@ -35,7 +35,7 @@ export async function applyLateResult(
   const settlement: SettledAs = withinOutputLimit(settleForGood(outcome, call), room);
   const settled = { callId: call.id, attempt: call.attempt, settlement, latencyMs };
   const change: CallChange = { ...settlementChange(settled), from: ['unknown'] };
-  // An attempt before it may have had the effect that this one had not.
+  // An earlier attempt may have had the effect that this one did not have.
   const isOpen = settlement.status === 'unknown';
   if (isTerminal(run.status)) return isOpen ? null : { events: [], calls: [change] };
   const question = await findOpenQuestion(tx, { runId: run.id, callId: call.id });
@@ -55,7 +55,7 @@ export async function applyLateResult(
   return { events, calls: [change], ...continuation(run) };
 }
 
-/** The attempt has begun work that goes on elsewhere: it is looked at if the run still waits for it, and else cancelled. */
+/** The attempt has begun work elsewhere: it is looked at if the run still waits for it, otherwise cancelled. */
 async function lateWork(
   tx: Tx,
   { run, call }: { run: RunRow; call: ToolCallRow },

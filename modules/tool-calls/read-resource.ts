@@ -1,4 +1,4 @@
-/** The built-in tool `read_resource`: what a tool's result links to (MCP, `resource_link`), from the server that said so. */
+/** The built-in tool `read_resource`: reads what a tool's result links to (MCP, `resource_link`), from the server that sent the link. */
 import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../../core/tool.ts';
 import { findLinkingCall } from '../../db/outputs.ts';
 import { loadToolVersions } from '../../db/tools.ts';
@@ -9,7 +9,7 @@ import { toolSuspension } from '../governance/governance.ts';
 
 export type ResourceContext = Pick<Context, 'db' | 'governance'> & Pick<Tools, 'readResource'>;
 
-/** `{tool_use_id, uri} → what the resource holds`, for links of the run's own conversation alone. */
+/** `{tool_use_id, uri} → the resource's content`, only for links in the run's own conversation. */
 export async function readResource(
   context: ResourceContext,
   attempt: ToolAttempt<DomainArguments['read_resource']>,

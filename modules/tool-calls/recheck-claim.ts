@@ -1,4 +1,4 @@
-/** What a worker makes of a call that does not pass the gate any more: it is refused, or people are asked about it anew. */
+/** Handles a worker's call that does not pass the gate any more: it is refused, or people are asked again. */
 import { askApproval } from '../../core/decision-events/approvals.ts';
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../core/events.ts';
@@ -16,7 +16,7 @@ import { givenUp } from '../run-log/settlement.ts';
 import { refusedCall } from '../approvals/approval-outcome.ts';
 import type { Authorization } from './attempt.ts';
 
-/** What becomes of a call that may not be made now; undefined if it may. */
+/** The change for a call that may not be made now; undefined if it may. */
 export async function recheckClaim(
   tx: Tx,
   { run, call }: { run: RunRow; call: ToolCallRow },
@@ -32,7 +32,7 @@ export async function recheckClaim(
     return refused(call, { code: 'denied', message: 'The call is not the one that was approved.' }, []);
   }
   if (grant && isBy(await askedBy(tx, grant, call), decision)) return undefined;
-  // Nobody was asked, or another policy or an older version of it asked: the approval does not count any more.
+  // Nobody was asked, or because of another policy or an older version: the approval is not valid any more.
   const about = approvalRequest(pinned.definition, { id: call.id, decision });
   const asked = askApproval(call.turn_id, { step, about });
   const set = { status: 'awaiting_approval' as const, ...(call.error && { error: call.error }) };
@@ -41,7 +41,7 @@ export async function recheckClaim(
 
 type Asking = Extract<GateDecision, { kind: 'ask' }>;
 
-/** The approval is for exactly these arguments of this version of the tool. */
+/** Whether the approval is for exactly these arguments and this version of the tool. */
 function isOfThis(grant: ApprovalRow, { id }: ToolCallRow, { tool, arguments: args }: Asking): boolean {
   if (grant.plan_id) {
     const { steps } = grant.arguments;
@@ -54,7 +54,7 @@ function isOfThis(grant: ApprovalRow, { id }: ToolCallRow, { tool, arguments: ar
 
 type Version = { id: string; version: number } | null | undefined;
 
-/** The policy that the approval was given under; of a call batch each step has its own. */
+/** The policy behind an approval; in a call batch each step has its own. */
 async function askedBy(tx: Tx, grant: ApprovalRow, call: ToolCallRow): Promise<Version> {
   return grant.plan_id ? findAsking(tx, { runId: call.run_id, callId: call.id }) : grant.policy;
 }
@@ -67,7 +67,7 @@ function codeOf(decision: GateDecision): string {
   return 'code' in decision ? decision.code : 'policy_changed';
 }
 
-/** It is not made; of one that may have had its effect in an attempt before that says nothing. */
+/** Refuses a call. If an earlier attempt may have had an effect, the outcome stays unknown. */
 function refused(call: ToolCallRow, error: { code: string; message: string }, events: NewEvent[]): AppendedChange {
   const by = { actor: 'system' as const, turn_id: call.turn_id, step: call.step };
   const unmade = givenUp(call, error);

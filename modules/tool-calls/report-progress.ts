@@ -4,7 +4,7 @@ import type { ToolProgress } from '../../core/tool.ts';
 const PAUSE_MS = 100;
 const MAX_MESSAGE_CHARS = 500;
 
-/** Tells whoever watches the run how far a call is, ten times a second at most. A hint: it is stored nowhere. */
+/** Publishes a call's progress, at most ten times a second. A hint: it is not stored. */
 export function reportProgress(
   bus: Bus,
   call: { subject: string; turnId: string; callId: string; tool: string },

@@ -1,4 +1,4 @@
-/** One attempt of one call by a worker: its claim and its settlement are commits of their own. */
+/** One attempt of a call by a worker, with separate commits for claim and settlement. */
 import { linkSignals } from '../../lib/link-signals.ts';
 import { renewCallLease } from '../../db/leases.ts';
 import { findToolCall } from '../../db/turns.ts';
@@ -20,8 +20,8 @@ import { claimToolCall } from './claim-tool-call.ts';
 import { settleToolCall } from './settle-tool-call.ts';
 
 /**
- * Makes the next attempt of a call. A call whose worker was lost is sent again only where its tool is read-only or
- * idempotent, else it ends `unknown`. Infrastructure errors throw; what the tool does wrong is data.
+ * Makes the next attempt of a call. If its worker was lost, it is sent again only if its tool is read-only or idempotent;
+ * otherwise it ends `unknown`. Infrastructure errors throw; failures of the tool are data.
  */
 export async function runToolCall(context: Context, job: ToolCallJob, stop: AbortSignal): Promise<Attempted> {
   const patience = { forMs: PATIENCE_MS, signal: stop };
@@ -39,14 +39,14 @@ export async function runToolCall(context: Context, job: ToolCallJob, stop: Abor
 
 interface HeldCall {
   claimed: ClaimedCall;
-  /** When the lease was asked for, by the process's own clock (`performance.now`). */
+  /** Time of the lease's request, by the process's own clock (`performance.now`). */
   sinceMs: number;
   stop: AbortSignal;
-  /** Settles the attempt with a step of its run; false if that is nobody's any more. */
+  /** Settles the attempt with a step of its run; false if nobody drives the run any more. */
   offer?: ((made: MadeAttempt) => Promise<boolean>) | undefined;
 }
 
-/** Makes the attempt of a call that was claimed with its request. */
+/** Makes an attempt of a call that was claimed with its request. */
 export async function runClaimedCall(
   context: Context,
   job: ToolCallJob,
@@ -62,7 +62,7 @@ export async function runClaimedCall(
   return clearUp(context, job, { attempted: await attempt(context, job, committer), stop });
 }
 
-/** What the call has begun elsewhere, and nobody waits for any more, is cancelled. */
+/** Cancels work begun elsewhere for which nobody waits any more. */
 async function clearUp(
   context: Context,
   job: ToolCallJob,
@@ -80,17 +80,17 @@ function settle(
   return retryWhileUnavailable(() => settleToolCall(context, job, made), { forMs: PATIENCE_MS, signal: stop });
 }
 
-/** What the tool did is known here and nowhere else: a database that is away for a while must not make it unknown. */
+/** Only this process knows what the tool did: a temporary outage of the database must not make the outcome unknown. */
 const PATIENCE_MS = 600_000;
 
 interface Held {
   claim: ClaimedCall;
-  /** When the lease was asked for, by the process's own clock (`performance.now`). */
+  /** Time of the lease's request, by the process's own clock (`performance.now`). */
   sinceMs: number;
   stop: AbortSignal;
 }
 
-/** Renews the lease by a timer apart from the work, and aborts the attempt when it is lost, or its turn or the run is over. */
+/** Renews the lease by timer, and aborts the attempt when the lease is lost, or the turn or run is over. */
 function holdCall(context: Context, job: ToolCallJob, { claim, sinceMs, stop }: Held): HeldClaim {
   const lost = new AbortController();
   const number = claim.attempt;
@@ -106,7 +106,7 @@ function holdCall(context: Context, job: ToolCallJob, { claim, sinceMs, stop }: 
       lost.abort(new Error('the lease of the call was lost'));
     }
   };
-  // Where the database is away the attempt goes on, and its result is refused if another has taken over.
+  // If the database is unavailable, the attempt continues; its result is refused if another has taken over.
   const timer = setInterval(() => void renew().catch(() => undefined), leaseMs / 3);
   const unsubscribe = context.bus.subscribe(job.runId, (message) => {
     if (message.kind === 'abort' && (message.turnId ?? turnId) === turnId)
@@ -124,7 +124,7 @@ function holdCall(context: Context, job: ToolCallJob, { claim, sinceMs, stop }: 
   };
 }
 
-/** Whether this attempt was taken for lost: nobody makes another one before a person says so, and what it comes to counts. */
+/** Whether this attempt was taken for lost: no other is made until a person decides, and its result counts. */
 async function isUnknown({ db }: Context, { tenantId, callId }: ToolCallJob, number: number): Promise<boolean> {
   const call = await db.withTenant(tenantId, (tx) => findToolCall(tx, callId));
   return call?.status === 'unknown' && call.attempt === number;

@@ -1,4 +1,4 @@
-/** Settling an attempt: what the tool did, as its ledger row and its event, in one commit. */
+/** Settles an attempt: commits its ledger row and event together. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { isTerminal } from '../../core/events.ts';
 import { settleForGood, type Settlement } from '../../core/ledger.ts';
@@ -14,24 +14,21 @@ import { endOf, type AttemptEnd, type MadeAttempt } from './attempt.ts';
 import { applyLateResult } from './late-result.ts';
 import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
 
-/**
- * Settles the attempt, or lets it be made again. A late result counts as long as nobody knows what became of the call; after
- * that it changes nothing.
- */
+/** Settles the attempt, or lets it be repeated. A late result counts while the outcome is unknown; after that it changes nothing. */
 export async function settleToolCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd> {
   return (await settleAtOnce(context, job, made)) ?? (await settleUnderLock(context, job, made));
 }
 
 /**
- * The usual case in one round trip: run and call are as they were. Undefined if anything is different. Where this process
- * has room to drive the run on, the commit of its last call claims it.
+ * The usual case, in one round trip: run and call are unchanged. Undefined if anything differs. If this process has capacity,
+ * committing the last call also claims the run.
  */
 async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd | undefined> {
   const { change, end } = toSettlement(job, made);
   const { events, calls, waits, continuation } = change;
   const slot = continuation && context.outbox.reserveSlot(job.tenantId);
   let claimed: ClaimResult | undefined;
-  // The lease of a claim begins with the commit, at the earliest when that is sent.
+  // The lease of a claim begins with the commit, so at the earliest when it is sent.
   const sinceMs = performance.now();
   try {
     const then_claim = slot && { lease_ms: context.config.leaseMs, known: context.runCache.position(job.runId) };
@@ -66,8 +63,8 @@ async function settleAtOnce(context: Context, job: ToolCallJob, made: MadeAttemp
 }
 
 /**
- * Settles the attempt of a driver that has lost its run: as a late result once the attempt was taken for lost, in its row
- * alone where the run has ended. False while nobody has looked at the call yet.
+ * Settles the attempt of a driver that has lost its run: as a late result if it was taken for lost, or only in its row if the
+ * run has ended. False if nobody has examined the call yet.
  */
 export async function settleLostCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<boolean> {
   let isUnderWay = false;
@@ -78,7 +75,7 @@ export async function settleLostCall(context: Context, job: ToolCallJob, made: M
     if (now.status === 'unknown') return applyLateResult(tx, { run, call: now, limitBytes }, made);
     if (now.status !== 'running') return null;
     if (isTerminal(run.status)) return settledForGood(made);
-    // Whoever drives the run next says what became of the call, in a commit of its own.
+    // The run's next driver settles the call, in its own commit.
     isUnderWay = true;
     return null;
   });
@@ -91,7 +88,7 @@ async function settleUnderLock(context: Context, job: ToolCallJob, made: MadeAtt
   const limitBytes = context.config.runOutputBytes;
   await appendToRun(context, job, async (run, tx) => {
     const now = await lockToolCall(tx, call.id);
-    // Another attempt has taken over, or somebody has settled the call.
+    // Another attempt has taken over, or the call was settled.
     if (now?.attempt !== attempt) return null;
     if (now.status === 'unknown') return applyLateResult(tx, { run, call: now, limitBytes }, made);
     if (now.status !== 'running') return null;
@@ -126,7 +123,7 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
   };
 }
 
-/** Work that goes on elsewhere asks something: a person answers, as a question of the agent's own. Nobody looks at it before. */
+/** Work elsewhere asks a question: a person answers it like one of the agent. It is not looked at before that. */
 function askPerson(
   { claim: { call, attempt, questionSeconds: seconds } }: MadeAttempt,
   asked: Extract<Settlement, { status: 'retry' }> & { question: string },
@@ -141,10 +138,10 @@ function askPerson(
   };
 }
 
-/** For whoever ends what nobody has answered. */
+/** Time for maintenance to end unanswered questions. */
 const GRACE_SECONDS = 600;
 
-/** The log of a run that has ended is closed; the ledger still says what happened. */
+/** The log of an ended run is closed; only the ledger is updated. */
 function settledForGood({ claim, outcome, latencyMs }: MadeAttempt): AppendedChange {
   const settlement = settleForGood(outcome, { ...claim.call, attempt: claim.attempt });
   const how = { callId: claim.call.id, attempt: claim.attempt, settlement, latencyMs };

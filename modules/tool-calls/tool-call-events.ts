@@ -1,4 +1,4 @@
-/** What a worker of `tool-calls` appends to a run. */
+/** Changes that a worker of `tool-calls` appends to a run. */
 import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
 import { attemptError } from '../../core/ledger.ts';
 import type { RemoteWork } from '../../core/tool.ts';
@@ -11,12 +11,12 @@ type ToolFact = {
   [T in NewEvent['type']]: { type: T; payload: Extract<NewEvent, { type: T }>['payload'] };
 }[NewEvent['type']];
 
-/** An event about a call, with its place in the run. */
+/** An event about a call, with its turn and step. */
 export function callEvent(call: { turn_id: string; step: number }, fact: ToolFact): NewEvent {
   return { ...fact, actor: 'worker', turn_id: call.turn_id, step: call.step };
 }
 
-/** A change of an open run that changes nothing of the run's own row but its position; tool events project to nothing else. */
+/** A change of an open run that only changes the position in the run's own row; tool events have no other projections. */
 export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChange {
   return {
     tenant_id: job.tenantId,
@@ -27,12 +27,12 @@ export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChan
   };
 }
 
-/** The job that drives the run on, sent by whatever ends the last call that it waits for. */
+/** The job that continues the run, sent by whatever ends the last awaited call. */
 export function continuationOf({ tenantId, runId, turnId, traceparent }: ToolCallJob): OutboxRow {
   return { id: newId(), queue: TURNS.name, at_position: true, payload: { tenantId, runId, turnId, traceparent } };
 }
 
-/** An attempt that was claimed and surely had no effect, or whose work goes on elsewhere: the call may be claimed again, after a pause. */
+/** Ends an attempt that surely had no effect, or whose work goes on elsewhere: the call can be claimed again after a pause. */
 export function giveUpAttempt(
   call: Pick<LedgerCall, 'id' | 'error'>,
   attempt: number,

@@ -1,4 +1,4 @@
-/** A message while one question is open is its answer. */
+/** Treats a message as the answer to a run's only open question. */
 import { impossible } from '../../core/errors.ts';
 import type { TurnInput } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -13,20 +13,20 @@ import { signalEvent } from './post-signal.ts';
 
 interface AnsweredTurn {
   turnId: string;
-  /** The position at which the question was asked. */
+  /** Position at which the question was asked. */
   after: number;
   written: Announcement;
 }
 
-/** What a message is that may be an answer. */
+/** A message that may be an answer. */
 interface Said {
   input: TurnInput;
   attachedAt?: string | undefined;
-  /** The key that says it. */
+  /** The sender's key. */
   requestedBy?: string | undefined;
 }
 
-/** Answers the run's one open question; undefined if it has none or several. Throws 422 for attachments. */
+/** Answers the run's only open question; undefined if it has none or several. Throws 422 for attachments. */
 export async function answerQuestionIn(
   tx: Tx,
   { tenantId, runId, ...said }: Said & { tenantId: string; runId: string },
@@ -41,7 +41,7 @@ export async function answerQuestionIn(
   return { turnId: appended.run.open_turn_id, after, written: { ...appended, runId } };
 }
 
-/** The answer to the one open question of a run that is locked, and the position at which that was asked; undefined if it has none or several. */
+/** The answer to the only open question of a locked run, and the position at which it was asked; undefined if it has none or several. */
 export async function answerOf(
   tx: Tx,
   run: RunRow,

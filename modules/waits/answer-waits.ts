@@ -1,4 +1,4 @@
-/** Answers to what a run waits for, of whatever kind: several of them are one commit. */
+/** Answers whatever a run waits for; several answers are one commit. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
@@ -41,10 +41,10 @@ interface AnsweredRun {
 }
 
 /**
- * Answers open waits of a run, all of them or none; the turn that goes on. Between turns an answer begins the next one. An answer without `waitId` is for the only
- * one that is open; results of the client's tools name their calls themselves. Throws 409 with the ids of what is open
- * where nothing is, where it is not clear which one is meant, or where it was answered already; 422 for an answer of another
- * kind than is waited for; and for decisions what `decideApproval` throws.
+ * Answers open waits of a run, all or none; returns the turn that continues. Between turns an answer starts the next one.
+ * Without `waitId` an answer is for the only open wait; results of the client's tools name their calls. Throws 409 with the
+ * ids of open waits if there are none, if the answer is ambiguous, or if the wait was answered already; 422 for an answer of
+ * the wrong kind; for decisions, what `decideApproval` throws.
  */
 export async function answerWaits(
   context: Context,
@@ -79,7 +79,7 @@ interface Decision {
   decided: ApprovalDecision;
 }
 
-/** The approval has expired or lapsed: nothing is answered, and that it has ended is logged by itself. */
+/** The approval has expired or lapsed: nothing is answered, but its end is logged separately. */
 class RefusedDecision extends Error {
   readonly decision: Decision;
 
@@ -94,7 +94,7 @@ async function recordRefusal(context: Context, { caller, runId }: AnsweredRun, d
   let refusal = '';
   await appendToRun(context, { tenantId, runId }, async (run, tx) => {
     const made = await decideIn(context, tx, { run, ref: refOf(caller, decision.id), decided: decision.decided });
-    // Thrown in the transaction, so that nothing is decided here.
+    // Thrown inside the transaction, so that nothing is decided.
     if (!made?.refusal) throw conflict('The approval has changed meanwhile; nothing was answered.');
     ({ refusal } = made);
     return made.change;
@@ -110,7 +110,7 @@ function isBetweenTurns({ open_turn_id, status }: RunRow): boolean {
   return !open_turn_id && !isTerminal(status);
 }
 
-/** A late answer, whose wait is named, is none of these. Throws 409 for what begins no turn. */
+/** Not for late answers, which name their wait. Throws 409 for answers that cannot start a turn. */
 function turnBegunBy({ caller, runId, answers, traceparent }: AnsweredRun) {
   const [answer, another] = answers;
   if (another || answer?.kind !== 'answer' || answer.waitId !== undefined) {
@@ -165,7 +165,7 @@ const KINDS: Record<Answerable['type'], WaitAnswer['kind']> = {
   timer: 'payload',
 };
 
-/** The wait that an answer is for; undefined for results that name their calls. */
+/** The wait that an answer is for; undefined for results, which name their calls. */
 function waitOf(answer: WaitAnswer, open: readonly Answerable[]): Answerable | undefined {
   const { waitId } = answer;
   const ids = open.map(({ id }) => id);
@@ -188,7 +188,7 @@ function nothingOpen(message: string, ids: readonly string[]) {
   return conflict(message, { wait_ids: ids });
 }
 
-/** With a wait, the results are that call's alone. */
+/** With a wait, only results of that call are allowed. */
 function resultsFor(results: readonly ToolResult[], wait: Answerable | undefined): readonly ToolResult[] {
   if (wait && results.some(({ tool_use_id }) => tool_use_id !== wait.tool_use_id)) {
     throw conflict(`The call ${wait.id} has the tool_use_id "${wait.tool_use_id}".`, { wait_ids: [wait.id] });
@@ -218,11 +218,11 @@ function isDrive({ queue }: OutboxRow): boolean {
   return queue === TURNS.name;
 }
 
-/** One change, with one job that drives the run on where any of them sends one. */
+/** Merges changes, with a single job that continues the run if any has one. */
 function merged(run: RunRow, changes: readonly AppendedChange[]): AppendedChange {
   const closed = changes.flatMap(({ close_waits }) => (Array.isArray(close_waits) ? close_waits : []));
   const jobs = changes.flatMap(({ outbox }) => outbox ?? []);
-  // Of those that drive the run on, one is enough.
+  // One job that continues the run is enough.
   const goesOn = jobs.some(isDrive);
   const outbox = [...jobs.filter((job) => !isDrive(job)), ...(goesOn ? continuation(run).outbox : [])];
   return {

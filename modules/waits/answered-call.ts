@@ -1,4 +1,4 @@
-/** What goes on once a wait is answered: the run, or work elsewhere that has asked. */
+/** Continues what waited for an answer: the run, or work elsewhere that has asked. */
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockToolCall } from '../../db/turns.ts';
@@ -7,7 +7,7 @@ import { newId } from '../../lib/new-id.ts';
 import { continuation } from '../approvals/approval-outcome.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 
-/** The wait is closed. An answer to work that goes on elsewhere is kept in the ledger, for the job that passes it on. */
+/** Closes the wait. Answers for work elsewhere are stored in the ledger, for the job that passes them on. */
 export async function answeredCall(
   tx: Tx,
   run: RunRow,
@@ -40,7 +40,7 @@ export async function answeredCall(
   };
 }
 
-/** The message that a person has sent; anything else as JSON. */
+/** A person's message as text; anything else as JSON. */
 function textOf(payload: unknown): string {
   const message = (payload as { message?: unknown } | null)?.message;
   if (typeof message === 'string') return message;

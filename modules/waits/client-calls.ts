@@ -1,4 +1,4 @@
-/** Results of calls that the client executes: each settles its call at once, the run goes on when none is left. */
+/** Results of the client's own tools: each settles its call at once; the run continues when none is left. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { askClientAgain } from '../../core/decision-events/waits.ts';
 import { z } from 'zod';
@@ -27,13 +27,13 @@ export interface ToolResult {
 interface TakenResults {
   results: readonly ToolResult[];
   signal?: Pick<NewSignal, 'id' | 'digest'>;
-  /** What the outputs of a run may come to, in bytes. */
+  /** Limit of the run's outputs, in bytes. */
   limitBytes: number;
 }
 
 /**
- * What results of the client append to its run; null if this signal has come before. All of them or none:
- * one for a call that does not wait for the client, or not any more, is 409.
+ * The change for a client's results; null if the signal is a repetition. All or none: 409 if any call does not wait for the
+ * client, or not any more.
  */
 export async function takeResults(
   tx: Tx,
@@ -78,13 +78,13 @@ function notAwaited(toolUseId: string, open: readonly ClientCall[]) {
   return conflict(`No call with the tool_use_id "${toolUseId}" waits for a result. ${rest}`, { waiting });
 }
 
-/** In the client's own words, where it has any. */
+/** In the client's own words, if any. */
 function failure(output: unknown): { code: string; message: string } {
   const said = typeof output === 'string' ? beginningOf(output.trim(), LIMITS.errorChars) : '';
   return { code: 'client_error', message: said === '' ? 'The client reported an error.' : said };
 }
 
-/** A failed call of the client keeps what the client has said of it, where the run has room for it. */
+/** A failed call keeps what the client said about it, if the run has room. */
 function settled({ id, waited_ms }: ClientCall, result: ToolResult, room: OutputRoom) {
   const said = { status: 'succeeded' as const, output: outputOf(result) };
   const kept = withinOutputLimit(said, room);
@@ -95,7 +95,7 @@ function settled({ id, waited_ms }: ClientCall, result: ToolResult, room: Output
   return { event: settledEvent(how), change: { ...change, set } };
 }
 
-/** Text blocks, as in Anthropic's Messages API, are their text; any other JSON stays as it is. */
+/** Text blocks (Anthropic's Messages API) become their text; other JSON is unchanged. */
 function outputOf({ content = null }: ToolResult): unknown {
   return isText(content) ? textOf(content) : content;
 }
@@ -106,7 +106,7 @@ function isText(content: unknown): content is TextBlock[] {
   return Array.isArray(content) && content.length > 0 && content.every(isBlock);
 }
 
-/** Text and images as a model sees them, where an image is among them. */
+/** Text and images for the model, if there is an image. */
 function partsOf(output: unknown): Attachment[] | undefined {
   const parts = z.array(attachment).safeParse(output);
   return parts.success && parts.data.some(({ type }) => type === 'image') ? parts.data : undefined;

@@ -1,4 +1,4 @@
-/** Waits whose time is up: a timer's is over, any other's is a failure that the model sees. */
+/** Ends waits whose time is up: success for a timer, for others a failure that the model sees. */
 import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { askClientAgain, fireTimer } from '../../core/decision-events/waits.ts';
 import type { NewEvent } from '../../core/events.ts';
@@ -18,10 +18,13 @@ import { continuation } from '../approvals/approval-outcome.ts';
 
 const CLAIM_MS = 30_000;
 const TICK_MS = 4000;
-/** Runs that are appended to at a time. */
+/** Runs handled at a time. */
 const AT_A_TIME = 10;
 
-/** One tick: claims what is due and turns it into events; answers how many runs went on. What it has no time for is left to the next one. */
+/**
+ * One tick: claims due waits and turns them into events; returns how many runs continued. What there is no time for is left to
+ * the next tick.
+ */
 export async function endDueWaits(context: Context): Promise<number> {
   const endsAtMs = performance.now() + TICK_MS;
   let ended = 0;
@@ -51,7 +54,7 @@ async function changeFor(run: RunRow, tx: Tx): Promise<AppendedChange | null> {
   for (const { id, type, name, turn_id, until } of due) {
     const fired = { tool_call_id: id, type, ...(name !== null && { name }) };
     const { remote = null, attempt = 1 } = type === 'user' ? ((await lockToolCall(tx, id)) ?? {}) : {};
-    // What goes on elsewhere, and has asked, is cancelled with its question.
+    // Work elsewhere that has asked a question is cancelled along with it.
     const settlement = { ...endOf(type, until), ...(remote && { remote }) };
     const settled = { callId: id, attempt, settlement, latencyMs: 0 };
     events.push(...fireTimer(turn_id, fired, settledEvent(settled)));
@@ -65,7 +68,7 @@ async function changeFor(run: RunRow, tx: Tx): Promise<AppendedChange | null> {
       )
     : [];
   const { outbox } = continuation(run);
-  // A child whose end nobody waits for any more is cancelled by whoever looks at its parent.
+  // Looking at the parent cancels a child for which nobody waits any more.
   const orphans = due.some(({ type }) => type === 'child') ? lookAtChildren(run) : [];
   return { events: [...events, ...again], calls, close_waits: ids, outbox: [...outbox, ...orphans] };
 }

@@ -1,4 +1,4 @@
-/** A signal as it is taken in: once, and only as many as a run that has not used them can be loaded with. */
+/** Accepts a signal once, and only as many unused ones as a run can be loaded with. */
 import { conflict, impossible } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -8,7 +8,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { readKeptSignalBytes } from '../../db/waits.ts';
 
-/** Notes a signal; false if it has come before. Throws 422 where another one has come with its id. */
+/** Stores a signal; false if it is a repetition. Throws 422 if another signal has used its id. */
 export async function noteSignal(tx: Tx, signal: NewSignal): Promise<boolean> {
   const noted = await insertSignal(tx, signal);
   if (noted === 'other')
@@ -27,7 +27,7 @@ export async function keepSignal(
   if (!isNew) return false;
   if (isTerminal(run.status)) throw conflict(`The run is ${run.status}; it takes no more signals.`);
   const bytes = bytesOf(payload ?? null);
-  // The end of a time is nobody's to send again.
+  // Nobody could send the end of a timer again.
   if (type === 'timer' || kept + bytes <= LIMITS.keptSignalBytes) return true;
   throw conflict(
     `The run has not used yet ${kept} bytes of signals; with this one of ${bytes} bytes they would come to more than ${LIMITS.keptSignalBytes}.`,

@@ -1,4 +1,4 @@
-/** What begins the next turn of a run that waits for one. */
+/** Starts the next turn of a run that waits for one. */
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent, type TurnInput } from '../../core/events.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -13,12 +13,12 @@ export interface NextTurn {
   tenantId: string;
   runId: string;
   input: TurnInput;
-  /** The key that asks. */
+  /** The key of the request. */
   requestedBy?: string | undefined;
   traceparent?: string | undefined;
 }
 
-/** The turn and its job. `begin` throws 409 for a run, which is locked, that is finished or at work. */
+/** The turn and its job. `begin` throws 409 if the locked run has ended or is at work. */
 export function nextTurn({ tenantId, runId, input, requestedBy, traceparent }: NextTurn) {
   const turnId = newId();
   const payload = { tenantId, runId, turnId, ...(traceparent && { traceparent }) };
@@ -36,7 +36,7 @@ export function nextTurn({ tenantId, runId, input, requestedBy, traceparent }: N
   return { turnId, begin };
 }
 
-/** Whoever is handed the conversation goes on with it in the thread's next run. Throws 409. */
+/** Throws 409 if the conversation was handed over: its new agent continues in the thread's next run. */
 export async function mustHaveConversation(tx: Tx, { id, status, open_turn_id, thread_id }: RunRow): Promise<void> {
   if (isTerminal(status) || open_turn_id || !(await findConversationHandoff(tx, id))) return;
   throw conflict(`The run hands its conversation over: the next run of thread ${thread_id} goes on.`, { thread_id });

@@ -1,4 +1,4 @@
-/** Calls that something from outside answers: told in the log, kept as rows, and settled by the signal that comes. */
+/** Opens waits of calls answered from outside: logged, stored as rows, and settled by signals. */
 import { randomBytes } from 'node:crypto';
 import { settleCall, useSignal } from '../../core/decision-events/tool-calls.ts';
 import { askClient as askForResults, requestInput } from '../../core/decision-events/waits.ts';
@@ -19,7 +19,7 @@ import { tokenOwner } from './token-owner.ts';
 import { reauthorizeCall } from '../governance/reauthorize-call.ts';
 import { settlementChange, withinOutputLimit, type OutputRoom } from '../run-log/settlement.ts';
 
-/** A run that its driver lets wait. */
+/** A run that its driver leaves waiting. */
 export interface WaitingRun {
   readonly context: Pick<Context, 'db' | 'governance' | 'keyring' | 'definitions' | 'tools'>;
   readonly tenantId: string;
@@ -27,11 +27,11 @@ export interface WaitingRun {
   readonly definition: AgentDefinition;
   readonly tools: ReadonlyMap<string, ToolDefinition>;
   readonly log: RunLog;
-  /** What the node of a graph waits for, and for how long. */
+  /** What a graph's node waits for, and how long. */
   readonly node?: { approval: boolean; name?: string | undefined; seconds?: number | undefined } | undefined;
 }
 
-/** Opens the waits of calls that may be made now. The client is told last, of all its calls at once: its stream ends there. */
+/** Opens the waits of calls that may be made now. The client is told last, of all its calls at once, since its stream ends there. */
 export async function openWaits(waiting: WaitingRun, calls: readonly CallState[]): Promise<void> {
   const clients: CallState[] = [];
   for (const call of calls) {
@@ -45,8 +45,8 @@ export async function openWaits(waiting: WaitingRun, calls: readonly CallState[]
 }
 
 /**
- * The arguments as the ledger has them: a rule or a person may have put others in place of the model's. A call that
- * waited for a person passes the gate again, since policies may have changed meanwhile.
+ * The arguments in the ledger, which a rule or a person may have replaced. Calls that waited for a person pass the gate again,
+ * since policies may have changed.
  */
 async function checked(
   waiting: WaitingRun,
@@ -81,7 +81,7 @@ type Wanted =
   | { type: 'user' | 'webhook' | 'timer' | 'child'; name?: string; question?: string; seconds: number; until?: string }
   | { fault: string };
 
-/** What a call of a built-in tool waits for, and for how long. */
+/** What a call of a built-in tool waits for, and how long. */
 function wantedBy({ definition, node }: WaitingRun, tool: string, args: Record<string, unknown>): Wanted {
   const given = args as {
     question?: string;
@@ -117,7 +117,7 @@ function timerUntil(text: string): Wanted {
   if (ms > Date.now() + LIMITS.waitSeconds * 1000) {
     return { fault: `Invalid arguments: /until: is more than ${LIMITS.waitSeconds} s away.` };
   }
-  // Any time in the past is over, also one that Postgres does not know.
+  // Any past time counts as over, even one unknown to Postgres.
   return { type: 'timer', seconds: 0, until: new Date(Math.max(ms, 0)).toISOString() };
 }
 
@@ -128,7 +128,7 @@ function refuse(waiting: WaitingRun, call: CallState, reason: { code: string; me
   changeCall(waiting.log, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
 }
 
-/** A person has approved what the node asked about: that is its answer. */
+/** Approval of a node's question is its answer. */
 function approve(waiting: WaitingRun, call: CallState): void {
   const settled = {
     callId: call.id,
@@ -140,7 +140,7 @@ function approve(waiting: WaitingRun, call: CallState): void {
   changeCall(waiting.log, { ...settlementChange(settled), from: ['pending'], attempt: 0 });
 }
 
-/** Found by its hash, and kept encrypted for those who may pass it on. */
+/** Found by its hash, and stored encrypted for those who may pass it on. */
 function newToken({ context, tenantId }: WaitingRun, waitId: string): Pick<NewWait, 'token'> {
   const token = newSecret();
   const { keyId, sealed } = context.keyring.seal(tokenOwner(tenantId, waitId), token, randomBytes(12));
@@ -163,7 +163,7 @@ function open(waiting: WaitingRun, wait: Omit<NewWait, 'turn_id'>): void {
   });
 }
 
-/** Answers a call with the signal that has come for it: the signal is used up in the same commit. Answers how the row changes. */
+/** Answers a call with a signal that has come, and consumes it in the same commit. Returns the row's change. */
 export function answerWith(
   log: RunLog,
   { call, signal }: Extract<Decision, { kind: 'use_signal' }>,

@@ -1,4 +1,4 @@
-/** Carries results of the client's tools to the turn that waits for them. */
+/** Passes results of the client's tools to the turn that waits for them. */
 import { conflict, notFound } from '../../core/errors.ts';
 import { lastEventSeq } from '../../db/events.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
@@ -17,17 +17,14 @@ interface PostToolResults {
 
 export interface CarriedTurn {
   turnId: string;
-  /** Where the turn's stream broke off: the position at which the client was asked. */
+  /** Where the turn's stream ended: the position at which the client was asked. */
   after: number;
-  /** Where the log stood when a new turn had begun. */
+  /** The log's position after the start of a new turn. */
   begunAt?: number | undefined;
   replayed: boolean;
 }
 
-/**
- * Settles the calls; the same turn goes on once none of them is left. Throws 404 for an unknown run, 409 for results
- * that no call waits for.
- */
+/** Settles the calls; the same turn continues when none is left. Throws 404 for an unknown run, 409 for results that no call waits for. */
 export async function postToolResults(context: Context, request: PostToolResults): Promise<CarriedTurn> {
   const { tenantId, runId } = request;
   let written: Announcement | undefined;

@@ -1,4 +1,4 @@
-/** A call from outside under an unguessable address: the payload of the one wait that the address was made for. */
+/** Receives webhooks: a request to an unguessable address is the payload for the wait that the address was made for. */
 import { notFound } from '../../core/errors.ts';
 import { sha256 } from '../../core/ids.ts';
 import { findWaitByToken, type WaitRow } from '../../db/waits.ts';
@@ -10,7 +10,7 @@ export async function requireWebhook(context: Pick<Context, 'db'>, token: string
   await findWebhook(context, token);
 }
 
-/** `isNew` is false for a repeated one. Throws 404 for an unknown token, 409 if nothing waits for it any more. */
+/** `isNew` is false for repetitions. Throws 404 for an unknown token, 409 if nothing waits for it any more. */
 export async function receiveWebhook(context: Context, token: string, payload: unknown): Promise<{ isNew: boolean }> {
   const { tenant_id: tenantId, run_id: runId, id, name } = await findWebhook(context, token);
   const signal = { type: 'webhook' as const, name: name ?? undefined, payload };

@@ -4,5 +4,5 @@ export function tokenOwner(tenantId: string, waitId: string): SecretOwner {
   return { tenantId, name: nameOfToken(waitId) };
 }
 
-/** No secret of a tenant can have this name. */
+/** A name that no tenant's secret can have. */
 export const nameOfToken = (waitId: string): string => `webhook of wait ${waitId}`;

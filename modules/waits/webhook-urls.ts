@@ -1,4 +1,4 @@
-/** The addresses that open waits of a run for webhooks can be answered under. */
+/** Addresses by which a run's open webhook waits can be answered. */
 import { SecretUnreadableError } from '../../core/secret-box.ts';
 import type { Tx } from '../../db/database.ts';
 import { listWebhookTokens, listWebhookTokensUnderOtherKeys, resealWebhookToken } from '../../db/waits.ts';
@@ -6,7 +6,7 @@ import type { Context } from '../governance/context.ts';
 import type { SealedKind } from '../tenants/reencrypt-secrets.ts';
 import { nameOfToken, tokenOwner } from './token-owner.ts';
 
-/** Path of each by the id of its wait. One whose key has been taken away is left out; it still works. */
+/** Paths by id of the wait. Without those whose encryption key was removed, which still work. */
 export async function webhookPaths(
   tx: Tx,
   { keyring }: Pick<Context, 'keyring'>,
@@ -23,7 +23,7 @@ export async function webhookPaths(
   return paths;
 }
 
-/** The tokens in the addresses of open waits, to be put under another key. */
+/** Tokens of open waits' addresses, for re-encryption. */
 export const WEBHOOK_TOKENS: SealedKind = {
   async list(tx, page) {
     const rows = await listWebhookTokensUnderOtherKeys(tx, page);

@@ -1,4 +1,4 @@
-/** The log of a run as its actions, made of events and of nothing else. */
+/** A run's log as a list of actions, derived from events alone. */
 import type { Caller } from '../../core/caller.ts';
 import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -16,22 +16,22 @@ export { ACTION_TYPES };
 
 export interface LoggedAction extends Omit<Action, 'step'> {
   event: LoggedEvent;
-  /** Its place among the actions of one event. */
+  /** Its index among the actions of one event. */
   place: number;
   /** 0 before the first model call of its turn. */
   step: number;
-  /** What the model was sent; asked for by `snapshots`. */
+  /** What the model was sent; only with `snapshots`. */
   messages?: Message[];
 }
 
 export interface ActionPage {
   agentId: string;
   actions: LoggedAction[];
-  /** The last event that was looked at, where there are more. */
+  /** The last event examined, if there are more. */
   next: number | undefined;
 }
 
-/** A page of a run's actions in order: those of at most `limit` events after one. Throws 404. */
+/** A page of a run's actions, in order: those of at most `limit` events after a given one. Throws 404. */
 export async function readActions(
   tx: Tx,
   caller: Caller,
@@ -74,8 +74,8 @@ function turnOf(turns: ReadonlyMap<string, SteppedTurn>, { turn_id }: LoggedEven
 }
 
 /**
- * The step whose answer came last before an event that belongs to none by itself: the end of a turn, what others have done for it. A
- * turn that has no answer ends in the step that the model was asked for last.
+ * The step of the last answer before an event without a step of its own: the end of a turn, or acts of others. For a turn
+ * without an answer, the step of the last model call.
  */
 function lastStep(turn: SteppedTurn | undefined, { type, seq }: LoggedEvent): number {
   const before = Object.entries(turn?.answers ?? {}).filter(([, at]) => at < seq);
@@ -83,14 +83,14 @@ function lastStep(turn: SteppedTurn | undefined, { type, seq }: LoggedEvent): nu
   return Math.max(0, ...[...before.map(([step]) => step), ...asked].map(Number));
 }
 
-/** What the model was sent of the conversation, as the log says. */
+/** The conversation that the model was sent, according to the log. */
 async function readSnapshot(tx: Tx, runId: string, event: LoggedEvent): Promise<Message[]> {
   const { seq } = event;
   const payload = event.payload as { length: number; tool_choice: unknown };
   const length = await findLengthSent(tx, runId, { seq, payload });
   const context = await findContextAt(tx, runId, seq);
   const { summary, ...kept } = await readSent(tx, runId, { ...context, length });
-  // Drover's own calls are given none.
+  // Drover's own calls get none.
   const isOwn = typeof payload.tool_choice === 'object';
   const given = isOwn ? undefined : await findGivenMemories(tx, runId, event);
   const memory = given && { ordinal: given.ordinal, text: renderMemories(given.entries) };

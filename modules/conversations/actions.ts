@@ -1,4 +1,4 @@
-/** The actions of a run's log that an event stands for. */
+/** Converts events to actions of a run's log. */
 import { textOf } from '../../core/content.ts';
 import { NO_BUDGET } from '../../core/decide.ts';
 import { OUT_OF_BUDGET } from '../../core/events.ts';
@@ -37,7 +37,7 @@ export type ActionType = (typeof ACTION_TYPES)[number];
 export interface Action {
   type: ActionType;
   data: Record<string, unknown>;
-  /** Where it belongs to another step than its event, or was done at another time. */
+  /** Set if the action belongs to another step or time than its event. */
   step?: number;
   at?: Date;
   durationMs?: number;
@@ -48,7 +48,7 @@ export interface Action {
 type Payload = Record<string, unknown>;
 type Problem = Parameters<typeof stopReasonOf>[0];
 
-/** Actions whose data are the event's payload. */
+/** Actions whose data is the event's payload. */
 const PLAIN: Readonly<Record<string, ActionType>> = {
   'model.retried': 'api_retry',
   'model.fell_back': 'api_retry',
@@ -62,7 +62,7 @@ const PLAIN: Readonly<Record<string, ActionType>> = {
   'checkpoint.corrupt': 'error',
 };
 
-/** What an event stands for, in order; nothing for most types, which the taxonomy does not know. */
+/** The actions of an event, in order; none for most types, which the taxonomy does not have. */
 export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Action[] {
   const payload = event.payload as Payload;
   switch (event.type) {
@@ -91,7 +91,7 @@ export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Ac
     case 'tool.failed':
       return execution(event, payload, false);
     case 'tool.resolved':
-      // Whose outcome stays unknown has had its error.
+      // The error was reported when the outcome became unknown.
       return payload['outcome'] === 'unknown' ? [] : execution(event, payload, payload['outcome'] === 'succeeded');
     case 'tool.denied':
     case 'tool.unknown':
@@ -113,13 +113,13 @@ export function actionsOf(event: LoggedEvent, turn: SteppedTurn | undefined): Ac
   }
 }
 
-/** What a provider has made was fetched from it first. */
+/** A provider's file was fetched first. */
 function stored(payload: Payload): Action[] {
   const types = payload['provider'] === undefined ? [] : (['file_generated', 'file_downloaded'] as const);
   return [...types, 'file_stored' as const].map((type) => ({ type, data: payload }));
 }
 
-/** The results of the step before have come into the conversation. */
+/** Results of the previous step have been added to the conversation. */
 function resultsAdded(event: LoggedEvent, payload: Payload, turn: SteppedTurn | undefined): Action[] {
   const step = (event.step ?? 0) - 1;
   const before = turn?.steps[step];
@@ -141,7 +141,7 @@ function memoryRetrieved(payload: Payload): Action {
   return { type: 'memory_retrieval', data: { memories_injected: length, ...payload }, step: 0 };
 }
 
-/** What has come of the turn after its end. */
+/** What was learnt from the turn after its end. */
 function memoryUpdated(turn: SteppedTurn | undefined): Action[] {
   if (!turn?.learnt) return [];
   const { finished_at: at, added, superseded, ...more } = turn.learnt;
@@ -157,7 +157,7 @@ function compacted(payload: Payload): Action {
 function callStarted(payload: Payload): Action {
   const { provider, model, tool_choice, length, estimated_tokens } = payload;
   const { max_tokens, thinking_tokens = 0, tools_count } = payload;
-  // Logs of older builds do not have them.
+  // Missing in logs of older builds.
   const offered = max_tokens === undefined ? {} : { max_tokens, thinking_tokens, tools_count };
   return {
     type: 'api_call_started',
@@ -213,7 +213,7 @@ function execution(event: LoggedEvent, payload: Payload, success: boolean): Acti
     : [done, { type: 'tool_error', data: toolData(event, payload), ...timed }];
 }
 
-/** The built-in `remember` has added to the agent's memory in the middle of its turn. */
+/** The built-in `remember` has added to the agent's memory during the turn. */
 function remembered({ call }: LoggedEvent): Action[] {
   const output = call?.name === 'remember' ? (call.output as { id?: string; added?: boolean } | null) : null;
   if (output?.added !== true) return [];
@@ -244,7 +244,7 @@ function failed(event: LoggedEvent, error: Problem, turn: SteppedTurn | undefine
   ];
 }
 
-/** The model call that a turn has stopped before: it is announced with what is set aside for it, before its budgets are looked at. */
+/** The model call before which the turn stopped: it is announced with its reservation, before budgets are checked. */
 function refusedCall(reason: unknown, turn: SteppedTurn | undefined): Action[] {
   if (reason !== OUT_OF_BUDGET || !turn) return [];
   const step = Object.keys(turn.asked).find((asked) => !(asked in turn.answers));

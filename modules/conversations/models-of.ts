@@ -1,9 +1,9 @@
-/** The models that an agent's run asks, for what Drover asks on its behalf. */
+/** The models of an agent's run, for Drover's own calls on its behalf. */
 import type { FirstTurn } from '../../db/threads.ts';
 import { fallbackModelsOf, primaryModelOf } from '../agents/effective-limits.ts';
 import type { Context } from '../governance/context.ts';
 
-/** Their names in order, and whether the first is the offline model: then nobody has to be asked. */
+/** Their names in order, and whether the first is the offline model, which needs no request. */
 export async function modelsOf(
   context: Pick<Context, 'definitions' | 'models'>,
   tenantId: string,

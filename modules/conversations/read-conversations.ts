@@ -1,4 +1,4 @@
-/** Conversations as the API shows them: a turn each, with its messages as they were said and what they have cost. */
+/** Conversations as shown by the API: one per turn, with its original messages and costs. */
 import type { Caller } from '../../core/caller.ts';
 import type { Message } from '../../core/content.ts';
 import { erased, notFound } from '../../core/errors.ts';
@@ -39,7 +39,7 @@ export interface Conversation extends Spending {
   files: TurnFile[];
 }
 
-/** Where a page of conversations goes on: after the turn of that number in the run of that place, or of that id. */
+/** Where a list of conversations continues: turn number, and the run's number or id. */
 type ConversationKey = [runId: string | number, number: number];
 
 interface ConversationPage {
@@ -47,7 +47,7 @@ interface ConversationPage {
   next: ConversationKey | undefined;
 }
 
-/** A page of a thread's conversations, newest first. It ends where it is large enough. Throws 404. */
+/** A page of a thread's conversations, newest first; limited in size, too. Throws 404. */
 export async function readThreadConversations(
   tx: Tx,
   caller: Pick<Caller, 'workspaceId'>,
@@ -73,7 +73,7 @@ export async function readAgentConversations(
   return readPage(tx, turns, (row) => [row.run_id, row.number]);
 }
 
-/** Changes what a client keeps with a conversation, as a whole. Throws 404, and 409 where its run is erased. */
+/** Replaces a client's own data on a conversation. Throws 404, and 409 if its run is erased. */
 export async function changeConversation(
   tx: Tx,
   caller: Pick<Caller, 'workspaceId'>,
@@ -140,7 +140,7 @@ function noteHandoff(messages: SaidMessage[]): void {
   if (message) messages[first] = { ...message, origin: 'drover' };
 }
 
-/** A result has its place in the conversation before there is one: as long as its turn is open, a call may still come to something. */
+/** Results have a place in the conversation in advance; while the turn is open, its calls may still get one. */
 function withoutOpenCalls(row: MessageRow): MessageRow[] {
   const isOpen = (id: string) => !isSettled({ status: row.outcomes?.[id]?.status ?? 'pending' });
   const content = row.content.filter((block) => !('tool_call_id' in block) || !isOpen(block.tool_call_id));

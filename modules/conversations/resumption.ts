@@ -1,4 +1,4 @@
-/** What a thread is taken up again with. */
+/** Reads what is needed to continue a thread. */
 import type { Carried } from '../../core/carried.ts';
 import type { Message, ToolResultBlock } from '../../core/content.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
@@ -18,22 +18,22 @@ import { endedResults, withoutEmptyAnswers } from '../run-log/conversation.ts';
 import { readSent } from './sent-messages.ts';
 import type { ThreadView } from './threads.ts';
 
-/** The newest run of the thread, the definitions that it has pinned, and what it hands on. */
+/** The thread's newest run, its pinned definitions, and the state that it passes on. */
 export interface Resumption {
   run: RunRow;
   definition: AgentDefinition;
   tools: readonly ToolDefinition[];
   carried: Carried;
   lastUsage: TokenUsage | undefined;
-  /** Calls that its client is to execute. */
+  /** Calls for its client to execute. */
   awaited: readonly ToolCallRow[];
-  /** Results of other calls of that answer, which the model reads together with theirs. */
+  /** Results of other calls of that answer; the model reads all of them together. */
   waiting: readonly ToolResultBlock[];
-  /** The conversation as it is compacted now; where it was asked for. */
+  /** The conversation as currently compacted; only if requested. */
   messages?: Message[];
 }
 
-/** Undefined where no run has been on the thread, or its content is gone. */
+/** Undefined if the thread has no run, or it is erased. */
 export async function readResumption(
   tx: Tx,
   { head_run_id: runId }: ThreadView,
@@ -56,14 +56,14 @@ export async function readResumption(
   };
 }
 
-/** The last message of a run that waits for results is the one that they go into. */
+/** The last message of a run that waits for results is the one they will be part of. */
 async function readWaiting(tx: Tx, { id, length }: RunRow): Promise<ToolResultBlock[]> {
   const shownBytes = LIMITS.shownOutputBytes;
   const rows = await readMessages(tx, id, { from: length - 1, length, shownBytes });
   return rows.flatMap(endedResults);
 }
 
-/** The results of calls that are still open are not among the messages yet. */
+/** Results of open calls are not in the messages yet. */
 async function readNow(tx: Tx, { id, length, last_seq: seq, open_turn_id: turn }: RunRow): Promise<Message[]> {
   const context = await findContextAt(tx, id, seq + 1);
   const calls = turn === null ? [] : await listToolCalls(tx, id, turn);

@@ -1,4 +1,4 @@
-/** What is sent to models of a conversation, as the log says. */
+/** The part of a conversation that models are sent, according to the log. */
 import type { Compaction } from '../../core/compaction.ts';
 import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -6,7 +6,7 @@ import { readMessages } from '../../db/checkpoints.ts';
 import type { Tx } from '../../db/database.ts';
 import { messagesFor, setAside, summaryMessage } from '../run-log/conversation.ts';
 
-/** What stands for the beginning, if it was summarised, and what is kept of the first `length` messages, of which `dropped` are left out. */
+/** The summary of the beginning, if any, and those of the first `length` messages that are kept; `dropped` are left out. */
 export async function readSent(
   tx: Tx,
   runId: string,

@@ -1,4 +1,4 @@
-/** What a turn has used, as conversations show it. */
+/** A turn's usage, as shown with conversations. */
 import { shownMoney, sumMoney } from '../../core/money.ts';
 import type { TurnAnswer } from '../../db/conversations.ts';
 import { costsOf, isLongContext } from '../../llm/prices.ts';
@@ -15,13 +15,13 @@ export interface Spending {
     output_cost: number | null;
     cache_write_cost: number | null;
     cache_read_cost: number | null;
-    /** Null where the price of a call is not known. */
+    /** Null if the price of a call is unknown. */
     total_cost: number | null;
     total_input_tokens: number;
     total_output_tokens: number;
     total_cache_creation_tokens: number;
     total_cache_read_tokens: number;
-    /** The model that answered last. */
+    /** The last model that answered. */
     model_id: string | null;
     long_context_applied: boolean;
     currency: 'USD';
@@ -29,8 +29,8 @@ export interface Spending {
 }
 
 /**
- * Adds up the answers of a turn; those that a replay took from its record were paid for there. An answer of an older
- * build does not say what its cost is made of: the list prices of today do.
+ * Sums up the answers of a turn, without those that a replay took from its record, where they were paid for. For answers of
+ * older builds, costs are split by current list prices.
  */
 export function spendingOf(answers: readonly TurnAnswer[]): Spending {
   const paid = answers.filter(({ recorded }) => recorded !== true);
@@ -65,7 +65,7 @@ export function spendingOf(answers: readonly TurnAnswer[]): Spending {
   };
 }
 
-/** As it was when the call was paid for, whatever prices are now; older logs do not say it. */
+/** As recorded when the call was paid for, whatever prices are now; derived for older logs, which lack it. */
 function isLong({ provider, model, usage, costs, long_context: long }: TurnAnswer): boolean {
   return long ?? (costs === undefined && isLongContext(provider, model, usage));
 }

@@ -1,4 +1,4 @@
-/** Threads as the API shows and changes them, of the caller's workspace alone. */
+/** Reads and changes threads for the API, only in the caller's workspace. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, erased, notFound } from '../../core/errors.ts';
 import { findAgent } from '../../db/agents.ts';
@@ -8,14 +8,14 @@ import { findThread, listThreads, updateThread, type ThreadChange, type ThreadVi
 
 export type { ThreadView };
 
-/** The thread, of the caller's workspace. Throws 404. */
+/** A thread of the caller's workspace. Throws 404. */
 export async function requireThread(tx: Tx, caller: Pick<Caller, 'workspaceId'>, id: string): Promise<ThreadView> {
   const thread = await findThread(tx, id);
   if (thread?.workspace_id !== caller.workspaceId) throw notFound('The thread');
   return thread;
 }
 
-/** A page of threads, newest first. Throws 404 for an agent that there is not. */
+/** A page of threads, newest first. Throws 404 for an unknown agent. */
 export async function readThreads(
   tx: Tx,
   caller: Caller,
@@ -26,7 +26,7 @@ export async function readThreads(
   return listThreads(tx, { ...filter, workspaceId: caller.workspaceId });
 }
 
-/** Changes what is given, each as a whole. Throws 404, and 409 for a thread that is erased, or a name that is taken. */
+/** Replaces the given fields. Throws 404, and 409 for an erased thread or a name already taken. */
 export async function changeThread(
   tx: Tx,
   caller: Caller,
@@ -38,12 +38,12 @@ export async function changeThread(
   return requireThread(tx, caller, id);
 }
 
-/** The thread of the caller's workspace that is called so. */
+/** The id of the workspace's thread with this external id. */
 export function findThreadId(tx: Tx, { workspaceId }: Caller, externalId: string): Promise<string | undefined> {
   return findByExternalId(tx, 'threads', { workspaceId, externalId });
 }
 
-/** The same; throws 404. */
+/** Like `findThreadId`; throws 404. */
 export async function requireThreadId(tx: Tx, caller: Caller, externalId: string): Promise<string> {
   const id = await findThreadId(tx, caller, externalId);
   if (id === undefined) throw notFound(`The thread "ext:${externalId}"`);

@@ -1,4 +1,4 @@
-/** Titles of threads after their first turn: made at once where no model has to be asked, else by a job for each. */
+/** Titles threads after their first turn: at once if no model is needed, otherwise by a job each. */
 import { LIMITS } from '../../core/limits.ts';
 import { plainTitle } from '../../core/titles.ts';
 import { listFirstTurns, setTitles, takeDueTitles, type DueTitle } from '../../db/threads.ts';
@@ -8,10 +8,10 @@ import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
 import { modelsOf } from './models-of.ts';
 
-/** After so many times without an answer a thread stays without a title: that is about a day. */
+/** After this many attempts, about a day, a thread stays without a title. */
 const MOST_ATTEMPTS = 30;
 
-/** Gives titles that are due, and sends the jobs for those that a model is asked for; answers how many of both. */
+/** Sets due titles, and sends jobs for those that need a model; returns the number of both. */
 export async function titleThreads(context: Context): Promise<number> {
   const due = await takeDueTitles(context.db, LIMITS.sweepRows);
   const tenants = [...new Set(due.map(({ tenant_id }) => tenant_id))];
@@ -29,7 +29,7 @@ async function titleOfTenant(context: Context, tenantId: string, due: readonly D
   for (const { thread_id: threadId, attempts } of due) {
     const turn = found.get(threadId);
     const isOffline = turn && (await modelsOf(context, tenantId, turn)).isOffline;
-    // A thread without a first turn to read was erased, or has a title.
+    // The thread was erased, or has a title.
     if (!turn || attempts > MOST_ATTEMPTS) settled.push({ thread: threadId, title: null });
     else if (isOffline) settled.push({ thread: threadId, title: plainTitle(turn.input.message) ?? null });
     else jobs.push({ tenantId, threadId });

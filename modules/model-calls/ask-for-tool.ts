@@ -1,6 +1,6 @@
 /**
- * The model calls that Drover makes for itself: titles, summaries, plans, verdicts. Each forces one tool, so that any
- * provider answers in structure, and goes through budgets, rate limits, fallback and log like those of agents.
+ * Drover's own model calls: titles, summaries, plans, verdicts. Each forces one tool, so that any provider answers in
+ * structure, and passes budgets, rate limits, fallback and log like agents' calls.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
@@ -26,13 +26,13 @@ export type { OwnTool, ToolAsk, ToolFault } from './tool-ask.ts';
 
 export type ToolAnswer<T> = { arguments: T; usage: TokenUsage; model: string } | { fault: ToolFault };
 
-/** Answers that cannot be used are asked for so many times in all. */
+/** Maximum number of unusable answers. */
 const MOST_ANSWERS = 2;
 const OUTPUT_TOKENS = 1024;
 
 /**
- * Asks the first of the models that answers, and validates what it has answered; an answer that cannot be used is asked
- * for once more. Throws only where `signal` fires, the time is up or the database is away: what a model does wrong is a fault.
+ * Asks models in order until one answers, and validates the answer; asks once more if it is unusable. Throws only if `signal`
+ * fires, the time is up or the database is unavailable: failures of models are returned as faults.
  */
 export async function askForTool<T>(context: ModelCallContext, ask: ToolAsk<T>): Promise<ToolAnswer<T>> {
   if (ask.timeoutMs === undefined) return askModels(context, ask);
@@ -61,13 +61,13 @@ async function askModels<T>(context: ModelCallContext, ask: ToolAsk<T>): Promise
       complaint = read.complaint;
       fault = { code: 'unusable', message: complaint };
     }
-    // Another model would have to hold to another budget only if this one's was not looked at.
+    // After a budget fault no other model is asked: it would be held to the same budgets.
     if (fault.code === 'budget' || answers >= MOST_ANSWERS) return { fault };
   }
   return { fault };
 }
 
-/** One that may answer later counts for more than one that never will. */
+/** A model that may answer later takes precedence over one that never will. */
 function graver(before: ToolFault, now: ToolFault): ToolFault {
   return before.code === 'unavailable' && now.code === 'rejected' ? before : now;
 }
@@ -110,13 +110,13 @@ interface Asked<T> {
 
 type Read<T> = { arguments: T } | { complaint: string };
 
-/** What a model has answered, and what of it can be used. */
+/** A model's answer, and its usable part. */
 interface Answered<T> {
   response: ModelResponse;
   read: Read<T>;
 }
 
-/** One model's answer, tried as often as any model call; each attempt is written down and paid by itself. */
+/** Asks one model, with the usual number of attempts; each attempt is recorded and paid for separately. */
 async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<Answered<T> | ToolFault> {
   const { ask, resolved, request } = asked;
   const { db } = context;
@@ -143,7 +143,7 @@ async function askModel<T>(context: ModelCallContext, asked: Asked<T>): Promise<
   }
 }
 
-/** One attempt. Whatever comes of it but silence, others that wait for the provider need not wait for a probe. */
+/** One attempt. Any outcome but silence ends the wait of others for a probe of the provider. */
 async function askOnce<T>(
   context: ModelCallContext,
   asked: Asked<T>,

@@ -1,4 +1,4 @@
-/** One call in the books: set aside before it is made, settled after it, and told in the log of the run that it is for. */
+/** Accounts for one call: reserved before, settled after, and logged in its run. */
 import { announceOwnCall, recordModelFailure, recordOwnAnswer } from '../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { NO_TOKENS, promptTokens, type ModelError, type ModelRequest, type ModelResponse } from '../../core/model.ts';
@@ -22,16 +22,16 @@ export interface OwnCallOf extends Pick<
 }
 
 export interface OpenedCall {
-  /** Output tokens that the budgets leave. */
+  /** Output tokens allowed by the budgets. */
   maxTokens: number;
-  /** `also` is written in the same transaction. */
+  /** `also` is executed in the same transaction. */
   settle: (response: ModelResponse, also?: Also) => Promise<void>;
   fail: (error: ModelError) => Promise<void>;
 }
 
 type Also = (tx: Tx) => Promise<void>;
 
-/** Opens a call, or says that no budget is left for it. */
+/** Opens a call, or reports that no budget is left. */
 export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Promise<OpenedCall | ToolFault> {
   const id = newId();
   const { resolved, request, record } = of;
@@ -78,7 +78,7 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
   };
 }
 
-/** What a failed attempt has cost: what the provider had counted before it broke off, else nothing. */
+/** The cost of a failed attempt: what the provider reported before it broke off, otherwise nothing. */
 function spentBy({ usage }: ModelError, { provider, model }: ResolvedModel): Omit<OwnCallEnd, 'errorCode'> {
   if (!usage) return { state: 'released', ...NOTHING };
   const tokensIn = promptTokens(usage);
@@ -87,7 +87,7 @@ function spentBy({ usage }: ModelError, { provider, model }: ResolvedModel): Omi
 
 const NOTHING = { tokensIn: 0, tokensOut: 0, cost: '0' };
 
-/** Output tokens that the budgets leave for the call; undefined if that is too few. */
+/** Output tokens that the budgets allow; undefined if too few. */
 async function lookAtBudgets(
   { db, budgets }: ModelCallContext,
   of: OwnCallOf,

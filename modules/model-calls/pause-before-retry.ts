@@ -1,10 +1,10 @@
 import { backoffMs, jitteredMs, lengthenedMs } from '../../core/backoff.ts';
 import type { ModelError } from '../../core/model.ts';
 
-/** Who asks a model waits no longer for it in place. */
+/** The longest wait within a call. */
 export const LONGEST_WAIT_MS = 10_000;
 
-/** How long to wait before a model is asked again that has failed; undefined if that is too long to wait in place. */
+/** Pause before a failed model is asked again; undefined if it is too long to wait within the call. */
 export function pauseBeforeRetry(
   { retryAfterMs }: Pick<ModelError, 'retryAfterMs'>,
   backoff: { firstMs: number; attempt: number },

@@ -1,4 +1,4 @@
-/** The rate limiter of a model, shared with the calls of agents, and the outages of providers: own calls ask one at a time, too. */
+/** Applies the models' rate limiters, shared with agents' calls, and outages of providers: own calls, too, probe one at a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LIMITS } from '../../core/limits.ts';
 import type { ModelError, ModelRequest } from '../../core/model.ts';
@@ -17,23 +17,23 @@ import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
 import { LONGEST_WAIT_MS } from './pause-before-retry.ts';
 
-/** What a call learns and tells of the outages of providers: whether it may ask, and what came of it. */
+/** Shares information on outages: whether a call may be made, and its outcome. */
 export interface OutageGuard {
   enter: (resolved: ResolvedModel, rateLimiter: string) => Promise<Entry>;
-  /** The provider has given no answer; `isProbe`: the call has asked for all that wait. */
+  /** The provider did not answer; `isProbe`: the call was the probe. */
   noteAway: (
     resolved: ResolvedModel,
     failed: { rateLimiter: string; error: ModelError; isProbe: boolean },
   ) => Promise<void>;
-  /** It answers, be it with a refusal: whoever waits for it goes on. */
+  /** The provider answered, if only with a refusal: waiting calls continue. */
   noteAnswered: () => Promise<void>;
-  /** The one that was to ask for all does not. */
+  /** The probe is not made. */
   leave: () => Promise<void>;
 }
 
 /**
- * The guard of calls that keep nobody waiting but each other: until somebody has asked a provider again that gave no answer, no
- * other such call does. `asker`: by this id it is known that it is the one that asks for all, and only that one speaks for all.
+ * The guard of calls that only delay each other: after a provider has failed, none is made until one has probed it. `asker`:
+ * the id that identifies the probe, whose outcome alone counts.
  */
 export function ownOutageGuard(db: Database, asker: string): OutageGuard {
   return {
@@ -51,7 +51,7 @@ export function ownOutageGuard(db: Database, asker: string): OutageGuard {
   };
 }
 
-/** An outage of runs is made by runs; the one that a call asks about for all goes on. */
+/** Outages of runs are reported only by runs; but if this call probes one, its failure prolongs it. */
 async function noteKnown(db: Database, noted: Parameters<typeof noteModelOutage>[1]): Promise<void> {
   if (await isProbe(db, noted)) await noteModelOutage(db, noted);
 }
@@ -63,10 +63,13 @@ interface Asking {
   signal: AbortSignal;
 }
 
-/** It may be asked: `isProbe` where it is known to be away, and this call asks for all that wait. `waitMs`: when it may be. */
+/**
+ * Whether the call may be made. `isProbe`: the provider is known to be unavailable, and this call is the probe. `waitMs`: time
+ * until it may be.
+ */
 type Admission = { ok: true; isProbe: boolean } | { ok: false; message: string; waitMs?: number };
 
-/** Waits a few seconds at most until the model may be asked; says why not where it would take longer, or where its provider is away. */
+/** Waits a few seconds at most until the model may be called; returns why not if that would take longer, or the provider is unavailable. */
 export async function throttle(db: Database, asking: Asking): Promise<Admission> {
   const { resolved, request, guard, signal } = asking;
   const { rateLimiter, rates, model } = resolved;

@@ -1,4 +1,4 @@
-/** What is asked of a model for Drover itself. */
+/** The input of Drover's own model calls. */
 import type { z } from 'zod';
 import type { RunBudget } from '../../core/budget.ts';
 import type { Message } from '../../core/content.ts';
@@ -8,60 +8,60 @@ import type { NewEvent } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
 import type { OutageGuard } from './throttle.ts';
 
-/** A tool that only Drover asks for: the model answers by its arguments. */
+/** A tool for Drover's own use: its arguments are the model's answer. */
 export interface OwnTool<T> {
   name: string;
   description: string;
-  /** It may look things up: it is parsed asynchronously. */
+  /** Parsed asynchronously, since it may look things up. */
   arguments: z.ZodType<T>;
 }
 
 export interface ToolAsk<T> {
   tenantId: string;
   workspaceId: string;
-  /** Whose budget it falls under; absent where the call belongs to no agent. */
+  /** The agent whose budget pays; absent if the call belongs to none. */
   agentId?: string | undefined;
   threadId?: string | undefined;
-  /** The run that it is asked for, under whose budget it falls, too. */
+  /** The run that the call is for, whose budget pays, too. */
   run?: { id: string; rootId: string; budget?: RunBudget | undefined } | undefined;
-  /** In a few letters what it is for: `title`, `summary`, `plan`. */
+  /** A short name of its purpose: `title`, `summary`, `plan`. */
   purpose: string;
-  /** Names of models in the order in which they are asked; undefined is the default model. Those without a key are left out. */
+  /** Names of models in the order of asking; undefined is the default model. Those without a key are skipped. */
   models: readonly (string | undefined)[];
   tool: OwnTool<T>;
   system: string;
   messages: readonly Message[];
-  /** Most output tokens; 1024 where absent. */
+  /** Limit of output tokens; default 1024. */
   maxTokens?: number;
   signal: AbortSignal;
-  /** For all of it, with what is waited for; each attempt has a limit of its own besides. */
+  /** Time limit including waits; each attempt also has its own. */
   timeoutMs?: number;
-  /** What the offline model follows. */
+  /** Examples for the offline model. */
   examples?: readonly WorkflowExample[];
-  /** Hears the arguments as they are written, all of one answer so far; a further answer begins anew. */
+  /** Called with the answer's arguments so far, as they are written; starts again with another answer. */
   onArguments?: ((json: string) => void) | undefined;
-  /** The log of the run, where whoever holds it asks: `model.called` is committed before the call, `model.responded` is left to the next commit. */
+  /** The run's log, if its holder asks: `model.called` is committed before the call, `model.responded` goes with the next commit. */
   record?: OwnCallRecord | undefined;
-  /** Written in the transaction that settles the call, so that no answer is paid for and lost. */
+  /** Runs in the transaction that settles the call, so that no answer is paid for and lost. */
   keep?: ((tx: Tx, given: T) => Promise<void>) | undefined;
-  /** Where more depends on the call than its answer: a run that waits for its provider. */
+  /** For calls on which more depends than their answer: runs that wait for their provider. */
   guard?: OutageGuard | undefined;
 }
 
-/** The log of a run in the hands of whoever holds it. */
+/** A run's log in the hands of its holder. */
 export interface OwnCallRecord {
-  /** The step of the run that the call goes with. */
+  /** The run's step that the call belongs to. */
   step: number;
   state: () => OwnCallPlace;
-  /** Adds to what the next commit writes. */
+  /** Adds an event to the next commit. */
   append: (event: NewEvent) => void;
   commit: () => Promise<unknown>;
 }
 
-/** Why there is no answer. Only where it is `unavailable` may the same question have one later. */
+/** Why there is no answer. Only `unavailable` may change if asked again later. */
 export interface ToolFault {
   code: 'unusable' | 'budget' | 'rejected' | 'unavailable';
   message: string;
-  /** Where a rate limiter keeps it waiting: for so long. */
+  /** How long a rate limiter keeps it waiting. */
   waitMs?: number;
 }

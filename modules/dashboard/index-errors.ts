@@ -1,15 +1,15 @@
-/** Lets the errors of an agent be found by an index, also those from before there was one. */
+/** Maintains the index of agents' errors, including errors from before it existed. */
 import { LIMITS } from '../../core/limits.ts';
 import { hasErrorsIndex, listUnnamedFailures, makeErrorsIndex, nameFailedAgents } from '../../db/errors-index.ts';
 import type { ProcessContext } from '../process-context.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 
-/** An act ends before it is due again; the next one goes on. */
+/** The act ends before it is due again; the next one continues. */
 const WITHIN_MS = 30_000;
 
 /**
- * Names the agents of turns that have failed, a batch a transaction, and makes the index when all are named. Until then
- * errors are found without it. Answers how many turns it named.
+ * Fills in the agents of failed turns, one transaction a batch, and creates the index when all have one. Until then errors are
+ * found without it. Returns the number of turns changed.
  */
 export async function indexErrors(
   { db, log }: Pick<ProcessContext, 'db' | 'log'>,
@@ -35,7 +35,7 @@ export async function indexErrors(
     );
     const batch = done.reduce((sum, each) => sum + each, 0);
     named += batch;
-    // What could not be named is told of in the log, and tried again by the next act.
+    // Failures were logged, and are retried by the next act.
     left += unnamed.length - batch;
   }
   return named;

@@ -1,4 +1,4 @@
-/** What a dashboard shows of a workspace. */
+/** Figures of a workspace for dashboards. */
 import type { Caller } from '../../core/caller.ts';
 import { isTerminal, type RunStatus } from '../../core/events.ts';
 import { sumMoney } from '../../core/money.ts';
@@ -20,7 +20,7 @@ import type { OwnUsageRow } from '../../db/own-model-calls.ts';
 
 export type { FailedTurnRow, OwnUsageRow, QueueState, UsageRow };
 
-/** Days in UTC, `to` exclusive; of one agent, where one is named. */
+/** Days in UTC, `to` exclusive; of one agent, if given. */
 export type DashboardRange = Pick<UsageFilter, 'from' | 'to' | 'agentId'>;
 
 export interface RunSums {
@@ -30,17 +30,17 @@ export interface RunSums {
   steps: number;
   tokensIn: number;
   tokensOut: number;
-  /** Of calls whose price is known. */
+  /** Of calls with known price. */
   costUsd: string;
-  /** Runs with calls whose price is not known. */
+  /** Number of runs with calls of unknown price. */
   unpriced: number;
-  /** Of those that have ended; null where none has. */
+  /** Of ended runs; null if there are none. */
   successRate: number | null;
   averageDurationMs: number | null;
   averageTokens: number | null;
 }
 
-/** Sums of runs, as a whole and by day or agent. */
+/** Sums of runs, in total or by day or agent. */
 export async function readRunSums(
   tx: Tx,
   caller: Caller,
@@ -66,7 +66,7 @@ export async function readAgentSums(
   return groups.map(({ key: id, sums }) => ({ id, name: names.get(id), sums }));
 }
 
-/** Sums by model or tool, over all days or day by day. */
+/** Sums by model or tool, in total or by day. */
 export async function readUsageSums(
   tx: Tx,
   caller: Caller,
@@ -75,7 +75,7 @@ export async function readUsageSums(
   return readUsage(tx, { ...ownerOf(caller), ...range, by: 'all', kinds: [kind] });
 }
 
-/** What Drover has asked models for itself outside of runs. */
+/** Usage of Drover's own model calls outside of runs. */
 export async function readOwnSums(tx: Tx, caller: Caller, range: DashboardRange): Promise<OwnUsageRow[]> {
   return readOwnUsage(tx, { ...ownerOf(caller), ...range });
 }
@@ -85,7 +85,7 @@ export async function readQueues(tx: Tx, caller: Caller): Promise<QueueState[]> 
   return readQueueStates(tx, caller.tenantId);
 }
 
-/** A page of the turns that have failed, newest first. */
+/** A page of failed turns, newest first. */
 export async function readErrors(
   tx: Tx,
   caller: Caller,
@@ -95,7 +95,7 @@ export async function readErrors(
   return listFailedTurns(tx, { ...ownerOf(caller), ...page, withoutIndex });
 }
 
-/** What waits for people now. */
+/** Numbers of open approvals and questions. */
 export async function readWaitingPeople(tx: Tx, caller: Caller): Promise<{ approvals: number; questions: number }> {
   return countWaiting(tx, ownerOf(caller));
 }

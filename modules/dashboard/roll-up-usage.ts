@@ -1,10 +1,10 @@
-/** Adds runs that have ended to the sums of their days, so that a dashboard stays fast however many there are. */
+/** Adds ended runs to daily sums, so that dashboards stay fast however many there are. */
 import { LIMITS } from '../../core/limits.ts';
 import { listUnrolledTenants, rollUpUsage } from '../../db/dashboard.ts';
 import { forEachTenant } from '../for-each-isolated.ts';
 import type { ProcessContext } from '../process-context.ts';
 
-/** Answers how many runs were added. */
+/** Returns the number of runs added. */
 export async function rollUpRuns({ db, log }: Pick<ProcessContext, 'db' | 'log'>): Promise<number> {
   const tenants = await db.asMaintenance(listUnrolledTenants);
   const added = await forEachTenant(log, tenants, (tenant) =>

@@ -1,6 +1,6 @@
 /**
- * Work that is done for all at once who ask for it while it has not begun: one piece at a time for each key, and one more for
- * all that was asked for meanwhile. `work` is given what each of them has asked for.
+ * Runs at most one job per key. Requests that arrive before it starts share it; those that arrive while it runs share
+ * the next. `work` gets all the requests that share a run.
  */
 export function coalesced<A, R>(work: (asked: readonly [A, ...A[]]) => Promise<R>): (key: string, of: A) => Promise<R> {
   const last = new Map<string, Promise<unknown>>();

@@ -1,29 +1,29 @@
-/** How many pages a PDF has, found while it comes by: providers count by the page, and a scan has few of many bytes. */
+/** Counts the pages of a PDF while it streams by: providers bill by the page, and a scan has few pages of many bytes. */
 import { inflateSync } from 'node:zlib';
 
-/** Of a larger one, or one with more pages or streams of objects, nothing is said: looking at it keeps others waiting. */
+/** A larger PDF, or one with more pages or object streams, is not counted: scanning it would block the process. */
 const MOST_BYTES = 20 * 1024 * 1024;
 const MOST_PAGES = 10_000;
 const MOST_STREAMS = 2000;
-/** A stream of objects as it comes, and all of them together as they are unpacked. */
+/** Limits on one compressed object stream, and on all of them uncompressed. */
 const MOST_PACKED_CHARS = 256 * 1024;
 const MOST_UNPACKED_BYTES = 8 * 1024 * 1024;
-/** What may stand between the type of an object and the beginning of its stream. */
+/** The most characters between an object's type and the start of its stream. */
 const MOST_BETWEEN_CHARS = 4096;
-/** Longer than what is looked for. */
+/** Kept from the last chunk; longer than any match. */
 const CARRIED_CHARS = 64;
 
 const FOUND = /\/Type\s{0,8}\/(Page|ObjStm)(?=[^A-Za-z])/g;
 
-/** Counts the objects of pages, those within streams of objects, too. Undefined: nobody can say, as of what is encrypted. */
+/** Counts page objects, including those in object streams. `count` gives undefined if unknown, as for encrypted PDFs. */
 export function countPdfPages(): { read: (chunk: Buffer) => void; count: () => number | undefined } {
   let bytes = 0;
   let pages = 0;
   let streams = 0;
   let room = MOST_UNPACKED_BYTES;
-  /** What has come and was not looked at yet; undefined once it cannot be known any more. */
+  /** Text received but not scanned yet; undefined once the count cannot be known any more. */
   let text: string | undefined = '';
-  /** It goes on after the type of a stream of objects; so much of that has no end. */
+  /** An object stream's type came before `text`, whose first `endless` characters do not end it. */
   let isPacked = false;
   let endless = 0;
 
@@ -77,7 +77,7 @@ export function countPdfPages(): { read: (chunk: Buffer) => void; count: () => n
   };
 }
 
-/** Where the next stream begins and ends; undefined where more has to come first. Throws for one that has no end. */
+/** The next stream's start and end; undefined if more text is needed. Throws if it has no end. */
 function streamIn(text: string, endless: number): { from: number; to: number } | undefined {
   const begin = /stream\r?\n/.exec(text.slice(0, MOST_BETWEEN_CHARS));
   const from = begin ? begin.index + begin[0].length : 0;

@@ -1,11 +1,11 @@
 import { setMaxListeners } from 'node:events';
 
-/** A time limit is as many timers one after the other: a process that stands still meanwhile loses one of them, not all. */
+/** A time limit is split into timers that run in turn: a process that stalls loses one of them, not all. */
 const PARTS = 8;
 
 /**
- * Rejects with `message` when `promise` has not settled after `timeoutMs`; what it does later is ignored. Time in which the process
- * itself, or the whole machine, was held up counts for an eighth at most, and what has come meanwhile is looked at first.
+ * Rejects with `message` if `promise` has not settled after `timeoutMs`; a later outcome is ignored. A stall of the
+ * process or the machine counts for an eighth at most, and input that arrived during it is processed first.
  */
 export async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, message: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
@@ -23,7 +23,7 @@ export async function withDeadline<T>(promise: Promise<T>, timeoutMs: number, me
   }
 }
 
-/** A time limit and a caller's signal in one, which can be told apart afterwards. */
+/** Combines a time limit with a caller's signal, and tells afterwards which of them fired. */
 export interface Deadline {
   /** Fires when the time is up or the caller's signal fires. */
   signal: AbortSignal;
@@ -47,7 +47,7 @@ export function startDeadline(timeoutMs: number, parent: AbortSignal): Deadline 
     controller.abort(new Error(why === 'timeout' ? `timed out after ${timeoutMs} ms` : 'aborted by the caller'));
   };
   const onAbort = () => end('aborted');
-  // Node warns of a leak from the eleventh listener on; as much work as goes on at a time is no leak.
+  // Node warns of a leak from the eleventh listener on; many concurrent operations are no leak.
   setMaxListeners(0, parent);
   const timer = setTimeout(end, Math.min(timeoutMs, 2 ** 31 - 1), 'timeout');
   if (parent.aborted) onAbort();

@@ -1,6 +1,6 @@
-/** Values of the environment, each checked: a wrong one is named, with what was expected. */
+/** Reads and checks environment variables: an error names the variable and what was expected. */
 
-/** A mistake in the environment: one line that names the variable and what was expected. Never holds a secret's value. */
+/** A mistake in the environment: one line with the variable and what was expected. Never holds a secret's value. */
 export class ConfigError extends Error {
   readonly variable: string;
 
@@ -13,7 +13,7 @@ export class ConfigError extends Error {
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The value without spaces around it; an empty one is unset. */
+/** The trimmed value; undefined if empty. */
 export function read(env: Environment, name: string): string | undefined {
   const value = env[name]?.trim();
   return value === '' ? undefined : value;
@@ -32,7 +32,7 @@ export function readInteger(
   return value === undefined ? limits.fallback : parseInteger(name, value, limits);
 }
 
-/** `entry` is what the value is a part of, as it was set. */
+/** `entry` is the whole setting that the value is a part of. */
 export function parseInteger(
   name: string,
   value: string,
@@ -56,7 +56,10 @@ export function readHttpUrl(env: Environment, name: string): string | undefined 
 
 export const isHttpUrl = (text: string): boolean => /^https?:\/\//.test(text) && URL.canParse(text);
 
-/** A key that travels in a header of its own or in `Authorization`, which carries no spaces and nothing beyond ASCII. Never repeated. */
+/**
+ * Reads a key that is sent in a header of its own or in `Authorization`, so no spaces and only ASCII. Errors never
+ * repeat it.
+ */
 export function readKey(env: Environment, name: string): string | undefined {
   const value = read(env, name);
   if (value !== undefined && !/^[\x21-\x7e]+$/.test(value)) {
@@ -74,16 +77,16 @@ export function readList(env: Environment, name: string): readonly string[] {
   return Object.freeze(entries.filter((entry) => entry !== ''));
 }
 
-/** Of two values for one name, either may be meant. */
+/** A repeated name: either value may be meant. */
 export function expectOnce(variable: string, names: readonly string[]): void {
   const twice = names.find((name, n) => names.indexOf(name) !== n);
   if (twice !== undefined) throw new ConfigError(variable, `has ${quote(twice)} twice`, 'each name once');
 }
 
-/** For a service Kubernetes sets variables that begin with its name. */
+/** Kubernetes sets variables prefixed with a service's name. */
 const OF_A_SERVICE = /SERVICE_(HOST|PORT)|PORT(_\d+_|$)/;
 
-/** Variables with this prefix that are set and that nothing reads, since they are none of those that are known by what follows it. */
+/** Set variables with this prefix whose rest is not in `known`: nothing reads them. */
 export function unreadVariables(
   env: Environment,
   { prefix, known }: { prefix: string; known: readonly string[] },
@@ -93,7 +96,7 @@ export function unreadVariables(
   return Object.freeze(unread.map((rest) => prefix + rest).toSorted());
 }
 
-/** One line, whatever the value holds. */
+/** Quotes a value in one line of at most 80 characters. */
 export function quote(value: string): string {
   const shown = JSON.stringify(value);
   return shown.length > 80 ? `${shown.slice(0, 79)}…` : shown;

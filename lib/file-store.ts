@@ -1,4 +1,4 @@
-/** Where contents of files are kept: on a filesystem or in a bucket, by keys that their writer makes up once and for all. */
+/** Stores contents of files on a filesystem or in a bucket, under keys that are never used twice. */
 import type { Readable } from 'node:stream';
 
 /** Bytes from `start` to `end`, both included. */
@@ -9,13 +9,13 @@ export interface ByteRange {
 
 export interface FileStore {
   /**
-   * Writes under a key that nobody has used; resolves when the bytes outlive a crash. What a failure has left there `delete`
-   * removes. A content that breaks off fails like a store that does: its owner knows which.
+   * Writes under an unused key; resolves when the bytes would survive a crash. `delete` removes what a failed write
+   * left. A content that breaks off fails like a store that does: its owner can tell.
    */
   write: (key: string, content: Readable, signal: AbortSignal) => Promise<void>;
-  /** The content, or a part of it. Throws `ContentGoneError`; a stream that breaks off fails. */
+  /** Reads the content, or a part of it. Throws `ContentGoneError`; a stream that breaks off fails. */
   read: (key: string, range?: ByteRange) => Promise<Readable>;
-  /** Done already: that is no error. */
+  /** Deleting a missing key is no error. */
   delete: (key: string) => Promise<void>;
   close: () => Promise<void>;
 }
@@ -29,9 +29,9 @@ const LASTING: readonly string[] = [
   'EPERM',
 ];
 
-/** A store that could not do what it was asked for, in words that hold neither its address nor its credentials. */
+/** A failed store operation, in words that hold neither the store's address nor its credentials. */
 export class FileStoreError extends Error {
-  /** It will not pass by itself: credentials, a bucket or a folder are wrong. */
+  /** Whether it will not pass by itself: credentials, bucket or folder are wrong. */
   readonly isLasting: boolean;
   constructor(what: string, cause: unknown) {
     const { name, code } = (rootOf(cause) ?? {}) as { name?: unknown; code?: unknown };
@@ -41,7 +41,7 @@ export class FileStoreError extends Error {
   }
 }
 
-/** What is on top says what it was about, what lies below it what was wrong: that a disk is full. */
+/** The innermost cause: outer errors say what was attempted, it says why that failed, such as a full disk. */
 function rootOf(error: unknown): unknown {
   return error instanceof Error && error.cause !== undefined ? rootOf(error.cause) : error;
 }
@@ -51,18 +51,18 @@ export class ContentGoneError extends FileStoreError {
   override readonly name = 'ContentGoneError';
 }
 
-/** What a `DROVER_FILES_URL` says. */
+/** The parsed `DROVER_FILES_URL`. */
 export type FileStoreAddress =
   | { kind: 'file'; path: string }
   | {
       kind: 's3';
       bucket: string;
-      /** Before every key; empty, or with a slash at its end. */
+      /** Prepended to every key; empty, or ends in a slash. */
       prefix: string;
       endpoint: string | undefined;
       region: string;
       pathStyle: boolean;
-      /** Undefined: as the AWS SDK finds them. */
+      /** Undefined: the AWS SDK finds them. */
       credentials: { accessKeyId: string; secretAccessKey: string } | undefined;
     };
 
@@ -87,7 +87,7 @@ export function parseFilesUrl(text: string): FileStoreAddress | undefined {
   if (isWrong) return undefined;
   const prefix = decode(url.pathname)?.replace(/^\/+|\/+$/g, '');
   if (prefix === undefined || accessKeyId === undefined || secretAccessKey === undefined) return undefined;
-  // Keys are the store's: other characters would mean something else to one or the other server.
+  // The prefix becomes part of each key, and some servers read other characters differently.
   if (!/^[\w./-]*$/.test(prefix) || prefix.split('/').includes('..')) return undefined;
   return {
     kind: 's3',

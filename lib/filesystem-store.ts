@@ -5,7 +5,7 @@ import { Disk } from 'flydrive';
 import { FSDriver } from 'flydrive/drivers/fs';
 import { ContentGoneError, FileStoreError, type ByteRange, type FileStore } from './file-store.ts';
 
-/** Contents as files in a folder, which all processes share. */
+/** Stores contents as files in a folder that all processes share. */
 export function filesystemStore(root: string): FileStore {
   const disk = new Disk(new FSDriver({ location: root, visibility: 'private' }));
   return {
@@ -14,7 +14,7 @@ export function filesystemStore(root: string): FileStore {
       await makeFolder(dirname(path)).catch(failing('make a folder'));
       await disk.putStream(key, content, { signal }).catch(failing('write'));
       await sync(path);
-      // The name, too.
+      // Syncs the folder, too, so that the name survives.
       await sync(dirname(path));
     },
     read: (key, range) => read(join(root, key), range),
@@ -24,8 +24,8 @@ export function filesystemStore(root: string): FileStore {
 }
 
 /**
- * Makes the folder where it is not there, and a file in it, which goes again: by its name also the one that a process left
- * which was killed here, and whatever another one makes meanwhile. Throws what the system says.
+ * Creates the folder if needed, then writes and deletes a probe file. The fixed name means a leftover from a killed
+ * process is removed, too. Throws the system's error.
  */
 export async function probeFolder(root: string): Promise<void> {
   await makeFolder(root);
@@ -35,13 +35,16 @@ export async function probeFolder(root: string): Promise<void> {
   await rm(path, { force: true });
 }
 
-/** Not `recursive`: Node would try for ever in a folder that takes no others and says that something is missing, as `/proc` does. */
+/**
+ * Not `recursive`: in a folder that takes no others and reports something as missing, such as `/proc`, Node would retry
+ * for ever.
+ */
 async function makeFolder(path: string): Promise<void> {
   if (await exists(path)) return;
   const parent = dirname(path);
   if (parent !== path) await makeFolder(parent);
   await mkdir(path, { mode: 0o700 }).catch((error: unknown) => {
-    // Somebody else was faster.
+    // Another process was faster.
     if (codeOf(error) !== 'EEXIST') throw error;
   });
 }
@@ -70,7 +73,7 @@ async function sync(path: string): Promise<void> {
 }
 
 async function read(path: string, range: ByteRange | undefined): Promise<Readable> {
-  // Opened first: what is deleted from now on is still read to its end.
+  // Opened first: a file that is deleted later can still be read to its end.
   const handle = await open(path).catch((error: unknown) => {
     throw codeOf(error) === 'ENOENT' ? new ContentGoneError('read', error) : new FileStoreError('read', error);
   });

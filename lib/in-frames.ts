@@ -1,19 +1,22 @@
-/** What comes in many small pieces, sent a frame at a time. */
+/** Combines many small pieces into frames. */
 export interface Frames<Piece> {
   push: (piece: Piece) => void;
-  /** Sends what is held back, if there is anything. */
+  /** Sends what is held back, if anything. */
   flush: () => void;
 }
 
 interface FrameOptions<Piece> {
   /** The shortest time between two frames. */
   frameMs: number;
-  /** Both pieces as one; undefined where they do not go together, so that the first is sent at once. */
+  /** Joins two pieces; undefined if they cannot be joined, so that the first is sent at once. */
   join: (first: Piece, second: Piece) => Piece | undefined;
   send: (piece: Piece) => void;
 }
 
-/** Sends the first piece at once, and then what has come since the last frame, in order. Whoever has pushed the last one flushes. */
+/**
+ * Sends the first piece at once, then at intervals what has come since the last frame, in order. The caller flushes
+ * after its last piece.
+ */
 export function inFrames<Piece>({ frameMs, join, send }: FrameOptions<Piece>): Frames<Piece> {
   let held: Piece | undefined;
   let sentAtMs = Number.NEGATIVE_INFINITY;

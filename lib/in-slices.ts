@@ -1,10 +1,10 @@
-/** Long work in slices, between which the event loop turns. */
+/** Runs long work in slices; the event loop turns in between. */
 import { setImmediate } from 'node:timers/promises';
 
-/** Longest time in ms for which nothing else of the process runs. */
+/** Longest time in ms that the process is blocked. */
 const SLICE_MS = 10;
 
-/** Does something with each item in order until it answers `false`; requests and timers have their turn in between. */
+/** Calls `work` with each item in order until it returns `false`; requests and timers get their turn in between. */
 export async function inSlices<T>(items: Iterable<T>, work: (item: T) => boolean | void): Promise<void> {
   let startedMs = performance.now();
   for (const item of items) {

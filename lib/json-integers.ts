@@ -1,4 +1,4 @@
-/** Integers in JSON that a double cannot hold: beyond 2^53 `JSON.parse` gives another number than was written. */
+/** Finds integers in JSON beyond 2^53, which `JSON.parse` may change. */
 import { randomUUID } from 'node:crypto';
 import { endOfString } from './json-size.ts';
 
@@ -7,7 +7,7 @@ export function losesDigits(json: string): boolean {
   return findChanged(json).length > 0;
 }
 
-/** JSON as its value, in which integers that would be changed are strings of their digits. @throws SyntaxError */
+/** Parses JSON, with integers that would be changed as strings of their digits. @throws SyntaxError */
 export function parseKeepingDigits(json: string): unknown {
   const value: unknown = JSON.parse(json);
   const changed = findChanged(json);
@@ -17,8 +17,9 @@ export function parseKeepingDigits(json: string): unknown {
 type Path = (string | number)[];
 
 /**
- * Where integers stand that `JSON.parse` would round, keys and places from the outside in; those beyond 2^53 that a double
- * happens to hold, or that are written again with the same digits, are none of them. Of a key that is there twice only the last counts. For JSON that is not nested deeply. @throws SyntaxError
+ * Yields the paths (keys and indexes, from the outside in) of integers that `JSON.parse` would round. Skips those
+ * beyond 2^53 that a double holds exactly or that print with the same digits. Of a repeated key only the last counts.
+ * For JSON that is not nested deeply. @throws SyntaxError
  */
 export function* findRounded(json: string): Generator<Path> {
   const rounded = findChanged(json).filter(({ start, end }) => isRounded(json.slice(start, end)));
@@ -40,7 +41,7 @@ function* pathsTo(value: unknown, mark: string, path: Path = []): Generator<Path
     yield* pathsTo(inside, mark, [...path, isList ? Number(key) : key]);
 }
 
-/** JSON with strings in place of some of its numbers. */
+/** Replaces some numbers in JSON by strings. */
 function withStrings(json: string, places: readonly Place[], toText: (digits: string) => string): string {
   let kept = '';
   let from = 0;
@@ -58,7 +59,7 @@ interface Place {
 
 const NUMBER = /-?\d[\d.eE+-]*/y;
 
-/** Where they stand in what is JSON, in their order. A loop, since texts of megabytes are too long for an expression. */
+/** Integers beyond 2^53 in valid JSON, in order. A loop, since megabytes are too long for a regular expression. */
 function findChanged(json: string): Place[] {
   const found: Place[] = [];
   if (!/(?<!\d)\d{16}/.test(json)) return found;

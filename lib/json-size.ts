@@ -1,6 +1,6 @@
-/** How much there is in JSON that nobody has parsed yet: a value of two bytes (`{}`) takes a hundred as an object. */
+/** Measures JSON before it is parsed: a value of two bytes (`{}`) takes a hundred as an object. */
 
-/** Whether JSON has more than so many commas, lists and objects. A single scan, which makes nothing. */
+/** Whether JSON has more than `most` commas, lists and objects. A single scan that allocates nothing. */
 export function holdsMoreValues(json: string, most: number): boolean {
   if (json.length <= most) return false;
   let left = most;
@@ -14,8 +14,8 @@ export function holdsMoreValues(json: string, most: number): boolean {
 }
 
 /**
- * Counts the same of JSON that comes in pieces, as bytes. A text in which a line ends is none: what stands around the
- * JSON, as in a stream of events, misleads for a line at most.
+ * Counts commas, lists and objects in JSON that arrives as chunks of bytes. A line break ends any string, so that text
+ * around the JSON, as in an event stream, misleads for a line at most.
  */
 export function countingValues(): (piece: Uint8Array) => number {
   let count = 0;
@@ -33,7 +33,7 @@ export function countingValues(): (piece: Uint8Array) => number {
   };
 }
 
-/** The place of the quotation mark that ends the string which begins at `start`. */
+/** The index of the closing quotation mark of the string that opens at `start`. */
 export function endOfString(json: string, start: number): number {
   let at = start + 1;
   while (at < json.length && json.charCodeAt(at) !== 0x22) at += json.charCodeAt(at) === 0x5c ? 2 : 1;

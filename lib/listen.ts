@@ -6,14 +6,14 @@ interface Address {
   port: number;
 }
 
-/** Throws as `listen` does where a server could not listen there. */
+/** Throws, as `listen` does, if the address cannot be listened on. */
 export async function expectFree(address: Address, named: string): Promise<void> {
   const server = createServer();
   await listen(server, address, named);
   await new Promise((resolve) => server.close(resolve));
 }
 
-/** Has a server listen; where it cannot, the error says which variable, `named`, chooses another port. */
+/** Makes a server listen. If it cannot, the error says to change the port in the variable `named`. */
 export function listen(server: Server, { host, port }: Address, named: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const refuse = (error: NodeJS.ErrnoException) => {

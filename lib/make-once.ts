@@ -1,15 +1,15 @@
-/** What takes seconds to make and is kept, for later processes and for those beside this one. */
+/** Makes folders that take seconds to make, once for all processes. */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-/** What lies beside it for longer was made for something older, or by a process that has ended in the middle. */
+/** Folders older than this were made for an older version, or by a process that died midway. */
 const KEPT_MS = 24 * 3_600_000;
 
 /**
- * Has `make` fill the folder where it is missing. It appears whole or not at all: several processes may make it at once, and
- * the first one's stays. The directory around it is for such folders alone, and old ones are removed from it.
+ * Has `make` fill the folder if it is missing. It appears whole or not at all: of several processes that make it at
+ * once, the first one's stays. Its parent directory is for such folders alone, and old ones are removed from it.
  */
 export async function makeOnce(folder: string, make: (folder: string) => Promise<void>): Promise<void> {
   if (existsSync(folder)) return;
@@ -22,12 +22,12 @@ export async function makeOnce(folder: string, make: (folder: string) => Promise
     await rename(making, folder);
   } catch (error) {
     await rm(making, { recursive: true, force: true });
-    // Another process was first.
+    // Fine if another process was first.
     if (!existsSync(folder)) throw error;
   }
 }
 
-/** Renamed first: whoever still copies one of them fails, instead of finding a part of it. */
+/** Renamed first: a process that still copies one of them fails instead of finding a part of it. */
 async function removeOld(around: string): Promise<void> {
   for (const name of await readdir(around)) {
     const old = join(around, name);

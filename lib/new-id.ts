@@ -1,12 +1,12 @@
-/** What clock and chance make: ids and secrets. */
+/** Makes ids and secrets from the clock and random bytes. */
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
 
-/** Chance for the next ids: asking the system for each of them costs three times as much as the rest of an id. */
+/** Random bytes for the next ids: asking the system for each id costs three times as much as the rest of it. */
 const chance = Buffer.alloc(256 * 16);
 let used = chance.length;
 
-/** The next bytes of chance, as a view: read them at once. */
+/** The next random bytes, as a view: read them at once. */
 function takeChance(bytes: number): Buffer {
   if (used + bytes > chance.length) {
     randomFillSync(chance);
@@ -15,17 +15,17 @@ function takeChance(bytes: number): Buffer {
   return chance.subarray(used, (used += bytes));
 }
 
-/** Of the last id: ids of one millisecond count on. */
+/** The last id's: ids of one millisecond count up. */
 let msecs = 0;
 let seq = 0;
 
-/** A new id: UUIDv7 (RFC 9562), so that ids sort by the time they were made; those of one process in the order of their making. */
+/** A new UUIDv7 (RFC 9562): ids sort by the time they were made, and those of one process by the order of their making. */
 export function newId(): string {
   const random = takeChance(16);
   const now = Date.now();
   if (now > msecs) {
     msecs = now;
-    // Half of its range is left for counting on.
+    // Half of the range is left for counting up.
     seq = random.readUInt32BE(6) & 0x7fffffff;
   } else {
     seq = (seq + 1) | 0;
@@ -34,7 +34,10 @@ export function newId(): string {
   return v7({ random, msecs, seq });
 }
 
-/** An id that says nothing, not even when it was made: so many bytes of chance in hex, 16 for a trace and 8 for a span (W3C Trace Context). */
+/**
+ * An id that reveals nothing, not even its age: `bytes` random bytes in hex, 16 for a trace and 8 for a span (W3C Trace
+ * Context).
+ */
 export function newRandomId(bytes: 8 | 16): string {
   return takeChance(bytes).toString('hex');
 }
@@ -45,8 +48,8 @@ export function newSecret(): string {
 }
 
 /**
- * How long ago an id of `newId` was made, by the clocks of two processes that may differ: good for numbers, not for decisions.
- * Undefined for an id that does not say.
+ * The age of an id of `newId` in ms; undefined for other ids. It compares the clocks of two processes, which may
+ * differ: good for metrics, not for decisions.
  */
 export function ageMs(id: string | undefined): number | undefined {
   if (id === undefined || id[14] !== '7') return undefined;

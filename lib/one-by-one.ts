@@ -1,8 +1,8 @@
-/** Work with the same key one after the other, in the order in which it came; work with other keys goes on beside it. */
+/** Runs work with the same key one after the other, in the order in which it came; other keys run concurrently. */
 export interface OneByOne {
-  /** Rejects as the work does, which then does not hold up what comes after it. */
+  /** Rejects as the work does; the work after it runs all the same. */
   run<T>(key: string, work: () => Promise<T>): Promise<T>;
-  /** How much of it waits or is under way. */
+  /** How many pieces of work wait or run under the key. */
   countOf(key: string): number;
 }
 

@@ -1,11 +1,11 @@
-/** Connections to Redis, which start without it too, and come back by themselves. */
+/** Connections to Redis that open even while it is away, and reconnect by themselves. */
 import { Redis, type RedisOptions } from 'ioredis';
 import { withDeadline } from './deadline.ts';
 
 const FIRST_CONNECTION_MS = 2000;
 const CLOSE_TIMEOUT_MS = 1000;
 
-/** A client that connects, and tells `onError` of each connection that is lost. */
+/** Makes a client that connects, and reports each lost connection to `onError`. */
 export function connectRedis(
   url: string,
   onError: (error: Error) => void,
@@ -21,7 +21,10 @@ export function connectRedis(
   return client;
 }
 
-/** From 0.1 s up to 1.6 s, give or take a quarter, so that a fleet does not come back all at once. `chance` is at least 0 and below 1. */
+/**
+ * 0.1 s up to 1.6 s, plus or minus a quarter, so that a fleet does not reconnect all at once. `chance` is at least 0
+ * and below 1.
+ */
 export function reconnectAfterMs(attempt: number, chance: number): number {
   return Math.round(50 * 2 ** Math.min(attempt, 5) * (0.75 + chance / 2));
 }
@@ -33,7 +36,7 @@ export function connected(client: Redis): Promise<void> {
   });
 }
 
-/** Waits two seconds at most for what comes with the first connection, so that a call right after the start does not fail. */
+/** Waits at most two seconds for the first connection, so that a call right after the start does not fail. */
 export async function awaitAtStart(ready: Promise<unknown>, onLate: (error: Error) => void): Promise<void> {
   await withDeadline(ready, FIRST_CONNECTION_MS, 'Redis is not there yet').catch(onLate);
 }
@@ -46,19 +49,19 @@ export async function quitRedis(client: Redis): Promise<void> {
 
 interface OpenRedis {
   client: Redis;
-  /** What a command answers, or an error where it does not in time. */
+  /** Resolves as the command does, or rejects if it takes too long. */
   inTime: <T>(answer: Promise<T>) => Promise<T>;
   close: () => Promise<void>;
 }
 
-/** A connection for what may fail: no command waits for a Redis that is away. */
+/** A connection for optional work: no command waits for a Redis that is away. */
 export async function openRedis(
   url: string,
   { commandTimeoutMs, onError }: { commandTimeoutMs: number; onError: (error: unknown) => void },
 ): Promise<OpenRedis> {
   const client = connectRedis(url, onError, { enableOfflineQueue: false, maxRetriesPerRequest: 0 });
   await awaitAtStart(connected(client), onError);
-  // Not the client's own time limit, by which an answer is late that a busy process has only not looked at yet.
+  // Not the client's own time limit, which also rejects answers that a busy process has received but not read yet.
   const inTime = <T>(answer: Promise<T>) => withDeadline(answer, commandTimeoutMs, 'Redis did not answer');
   return { client, inTime, close: () => quitRedis(client) };
 }

@@ -1,4 +1,4 @@
-/** Rows that many ask for at the same time, read by few statements. */
+/** Reads rows that many ask for at the same time with few statements. */
 
 interface Named {
   id: string;
@@ -11,15 +11,15 @@ interface Waiting<A, V> {
 }
 
 export interface ReadsTogether<A extends Named, V> {
-  /** The row with the id of what is asked for, as of now or later; undefined if there is none. What the reading throws, it throws. */
+  /** The row with this id, as of the call or later; undefined if there is none. Rejects as the read does. */
   read: (asked: A) => Promise<V | undefined>;
-  /** Nothing is asked for or under way. */
+  /** Whether nothing is requested or being read. */
   isIdle: () => boolean;
 }
 
 /**
- * Reads at once what is asked for while nothing is under way; what is asked for meanwhile goes together as soon as one of
- * `lanes` is free, once for each id. A read begins after it was asked for: whoever has written before sees it.
+ * Reads with up to `lanes` statements at a time. Requests that arrive while all are busy share the next one, each id
+ * once. A read starts after its request, so it sees what the caller has written before.
  */
 export function readTogether<A extends Named, V extends Named>(
   readAll: (asked: readonly A[]) => Promise<readonly V[]>,
@@ -33,7 +33,7 @@ export function readTogether<A extends Named, V extends Named>(
       const batch = waiting.slice(0, most);
       waiting = waiting.slice(most);
       free -= 1;
-      // Free before anybody is answered: who then looks finds nothing under way.
+      // Freed before callers are answered: one that checks then sees no read under way.
       const over = (tell: (one: Waiting<A, V>) => void) => {
         free += 1;
         batch.forEach(tell);
@@ -53,7 +53,7 @@ export function readTogether<A extends Named, V extends Named>(
     read: (asked) =>
       new Promise((resolve, reject) => {
         waiting.push({ asked, resolve, reject });
-        // What is asked for in the same turn of the event loop goes along.
+        // Requests of the same turn of the event loop go together.
         setImmediate(pump);
       }),
     isIdle: () => free === lanes && waiting.length === 0,

@@ -1,4 +1,4 @@
-/** A service that answers and takes no writes: a replica, a full disk. Work that comes to it waits, as for one that is away. */
+/** A service that answers but takes no writes: a replica, a full disk. Its work waits, as for a service that is away. */
 export class RefusesWritesError extends Error {
   constructor(why: string, cause?: unknown) {
     super(`takes no writes (${why})`, { cause });

@@ -1,9 +1,9 @@
-/** The oldest Node that will do, as `engines` in package.json says. */
+/** The oldest supported Node, as `engines` in package.json says. */
 const OLDEST = [20, 20] as const;
 
 /**
- * Ends the process with one line where Node is older. An entry file calls it before it imports anything large: what
- * older ones do not have is missing while modules are linked, before any of them runs.
+ * Ends the process with one line if Node is too old. An entry file calls it before it imports anything large: a missing
+ * feature of an older Node fails the linking of modules, before any of them runs.
  */
 export function requireNode(): void {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);

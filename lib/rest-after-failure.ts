@@ -1,13 +1,13 @@
 export interface RestAfterFailure {
-  /** What `act` answers; undefined where it fails, and without asking while what has failed is left alone. */
+  /** Resolves as `act` does; undefined if it fails, and without calling it during the pause after a failure. */
   attempt: <T>(act: () => Promise<T>) => Promise<T | undefined>;
-  /** It is asked again at once. */
+  /** Ends the pause. */
   end: () => void;
 }
 
 const REST_MS = 2000;
 
-/** Leaves what has failed alone for a while: nobody is to wait for what does not answer. */
+/** After a failure skips calls for a while, so that nobody waits for a dead service. */
 export function restAfterFailure(onError: (error: unknown) => void, restMs = REST_MS): RestAfterFailure {
   let untilMs = 0;
   return {

@@ -17,13 +17,13 @@ import {
 import { newId } from './new-id.ts';
 
 const CONNECT_MS = 5000;
-/** Without a byte. */
+/** The longest time without a byte. */
 const STALL_MS = 60_000;
 
-/** What fails is thrown, and told by those who know what it was for. */
+/** Failures are thrown; callers log them, as they know what the call was for. */
 const SILENT = { debug: ignore, info: ignore, warn: ignore, error: ignore };
 
-/** Contents as objects of a bucket, at Amazon or any server that speaks its protocol. */
+/** Stores contents as objects of a bucket, at Amazon or any server that speaks its protocol. */
 export function s3Store(address: Extract<FileStoreAddress, { kind: 's3' }>): FileStore {
   const { bucket, prefix, endpoint, region, pathStyle, credentials } = address;
   const client = new S3Client({
@@ -31,7 +31,7 @@ export function s3Store(address: Extract<FileStoreAddress, { kind: 's3' }>): Fil
     forcePathStyle: pathStyle,
     ...(endpoint !== undefined && { endpoint }),
     ...(credentials && { credentials }),
-    // Servers other than Amazon's do not know the checksums that come as trailers.
+    // Servers other than Amazon's do not know checksums in trailers.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     logger: SILENT,
@@ -59,7 +59,7 @@ export function s3Store(address: Extract<FileStoreAddress, { kind: 's3' }>): Fil
   };
 }
 
-/** A bucket asks for the length first: the content goes through a file that has no name, and is gone with the process. */
+/** A bucket needs the length first: the content is spooled to an unlinked file, which goes when the process ends. */
 async function spooled(
   content: Readable,
   signal: AbortSignal,
@@ -69,7 +69,7 @@ async function spooled(
   const file = await open(path, 'wx+', 0o600).catch((error: unknown) => {
     throw new FileStoreError('spool', error);
   });
-  // Streams of the handle itself would keep it from closing: they take its number.
+  // Streams made of the handle would keep it from closing, so they take its descriptor.
   try {
     await unlink(path);
     const spool = createWriteStream('', { fd: file.fd, start: 0, autoClose: false });

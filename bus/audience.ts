@@ -1,29 +1,29 @@
-/** Which runs somebody watches live, and in which processes: what only watchers want to know is sent to those alone. */
+/** Knows which processes watch which runs live, so that messages for watchers alone go only to those. */
 import type { BusMessage, LiveSignal } from './bus.ts';
 import { holdMessages } from './held-messages.ts';
 import { ALL, type Addressed } from './payloads.ts';
 
-/** How often a process says again which runs it watches, and for how long that is believed. */
+/** How often a process repeats which runs it watches, and how long others believe it. */
 const RENEW_MS = 15_000;
 const BELIEVED_MS = 40_000;
-/** So that a signal fits what any transport carries at once. */
+/** Keeps a signal small enough for any transport. */
 const RUNS_AT_ONCE = 100;
 
 export interface Audience {
-  /** Sends a message to all, or, where it is for watchers, to their processes; holds it back where nobody watches the subject. */
+  /** Sends a message to all; one for watchers only to their processes, and holds it back while nobody watches the subject. */
   publish: (message: BusMessage) => void;
-  /** The subject is watched by this process from now on, until the function that it gives is called. */
+  /** Marks the subject as watched by this process until the returned function is called. */
   watch: (subject: string) => () => void;
   hear: (signal: LiveSignal) => void;
-  /** Asks the others what they watch, and tells them what this process does. */
+  /** Asks other processes what they watch, and tells them what this one does. */
   catchUp: () => void;
   close: () => void;
 }
 
 /**
- * Processes tell each other by signals which runs they watch: at once, every few seconds, and whenever one asks, as it does
- * at its start and after a gap. What is believed too long costs a message, what is not known yet costs pieces of an answer
- * that comes whole in the end. Who comes later is told how far the run is, and gets the answer that is being written from its beginning.
+ * Processes tell each other by signals which runs they watch: at once, every few seconds, and when one asks, as it does
+ * at its start and after a gap. A stale belief costs a needless message; a missing one costs pieces of an answer that
+ * comes whole in the end. A new watcher is told how far the run is, and gets the current answer from its beginning.
  */
 export function createAudience(address: string, send: (addressed: Addressed) => void): Audience {
   const held = holdMessages();
@@ -87,7 +87,7 @@ export function createAudience(address: string, send: (addressed: Addressed) => 
   };
 }
 
-/** Which other processes have said what they watch, for as long as that is believed. */
+/** Other processes that watch a subject; each entry expires. */
 function rememberWatchers() {
   const subjects = new Map<string, Map<string, number>>();
   const of = (subject: string): readonly string[] => {

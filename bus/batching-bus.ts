@@ -5,30 +5,30 @@ import { createAudience, type Audience } from './audience.ts';
 import type { Bus, BusMessage } from './bus.ts';
 import { decodePayload, encodeParcels, type Addressed, type Parcel } from './payloads.ts';
 
-/** What carries payloads between processes. */
+/** Carries payloads between processes. */
 export interface BusTransport {
-  /** Of one payload. */
+  /** The most bytes of one payload. */
   readonly maxBytes: number;
-  /** Sends them all in one go; each process receives what is for it in this order. */
+  /** Sends all parcels in one go; each process receives its own in this order. */
   send(parcels: readonly Parcel[]): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface BusReceiver {
-  /** Of this process: it receives what is sent there, and what is sent to all. */
+  /** This process's address: it receives what is sent there, and what is sent to all. */
   readonly address: string;
   onPayload: (payload: string) => void;
   onGap: () => void;
   onError: (error: Error) => void;
 }
 
-/** Messages that wait while the transport is away; beyond it they are dropped, oldest first. */
+/** The most messages that wait while the transport is away; beyond it the oldest are dropped. */
 const MAX_WAITING = 10_000;
 const CLOSE_TIMEOUT_MS = 1000;
 
 /**
- * A bus over a transport. What is published while a batch is on its way goes along in the next one; the first goes at
- * the end of the current turn of the event loop.
+ * A bus over a transport. Messages published while a batch is being sent form the next batch; the first is sent at the
+ * end of the current turn of the event loop.
  */
 export async function createBus(
   open: (receiver: BusReceiver) => Promise<BusTransport>,
@@ -125,7 +125,7 @@ function createReceiver(
   return {
     receiver,
     subscribe(subject: string, onMessage: (message: BusMessage) => void) {
-      // Of its own, so that the same function may subscribe twice.
+      // New, so that the same listener may subscribe twice.
       const listener = (message: BusMessage) => onMessage(message);
       const about = subscribers.get(subject) ?? new Set();
       subscribers.set(subject, about.add(listener));

@@ -1,10 +1,10 @@
-/** What a run's watchers would have been told, of runs that nobody watches yet. */
+/** Holds messages for the watchers of runs that nobody watches yet. */
 import type { BusMessage } from './bus.ts';
 
 type Piece = Extract<BusMessage, { kind: 'delta' | 'call_piece' }>;
 type Advanced = Extract<BusMessage, { kind: 'advanced' }>;
 
-/** Beyond it an answer is held no more: a piece is worth nothing without those before it. */
+/** An answer longer than this is dropped: a piece is worth nothing without those before it. */
 const MAX_CHARS = 64 * 1024;
 const MAX_RUNS = 1000;
 
@@ -14,17 +14,17 @@ interface Held {
   chars: number;
 }
 
-/** Keeps how far each run is and the pieces of its newest answer, until they are taken or told. */
+/** Keeps each run's position and the pieces of its newest answer until they are taken or forgotten. */
 export function holdMessages() {
   const runs = new Map<string, Held>();
   const hold = (subject: string, held: Held) => {
     runs.set(subject, held);
-    // A driver that has lost its run ends without a word.
+    // Bounded: a driver that loses its run clears nothing.
     const [oldest] = runs.keys();
     if (oldest !== undefined && runs.size > MAX_RUNS) runs.delete(oldest);
   };
   return {
-    /** What the log has by now takes the place of what was held. */
+    /** Replaces the pieces held: the log has them now. */
     advance: (advanced: Advanced) => hold(advanced.subject, { advanced, pieces: [], chars: 0 }),
     push(piece: Piece): void {
       const held = runs.get(piece.subject) ?? { advanced: undefined, pieces: [], chars: 0 };

@@ -4,14 +4,14 @@ import type { Bus } from './bus.ts';
 import { openPostgresTransport } from './postgres-transport.ts';
 import { openRedisTransport } from './redis-transport.ts';
 
-/** What the bus needs of the configuration. */
+/** The settings that the bus needs. */
 export interface BusSettings {
   readonly databaseUrl: string | undefined;
   readonly redisUrl: string | undefined;
   readonly queuePrefix: string;
 }
 
-/** Opens the bus of the mode: in this process, by NOTIFY, or by Redis. `onError` is told what was lost, and why. */
+/** Opens the mode's bus: in this process, by NOTIFY, or by Redis. Reports what was lost, and why, to `onError`. */
 export async function openBus(
   settings: BusSettings,
   database: Database,

@@ -1,9 +1,9 @@
 import type { BusMessage, LiveSignal } from './bus.ts';
 
-/** All that goes from process to process. */
+/** Everything sent between processes. */
 type Carried = BusMessage | LiveSignal;
 
-/** In the place of an address: every process, those of earlier releases too. */
+/** Stands for every process, including those of earlier releases. */
 export const ALL = '';
 
 export interface Addressed {
@@ -12,16 +12,16 @@ export interface Addressed {
   to: readonly string[];
 }
 
-/** A payload, and the address of the process that is to have it, or `ALL`. */
+/** A payload and the address of its recipient, or `ALL`. */
 export interface Parcel {
   to: string;
   payload: string;
 }
 
-/** A number that makes each payload of a process differ: Postgres sends equal notifications of one statement only once. */
+/** Makes each payload of a process unique: Postgres sends equal notifications of one transaction only once. */
 let counter = 0;
 
-/** Packs messages into few parcels, in such an order that each process receives what is for it in the order of the messages. */
+/** Packs messages into few parcels, so that each process receives its messages in their order. */
 export function encodeParcels(batch: readonly Addressed[], maxBytes: number): Parcel[] {
   const parcels: Parcel[] = [];
   let together = new Map<string, Carried[]>();
@@ -32,7 +32,7 @@ export function encodeParcels(batch: readonly Addressed[], maxBytes: number): Pa
     together = new Map();
   };
   for (const { message, to } of batch) {
-    // What all receive stays between what single ones receive before and after it.
+    // Keeps the order between messages to all and messages to single processes.
     if (together.size > 0 && together.has(ALL) !== to.includes(ALL)) flush();
     for (const address of to) {
       const messages = together.get(address) ?? [];
@@ -45,8 +45,8 @@ export function encodeParcels(batch: readonly Addressed[], maxBytes: number): Pa
 }
 
 /**
- * Packs messages, in order, into as few payloads as fit `maxBytes` each (UTF-8). A delta that does not fit is cut into
- * pieces, never within a character; any other message that does not fit is left out.
+ * Packs messages, in order, into as few payloads of `maxBytes` (UTF-8) as possible. A delta or piece of a call that
+ * does not fit is split, never within a character; other messages that do not fit are dropped.
  */
 function encodePayloads(messages: readonly Carried[], maxBytes: number): string[] {
   const room = maxBytes - ENVELOPE_BYTES;
@@ -70,7 +70,7 @@ function encodePayloads(messages: readonly Carried[], maxBytes: number): string[
   return payloads;
 }
 
-/** The messages of a payload. What cannot be read, or is of a kind that this release does not know, is left out. */
+/** The messages of a payload. Unreadable ones, and kinds that this release does not know, are left out. */
 export function decodePayload(payload: string): Carried[] {
   try {
     const parsed: unknown = JSON.parse(payload);
@@ -80,7 +80,7 @@ export function decodePayload(payload: string): Carried[] {
   }
 }
 
-/** Brackets, counter, comma. */
+/** Room for brackets, counter and comma. */
 const ENVELOPE_BYTES = 16;
 
 function encodeMessage(message: Carried, room: number): string[] {
@@ -99,7 +99,7 @@ function encodeMessage(message: Carried, room: number): string[] {
   });
 }
 
-/** Half-way, but not between the two halves of a surrogate pair. */
+/** The middle, but never between the halves of a surrogate pair. */
 function cutPoint(text: string): number {
   const middle = Math.floor(text.length / 2);
   const unit = text.charCodeAt(middle);

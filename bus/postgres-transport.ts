@@ -3,12 +3,15 @@ import type { BusReceiver, BusTransport } from './batching-bus.ts';
 import { ALL } from './payloads.ts';
 
 const CHANNEL = 'drover_bus';
-/** Postgres takes less than 8000 bytes. */
+/** Postgres allows less than 8000 bytes. */
 const MAX_PAYLOAD_BYTES = 7900;
 
 const channelOf = (address: string) => (address === ALL ? CHANNEL : `${CHANNEL}_${address}`);
 
-/** A channel for all processes and one for each, on the listening connection of the process; a batch is one statement, outside of any commit. */
+/**
+ * NOTIFY on a channel for all processes and one for each, on the process's listening connection. A batch is one
+ * statement, outside of any commit.
+ */
 export async function openPostgresTransport(database: Database, receiver: BusReceiver): Promise<BusTransport> {
   const stopOwn = await database.listen(channelOf(receiver.address), receiver.onPayload, () => undefined);
   const stop = await database.listen(channelOf(ALL), receiver.onPayload, receiver.onGap);

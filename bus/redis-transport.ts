@@ -3,12 +3,15 @@ import type { BusReceiver, BusTransport } from './batching-bus.ts';
 import { ALL } from './payloads.ts';
 
 const MAX_PAYLOAD_BYTES = 256 * 1024;
-/** Between two attempts to subscribe on one connection. */
+/** The delay between attempts to subscribe on one connection. */
 const AGAIN_MS = 1000;
 
 const OPTIONS = { commandTimeout: 5000, enableOfflineQueue: false, maxRetriesPerRequest: 0 };
 
-/** Redis pub/sub, a channel for all processes and one for each: a connection to send on, and one to receive on. Starts without Redis too. */
+/**
+ * Redis pub/sub, with a channel for all processes and one for each, a connection to send and one to receive. Starts
+ * without Redis, too.
+ */
 export async function openRedisTransport(
   place: { url: string; channel: string },
   receiver: BusReceiver,
@@ -19,7 +22,7 @@ export async function openRedisTransport(
   const subscriber = connectRedis(place.url, onError, { ...OPTIONS, autoResubscribe: false });
 
   subscriber.on('message', (_channel: string, payload: string) => receiver.onPayload(payload));
-  // By hand, so that the gap is told when messages come again and not before.
+  // Subscribes by hand, so that the gap is reported only once messages arrive again.
   let attempts = 0;
   let again: NodeJS.Timeout | undefined;
   const subscribed = new Promise<void>((resolve) => {
@@ -33,7 +36,7 @@ export async function openRedisTransport(
       } catch (error) {
         receiver.onError(error as Error);
         clearTimeout(again);
-        // A connection that is lost meanwhile subscribes when it is ready again.
+        // If the connection is lost meanwhile, `ready` subscribes again.
         again = setTimeout(() => void (subscriber.status === 'ready' && subscribe()), AGAIN_MS);
       }
     };

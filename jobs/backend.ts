@@ -6,7 +6,7 @@ import { openPostgresQueues } from './postgres-queues.ts';
 import type { QueueTransport, ReportError } from './queue-transport.ts';
 import { openRedisQueues } from './redis-queues.ts';
 
-/** What the queues need of the configuration. */
+/** The settings that the queues need. */
 export interface QueueSettings {
   readonly mode: 'embedded' | 'postgres' | 'full';
   readonly redisUrl: string | undefined;
@@ -15,7 +15,7 @@ export interface QueueSettings {
   readonly shutdownGraceMs: number;
 }
 
-/** What the queues need to know about jobs that a dead worker held, in BullMQ's words. */
+/** BullMQ's settings for taking over jobs of a dead worker. */
 interface WorkerTimes {
   lockDuration: number;
   lockRenewTime: number;
@@ -23,43 +23,49 @@ interface WorkerTimes {
 }
 
 interface WorkerSettings {
-  /** Jobs at a time; BullMQ's 1 where it is not given. */
+  /** Jobs at a time; BullMQ's default is 1. */
   concurrency?: number;
   /** False: `worker.run()` starts it. */
   autorun?: boolean;
 }
 
 /**
- * Makes BullMQ's objects on Redis or on Postgres (PGlite too); nothing above knows which. Each object reports its errors
- * to `onError`; none of them ends the process. `close` also closes what was made here and is still open.
+ * Makes BullMQ's objects on Redis or on Postgres (PGlite too); no caller knows which. Each object reports its errors to
+ * `onError`; none of them ends the process. `close` also closes those still open.
  */
 export interface QueueBackend {
   readonly kind: 'redis' | 'postgres';
-  /** The same queue for the same name. */
+  /** Gives the same object for the same name. */
   queue(name: string): Queue;
-  /** What has become of each of these jobs of a queue, in BullMQ's words; `unknown` if the queue has no such job. One round trip. */
+  /** The states of these jobs of a queue, in BullMQ's words; `unknown` for a job that is not there. One round trip. */
   states(name: string, ids: readonly string[]): Promise<string[]>;
   worker<D = unknown, R = unknown>(name: string, process: Processor<D, R>, settings?: WorkerSettings): Worker<D, R>;
-  /** The same one each time. */
+  /** Gives the same object each time. */
   flowProducer(): FlowProducer;
   /** Answers within `timeoutMs` or throws: a `RefusesWritesError` where the service takes no writes. */
   ping(timeoutMs: number): Promise<void>;
-  /** These workers take no new job; what they hold has until `graceMs` to end, then it is aborted and left to others. */
+  /** Stops these workers taking jobs; jobs they hold have `graceMs` to end, then they are aborted and left to other workers. */
   stopWorkers(workers: readonly Worker[], graceMs: number): Promise<void>;
-  /** All workers take no new job; what they hold has until `graceMs` (default: the configuration's) to end, then it is aborted and left to others. */
+  /**
+   * Stops all workers taking jobs; jobs they hold have `graceMs` to end (default: the configuration's), then they are
+   * aborted and left to other workers.
+   */
   close(graceMs?: number): Promise<void>;
 }
 
 /** How often a job may be found without its worker before it fails; what it stands for is in the database. */
 const STALLED_LIMIT = 5;
-/** For work that was aborted, to write down what was broken off. */
+/** Time for aborted work to record where it broke off. */
 export const WRITE_DOWN_MS = 2000;
-/** For a connection to say goodbye. */
+/** Time for a connection to close. */
 const FORCE_CLOSE_MS = 1000;
-/** For a worker, which asks the queue once more. */
+/** Time for a worker to close, which polls the queue once more. */
 export const CLOSE_WORKER_MS = 2000;
 
-/** Opens the queue on Redis if there is one, else on the database. An unreachable Redis does not fail it (see `ping`), one that refuses the password does. */
+/**
+ * Opens the queue on Redis if configured, else on the database. An unreachable Redis is no error (see `ping`); one that
+ * refuses the password is.
+ */
 export async function openQueueBackend(
   config: QueueSettings,
   database: Database,
@@ -92,14 +98,14 @@ export async function openQueueBackend(
         connection: transport.workerConnection,
         ...workerTimes(config.leaseMs),
         maxStalledCount: STALLED_LIMIT,
-        // BullMQ's 15 s would be the time without work after a database or Redis has come back.
+        // BullMQ's default of 15 s would delay work that long after a database or Redis has come back.
         runRetryDelay: 1000,
         ...settings,
       };
       const running = new Set<Promise<unknown>>();
       const worker = new LettingGo<D, R>(name, remember(process, running), options, transport.factory);
       worker.on('error', (error) => report(error, `worker ${name}`));
-      // Another worker may have the job by now; going on would only waste what this one does.
+      // Another worker may have the job by now: going on would be wasted work.
       worker.on('lockRenewalFailed', (jobIds) => {
         for (const id of jobIds) worker.cancelJob(id, 'the lock could not be renewed');
       });
@@ -134,20 +140,20 @@ function openQueue(
   return queue;
 }
 
-/** BullMQ would wait for a first connection, however long, before it could fail a call. */
+/** Otherwise BullMQ would wait for a first connection, however long, before a call could fail. */
 const PRODUCER_STARTS_AT_ONCE = { skipWaitingForReady: true, skipVersionCheck: true };
 
 /**
- * A dead worker's job is free when its lock has run out and the next look for stalled jobs has come: within a lease
- * and a half, as reconciliation is twice a lease.
+ * BullMQ's times for a lease. A dead worker's job is free after its lock has expired and a stalled check has run:
+ * within a lease and a half; reconciliation looks twice a lease.
  */
 export function workerTimes(leaseMs: number): WorkerTimes {
   return { lockDuration: leaseMs, lockRenewTime: Math.floor(leaseMs / 3), stalledInterval: Math.ceil(leaseMs / 2) };
 }
 
-/** Runs a job as `process` does, and has its work among `running` until it ends. */
+/** Runs a job as `process` does, and keeps its work in `running` until it ends. */
 function remember<D, R>(process: Processor<D, R>, running: Set<Promise<unknown>>): Processor<D, R> {
-  // BullMQ gives a signal only to a function that names it.
+  // BullMQ passes a signal only if the parameter is declared.
   return (job, token, signal) => {
     const work = process(job, token, signal);
     const remembered = work
@@ -160,14 +166,14 @@ function remember<D, R>(process: Processor<D, R>, running: Set<Promise<unknown>>
   };
 }
 
-/** A worker whose `close` was cut off would renew its locks for as long as the process lives: its jobs would be nobody's. */
+/** A worker whose `close` was cut off would renew its locks while the process lives: nobody could take its jobs. */
 class LettingGo<D = unknown, R = unknown> extends Worker<D, R> {
   letGo(): Promise<void> {
     return this.lockManager.close();
   }
 }
 
-/** `workers`: what each of them runs. */
+/** `workers` maps each worker to its running jobs. */
 async function stopAll(
   workers: ReadonlyMap<LettingGo, ReadonlySet<Promise<unknown>>>,
   { stopped, graceMs }: { stopped: ReadonlySet<Worker>; graceMs: number },
@@ -176,7 +182,7 @@ async function stopAll(
   await Promise.all(closed.map(([worker, running]) => closeWorker(worker, running, graceMs)));
 }
 
-/** `close` alone would wait for a job without end, and could not be told any more to do without it. */
+/** Not `close` alone: it would wait for a job without limit, and could not be told to stop waiting. */
 async function closeWorker(worker: LettingGo, running: ReadonlySet<Promise<unknown>>, graceMs: number): Promise<void> {
   if (worker.closing !== undefined) {
     await within(worker.closing, CLOSE_WORKER_MS);
@@ -188,13 +194,13 @@ async function closeWorker(worker: LettingGo, running: ReadonlySet<Promise<unkno
     worker.cancelAllJobs('the worker is shutting down');
     await within(Promise.all(running), WRITE_DOWN_MS);
   }
-  // A job that ignores its signal is left alone; its lock runs out.
+  // A job that ignores its signal is abandoned; its lock expires.
   if (await within(worker.close(running.size > 0), CLOSE_WORKER_MS)) return;
   await worker.letGo();
   await within(worker.disconnect(), FORCE_CLOSE_MS);
 }
 
-/** Whether the promise has settled in time. Its failure is an end like any other. */
+/** Whether the promise has settled in time, successfully or not. */
 async function within(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const settled = promise.then(
     () => true,
@@ -205,7 +211,10 @@ async function within(promise: Promise<unknown>, timeoutMs: number): Promise<boo
 
 const REPORT_INTERVAL_MS = 10_000;
 
-/** Tells of an error of a source once in a while: while Redis is away, each connection reports it several times a second. */
+/**
+ * Reports each error of a source at most once in 10 s: while Redis is away, each connection repeats it several times a
+ * second.
+ */
 export function limitRate(report: ReportError): ReportError {
   const last = new Map<string, number>();
   return (error, source) => {

@@ -1,4 +1,4 @@
-/** The job `consolidation`: what is to be done for the memory of an agent or a space beside runs. Carries ids only. */
+/** The job `consolidation`: memory work for an agent or a space, outside of runs. Carries ids only. */
 import { z } from 'zod';
 import { LIMITS } from '../core/limits.ts';
 import type { Database } from '../db/database.ts';
@@ -8,7 +8,13 @@ import { defineJob, type LostJob } from './define-job.ts';
 
 const owner = { tenantId: z.uuid(), agentId: z.uuid() };
 
-/** `embed`: give entries their vectors; `embed_fragments`: the same for fragments of a space. `consolidate`: go through the short term, where the agent wants that. `extract`: learn from a turn. `check`: ask a model what something new contradicts. */
+/**
+ * - `embed`: give entries their vectors
+ * - `embed_fragments`: the same for fragments of a space
+ * - `consolidate`: go through the short term, if the agent wants that
+ * - `extract`: learn from a turn
+ * - `check`: ask a model what something new contradicts
+ */
 const memoryJob = z.discriminatedUnion('work', [
   z.object({ ...owner, work: z.enum(['embed', 'consolidate']) }),
   z.object({ tenantId: z.uuid(), work: z.literal('embed_fragments'), spaceId: z.uuid() }),
@@ -19,7 +25,7 @@ export type ConsolidationJob = z.output<typeof memoryJob>;
 export type CheckJob = Extract<ConsolidationJob, { work: 'check' }>;
 export type ExtractionJob = Extract<ConsolidationJob, { work: 'extract' }>;
 
-/** As some queues have it still: with the id of the space in place of an agent's. */
+/** The older form that some queues still hold: the space's id is in `agentId`. */
 const oldFragmentsJob = z
   .object({ ...owner, work: z.literal('embed_fragments') })
   .transform(({ agentId: spaceId, tenantId, work }) => ({ tenantId, work, spaceId }));
@@ -27,9 +33,9 @@ const oldFragmentsJob = z
 export const CONSOLIDATION = defineJob({
   name: 'consolidation',
   schema: z.union([memoryJob, oldFragmentsJob]),
-  // One job for an agent, a space or a turn, and a work: what still waits or runs is not sent again.
+  // One job per work and subject (agent, space, turn): one that still waits or runs is not sent again.
   id: (job: ConsolidationJob) => `${job.work}-${subjectOf(job)}`,
-  // Most wait for a model.
+  // Most of them wait for a model.
   concurrency: { embedded: 2, services: 5 },
   isRoutine: true,
   listLost: listLostWork,

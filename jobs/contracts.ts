@@ -1,4 +1,4 @@
-/** The contracts of all jobs. A worker takes the handler of each from the file of its name in `workers/handlers/`. */
+/** The contracts of all jobs. A worker loads each one's handler from the file of its name in `workers/handlers/`. */
 import type { AnyJob } from './define-job.ts';
 import { CONSOLIDATION } from './consolidation.ts';
 import { MAINTENANCE } from './maintenance.ts';

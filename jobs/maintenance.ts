@@ -1,4 +1,4 @@
-/** The queue `maintenance`: acts on a schedule that keep the rest true. Each is idempotent. */
+/** The queue `maintenance`: scheduled acts that keep everything else consistent. Each is idempotent. */
 import { z } from 'zod';
 import { defineJob } from './define-job.ts';
 
@@ -36,7 +36,7 @@ type MaintenanceJob = z.output<typeof maintenanceJob>;
 export const MAINTENANCE = defineJob({
   name: 'maintenance',
   schema: maintenanceJob,
-  // One job for each act: what still waits or runs is not sent again.
+  // One job per act: one that still waits or runs is not sent again.
   id: ({ act }: MaintenanceJob) => act,
   concurrency: { embedded: 5, services: 5 },
   jobNames: MAINTENANCE_ACTS,

@@ -1,7 +1,7 @@
 /** Version of the payloads that this build knows; one without `version` is of the first. */
 export const PAYLOAD_VERSION = 1;
 
-/** Options of every job: BullMQ repeats infrastructure errors only; what failed for good stays visible for a while. */
+/** Options of every job: BullMQ retries infrastructure errors only; failed jobs stay visible for a while. */
 export const JOB_OPTIONS = {
   attempts: 5,
   backoff: { type: 'exponential', delay: 1000, jitter: 0.5 },
@@ -9,5 +9,5 @@ export const JOB_OPTIONS = {
   removeOnFail: { count: 5000, age: 7 * 86_400 },
 };
 
-/** A job that comes again by itself: its id is free once it has ended, however it did. */
+/** Options of a job that recurs: its id is free once it has ended, in whatever way. */
 export const RECURRING_JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true };

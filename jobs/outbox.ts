@@ -1,6 +1,6 @@
 /**
- * The jobs of a commit go to BullMQ right after it, or to this process itself if it has a free slot; a sweep sends what a
- * crash left over.
+ * Sends a commit's jobs to BullMQ right after it, or runs them here if a slot is free. A sweep sends those that a crash
+ * left behind.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -17,23 +17,32 @@ import { SUBTASKS, type SubtaskJob } from './subtasks.ts';
 import { TURNS, type TurnJob } from './turns.ts';
 
 export interface Outbox {
-  /** Sends rows of a commit at `position`; nobody need wait for it, and it never rejects: what fails is swept later. */
+  /** Sends rows of a commit at `position`. Callers need not wait; it never rejects: failed rows are swept later. */
   send: (runId: string, position: { seq: number; fence: number }, rows: readonly OutboxRow[]) => Promise<void>;
-  /** Sends a job that follows from no commit; nobody need wait for it, and it never rejects: what fails is left for reconciliation. */
+  /**
+   * Sends a job that follows from no commit. Callers need not wait; it never rejects: reconciliation makes up for a
+   * failure.
+   */
   sendJob: (job: Sendable) => Promise<void>;
-  /** From now on asks first whether this process has a free slot to drive a turn or a child, to make a call, or to look at a parent, itself, at once. */
+  /**
+   * Sets this process's slots, which are asked first from now on: to drive a turn or a child, to make a call, or to
+   * look at a parent, at once.
+   */
   offerSlots: (offered: Partial<SlotReserves>) => void;
-  /** Holds room in this process for a turn of the tenant that is about to be committed; undefined if there is none. */
+  /** Reserves a slot of this process for a turn that is about to be committed; undefined if none is free for the tenant. */
   reserveSlot: (tenantId: string) => SlotReservation | undefined;
-  /** The same for a child. */
+  /** Like `reserveSlot`, for a child. */
   reserveChildSlot: ReserveSlot;
-  /** Holds room in this process for a tool call of the tenant that is about to be asked for; undefined if there is none. */
+  /**
+   * Reserves a slot of this process for a tool call that is about to be requested; undefined if none is free for the
+   * tenant.
+   */
   reserveCallSlot: ReserveCallSlot;
-  /** Drives the turn there. A failure is handled; the promise tells callers of it, too. */
+  /** Drives the turn in its slot. Failures are handled here, but reject the promise, too. */
   drive: (slot: SlotReservation, job: TurnJob, from: DrivenFrom) => Promise<unknown>;
-  /** Sends what has lain there for longer than `olderThanMs`; answers how many. */
+  /** Sends rows older than `olderThanMs`; returns how many. */
   sweep: (olderThanMs: number) => Promise<number>;
-  /** Waits for what is being sent. */
+  /** Waits for jobs that are being sent. */
   close: () => Promise<void>;
 }
 
@@ -44,10 +53,10 @@ export interface SlotReserves {
   children: ReserveSlot;
 }
 
-/** Sent rows are deleted together: one transaction for each would cost as much as sending them. */
+/** Sent rows are deleted together: a transaction for each would cost as much as sending them. */
 const FORGET_AFTER_MS = 50;
 
-/** What a sweep sends before it forgets it: where the queue is away, the first of these fail and the others keep their turn. */
+/** Rows that a sweep sends before it deletes them: if the queue is away, the first batch fails and the others wait. */
 const SWEPT_TOGETHER = 100;
 
 /** A row of the table `outbox`. */
@@ -62,7 +71,7 @@ interface OutboxParts {
   log: Logger;
 }
 
-/** An outbox over a queue backend. Rows that were sent are deleted in batches. */
+/** An outbox over a queue backend. Sent rows are deleted in batches. */
 export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   const { track, settle, allSettled } = createTracking(log);
   const reserve: SlotReserves = { turns: noop, calls: noop, looks: noop, children: noop };
@@ -115,7 +124,7 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
     sweep: async (olderThanMs) => {
       const rows = await listOutbox(db, { olderThanMs, limit: LIMITS.sweepRows });
       for (let at = 0; at < rows.length; at += SWEPT_TOGETHER)
-        // None dispatched locally: another build may have written them, and the handler of the queue looks at that.
+        // None runs locally: another build may have written them, which the queue's handler checks.
         await sendAll(rows.slice(at, at + SWEPT_TOGETHER), () => false);
       return rows.length;
     },
@@ -126,7 +135,7 @@ export function createOutbox({ db, queues, order, log }: OutboxParts): Outbox {
   };
 }
 
-/** What is under way. `settle` gives a promise that does not reject: what fails is in the log. */
+/** Tracks work under way. `settle` gives a promise that never rejects: failures are logged. */
 function createTracking(log: Logger) {
   const open = new Set<Promise<void>>();
   const track = (work: Promise<void>) => {
@@ -146,13 +155,13 @@ function createTracking(log: Logger) {
   };
 }
 
-/** The job that drives the turn where the process of its claim could not. */
+/** The job that drives the turn if the process with its claim could not. */
 function turnOf(job: TurnJob, { claimed }: DrivenFrom): Sendable {
   const job_id = TURNS.id({ ...job, fence: claimed.run.fence });
   return { queue: TURNS.name, job_id, payload: { ...job } };
 }
 
-/** Sends what becomes ready in one turn of the event loop, as the runs of one group commit do, in one round trip. */
+/** Sends all jobs that become ready in one turn of the event loop, such as those of a group commit, in one round trip. */
 function createSending(queues: QueueBackend): (jobs: readonly JobToSend[]) => Promise<void> {
   let waiting: JobToSend[] = [];
   let sending: Promise<void> | undefined;
@@ -170,7 +179,7 @@ function createSending(queues: QueueBackend): (jobs: readonly JobToSend[]) => Pr
   };
 }
 
-/** Deletes rows some time after they were sent, together. */
+/** Deletes sent rows in batches, some time later. */
 function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (work: Promise<void>) => void) {
   let sent: string[] = [];
   let timer: NodeJS.Timeout | undefined;
@@ -192,7 +201,7 @@ function createDeletion({ db, log }: Pick<OutboxParts, 'db' | 'log'>, track: (wo
   };
 }
 
-/** What this process does at once: a turn or a child that it has a slot for, or a look at a run that has children. */
+/** Runs the job in this process if it can: a turn or a child if a slot is free, or a look at a parent. */
 function takeHere({ queue, payload }: Sendable, reserve: SlotReserves): Promise<unknown> | undefined {
   if (queue === TURNS.name) {
     const job = payload as TurnJob;
@@ -200,13 +209,16 @@ function takeHere({ queue, payload }: Sendable, reserve: SlotReserves): Promise<
   }
   if (queue !== SUBTASKS.name) return undefined;
   const { taskId, ...job } = payload as SubtaskJob;
-  // No position is named in the job of a child.
+  // A child's job names no position.
   return taskId === undefined ? reserve.looks(job) : reserve.children(job.tenantId)?.drive({ ...job, seq: 0 });
 }
 
 const noop = () => undefined;
 
-/** What is not taken. A job that waits for others among the rows is not offered, and not sent where all of these are taken. */
+/**
+ * The rows that were not taken. A job that waits for others of these is not offered, and is left out once all of them
+ * are taken.
+ */
 function leftOf<R extends Sendable>(rows: readonly R[], take: (row: R) => boolean): R[] {
   const parents = new Set(rows.map(({ parent }) => parent?.job_id));
   const left = rows.filter((row) => parents.has(row.job_id) || !take(row));
@@ -214,7 +226,7 @@ function leftOf<R extends Sendable>(rows: readonly R[], take: (row: R) => boolea
   return left.filter(({ job_id }) => !parents.has(job_id) || awaited.has(job_id));
 }
 
-/** A row as the commit has written it, which knew the position. */
+/** Fills in the position, as the commit did when it wrote the row. */
 function atPosition({ parent, ...row }: OutboxRow, position: Position): Stored {
   const job_id = positionJobId(position);
   const named = parent && ('job_id' in parent ? parent : { queue: parent.queue, job_id });

@@ -3,13 +3,13 @@ import type { ConnectionOptions, createRedisBackend, PgPool } from 'bullmq';
 import type { Database } from '../db/database.ts';
 import type { QueueTransport } from './queue-transport.ts';
 
-/** The factories take the connection from here; BullMQ only asks that there is something. */
+/** Placeholder: the factories hold the connection, but BullMQ demands one. */
 const UNUSED_CONNECTION: ConnectionOptions = {};
 
 /**
- * BullMQ on the database. With `soleProcess` no other process works on it, so that the locks of the active jobs belong
- * to nobody: they are voided, and the first look for stalled jobs gives those jobs to the new workers.
- * @throws BullMQ's SchemaMigrationRequiredError where the migrations have not run.
+ * BullMQ on the database. `soleProcess`: no other process uses the database, so locks of active jobs are left over.
+ * They are voided, and the first stalled check gives those jobs to the new workers.
+ * @throws BullMQ's SchemaMigrationRequiredError if the migrations have not run.
  */
 export async function openPostgresQueues(database: Database, soleProcess: boolean): Promise<QueueTransport> {
   const pool = database.queueConnection() as PgPool;
@@ -41,15 +41,15 @@ export async function openPostgresQueues(database: Database, soleProcess: boolea
   };
 }
 
-/** Its schema was checked when the queue was opened. BullMQ's own check, if it fails once, fails that queue for ever. */
+/** The schema was checked on opening. BullMQ's own check would break its queue for ever if it failed once. */
 class CheckedConnection extends PostgresConnection {
   override async waitUntilReady(): Promise<void> {}
 }
 
-/** What BullMQ reads of one job, of many. */
+/** BullMQ's state of a job, for many at once. */
 const STATES = 'select id, state from job where queue = $1 and id = any($2::text[])';
 
-/** BullMQ frees a job at the second of two looks, and looks once in an interval: this stands for the first of them. */
+/** BullMQ frees a job at the second stalled check, one an interval: this stands for the first. */
 const VOID_LOCKS = [
   `update job set locked_until_ms = 0, stalled_marked = true where state = 'active'`,
   `delete from meta where field = 'stalled-check'`,

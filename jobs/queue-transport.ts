@@ -1,12 +1,12 @@
 import type { ConnectionOptions, createRedisBackend, Queue } from 'bullmq';
 
-/** The parts that differ between the two. `factory` is typed as Redis's; BullMQ's classes call nothing else of it. */
+/** What differs between Redis and Postgres. `factory` is typed as Redis's; BullMQ's classes call nothing else of it. */
 export interface QueueTransport {
   readonly kind: 'redis' | 'postgres';
   readonly factory: typeof createRedisBackend;
   readonly producerConnection: ConnectionOptions;
   readonly workerConnection: ConnectionOptions;
-  /** The states of jobs, in the order of their ids. */
+  /** The states of jobs, in the order of `ids`. */
   states(queue: Queue, ids: readonly string[]): Promise<string[]>;
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;

@@ -8,19 +8,19 @@ import type { QueueTransport, ReportError } from './queue-transport.ts';
 const COMMAND_TIMEOUT_MS = 5000;
 const KEPT_MS = 60_000;
 
-/** A caller gets an error soon, and can answer 503, instead of waiting for a Redis that is away. */
+/** Callers get an error soon, and can answer 503, instead of waiting for a Redis that is away. */
 const PRODUCER = {
   enableOfflineQueue: false,
   maxRetriesPerRequest: 1,
   commandTimeout: COMMAND_TIMEOUT_MS,
 } satisfies RedisOptions;
 
-/** A worker has nobody to answer; it waits. BullMQ demands the null. */
+/** No caller waits, so it waits for Redis. BullMQ demands the null. */
 const WORKER = { maxRetriesPerRequest: null, lazyConnect: true } satisfies RedisOptions;
 
 /**
- * BullMQ on Redis: one connection for all queues and flows of the process, one for what its workers write, and, made by
- * BullMQ, one for each worker to wait on.
+ * BullMQ on Redis: one connection for all queues and flows of the process, one for its workers' writes, and one for
+ * each worker to wait on, which BullMQ makes.
  */
 export async function openRedisQueues(
   { url, prefix }: { url: string; prefix: string },
@@ -38,7 +38,7 @@ export async function openRedisQueues(
     factory: createRedisBackend,
     producerConnection: producer,
     workerConnection: worker,
-    // The client sends them together, and does not wait for one answer before it sends the next.
+    // Pipelined: the client sends them without waiting for each answer.
     states: (queue, ids) => Promise.all(ids.map((id) => queue.getJobState(id))),
     ping: (timeoutMs) =>
       withDeadline(tryToWrite(producer, `${prefix}:ready`), timeoutMs, `No answer from Redis within ${timeoutMs} ms`),
@@ -49,12 +49,12 @@ export async function openRedisQueues(
 }
 
 /**
- * What Redis refuses a connection with: a wrong user or password, none where it wants one, and a database that it does not have, in the
- * place of which the client would go on in database 0.
+ * Redis's errors for a wrong user or password, a missing one, and a database that does not exist, where the client
+ * would go on in database 0.
  */
 const REFUSED_LOGIN = /^(WRONGPASS|NOAUTH)\b|^ERR (DB index is out of range|SELECT is not allowed)/;
 
-/** Throws where there is a Redis that refuses the login: that does not pass by itself. */
+/** Throws if Redis refuses the login: that does not pass by itself. */
 async function firstConnection(client: Redis): Promise<void> {
   let refusal: Error | undefined;
   const refused = new Promise<void>((resolve) => {
@@ -68,12 +68,12 @@ async function firstConnection(client: Redis): Promise<void> {
   if (refusal) throw refusal;
 }
 
-/** A PING is answered by a replica, too, and by a Redis whose memory or disk is full: jobs are not. */
+/** Not PING: a replica, or a Redis with full memory or disk, answers it but takes no jobs. */
 async function tryToWrite(client: Redis, key: string): Promise<void> {
   try {
     await client.set(key, '1', 'PX', KEPT_MS);
   } catch (error) {
-    // OOM, READONLY, MISCONF, NOPERM: what Redis itself answers says so in capitals.
+    // Redis's own errors begin with a word in capitals: OOM, READONLY, MISCONF, NOPERM.
     const [why] = (error instanceof Error && /^[A-Z]+(?= )/.exec(error.message)) || [];
     throw why === undefined ? error : new RefusesWritesError(why, error);
   }

@@ -2,12 +2,12 @@ import type { Job, Queue } from 'bullmq';
 import { isOfEarlierRound } from './fair-order.ts';
 
 const PAGE = 1000;
-/** Jobs that are moved at once; the rest is moved the next time. */
+/** The most jobs moved at once; the rest follows the next time. */
 const MOST_MOVED = 10_000;
 
 /**
- * Moves the jobs that wait since an earlier round of priorities to the front, in their order: those sent after it have
- * lower numbers and would go first for weeks. Answers how many it moved. `now` is in ms since the epoch.
+ * Moves jobs of an earlier round of priorities to the front, in their order: those of this round have lower numbers and
+ * would go first for weeks. Returns how many it moved. `now` is in ms since the epoch.
  */
 export async function renewPriorities(queue: Queue, now: number): Promise<number> {
   let old: Job[] = [];
@@ -25,7 +25,7 @@ export async function renewPriorities(queue: Queue, now: number): Promise<number
   return moved;
 }
 
-/** False if the job was taken in the meantime, or is gone. */
+/** Returns false if the job has been taken or is gone. */
 async function moveToFront(job: Job): Promise<boolean> {
   try {
     await job.changePriority({ priority: 1 });

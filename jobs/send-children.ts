@@ -1,4 +1,4 @@
-/** Sends the jobs of children that a look at their parent has begun: on Redis as a flow. */
+/** Sends the jobs of children that a look at their parent has begun; on Redis as a flow. */
 import type { OutboxRow, WaitingJob } from '../db/commit-run.ts';
 import { newId } from '../lib/new-id.ts';
 import type { QueueBackend } from './backend.ts';
@@ -7,21 +7,21 @@ import { nextLookJobId, SUBTASKS } from './subtasks.ts';
 
 interface BegunChildren {
   tenantId: string;
-  /** The run that was looked at. */
+  /** The parent that was looked at. */
   runId: string;
-  /** The first of them, and where its log is. */
+  /** The first child, and its log's position. */
   first: { runId: string; seq: number; fence: number };
   rows: readonly OutboxRow[];
-  /** The look that waits for the child whose end has let them begin. */
+  /** The waiting look above the child whose end let these begin. */
   below: WaitingJob | undefined;
 }
 
 /**
- * On Redis the jobs of the children lie below a later look at their workflow, which waits for them, so that the board of the
- * queues shows the tree. No row says so, and nothing depends on it: each child tells of its end by a row of its own, and a look
- * trusts the rows of the tasks. `below` cannot begin itself as long as that child's job has not ended, so they go below it, too.
- * BullMQ lets a job take further children while it runs, and then refuses to end it: where no job waits for sure, they get a
- * look of their own to wait for them. Resolves once what is to lie below a look is sent.
+ * On Redis the children's jobs lie below a later look at their workflow, which waits for them, so that the queue board
+ * shows the tree. No row records this, and nothing depends on it: each child reports its end by a row of its own, and a
+ * look trusts the rows of the tasks. `below` cannot start before that child's job has ended, so the new jobs go below
+ * it, too. BullMQ lets a running job take children, but then refuses to end it: if no job is sure to wait, they get a
+ * new look to wait for them. Resolves once the jobs below a look are sent.
  */
 export async function sendChildren(
   { queues, outbox }: { queues: QueueBackend; outbox: Outbox },

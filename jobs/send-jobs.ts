@@ -1,4 +1,4 @@
-/** Gives jobs to BullMQ: those that others wait for as flows, the rest as they are. */
+/** Sends jobs to BullMQ: those that others wait for as flows, the rest one by one. */
 import type { FlowJob, JobsOptions, Queue } from 'bullmq';
 import type { ParentJob, WaitingJob } from '../db/commit-run.ts';
 import type { QueueBackend } from './backend.ts';
@@ -20,8 +20,8 @@ interface JobTree {
 }
 
 /**
- * Sends all of them. Sending a job twice is sending it once: its id says what it is for. A job whose parent is not among
- * them, and does not wait already, is sent without it: a parent decides by the database, not by its children, what it waits for.
+ * Sends all jobs; the id makes sending one twice the same as once. A job whose parent is neither among them nor already
+ * waiting is sent without it: a parent decides by the database, not by its children, what it waits for.
  */
 export async function sendJobs(queues: QueueBackend, jobs: readonly JobToSend[]): Promise<void> {
   const trees = toTrees(jobs);
@@ -34,7 +34,7 @@ export async function sendJobs(queues: QueueBackend, jobs: readonly JobToSend[])
       plain.filter(({ queue }) => queue === name),
     );
   }
-  // One by one: in bulk BullMQ does not tell of a flow that it could not add.
+  // One by one: BullMQ's bulk call does not report a flow that it could not add.
   for (const tree of trees) if (tree.children.length > 0) await queues.flowProducer().add(toFlow(tree));
 }
 
@@ -44,7 +44,7 @@ function isBelow(job: JobToSend): job is JobBelow {
   return job.parent !== undefined && job.parent !== null && 'waits' in job.parent;
 }
 
-/** Where the job that should wait for it has gone, it is sent by itself. */
+/** Adds the job below its waiting parent, or by itself if the parent is gone. */
 async function sendBelow(queues: QueueBackend, job: JobBelow): Promise<void> {
   const queue = queues.queue(job.queue);
   const above = queues.queue(job.parent.queue);
@@ -57,7 +57,7 @@ async function sendBelow(queues: QueueBackend, job: JobBelow): Promise<void> {
   }
 }
 
-/** A child that has failed for good holds its parent up no longer: with any other option it could do so for ever. */
+/** A child that has failed for good releases its parent: with any other option it could block it for ever. */
 const CHILD = { ignoreDependencyOnFailure: true };
 
 async function sendPlain(queue: Queue, jobs: readonly JobToSend[]): Promise<void> {

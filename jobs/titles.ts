@@ -8,7 +8,7 @@ export type TitleJob = z.output<typeof titleJob>;
 export const TITLES = defineJob({
   name: 'titles',
   schema: titleJob,
-  // What still waits or runs is not sent again; what was lost is due again after a while (`due_titles`).
+  // One that still waits or runs is not sent again; a lost one is due again after a while (`due_titles`).
   id: ({ threadId }: TitleJob) => threadId,
   concurrency: { embedded: 5, services: 10 },
   isRoutine: true,

@@ -8,10 +8,10 @@ const toolCallJob = z.object({
   runId: z.uuid(),
   turnId: z.uuid().optional(),
   callId: z.uuid(),
-  /** Attempts that the ledger had seen when the job was sent, and the step that asked for the call. */
+  /** The number of attempts in the ledger when the job was sent, and the step that requested the call. */
   attempt: z.int().min(0).optional(),
   step: z.int().optional(),
-  /** The tenant's policy epoch under which the call passed; absent if it must pass the gate again. */
+  /** The tenant's policy epoch when the gate passed the call; absent if the call must pass it again. */
   policyEpoch: z.int().optional(),
   traceparent: z.string().optional(),
 });
@@ -34,14 +34,14 @@ export const TOOL_CALLS = defineJob({
 });
 
 /**
- * The job of the next attempt: it passes the gate again, under the row's lock. A claim at once, for the attempt that was,
- * would be refused, and undo the batch of commits that it goes with.
+ * The job of the next attempt, which passes the gate again under the row's lock. An immediate claim for the old attempt
+ * would be refused, and undo its whole batch of commits.
  */
 export function laterJob(job: ToolCallJob, attempt: number | undefined): ToolCallJob {
   return { ...job, policyEpoch: undefined, ...(attempt !== undefined && { attempt }) };
 }
 
-/** `attempt` counts the attempts that the ledger has seen before this job. */
+/** `attempt`: the number of attempts in the ledger before this job. */
 function toolCallJobId({ callId, attempt }: { callId: string; attempt: number }): string {
   return `${callId}-${attempt}`;
 }

@@ -1,4 +1,4 @@
-/** The job `turns`: look at this run, it has reached this position. Carries ids only. */
+/** The job `turns`: look at this run, which has reached this position. Carries ids only. */
 import { z } from 'zod';
 import { listLostRuns } from '../db/maintenance.ts';
 import { defineJob, positionJobId } from './define-job.ts';
@@ -6,21 +6,21 @@ import { defineJob, positionJobId } from './define-job.ts';
 const turnJob = z.object({
   tenantId: z.uuid(),
   runId: z.uuid(),
-  /** For the log only: the run's log says what there is to do. */
+  /** For logging only: the run's log says what there is to do. */
   turnId: z.uuid().optional(),
   seq: z.int().min(0),
   traceparent: z.string().optional(),
 });
 export type TurnJob = z.output<typeof turnJob>;
 
-/** A delayed job is late where it has not run so long after its time. */
+/** How long after its time a delayed job is considered late. */
 const LATE_MS = 60_000;
 
 export const TURNS = defineJob({
   name: 'turns',
   schema: turnJob,
   id: positionJobId,
-  // An embedded database is one session on the event loop of the same process: more jobs at a time only wait for it.
+  // An embedded database is one session on this process's event loop: more jobs at a time would only wait for it.
   concurrency: { embedded: 20, services: 50 },
   listLost: async (db, filter) => {
     const runs = await listLostRuns(db, filter);

@@ -1,4 +1,4 @@
-/** The job `webhooks`: deliver what is due to this webhook. Carries ids only. */
+/** The job `webhooks`: send this webhook its due deliveries. Carries ids only. */
 import { z } from 'zod';
 import { defineJob } from './define-job.ts';
 
@@ -8,9 +8,9 @@ export type WebhookJob = z.output<typeof webhookJob>;
 export const WEBHOOKS = defineJob({
   name: 'webhooks',
   schema: webhookJob,
-  // One job for each webhook: what still waits or runs is not sent again.
+  // One job per webhook: one that still waits or runs is not sent again.
   id: ({ webhookId }: WebhookJob) => webhookId,
-  // They wait for others most of the time, and an endpoint that never answers has its slot for all of an attempt.
+  // They mostly wait for others; an endpoint that never answers occupies a slot for a whole attempt.
   concurrency: { embedded: 50, services: 100 },
   isRoutine: true,
 });

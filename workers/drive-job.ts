@@ -1,4 +1,4 @@
-/** Drives the run that a job names. One that cannot be driven, however often it is tried, fails. */
+/** Drives the run that a job names, and fails a run that cannot be driven after all attempts. */
 import { UnrecoverableError, type Job } from 'bullmq';
 import { DroverError } from '../core/errors.ts';
 import { FileStoreError } from '../lib/file-store.ts';
@@ -12,11 +12,11 @@ import { failRun } from '../modules/runs/end-run.ts';
 import type { Done, HeldJob } from './handler.ts';
 import { inProcessSlot } from './in-process-slot.ts';
 
-/** No run is ever deleted: where one is missing, it was never written, or the database is not that of whoever has sent the job. */
+/** Runs are never deleted: a missing one was never written, or the job's sender uses another database. */
 const MISSING =
   'a job is for a run that is not in this database: its request failed before the run was written, or another installation uses the same Redis (each needs its own DROVER_QUEUE_PREFIX)';
 
-/** Waits for a slot of the process first; answers what became of the run. */
+/** Waits for a slot of the process first; returns what became of the run. */
 export function driveJob(context: Context, payload: TurnJob, held: HeldJob): Promise<Done> {
   return inProcessSlot(held, () => drive(context, payload, held));
 }
@@ -39,7 +39,7 @@ async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise
   }
 }
 
-/** What a run cannot do without is away or held up, as the database or the file store: the run is sent again until that is over. */
+/** Whether the database or the file store is away or held up: the run is sent again until that is over. */
 function isAway(error: unknown): boolean {
   if (isDatabaseAway(error) || isUndone(error)) return true;
   const isLasting = error instanceof DroverError && error.cause instanceof FileStoreError && error.cause.isLasting;

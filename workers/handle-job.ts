@@ -1,14 +1,14 @@
-/** What every job has around its handler: a slot, a log line, metrics, and an end that BullMQ understands. */
+/** Surrounds every job's handler with a slot, a log line, metrics, and an end that BullMQ understands. */
 import { DelayedError } from 'bullmq';
 import { PAYLOAD_VERSION } from '../jobs/options.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { isDone, type Handler, type HeldJob } from './handler.ts';
 import { leaveToNewerBuild, putBack } from './put-back.ts';
 
-/** How long a job stands back that comes while the process stops, in ms: those who are there to stay take it. */
+/** How long a job that arrives while the process stops is put back, in ms, so that another process takes it. */
 const STOPPING_PAUSE_MS = 100;
 
-/** Runs a job's handler, with its log line and its metrics. A queue that stops may still bring one: it is put back as it is. */
+/** Runs a job's handler, with log line and metrics. A stopping queue may still bring a job: it is put back unchanged. */
 export async function handleJob(context: Context, handler: Handler, held: HeldJob): Promise<unknown> {
   const startedMs = performance.now();
   const { job } = held;
@@ -44,7 +44,7 @@ export async function handleJob(context: Context, handler: Handler, held: HeldJo
 
 type JobOutcome = 'ok' | 'failed' | 'delayed';
 
-/** Counts a job that has ended, and answers what its line in the log says of that. */
+/** Counts an ended job, and returns the fields of its log line. */
 export function endOf(context: Context, ended: { queue: string; outcome: JobOutcome; startedMs: number }) {
   const { queue, outcome, startedMs } = ended;
   const seconds = (performance.now() - startedMs) / 1000;
@@ -52,14 +52,14 @@ export function endOf(context: Context, ended: { queue: string; outcome: JobOutc
   return { outcome, ms: Math.round(seconds * 1000) };
 }
 
-/** A job that this build does not know is left to the one that has sent it. */
+/** A job that this build does not know is left to newer workers. */
 function isOfNewerBuild({ contract }: Handler, { job }: HeldJob): boolean {
   const { version } = job.data as { version?: unknown };
   if (typeof version === 'number' && version > PAYLOAD_VERSION) return true;
   return !(contract.jobNames ?? [contract.name]).includes(job.name);
 }
 
-/** Does the work if its tenant has a slot left, and reports how long it took; else the job waits while others run. */
+/** Does the work if its tenant has a free slot, and reports the duration; else puts the job back while others run. */
 async function inSlot<T>(
   context: Context,
   { held, tenantId, isRoutine }: { held: HeldJob; tenantId: string | undefined; isRoutine: true | undefined },

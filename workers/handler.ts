@@ -1,4 +1,4 @@
-/** What a handler of a queue is, and what it is given. */
+/** Defines handlers of queues and what they are given. */
 import { UnrecoverableError, type Job } from 'bullmq';
 import type { AnyJob, JobContract } from '../jobs/define-job.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -6,25 +6,25 @@ import type { TenantSlots } from './tenant-slots.ts';
 import type { ProcessSlots } from './process-slots.ts';
 
 export interface Duty {
-  /** Fires at the deadline of a stop: whatever runs must be given back. */
+  /** Fires at the deadline of a stop: running work must be given back. */
   stop: AbortSignal;
-  /** The process is stopping, or the job's lock is lost: runs are handed over at their next step. */
+  /** Whether the process is stopping or the job's lock is lost: runs are handed over at their next step. */
   draining: () => boolean;
-  /** The slots of the queue that is served. */
+  /** The tenants' slots of this queue. */
   slots?: TenantSlots;
-  /** The slots of all work of that queue that the process does, where some of it comes through no queue. */
+  /** The slots of all work of this queue in the process, if some of it bypasses the queue. */
   process?: ProcessSlots;
-  /** Does the work of a job that drives a child; where its end lets others begin, until they are sent. */
+  /** Does the work of a job that drives a child; if that lets others begin, resolves once they are sent. */
   joining?: <T>(childId: string, job: Job, work: () => Promise<T>) => Promise<T>;
 }
 
-/** A job that a worker holds, and the duty under which it does so. */
+/** A job that a worker holds, with its duty. */
 export interface HeldJob extends Duty {
   job: Job;
   token: string | undefined;
 }
 
-/** What the log shall say: what has become of the work, whatever became of the job, and how the job ended. */
+/** For the log: what became of the work, and how the job ended. */
 export interface Done {
   outcome: string;
   result: unknown;
@@ -32,7 +32,7 @@ export interface Done {
 
 export interface Handler {
   contract: AnyJob;
-  /** Answers a `Done`, or what the log shall say of a job whose outcome is that of its work. A payload that does not parse is an UnrecoverableError. */
+  /** Returns a `Done`, or, if the job's outcome is the work's, what to log. Throws an UnrecoverableError for a bad payload. */
   handle: (context: Context, held: HeldJob) => Promise<unknown>;
 }
 
@@ -43,14 +43,14 @@ export function defineHandler<P>(contract: JobContract<string, P, never>, work: 
   return { contract, handle: async (context, held) => work(context, parsePayload(contract, held.job), held) };
 }
 
-/** One that does not parse is not tried again. */
+/** Throws an UnrecoverableError, so that the job is not retried. */
 function parsePayload<P>({ name, schema }: JobContract<string, P, never>, job: Job): P {
   const { data, error } = schema.safeParse(job.data);
   if (error) throw new UnrecoverableError(`the payload of ${name} does not parse: ${error.message}`);
   return data;
 }
 
-/** Whether a handler says what became of the work. */
+/** Whether the handler's answer tells the work's outcome apart. */
 export function isDone(answer: unknown): answer is Done {
   return typeof answer === 'object' && answer !== null && 'outcome' in answer && 'result' in answer;
 }

@@ -1,8 +1,8 @@
-/** Room in the process for work that comes through a queue, beside what was dispatched locally. */
+/** Shares a process's room between work from a queue and work dispatched locally. */
 import type { HeldJob } from './handler.ts';
 import { putBack } from './put-back.ts';
 
-/** How long a job waits for a slot of this process, and how long it then stands back, in ms. */
+/** How long a job waits for a slot of this process, and then how long it is put back, in ms. */
 const SLOT_WAIT_MS = 100;
 const SLOT_PAUSE_MS = 100;
 

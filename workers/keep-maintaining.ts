@@ -1,4 +1,4 @@
-/** The clock of maintenance: sends the acts that are due, by the database's time. */
+/** The clock of maintenance: sends due acts, by the database's time. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { addActs, claimDueActs, giveBackActs } from '../db/maintenance.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -8,8 +8,8 @@ import { RECURRING_JOB_OPTIONS } from '../jobs/options.ts';
 const LONGEST_TICK_MS = 1000;
 
 /**
- * Looks several times a lease for acts that are due; whoever takes one sends its job. The schedule is in the database and
- * not in the queue: a Redis that was flushed has lost no schedule, and the clocks of the workers may differ.
+ * Looks several times a lease for due acts; the process that claims one sends its job. The schedule is in the database,
+ * not in the queue: a flushed Redis loses no schedule, and the workers' clocks may differ.
  */
 export function keepMaintaining(context: Context): { stop: () => Promise<void> } {
   const stopped = new AbortController();
@@ -42,7 +42,7 @@ async function tick(context: Context, stopped: AbortSignal): Promise<void> {
   }
 }
 
-/** An act that still waits or runs is not sent again. Where the queue is away, the acts stay due: some of them come once an hour. */
+/** Sends acts, unless they still wait or run. If the queue is away, they stay due: some run only once an hour. */
 async function send({ queues, db }: Context, acts: readonly MaintenanceAct[]): Promise<void> {
   if (acts.length === 0) return;
   const jobs = acts.map((act) => ({

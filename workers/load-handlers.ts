@@ -1,8 +1,8 @@
-/** Finds the handler of each queue: `workers/handlers/` has one file for each contract of `jobs/`, of the queue's name. */
+/** Finds each queue's handler: `workers/handlers/` has a file named after each contract of `jobs/`. */
 import { messageOf } from '../core/errors.ts';
 import type { Handler } from './handler.ts';
 
-/** The handlers of these queues. @throws an Error of one line for the first queue that has none. */
+/** Loads the handlers of these queues. @throws a one-line Error for the first queue without one. */
 export async function loadHandlers<Q extends string>(queues: readonly Q[]): Promise<Map<Q, Handler>> {
   const entries = queues.map(async (queue) => [queue, await loadHandler(queue)] as const);
   return new Map(await Promise.all(entries));
@@ -23,7 +23,7 @@ async function importHandler(queue: string): Promise<unknown> {
   }
 }
 
-/** `defineHandler` has typed it. */
+/** `defineHandler` checks its type. */
 function handlerIn(module: unknown): Handler | undefined {
   return (module as { handler?: Handler }).handler;
 }

@@ -1,7 +1,6 @@
 /**
- * Drives turns and children, and makes tool calls, that this process has just committed, without sending them through the queue, while it has
- * slots that no job waits for. What fails goes to the queue after all, with its attempts. The line in the log says
- * `dispatched: "locally"`.
+ * Runs, without the queue, turns, children and tool calls that this process has just committed, while it has slots that
+ * no job waits for. Failed ones go to the queue, with its retries. The log line says `dispatched: "locally"`.
  */
 import type { Context } from '../modules/governance/context.ts';
 import { driveRun } from '../modules/runs/drive.ts';
@@ -15,26 +14,26 @@ import type { Done, Duty } from './handler.ts';
 
 export interface LocalDispatch<R> {
   reserve: R;
-  /** Waits for what is being done. */
+  /** Waits for all work under way. */
   idle: () => Promise<void>;
 }
 
 export type LocalDuty = Duty & Required<Pick<Duty, 'slots' | 'process'>>;
 
-/** Turns in the slots of their queue. */
+/** Dispatches turns, in the slots of their queue. */
 export function dispatchTurns(context: Context, duty: LocalDuty): LocalDispatch<ReserveSlot> {
   return dispatchDrives(context, { queue: TURNS.name, duty, most: Infinity });
 }
 
 /**
- * Children in slots of their queue. A look may begin 64 of them at once: of those that find half of the slots taken so already
- * the others go to the queue, where processes share them.
+ * Dispatches children, in the slots of their queue. A look may begin 64 of them at once: once local children hold half
+ * of the slots, the others go to the queue, where processes share them.
  */
 export function dispatchChildren(context: Context, duty: LocalDuty, concurrency: number): LocalDispatch<ReserveSlot> {
   return dispatchDrives(context, { queue: SUBTASKS.name, duty, most: Math.ceil(concurrency / 2) });
 }
 
-/** `most`: at a time. */
+/** `most`: the most drives at a time. */
 function dispatchDrives(
   context: Context,
   { queue, duty, most }: { queue: string; duty: LocalDuty; most: number },
@@ -58,7 +57,7 @@ function dispatchDrives(
   return { reserve, idle };
 }
 
-/** Tool calls in the slots of their queue. */
+/** Dispatches tool calls, in the slots of their queue. */
 export function dispatchCalls(context: Context, duty: LocalDuty): LocalDispatch<ReserveCallSlot> {
   const { work, idle } = track();
 
@@ -87,7 +86,7 @@ export function dispatchCalls(context: Context, duty: LocalDuty): LocalDispatch<
   return { reserve, idle };
 }
 
-/** What is to be made again waits in the queue, as any call does. */
+/** Sends a retry to the queue, like any call. */
 async function sendLater({ queues, order }: Context, job: ToolCallJob, waitMs: number): Promise<void> {
   const { tenantId, callId, attempt = 0 } = job;
   const job_id = TOOL_CALLS.id({ callId, attempt });
@@ -95,7 +94,7 @@ async function sendLater({ queues, order }: Context, job: ToolCallJob, waitMs: n
   await sendJobs(queues, [sent]);
 }
 
-/** A slot of the process and one of the tenant's; undefined where either is missing, or the process is about to stop. */
+/** Takes a slot of the process and one of the tenant; undefined if either is missing or the process is about to stop. */
 export function take({ draining, process, slots }: LocalDuty, tenantId: string): (() => void) | undefined {
   if (draining()) return undefined;
   const leaveProcess = process.tryEnter();
@@ -124,7 +123,7 @@ interface Measured {
   job: TurnJob | ToolCallJob | SubtaskJob;
 }
 
-/** Does the work with a line in the log and its metrics, as a job has them. */
+/** Does the work with a job's log line and metrics. */
 export async function measured(context: Context, { queue, job }: Measured, work: () => Promise<Done>): Promise<void> {
   const startedMs = performance.now();
   try {
@@ -139,7 +138,7 @@ export async function measured(context: Context, { queue, job }: Measured, work:
   }
 }
 
-/** Knows what is under way. */
+/** Tracks work under way. */
 export function track(): { work: (done: Promise<void>) => Promise<void>; idle: () => Promise<void> } {
   const open = new Set<Promise<void>>();
   return {

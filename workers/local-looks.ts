@@ -1,6 +1,6 @@
 /**
- * Looks at runs that have children, by the process that has just ended one of these, without the queue. One look at a run at a
- * time, and one more for all that have ended meanwhile. What fails goes to the queue after all.
+ * Looks at parents in the process that has just ended a child, without the queue. One look at a run at a time, and one
+ * more for all ends meanwhile. Failed looks go to the queue.
  */
 import type { Job } from 'bullmq';
 import type { WaitingJob } from '../db/commit-run.ts';
@@ -14,10 +14,10 @@ import { measured, take, track, type LocalDispatch, type LocalDuty } from './loc
 
 interface LocalLooks extends LocalDispatch<LookHere>, Required<Pick<Duty, 'joining'>> {}
 
-/** A look that is asked for; `below`: the job that waits for the child whose end it tells of. */
+/** A requested look. `below`: the job that waits for the child whose end it reports. */
 type Asked = SubtaskJob & { below?: WaitingJob | undefined };
 
-/** A child whose job this process holds, and the look that its end has asked for. */
+/** A child whose job this process holds, and the look that its end requested. */
 interface Driven {
   below: WaitingJob | undefined;
   looked?: Promise<unknown>;
@@ -32,7 +32,7 @@ export function dispatchLooks(context: Context, duty: LocalDuty): LocalLooks {
     const childIds = asked.flatMap(({ childId }) => childId ?? []);
     const below = asked.find((each) => each.below)?.below;
     const { tenantId, runId } = job;
-    // Whoever tells of no child wants the whole looked at.
+    // If any request names no child, the whole parent is looked at.
     const wanted = { tenantId, runId, below, ...(childIds.length === asked.length && { childIds }) };
     return measured(context, { queue: SUBTASKS.name, job }, async () => {
       const { outcome, need } = await lookAtParent(context, wanted);
@@ -41,7 +41,7 @@ export function dispatchLooks(context: Context, duty: LocalDuty): LocalLooks {
     });
   });
 
-  /** A model takes its time: that needs a slot, as any work does. */
+  /** Asking a model takes time, so it needs a slot like other work. */
   const ask = async (job: SubtaskJob, need: Parameters<typeof askFor>[2]): Promise<void> => {
     const { tenantId, runId } = job;
     const leave = take(duty, tenantId);
@@ -70,7 +70,7 @@ export function dispatchLooks(context: Context, duty: LocalDuty): LocalLooks {
       driven.set(childId, child);
       try {
         const done = await drive();
-        // What fails there goes to the queue, whoever waits for it.
+        // A failed look goes to the queue, whether or not it is awaited.
         await child.looked?.catch(() => undefined);
         return done;
       } finally {

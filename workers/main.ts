@@ -1,4 +1,4 @@
-/** A worker process. What it consists of is imported once a signal can stop it. */
+/** Starts a worker process. Its parts are imported once a signal can stop it. */
 import { stopEarly } from '../lib/early-stop.ts';
 import { requireNode } from '../lib/require-node.ts';
 

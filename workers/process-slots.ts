@@ -1,15 +1,15 @@
-/** How much of a queue's work a process does at once, whether it came through the queue or was dispatched locally. */
+/** Limits how much of a queue's work a process does at once, from the queue or dispatched locally. */
 export interface ProcessSlots {
   /**
-   * Waits for a slot so many ms at most, first come first served; answers how to give it back. Undefined if there was none:
-   * for a while none is dispatched locally then, so that the queue has its turn.
+   * Waits at most `withinMs` for a slot, first come first served; returns how to give it back. Undefined if none came
+   * free: then nothing is dispatched locally for a while, so that the queue gets its turn.
    */
   enter: (withinMs: number) => Promise<(() => void) | undefined>;
-  /** Takes a slot that nobody waits for. */
+  /** Takes a free slot that no job waits for. */
   tryEnter: () => (() => void) | undefined;
 }
 
-/** How long a slot is kept for the queue after a job has found none, in ms: it comes again before that. */
+/** How long free slots are kept for the queue after a job found none, in ms: that job comes again sooner. */
 const KEPT_MS = 1000;
 
 export function createProcessSlots(concurrency: number): ProcessSlots {

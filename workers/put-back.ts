@@ -1,4 +1,4 @@
-/** Puts jobs back into their queue that are not due, or that this process cannot read. */
+/** Puts back jobs that are not due, or that this process cannot read. */
 import { DelayedError, UnrecoverableError, type Job } from 'bullmq';
 import { LIMITS } from '../core/limits.ts';
 
@@ -9,15 +9,15 @@ interface Held {
 
 const PUT_BACK_MS = 5000;
 
-/** Delays the job. @throws DelayedError always, by which BullMQ knows it. */
+/** Delays the job. Always @throws DelayedError, which tells BullMQ so. */
 export async function putBack({ job, token }: Held, waitMs: number): Promise<never> {
   await job.moveToDelayed(Date.now() + waitMs, token);
   throw new DelayedError();
 }
 
 /**
- * Puts it back for an hour or so, which is longer than a deploy takes. A job that fails then keeps its run no longer:
- * reconciliation sends another one, which this build can read.
+ * Puts the job back for about an hour, longer than a deploy takes. One that then fails no longer blocks its run:
+ * reconciliation sends another, which this build can read.
  */
 export async function leaveToNewerBuild(held: Held): Promise<never> {
   if (held.job.attemptsStarted > LIMITS.putBacks)

@@ -8,7 +8,7 @@ const program = {
   listens: ({ workerPort: port }: Config) => (port === undefined ? undefined : { port, named: 'DROVER_WORKER_PORT' }),
 };
 
-/** A worker: serves the queues that `DROVER_QUEUES` names until SIGTERM, and says how it is where it was given a port for that. */
+/** A worker: serves the queues in `DROVER_QUEUES` until SIGTERM, and answers health checks if a port is set for that. */
 export async function runWorker(): Promise<void> {
   await runProcess(program, async ({ context, closers }) => {
     const { host, workerPort, shutdownGraceMs } = context.config;

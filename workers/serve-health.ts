@@ -1,4 +1,4 @@
-/** What an operator's machines ask of a worker process: alive, ready, numbers. As the API answers them (docs/operations.md). */
+/** Serves a worker's liveness, readiness and metrics to operators, with the same answers as the API (docs/operations.md). */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { DroverError, forbidden, unauthorized } from '../core/errors.ts';
@@ -16,7 +16,7 @@ const REQUEST_TIMEOUT_MS = 10_000;
 
 export interface WorkerHealth {
   port: number;
-  /** From now on it is not ready. */
+  /** Makes it not ready. */
   stopping: () => void;
   close: () => Promise<void>;
 }
@@ -28,7 +28,7 @@ interface Answer {
   headers?: Record<string, string>;
 }
 
-/** Serves them on a port; 0 is any free one. Rejects where it cannot be listened on. */
+/** Serves them on a port; 0 is any free one. Rejects if it cannot listen there. */
 export async function serveHealth(
   context: Context,
   { host, port }: { host: string; port: number },
@@ -87,7 +87,7 @@ async function numbers(context: Context): Promise<Answer> {
   return { status: 200, contentType, body: text };
 }
 
-/** From elsewhere than this machine the operator alone may see the numbers. */
+/** From other machines only the operator may read the metrics. */
 async function checkOperator({ request, authenticator }: Asked): Promise<void> {
   if (isLocalRequest(request)) return;
   const key = keyIn(request.headers.authorization ?? '');
@@ -104,7 +104,7 @@ function json(status: number, body: unknown): Answer {
   return { status, contentType: 'application/json', body: JSON.stringify(body) };
 }
 
-/** The answer to what has thrown; what is not our own error is logged and not told. */
+/** The response to an error; unknown errors are logged, not shown. */
 function failure({ log }: Context, request: IncomingMessage, thrown: unknown): Answer {
   const [path, requestId] = [pathOf(request), newId()];
   const known = thrown instanceof DroverError ? thrown : asUnavailable(thrown);

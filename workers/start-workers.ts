@@ -26,13 +26,13 @@ import {
 import { dispatchLooks } from './local-looks.ts';
 
 export interface Workers {
-  /** Takes no new job and hands back what it holds; after `graceMs` whatever still runs is aborted, and has 2 s to write that down. */
+  /** Takes no new jobs and hands back those held; work still running after `graceMs` is aborted, and has 2 s to record that. */
   stop: (graceMs: number) => Promise<void>;
 }
 
 /**
- * Starts a worker for each queue that this process serves, and the clock of maintenance. @throws an Error of one line for a
- * queue without a handler, before any of them works.
+ * Starts a worker for each queue of this process, and the clock of maintenance. @throws a one-line Error for a queue
+ * without a handler, before any of them works.
  */
 export async function startWorkers(context: Context): Promise<Workers> {
   const { config, queues, log } = context;
@@ -41,7 +41,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const stop = new AbortController();
   let draining = false;
   const locally: LocalDispatch<unknown>[] = [];
-  /** Errors of which the line of their job tells; the others are the queue's own, as of a job whose worker was lost. */
+  /** Errors already logged with their job; others are the queue's own, such as a lost worker. */
   const logged = new WeakSet();
   const workers = [...handlers].map(([name, handler]) => {
     const concurrency = config.concurrency[name];
@@ -55,7 +55,8 @@ export async function startWorkers(context: Context): Promise<Workers> {
     const worker = queues.worker(
       name,
       async (job, token, lost) => {
-        // Whoever has the job by now waits for the lease in the database, which is what counts: the work is handed over, not broken off.
+        // The worker that has the job now waits for the lease in the database, which decides: the work is handed over,
+        // not aborted.
         const isLeaving = () => duty.draining() || lost?.aborted === true;
         return handleJob(context, handler, { ...held, draining: isLeaving, job, token }).catch((error: unknown) => {
           if (error instanceof Error) logged.add(error);
@@ -81,7 +82,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), graceMs);
       const closed = queues.stopWorkers(workers, graceMs);
       const ended = Promise.all([reconciled, maintaining?.stop(), ...locally.map(({ idle }) => idle()), closed]);
-      // Other connections are closed after those of workers, in what is left of the time of a stop (`modules/platform/closers.ts`).
+      // Other connections close after the workers', in the rest of the time to stop (`modules/platform/closers.ts`).
       const mostMs = graceMs + WRITE_DOWN_MS + CLOSE_WORKER_MS;
       await withDeadline(ended, mostMs, 'work does not end, and is left to others').catch((err: unknown) =>
         log.warn({ err }, 'workers stopped late'),
@@ -91,10 +92,10 @@ export async function startWorkers(context: Context): Promise<Workers> {
   };
 }
 
-/** What of a queue's work this process does without the queue. */
+/** How this process does a queue's work without the queue. */
 interface Locally extends Pick<Duty, 'joining'> {
   dispatches: LocalDispatch<unknown>[];
-  /** What the outbox asks first from then on. */
+  /** What the outbox asks first. */
   offers: Partial<SlotReserves>;
 }
 
@@ -115,10 +116,10 @@ const DISPATCHERS: Readonly<Record<string, (context: Context, duty: LocalDuty, c
   },
 };
 
-/** Whoever drives runs asks their models. */
+/** Queues whose workers drive runs, and so ask models. */
 const DRIVING: readonly string[] = [TURNS.name, SUBTASKS.name];
 
-/** Throws where the model that is asked if nobody names one has no key here: each run of that kind would fail in this process alone. */
+/** Throws if the default model has no key here: runs that name no model would fail in this process alone. */
 function checkDefaultModel({ config, log, models }: Context): void {
   try {
     models.resolve(undefined);
@@ -133,10 +134,10 @@ function checkDefaultModel({ config, log, models }: Context): void {
     log.warn('no API key of a model provider is set: runs that name no model are answered by a planner for trials');
 }
 
-/** Another process that looked within this time has seen what was to be seen. */
+/** A look of another process within this time makes one of our own needless. */
 const RECENT_MS = 1000;
 
-/** Sends what has lost its job while nobody was there. Of many processes that start together one looks. */
+/** Sends jobs that were lost while no worker ran. Of processes that start together only one looks. */
 async function reconcileAtStart(context: Context): Promise<void> {
   const { config, db } = context;
   const early = { act: 'reconcile', everyMs: scheduleOf('reconcile', config.leaseMs), recentMs: RECENT_MS };

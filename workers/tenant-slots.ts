@@ -1,23 +1,23 @@
-/** How many jobs of one tenant a worker process runs at once while others want to run, too. */
+/** Limits how many jobs of one tenant a worker process runs at once while other tenants want to run. */
 import { LRUCache } from 'lru-cache';
 import { LIMITS } from '../core/limits.ts';
 
 export interface TenantSlots {
-  /** Takes a slot, and answers how to give it back; undefined if the tenant has its share already. */
+  /** Takes a slot, and returns how to give it back; undefined if the tenant has its share already. */
   take: (tenantId: string) => (() => void) | undefined;
-  /** How long to put back a job that got no slot, in ms: the more of a tenant are put back, the longer. */
+  /** How long to put back a job that got no slot, in ms: longer the more jobs of the tenant are put back. */
   pauseMs: (tenantId: string) => number;
 }
 
-/** A tenant counts as active for so long after its last job. */
+/** How long a tenant counts as active after its last job. */
 const REMEMBERED_MS = 60_000;
 const FIRST_PAUSE_MS = 500;
 const PAUSE_PER_JOB_MS = 20;
 const LONGEST_PAUSE_MS = 10_000;
-/** Tenants whose refusals are counted; those that were refused last. */
+/** The most tenants whose refusals are counted, the last refused. */
 const MOST_REFUSED = 10_000;
 
-/** Slots of a queue's worker with so many jobs at once. `now` gives ms since the epoch. */
+/** Slots of a worker with this concurrency. `now` gives ms since the epoch. */
 export function createTenantSlots(concurrency: number, now: () => number = Date.now): TenantSlots {
   const most = Math.max(1, Math.ceil((concurrency * LIMITS.tenantSharePercent) / 100));
   const taken = new Map<string, number>();

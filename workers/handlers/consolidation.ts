@@ -7,7 +7,7 @@ import { extractMemories } from '../../modules/memory/extract-memories.ts';
 import { judgeContradiction } from '../../modules/memory/judge-contradiction.ts';
 import { defineHandler } from '../handler.ts';
 
-/** Does what is to be done for the memory of an agent or a space. */
+/** Does memory work for an agent or a space. */
 export const handler = defineHandler(CONSOLIDATION, (context, payload, held) => doWork(context, payload, held.stop));
 
 function doWork(context: Context, job: ConsolidationJob, stop: AbortSignal): Promise<object> {

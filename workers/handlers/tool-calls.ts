@@ -5,7 +5,7 @@ import { defineHandler, type Done, type HeldJob } from '../handler.ts';
 import { inProcessSlot } from '../in-process-slot.ts';
 import { putBack } from '../put-back.ts';
 
-/** Makes one attempt of the call; one that is held or pauses comes again. */
+/** Makes one attempt of the call; a call that is held or must wait is put back. */
 export const handler = defineHandler(TOOL_CALLS, (context, payload, held) =>
   inProcessSlot(held, () => makeCall(context, payload, held)),
 );

@@ -8,18 +8,18 @@ import { modelErrorOf } from './model-errors.ts';
 import { parseArguments, stopReasonFor } from './messages.ts';
 import { notItsApi } from './response-form.ts';
 
-/** An answer as far as it has been read. */
+/** An answer as read so far. */
 export interface AnswerDraft {
   model: string | undefined;
   usage: TokenUsage;
-  /** What its own compaction of the conversation has used, which `usage` leaves out. */
+  /** Tokens of the provider's own compaction of the conversation, which `usage` leaves out. */
   compacted: TokenUsage;
   stopReason: string | undefined;
-  /** The server has said that nothing more comes. */
+  /** Whether the server has ended the answer. */
   ended: boolean;
-  /** By the index that the server gives them. */
+  /** By the server's index. */
   blocks: Map<number, DraftBlock>;
-  /** The container that the provider's code has run in. */
+  /** The container in which the provider's code ran. */
   containerId?: string | undefined;
 }
 
@@ -31,7 +31,7 @@ interface DraftBlock {
   name: string;
   json: string;
   citations: unknown[];
-  /** Of a block of the provider's own: as it began. */
+  /** For a provider's own block: its first form. */
   raw: RawBlock;
 }
 
@@ -88,7 +88,7 @@ interface RawUsage {
   cache_creation_input_tokens?: number | null;
   cache_creation?: { ephemeral_5m_input_tokens?: number; ephemeral_1h_input_tokens?: number } | null;
   output_tokens_details?: { thinking_tokens?: number } | null;
-  /** Of what is more than one request at the provider. Those of compactions are in no sum. */
+  /** The parts of a request that is several at the provider. Compactions are not in its sums. */
   iterations?: ({ type?: string } & RawUsage)[] | null;
 }
 
@@ -131,7 +131,7 @@ export function takeEvent(draft: AnswerDraft, event: AnswerEvent, onDelta: (delt
   if (event.delta.partial_json) onDelta(argumentsPiece(draft, block, event.delta.partial_json));
 }
 
-/** A call is told of as soon as it is named, whether or not it will have arguments. */
+/** Reports a call as soon as its name is known, with or without arguments. */
 function beginBlock(
   draft: AnswerDraft,
   { index, block }: { index: number; block: DraftBlock },
@@ -149,7 +149,7 @@ function argumentsPiece({ blocks }: AnswerDraft, block: DraftBlock, text: string
 
 const CONTAINER_ID = /^[\w-]{1,200}$/;
 
-/** Takes a message that came in one piece, as some stand-ins answer even when asked for a stream. */
+/** Takes a message that came in one piece, as some stand-in servers send even if asked for a stream. */
 export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (delta: AnswerPiece) => void): void {
   if (message.error) throw streamError(message.error);
   if (message.content === undefined) throw notItsApi('anthropic', 'JSON that is no answer of a model');
@@ -162,7 +162,7 @@ export function takeMessage(draft: AnswerDraft, message: RawMessage, onDelta: (d
   draft.ended = true;
 }
 
-/** Content and stop reason of a whole answer. Throws `unavailable` where the stream ended before its end. */
+/** Content and stop reason of a whole answer. Throws `unavailable` if the stream broke off. */
 export function finishAnswer(draft: AnswerDraft): { content: AssistantBlock[]; stopReason: StopReason } {
   if (draft.stopReason === undefined && !draft.ended) {
     throw new ModelError('unavailable', 'anthropic: the answer broke off.');
@@ -171,12 +171,12 @@ export function finishAnswer(draft: AnswerDraft): { content: AssistantBlock[]; s
   return { content, stopReason: stopReasonFor(content, knownReason(draft.stopReason ?? 'end_turn')) };
 }
 
-/** In mid-stream there is no status any more: the type alone tells an overload from a mistake. */
+/** Mid-stream errors have no status: only their type tells an overload from a bad request. */
 function streamError(error: { type?: string; message?: string }): ModelError {
   return modelErrorOf('anthropic', { message: error.message ?? error.type ?? 'stream error', type: error.type });
 }
 
-/** Arguments as the text that they came as, about: what no JSON can say is no JSON in the text either. */
+/** The text of the arguments, roughly: an infinite number, which JSON lacks, keeps it from parsing. */
 const textOf = (input: object) =>
   holdsInfinity(input) ? inspect(input, { depth: ARGUMENT_DEPTH, compact: true }) : JSON.stringify(input);
 
@@ -215,7 +215,10 @@ function textBlock({ text, citations }: DraftBlock): TextBlock {
   return { type: 'text', text, ...(isKept && { citations }) };
 }
 
-/** As it came; what its input was is told piece by piece, as that of any use of a tool. Of an unknown kind nobody could send it back. */
+/**
+ * The block as it came, with the input put together from its pieces. Blocks of unknown kinds are dropped: they could
+ * not be sent back.
+ */
 function providerBlock({ type, json, raw }: DraftBlock): AssistantBlock[] {
   const block = { ...raw, type, ...(raw.input !== undefined && { input: parseArguments(json) }) };
   return isProviderBlock(block) && !isDeeperThan(block, ARGUMENT_DEPTH) ? [block] : [];
@@ -232,12 +235,12 @@ const REASONS: readonly StopReason[] = [
 ];
 
 function knownReason(reason: string): StopReason {
-  // The provider has compacted the conversation, and is to be asked on.
+  // The provider has compacted the conversation, and expects to be asked again.
   if (reason === 'compaction') return 'pause_turn';
   return REASONS.find((known) => known === reason) ?? 'end_turn';
 }
 
-/** Counts are cumulative: what an event gives replaces what was there, what it leaves out stays. */
+/** Counts are cumulative: an event's counts replace earlier ones; those that it omits stay. */
 function mergeUsage(known: TokenUsage, raw: RawUsage | null | undefined): TokenUsage {
   if (!raw) return known;
   return {
@@ -255,7 +258,7 @@ function compactionsIn(iterations: readonly ({ type?: string } & RawUsage)[]): T
     .reduce((sum, each) => sumOfUsage(sum, mergeUsage(NO_TOKENS, each)), NO_TOKENS);
 }
 
-/** All that an answer has used, so far. */
+/** All tokens that an answer has used so far, its compactions included. */
 export function usageOf({ usage, compacted }: AnswerDraft): TokenUsage {
   const { input, cache_read, cache_write_5m, cache_write_1h } = compacted;
   const compaction = input + cache_read + cache_write_5m + cache_write_1h;
@@ -273,7 +276,7 @@ function sumOfUsage(one: TokenUsage, other: TokenUsage): TokenUsage {
   };
 }
 
-/** The last event repeats the sum without saying what it is made of: the hour's share from the first event is kept. */
+/** The last event repeats the sum without its parts, so the share of the one-hour cache is kept from the first. */
 function cacheWrites(known: TokenUsage, raw: RawUsage): Pick<TokenUsage, 'cache_write_5m' | 'cache_write_1h'> {
   const hour = tokenCount(raw.cache_creation?.ephemeral_1h_input_tokens) ?? known.cache_write_1h;
   const sum = tokenCount(raw.cache_creation_input_tokens) ?? known.cache_write_5m + hour;

@@ -1,4 +1,4 @@
-/** Files that Claude's code has made: what an answer names, and their contents over the Files API. */
+/** Files that Claude's code has made: their ids in an answer, and their contents over the Files API. */
 import { Readable } from 'node:stream';
 import { Anthropic } from '@anthropic-ai/sdk';
 import type { AssistantBlock } from '../core/content.ts';
@@ -8,7 +8,7 @@ import type { Credential, OpenFile } from './provider.ts';
 const BETA = 'files-api-2025-04-14';
 const FILE_ID = /^file_\w{1,200}$/;
 
-/** The files that results of the provider's code name (`code_execution_output`, `bash_code_execution_output`), each once. */
+/** Ids of files that code execution results name (`code_execution_output`, `bash_code_execution_output`), each once. */
 export function filesMadeIn(content: readonly AssistantBlock[]): string[] {
   const results = content.filter(({ type }) => /^(?:bash_)?code_execution_tool_result$/.test(type));
   const ids = results.flatMap((block) => {
@@ -19,7 +19,7 @@ export function filesMadeIn(content: readonly AssistantBlock[]): string[] {
   return [...new Set(ids.filter((id): id is string => typeof id === 'string' && FILE_ID.test(id)))];
 }
 
-/** Opens files of the credential's account. The key goes to the provider's address alone: no redirect is followed. */
+/** Opens files of the credential's account. No redirect is followed, so the key goes to the provider's address alone. */
 export function anthropicFiles({ apiKey, baseUrl = 'https://api.anthropic.com' }: Credential): OpenFile {
   const client = new Anthropic({
     apiKey,

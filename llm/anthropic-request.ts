@@ -17,12 +17,12 @@ export type AnthropicParams = Anthropic.MessageCreateParamsStreaming & { tempera
 const CACHED = { cache_control: { type: 'ephemeral' } } as const;
 
 /**
- * Claude up to 4.6 takes `temperature` and a forced tool; later ones answer 400 to both (what's new in Opus 4.7 and
- * Sonnet 5.5). Names that are not Claude's belong to compatible servers, which take them.
+ * Claude up to 4.6 accepts `temperature` and a forced tool; later models answer 400 to both (what's new in Opus 4.7 and
+ * Sonnet 5.5). Other names belong to compatible servers, which accept them.
  */
 const LATER_CLAUDE = /^claude-(?!(?:[23]|instant|(?:opus|sonnet|haiku)-4(?:-[0-6])?(?:-\d{8}|-latest)?$))/;
 
-/** Our request in the Messages API's form, with cache breakpoints after the system prompt, the tools and the messages. */
+/** Our request as one of the Messages API, with cache breakpoints after the system prompt, the tools and the messages. */
 export function anthropicParams(request: ModelRequest): AnthropicParams {
   const { options = {} } = request;
   const later = LATER_CLAUDE.test(request.model);
@@ -37,7 +37,7 @@ export function anthropicParams(request: ModelRequest): AnthropicParams {
     messages: cachedMessages(mergeMessages(request.messages)),
     ...(system.length > 0 && { system }),
     ...toolFields(request, { tools, steered }),
-    // Anthropic's scale ends at 1, the definition's at 2; with thinking it takes none.
+    // Anthropic's scale ends at 1, the definition's at 2; with thinking there is none.
     ...(request.temperature !== undefined &&
       !later &&
       !options.thinkingTokens && { temperature: Math.min(request.temperature, 1) }),
@@ -49,7 +49,7 @@ export function anthropicParams(request: ModelRequest): AnthropicParams {
   };
 }
 
-/** Tools of the provider's own come after those that Drover makes. */
+/** The provider's own tools follow Drover's. */
 function toolFields(
   request: ModelRequest,
   { tools, steered }: { tools: readonly ToolSpec[]; steered: string | undefined },
@@ -60,7 +60,10 @@ function toolFields(
   return { tools: declared, tool_choice: toolChoiceOf(request, steered) };
 }
 
-/** Reasoning must leave room for the answer; what a budget leaves may be less than the agent asks for. Later models set their own. */
+/**
+ * Reasoning must leave room for the answer, and a budget may leave less than the agent asks for. Later models set their
+ * own amount.
+ */
 function thinkingOf(
   budget: number,
   { later, maxTokens }: { later: boolean; maxTokens: number },
@@ -72,7 +75,7 @@ function thinkingOf(
 
 const LEAST_THINKING = 1024;
 
-/** The same request without the container that the provider does not know any more; undefined if it names none. */
+/** The same request without its container, which the provider no longer knows; undefined if it has none. */
 export function withoutContainer({ container, ...params }: AnthropicParams): AnthropicParams | undefined {
   return container === undefined ? undefined : params;
 }
@@ -89,7 +92,7 @@ export function withoutThinking(params: AnthropicParams): AnthropicParams | unde
   return dropped ? { ...params, messages: messages.filter((message) => message.content.length > 0) } : undefined;
 }
 
-/** Where a tool cannot be forced it is the only one on offer, and the system prompt asks for it. */
+/** If a tool cannot be forced, it is the only one offered, and the system prompt asks for it. */
 function toolsFor(request: ModelRequest, steered: string | undefined): ToolSpec[] {
   const tools = declaredTools(request.tools, request.messages);
   return steered === undefined ? tools : tools.filter((tool) => tool.name === steered);
@@ -131,7 +134,7 @@ function cachedMessages(messages: readonly Message[]): Anthropic.MessageParam[] 
   });
 }
 
-/** Blocks that may have a cache breakpoint; the provider's own go back unchanged. */
+/** Whether a block may have a cache breakpoint; the provider's own go back unchanged. */
 function isCached(
   block: BlockParam,
 ): block is Exclude<BlockParam, Anthropic.ThinkingBlockParam | Anthropic.RedactedThinkingBlockParam> {
@@ -147,7 +150,7 @@ type BlockParam =
   | Anthropic.ThinkingBlockParam
   | Anthropic.RedactedThinkingBlockParam;
 
-/** Field by field: what else a stored block carries must not reach the provider, which refuses unknown fields. */
+/** Copies known fields only: the provider refuses unknown ones, which stored blocks may have. */
 function blockParam(block: AssistantBlock | UserBlock): BlockParam {
   switch (block.type) {
     case 'text':
@@ -172,7 +175,7 @@ function blockParam(block: AssistantBlock | UserBlock): BlockParam {
         ...(block.is_error && { is_error: true }),
       };
     default:
-      // As the provider has sent it, or it would not know its own.
+      // Unchanged, or the provider would not recognize its own block.
       return { ...block } as unknown as BlockParam;
   }
 }
@@ -185,10 +188,10 @@ function documentParam({ source, title }: DocumentBlock): Anthropic.DocumentBloc
   return { type: 'document', title, source: { type: 'base64', media_type: 'application/pdf', data: source.data } };
 }
 
-/** The image types that the Messages API takes; one request with another would be refused again and again. */
+/** Image types that the Messages API accepts: a request with another would be refused each time. */
 const IMAGE_TYPES: readonly string[] = ['image/jpeg', 'image/png', 'image/gif', 'image/webp'];
 
-/** An empty text block is refused. */
+/** False for empty text blocks, which are refused. */
 function isShown(part: TextBlock | ImageBlock | FileBlock): boolean {
   return part.type !== 'text' || part.text.trim() !== '';
 }

@@ -15,7 +15,7 @@ import { toModelError, withUsage } from './model-errors.ts';
 import { providerFetch } from './provider-fetch.ts';
 import { formOf, parseEvent } from './response-form.ts';
 
-/** Claude over the Messages API. One attempt per call, since the queue does the waiting; throws `ModelError` only. */
+/** Claude over the Messages API. One attempt per call, since the queue does the retries; throws `ModelError` only. */
 export function anthropicModel(options: ProviderOptions): StreamModel {
   const timeoutMs = options.timeoutMs ?? LIMITS.modelTimeoutMs;
   const client = new Anthropic({
@@ -25,7 +25,7 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
     maxRetries: 0,
     fetch: providerFetch,
     timeout: timeoutMs,
-    // The SDK logs what it cannot parse, and that is message content.
+    // The SDK logs text that it cannot parse, and that is message content.
     logLevel: 'off',
   });
   return async (request, io) => {
@@ -57,9 +57,9 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
 }
 
 /**
- * A container lives for some time only, and is made anew where none is named. Thinking blocks are bound to the model and to the conversation that produced them: after a change of model, or when
- * the conversation was shortened, the provider may refuse them. Nothing was generated then, so it is asked once more
- * without.
+ * Sends the request, and once more without the part that was refused; nothing was generated then. A container expires,
+ * and a new one is made if none is named. Thinking blocks belong to a model and conversation: the provider may refuse
+ * them after either has changed, as when the conversation was shortened.
  */
 async function send(
   client: Anthropic,
@@ -77,7 +77,7 @@ async function send(
   }
 }
 
-/** A request that may be taken in place of one that was refused for what it carries on: thinking, or a container. */
+/** The refused request without its thinking or container, if that was the reason; else undefined. */
 function mendedBy(error: unknown, params: AnthropicParams): AnthropicParams | undefined {
   const isRefused = error instanceof Anthropic.BadRequestError || error instanceof Anthropic.NotFoundError;
   if (!isRefused) return undefined;
@@ -91,7 +91,7 @@ interface Reading {
   onDelta: (delta: AnswerPiece) => void;
 }
 
-/** Reads into the draft, which holds what had come where this throws. */
+/** Reads into the draft, which keeps what it has if this throws. */
 async function readAnswer(response: Response, { draft, guard, onDelta }: Reading): Promise<void> {
   if (formOf('anthropic', response) === 'json') {
     takeMessage(draft, parseEvent('anthropic', await response.text()), onDelta);
@@ -104,7 +104,7 @@ async function readAnswer(response: Response, { draft, guard, onDelta }: Reading
       if (draft.ended) break;
     }
   } catch (error) {
-    // What comes after the stop reason says nothing more: the answer is whole, and was paid for.
+    // Errors after the stop reason do not matter: the answer is whole, and was paid for.
     if (draft.stopReason === undefined || error instanceof ModelError || guard.cutOff() === 'aborted') throw error;
   }
   if (guard.cutOff() === 'aborted') throw new ModelError('aborted', 'anthropic: the stream was cut off.');

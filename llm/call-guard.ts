@@ -6,7 +6,7 @@ export interface ProviderOptions {
   idleMs?: number | undefined;
 }
 
-/** Anthropic pings while a model thinks; three minutes without anything are a dead connection. */
+/** Anthropic pings while a model thinks; three silent minutes mean a dead connection. */
 export const DEFAULT_IDLE_MS = 180_000;
 
 /** Why a guarded call was cut off. */
@@ -15,21 +15,21 @@ export type CutOff = 'aborted' | 'timeout';
 export interface CallGuard {
   /** Fires on the caller's abort, after `timeoutMs` in all, and after `idleMs` without a sign of life. */
   signal: AbortSignal;
-  /** A sign of life: the idle time starts again. */
+  /** Restarts the idle time. */
   touch: () => void;
   cutOff: () => CutOff | undefined;
-  /** Nobody reads the answer to its end: frees whatever connection still listens to the signal. */
+  /** Abandons the answer: frees any connection that still listens to the signal. */
   drop: () => void;
   /** Frees the timers. */
   close: () => void;
 }
 
-/** Why nobody reads any more. Made once: a reason that `abort` makes itself costs the trace of its stack. */
+/** The abort reason after a call. Made once, since `abort` without one captures a stack trace. */
 const OVER = new DOMException('The call is over.', 'AbortError');
 
 /**
- * One signal for everything that may end a model call. The SDKs' own timeout ends with the response's headers, so that
- * a stream that falls silent would hang for ever.
+ * Combines everything that may end a model call into one signal. The SDKs' own timeout covers only the headers: a
+ * stream that falls silent would hang for ever.
  */
 export function guardCall(signal: AbortSignal, limits: { timeoutMs: number; idleMs: number }): CallGuard {
   const controller = new AbortController();

@@ -1,4 +1,4 @@
-/** How like a question texts are that come again and again, as an agent's worked examples do. */
+/** Compares a question with texts that recur, such as an agent's worked examples. */
 import { LRUCache } from 'lru-cache';
 import { sha256 } from '../core/ids.ts';
 import type { EmbedOptions } from './embed-texts.ts';
@@ -9,17 +9,17 @@ interface Comparison {
   signal: AbortSignal;
 }
 
-/** Cosines from -1 to 1 in the order of the texts; undefined while their vectors are still to come. */
+/** Cosines from -1 to 1 in the order of the texts; undefined while their vectors are not ready. */
 export type CompareTexts = (model: string, comparison: Comparison) => Promise<number[] | undefined>;
 
 type Embed = (model: string, texts: readonly string[], options: EmbedOptions) => Promise<number[][]>;
 
-/** Numbers that a process keeps: of some 80 lists of a hundred texts by the model that comes with Drover. */
+/** The most numbers cached: some 80 lists of a hundred texts with Drover's own model. */
 const MOST_NUMBERS = 3_000_000;
 
 /**
- * The vectors of a list are made beside the work, one list after the other, and kept by what the list says: nobody waits for
- * them. Where there are none, the next who asks has them made again.
+ * Embeds lists of texts in the background, one list at a time, and caches them by content: callers never wait. A list
+ * that is missing or failed is started by the next caller.
  */
 export function createComparer(embed: Embed): { compare: CompareTexts; close: () => void } {
   const closing = new AbortController();
@@ -41,7 +41,7 @@ export function createComparer(embed: Embed): { compare: CompareTexts; close: ()
   const begin = (key: string, model: string, texts: readonly string[]) => {
     if (underWay.has(key)) return;
     underWay.add(key);
-    // Who asks next finds out by itself that there are none.
+    // A failure needs no handling: the next caller finds no vectors.
     last = last.then(() => make(key, model, texts)).catch(() => undefined);
   };
 

@@ -2,12 +2,12 @@ import { promptTokens, type ModelRequest, type ModelResponse } from '../core/mod
 import { estimateMessages, estimateRequest } from './estimate-tokens.ts';
 
 /**
- * The answer with what it has used. Where the provider does not say, that is estimated from what was sent and what came
- * back, and marked: a call that counted as nothing would never use up a budget.
+ * Adds usage that the provider did not report, estimated from request and answer and marked so: a call that counted as
+ * nothing would never use up a budget.
  */
 export function completeUsage(request: ModelRequest, response: ModelResponse): ModelResponse {
   const { usage, content } = response;
-  // No prompt is empty, and no answer with content is.
+  // Prompts are never empty, nor are answers with content.
   const lacksInput = promptTokens(usage) === 0;
   const lacksOutput = usage.output === 0 && content.length > 0;
   if (!lacksInput && !lacksOutput) return response;
@@ -16,10 +16,10 @@ export function completeUsage(request: ModelRequest, response: ModelResponse): M
   return { ...response, usage: { ...usage, input, output, estimated: true } };
 }
 
-/** More than any request or answer has. */
+/** More tokens than any request or answer has. */
 export const MOST_TOKENS = 1e12;
 
-/** A count of tokens as a server reports it; undefined for whatever is none. */
+/** A token count as a server reports it; undefined if it is not one. */
 export function tokenCount(value: unknown): number | undefined {
   return typeof value === 'number' && value >= 0 && value <= MOST_TOKENS ? Math.round(value) : undefined;
 }

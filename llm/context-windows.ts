@@ -2,10 +2,13 @@ import { LIMITS } from '../core/limits.ts';
 import { undated } from './prices.ts';
 import { PROVIDERS } from './providers.ts';
 
-/** Tokens by `provider/model`, or by `provider` for each of its models. */
+/** Windows in tokens, by `provider/model`, or by `provider` for all its models. */
 export type ContextWindows = Readonly<Record<string, number>>;
 
-/** Tokens that a model takes, prompt and answer together: as the installation says, else as its provider does, else a usual number. */
+/**
+ * A model's context window in tokens, prompt and answer together: the installation's setting, else the provider's
+ * value, else a default.
+ */
 export function contextWindowOf(asked: { provider: string; model: string }, own: ContextWindows = {}): number {
   const { provider, model } = asked;
   const windows = PROVIDERS.find(({ name }) => name === provider)?.contextWindows ?? {};

@@ -1,8 +1,8 @@
 export interface EmbedOptions {
   signal: AbortSignal;
-  /** Somebody waits for the answer: where one text after the other is embedded, these go before those of an import. */
+  /** Whether a caller waits: if texts are embedded one by one, these go before those of an import. */
   isWaitedFor?: boolean;
 }
 
-/** Vectors of texts, in their order. One attempt; throws where there are none, or when `signal` fires. */
+/** Embeds texts, in their order. One attempt; rejects on failure, or when `signal` fires. */
 export type EmbedTexts = (texts: readonly string[], options: EmbedOptions) => Promise<number[][]>;

@@ -6,7 +6,10 @@ export type { EmbeddingSettings };
 export const OFFLINE_EMBEDDINGS = 'offline';
 const NO_EMBEDDINGS = 'off';
 
-/** The model that entries of an agent are embedded with, which names `wanted`: that one if there is a key for it. Undefined where none is used. */
+/**
+ * The embedding model for an agent that names `wanted`: that one if there is a key for it, else the process's.
+ * Undefined if embeddings are off.
+ */
 export function modelUnder(
   { model, has_key: hasKey }: EmbeddingSettings,
   wanted: string | undefined,
@@ -19,9 +22,8 @@ export function modelUnder(
 }
 
 /**
- * Whether a process embeds anew what has a vector of `model`. Of processes that embed in different ways, one that uses what the agent
- * names replaces the others' vectors; otherwise each leaves alone what the others make, so that no two undo each other's work
- * for ever.
+ * Whether a process re-embeds entries with a vector of `model`. It does if it uses the model that the agent names, or
+ * if no other process uses `model`; so processes with different settings never undo each other's work for ever.
  */
 export function replaces(
   own: EmbeddingSettings,
@@ -34,7 +36,7 @@ export function replaces(
   return isNamed || others.every((each) => modelUnder(each, wanted) !== model);
 }
 
-/** Names of providers' models are stored with their provider. */
+/** Providers' models are stored as `provider/model`. */
 function nameOf(model: string): string {
   return model.includes('/') || model === OFFLINE_EMBEDDINGS ? model : `openai/${model}`;
 }

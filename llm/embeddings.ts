@@ -1,7 +1,4 @@
-/**
- * Texts as vectors, by one function: the model that comes with Drover, or one of a provider (docs/memory.md). A text that was
- * embedded lately is not embedded again.
- */
+/** Embeds texts with Drover's own model or a provider's (docs/memory.md). Recent vectors are cached. */
 import { LRUCache } from 'lru-cache';
 import { beginningOf } from '../core/content.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -20,20 +17,23 @@ interface EmbeddingsConfig {
 }
 
 export interface Embeddings {
-  /** How this process embeds. */
+  /** This process's settings. */
   settings: EmbeddingSettings;
-  /** The model that an agent's entries are embedded with: the one it names if this installation has a key for it. Undefined where none is used. */
+  /**
+   * The embedding model for an agent's entries: the one it names if there is a key for it, else the default. Undefined
+   * if embeddings are off.
+   */
   modelFor: (wanted: string | undefined) => string | undefined;
-  /** Vectors of texts, in their order. Throws where the model gives none, or when the signal fires. */
+  /** Embeds texts, in their order. Rejects if the model fails, or when the signal fires. */
   embed: (model: string, texts: readonly string[], options: EmbedOptions) => Promise<number[][]>;
-  /** How like a question texts are whose vectors this process has made before. Throws as `embed` does. */
+  /** Compares a question with texts that this process has embedded before. Rejects as `embed` does. */
   compare: CompareTexts;
   close: () => Promise<void>;
 }
 
 const OPENAI = /^openai\/(.+)$/;
 
-/** The embeddings of this process. Nothing is loaded before a text is embedded. */
+/** The embeddings of this process. Nothing is loaded before the first text. */
 export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig): Embeddings {
   const offline = openOfflineEmbeddings();
   const cache = new LRUCache<string, number[]>({ max: LIMITS.cachedEmbeddings });
@@ -71,7 +71,7 @@ export function createEmbeddings({ embeddingModel, modelKeys }: EmbeddingsConfig
   };
 }
 
-/** A vector as pgvector reads it. */
+/** A vector in pgvector's syntax. */
 export function toVector(values: readonly number[]): string {
   return `[${values.map((value) => Math.fround(value)).join(',')}]`;
 }

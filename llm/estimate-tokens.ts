@@ -1,16 +1,16 @@
-/** Rough token counts where a provider reports none: budgets before a call, and everything the offline planner says. */
+/** Estimates tokens for budgets before a call, for providers that report none, and for the offline planner. */
 import type { AssistantBlock, FileBlock, Message, UserBlock } from '../core/content.ts';
 import { PDF_TYPE } from '../core/file-types.ts';
 import type { ToolSpec } from '../core/model.ts';
 
-/** Providers count an image by its pixels, at most about this much (Anthropic: width × height / 750, 1.15 megapixels). */
+/** At most about this many: providers count pixels (Anthropic: width × height / 750, 1.15 megapixels). */
 const IMAGE_TOKENS = 1600;
 /** Role and separators of a message. */
 const MESSAGE_TOKENS = 4;
 
 /** A token is about 4 Latin letters, 2 letters of another alphabet, or 1 CJK character; an emoji is 2. Rounded up. */
 export function estimateTokens(text: string): number {
-  // Of ASCII, as most text is, each unit is one byte: counted without a look at each.
+  // In ASCII, as most text is, each code unit is one byte, so a division does.
   if (Buffer.byteLength(text) === text.length) return Math.ceil(text.length / 4);
   let quarters = 0;
   for (let index = 0; index < text.length; index += 1) quarters += quartersOf(text.charCodeAt(index));
@@ -40,7 +40,7 @@ function quartersOf(unit: number): number {
   return unit < 0x2e80 ? 2 : 4;
 }
 
-/** A page is sent as text and as an image; where only the size is known, a page is taken to have 50 KB. */
+/** A page is sent as text and as an image. If only the size is known, a page counts as 50 KB. */
 function documentTokens(bytes: number, pages = Math.max(1, Math.ceil(bytes / 50_000))): number {
   return 2 * IMAGE_TOKENS * pages;
 }

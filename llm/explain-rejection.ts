@@ -1,8 +1,8 @@
-/** What to do where a provider refuses a key or does not know a model. */
+/** Says what to do if a provider refuses a key or does not know a model. */
 import type { ModelError } from '../core/model.ts';
 import { variableOf } from './providers.ts';
 
-/** Undefined if the error is none of these: the request itself was at fault. */
+/** Undefined for any other error: the request itself was at fault. */
 export function explainRejection(
   { provider: name, model }: { provider: string; model: string },
   { kind, message }: Pick<ModelError, 'kind' | 'message'>,

@@ -3,7 +3,7 @@ import { OFFLINE } from './model-name.ts';
 import type { FilesTaken } from './provider.ts';
 import { PROVIDERS } from './providers.ts';
 
-/** The largest image and PDF that a model takes, in bytes; 0: none. The offline planner reads none, and minds none. */
+/** The largest image and PDF that a model accepts, in bytes; 0: none. The offline planner ignores files, so it accepts all. */
 export function filesTakenBy({ provider, model }: { provider: string; model: string }): FilesTaken {
   if (provider === OFFLINE) return { imageBytes: LIMITS.attachedBytes, pdfBytes: LIMITS.attachedBytes };
   const found = PROVIDERS.find(({ name }) => name === provider)?.filesTaken?.(model);

@@ -1,10 +1,10 @@
-/** Arguments for a tool, read off a message by the types and names in the tool's JSON Schema. */
+/** Reads a tool's arguments from a message, by types and names in the tool's JSON Schema. */
 
 type Schema = Record<string, unknown>;
 
 interface FilledArguments {
   input: Record<string, unknown>;
-  /** Required properties for which the message holds nothing. */
+  /** Required properties that the message has no value for. */
   missing: string[];
 }
 
@@ -27,7 +27,7 @@ export function fillArguments(schema: Schema, message: string): FilledArguments 
   return { input, missing };
 }
 
-/** Turns strings into the numbers and booleans that the schema asks for, where they read as such. */
+/** Turns strings that look like numbers or booleans into those where the schema asks for them. */
 export function coerceToSchema(value: unknown, schema: Schema): unknown {
   if (Array.isArray(value)) return value.map((item) => coerceToSchema(item, asSchema(schema['items'])));
   if (typeof value === 'object' && value !== null) {
@@ -43,7 +43,7 @@ export function coerceToSchema(value: unknown, schema: Schema): unknown {
   return value;
 }
 
-/** An arithmetic expression in a text, its words turned into signs; undefined if there is none. */
+/** The longest arithmetic expression, with words as signs; undefined if there is none. */
 export function expressionIn(message: string): string | undefined {
   const signs = message
     .slice(0, READ_CHARACTERS)
@@ -62,13 +62,13 @@ export function expressionIn(message: string): string | undefined {
   return usable.toSorted((a, b) => b.length - a.length)[0];
 }
 
-/** Arguments are looked for in the beginning of a message only: the patterns below take quadratic time at worst. */
+/** Only the beginning of a message is read: the patterns below take quadratic time at worst. */
 const READ_CHARACTERS = 4000;
 
 const URL_PATTERN = /\bhttps?:\/\/[^\s<>"')]+/gi;
 const DATE_PATTERN = /\b\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[-+]\d{2}:?\d{2})?)?\b/g;
 
-/** What a message holds, each list used up from its front. */
+/** Values found in a message; each list is consumed from its front. */
 interface Finds {
   message: string;
   urls: string[];
@@ -142,7 +142,7 @@ function objectFor(schema: Schema, finds: Finds): Record<string, unknown> | unde
   return missing.length === 0 ? input : undefined;
 }
 
-/** The value of an enum that the message names as a word, the longest where several do. */
+/** The longest enum value that the message contains as words. */
 function enumValue(schema: Schema, message: string): unknown {
   const values = Array.isArray(schema['enum']) ? (schema['enum'] as unknown[]) : [];
   const said = ` ${message.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ')} `;
@@ -157,7 +157,7 @@ function enumValue(schema: Schema, message: string): unknown {
     .toSorted((a, b) => String(b).length - String(a).length)[0];
 }
 
-/** A text for which the message itself may stand: no format, no closed list, no name that asks for something narrower. */
+/** Whether the whole message may be the value: a string without format or enum. */
 function isPlainText(schema: Schema): boolean {
   return typeOf(schema) === 'string' && schema['format'] === undefined && schema['enum'] === undefined;
 }
@@ -174,7 +174,7 @@ function takeWhere(numbers: number[], fits: (value: number) => boolean): number 
   return at < 0 ? undefined : numbers.splice(at, 1)[0];
 }
 
-/** Cuts words that hang on either end of an expression, as in `2 + 2 and 3`. */
+/** Cuts words off either end of an expression, as in `2 + 2 and 3`. */
 function trimWords(text: string): string {
   return (text.split(/\s+(?!(?:sqrt|abs|round|log|sin|cos|tan|exp|min|max)\b)[a-z]+\b/i)[0] ?? '')
     .replace(/[\s,.]+$/, '')

@@ -1,12 +1,12 @@
-/** Matching of questions and tools for the offline planner: plain words, no model. */
+/** Matches questions and tools for the offline planner: plain words, no model. */
 
-/** The parts of a text that a pattern's `{name}` stand for. */
+/** Parts of a text matched by `{name}` in a pattern. */
 export type Captures = Record<string, string>;
 
 /**
  * Matches a text against a pattern such as `How many {what} are there in {place}?`, ignoring case, runs of white space
- * and closing punctuation; null if it does not fit. Linear in the text: each literal is taken where it first occurs,
- * which is enough because the last one is held against the end.
+ * and closing punctuation; null if it does not fit. Linear in the text: each literal is taken at its first occurrence,
+ * which suffices because the last one must match the end.
  */
 export function matchPattern(pattern: string, text: string): Captures | null {
   const { literals, names } = splitPattern(tidy(pattern));
@@ -27,7 +27,7 @@ export function matchPattern(pattern: string, text: string): Captures | null {
   return captures;
 }
 
-/** How many letters of a pattern are literal: the more, the more it says. */
+/** The number of literal letters in a pattern: the more, the more specific. */
 export function literalLength(pattern: string): number {
   return splitPattern(tidy(pattern)).literals.join('').length;
 }
@@ -40,7 +40,7 @@ export function overlap(pattern: string, text: string): number {
   return [...own].filter((word) => said.has(word)).length / own.size;
 }
 
-/** The words of a text that say something, in lower case and without the commonest endings. */
+/** A text's significant words, in lower case and without the commonest endings. */
 export function wordsOf(text: string): Set<string> {
   const spread = text.replace(/([a-z\d])([A-Z])/g, '$1 $2').toLowerCase();
   const words = spread.match(/[\p{L}\p{N}]+/gu) ?? [];
@@ -70,7 +70,7 @@ function tidy(text: string): string {
   return spaced.slice(0, end);
 }
 
-/** Lower case of the same length, so that positions fit the original. */
+/** Lower case of the same length, so that positions match the original's. */
 function fold(text: string): string {
   const lower = text.toLowerCase();
   return lower.length === text.length ? lower : text;
@@ -84,7 +84,7 @@ function splitPattern(pattern: string): { literals: string[]; names: string[] } 
   };
 }
 
-/** Where the literal stands after at least one character; the last one must close the text. */
+/** The literal's index after at least one character, or -1; the last literal must end the text. */
 function literalAt(text: string, literal: string, where: { from: number; last: boolean }): number {
   if (where.last) {
     const end = text.length - literal.length;

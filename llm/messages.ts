@@ -1,4 +1,4 @@
-/** What both providers need done to a conversation before it is sent, and to an answer before it is kept. */
+/** Prepares conversations for both providers, and their answers for storage. */
 import { losesDigits } from '../lib/json-integers.ts';
 import { newId } from '../lib/new-id.ts';
 import { holdsInfinity, isDeeperThan } from '../core/content.ts';
@@ -16,8 +16,8 @@ import type { StopReason, ToolSpec } from '../core/model.ts';
 import { ARGUMENT_DEPTH, RAW_ARGUMENTS } from '../core/tool.ts';
 
 /**
- * Joins neighbours of one role, since providers expect the roles to take turns; drops empty text, which they refuse;
- * puts tool results first, where they must stand after the call.
+ * Joins neighbouring messages of one role, since providers expect alternating roles; drops empty text, which they
+ * refuse; puts tool results first, as they must follow the call.
  */
 export function mergeMessages(messages: readonly Message[]): Message[] {
   const merged: Message[] = [];
@@ -29,7 +29,7 @@ export function mergeMessages(messages: readonly Message[]): Message[] {
       else merged.push({ role: 'assistant', content });
     } else {
       const said = message.content.filter(isSaid);
-      // Something was said, and the model is to answer it.
+      // The user sent no text, but the model must answer.
       const content = said.length > 0 || message.content.length === 0 ? said : [BLANK];
       if (last?.role === 'user') last.content.push(...content);
       else merged.push({ role: 'user', content });
@@ -38,14 +38,14 @@ export function mergeMessages(messages: readonly Message[]): Message[] {
   return merged.filter((message) => message.content.length > 0).map(resultsFirst);
 }
 
-/** The tools to declare: those of the request, or, where it has none, those that the conversation already used. */
+/** The tools to declare: the request's, or, if it has none, those that the conversation has used. */
 export function declaredTools(tools: readonly ToolSpec[], messages: readonly Message[]): ToolSpec[] {
   if (tools.length > 0) return [...tools];
   const used = new Set(toolUsesOf(messages).map((block) => block.name));
   return [...used].map((name) => ({ name, description: '', input_schema: { type: 'object' } }));
 }
 
-/** Every call needs an id of its own in the whole conversation; some compatible servers number each answer from 0. */
+/** Gives each call an id that is unique in the conversation; some compatible servers number each answer from 0. */
 export function withOwnIds<Block extends { type: string }>(
   content: readonly (Block | ToolUseBlock)[],
   messages: readonly Message[],
@@ -65,8 +65,8 @@ export function newToolUseId(): string {
 }
 
 /**
- * Arguments as an object. What is no JSON object, too deep or too large a number comes back as `{_raw}`, so that the gate can
- * tell the model; so does an integer with more digits than arrive, since a tool would be called with another id.
+ * Arguments as an object. Anything but a JSON object, too deep nesting or too large a number comes back as `{_raw}`, so
+ * that the gate can tell the model; so does an integer that would lose digits, as the tool would get another id.
  */
 export function parseArguments(raw: string): Record<string, unknown> {
   if (raw.trim() === '') return {};
@@ -76,19 +76,19 @@ export function parseArguments(raw: string): Record<string, unknown> {
     const isKept = !isDeeperThan(value, ARGUMENT_DEPTH) && !holdsInfinity(value) && !losesDigits(raw);
     if (isObject && isKept) return value as Record<string, unknown>;
   } catch {
-    // Told below, like any other value that is no object.
+    // Returned raw below, like any other value that is no object.
   }
   return { [RAW_ARGUMENTS]: raw };
 }
 
-/** Makes the reason fit the content: an answer stops for tools exactly if it calls some and was not cut off. */
+/** Makes the reason fit the content: an answer that was not cut off stops for tools exactly if it has calls. */
 export function stopReasonFor(content: readonly AssistantBlock[], reason: StopReason): StopReason {
   const calls = content.some((block) => block.type === 'tool_use');
   if (calls && (reason === 'end_turn' || reason === 'stop_sequence')) return 'tool_use';
   return !calls && reason === 'tool_use' ? 'end_turn' : reason;
 }
 
-/** A tool's result as text alone; `image` says in its place what became of an image. */
+/** A tool's result as plain text; `image` gives the text in place of an image. */
 export function toolResultText(
   { content }: Pick<ToolResultBlock, 'content'>,
   image: (block: ImageBlock) => string,
@@ -102,7 +102,7 @@ export function toolResultText(
     .join('\n');
 }
 
-/** What a model reads in place of a file whose content it does not get. */
+/** The text that a model gets in place of a file's content. */
 export function noFile(
   { filename, media_type }: Pick<FileBlock, 'filename' | 'media_type'>,
   why = 'it is gone, or this model does not take it',
@@ -110,7 +110,7 @@ export function noFile(
   return `[file ${filename} (${media_type}) left out: ${why}]`;
 }
 
-/** What a model reads in place of an image that it does not get. */
+/** The text that a model gets in place of an image. */
 export function noImage({ source }: ImageBlock): string {
   const kind = source.type === 'base64' ? source.media_type : 'image';
   return `[${kind} left out: this model takes no such images from tools]`;

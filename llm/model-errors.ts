@@ -1,11 +1,11 @@
-/** From what the SDKs throw to the few kinds of `ModelError` that the engine tells apart. */
+/** Maps errors of the SDKs to the kinds of `ModelError` that the engine tells apart. */
 import { beginningOf, cleanText } from '../core/content.ts';
 import { ModelError, promptTokens } from '../core/model.ts';
 import type { ModelErrorKind, TokenUsage } from '../core/model.ts';
 import type { CutOff } from './call-guard.ts';
 import { baseUrlVariable } from './response-form.ts';
 
-/** What both SDKs' errors have in common; every field may be missing, as in an error event in mid-stream. */
+/** The fields that both SDKs' errors share; any may be missing, as in a mid-stream error event. */
 interface ProviderFailure {
   message: string;
   status?: number | undefined;
@@ -15,12 +15,12 @@ interface ProviderFailure {
   cause?: unknown;
 }
 
-/** The `ModelError` for anything thrown during a call. `cutOff` says that we ended it ourselves. */
+/** The `ModelError` for anything thrown during a call. `cutOff`: why we ended it ourselves. */
 export function toModelError(provider: string, error: unknown, cutOff?: CutOff): ModelError {
   if (cutOff === 'aborted') return new ModelError('aborted', `The call to ${provider} was aborted.`);
   if (cutOff === 'timeout') return new ModelError('timeout', `${provider} gave no answer in time.`);
   if (error instanceof ModelError) return error;
-  // Our own reading of what it sent: another call would not be read either, and nothing is away.
+  // Our own parsing failed: a retry would fail the same way, and no server is away.
   if (error instanceof TypeError && error.cause === undefined) {
     const message = `${provider}: the answer has a form that cannot be read (${error.message}).`;
     return new ModelError('invalid_request', message, { cause: error });
@@ -28,7 +28,7 @@ export function toModelError(provider: string, error: unknown, cutOff?: CutOff):
   return modelErrorOf(provider, failureOf(provider, error));
 }
 
-/** Classifies by status if there is one, else by the error's type, else as a broken connection. */
+/** Classifies by a type of `BEFORE_STATUS`, else by status, else by type, else as a broken connection. */
 export function modelErrorOf(provider: string, failure: ProviderFailure): ModelError {
   return new ModelError(kindOf(failure), `${provider}: ${safeMessage(failure)}`, {
     retryAfterMs: retryAfterMs(failure.headers),
@@ -48,7 +48,7 @@ const BY_TYPE: Record<string, ModelErrorKind> = {
   authentication_error: 'authentication',
   permission_error: 'authentication',
   billing_error: 'authentication',
-  // Out of credit comes as 429 from OpenAI, but waiting does not help.
+  // OpenAI sends 429 if credit is used up, but waiting does not help.
   insufficient_quota: 'authentication',
   not_found_error: 'unknown_model',
   model_not_found: 'unknown_model',
@@ -73,7 +73,7 @@ const BY_STATUS: Record<number, ModelErrorKind> = {
   529: 'overloaded',
 };
 
-/** What an error's type says more exactly than its status. */
+/** Kinds for which an error's type is more exact than its status. */
 const BEFORE_STATUS: readonly ModelErrorKind[] = ['overloaded', 'authentication', 'context_too_long', 'unknown_model'];
 
 function kindOf(failure: ProviderFailure): ModelErrorKind {
@@ -92,17 +92,20 @@ function kindOfStatus(status: number, message: string): ModelErrorKind {
   return 'invalid_request';
 }
 
-/** The same error with what the provider had counted of an answer that broke off. */
+/** The same error with the usage reported for an answer that broke off. */
 export function withUsage(error: ModelError, usage: TokenUsage): ModelError {
   if (promptTokens(usage) + usage.output === 0) return error;
   const { kind, message, retryAfterMs: after, cause } = error;
   return new ModelError(kind, message, { retryAfterMs: after, cause, usage });
 }
 
-/** What is shorter may stand in a message as a word: servers on somebody's desk take any key. */
+/** Shorter keys may be ordinary words of a message: local servers accept any key. */
 const SHORTEST_KEY = 8;
 
-/** The same error without the key that was asked with, which servers repeat that refuse it; each provider's keys have a form of their own. */
+/**
+ * The same error without the API key, which some servers repeat when they refuse it; each provider's keys have their
+ * own form.
+ */
 export function withoutKey(error: unknown, apiKey: string): unknown {
   if (!(error instanceof ModelError) || apiKey.length < SHORTEST_KEY || !error.message.includes(apiKey)) return error;
   const { kind, message, retryAfterMs: after, usage } = error;
@@ -128,12 +131,12 @@ function failureOf(provider: string, error: unknown): ProviderFailure {
     type: stringOf(fields['type']) ?? stringOf(nested(fields['error'], 'type')),
     code: stringOf(fields['code']),
     headers: fields['headers'] instanceof Headers ? fields['headers'] : undefined,
-    // A provider's answer is told by its message; a broken connection by its cause (ECONNREFUSED and the like).
+    // A provider's answer is explained by its message; a broken connection by its cause (ECONNREFUSED and the like).
     cause: status === undefined ? error : undefined,
   };
 }
 
-/** What a connection fails with at an address that is none of an API, or for a moment. */
+/** Connection errors of an address that is no API's; they may also pass. */
 const ODD_ADDRESS = new Set(['ENOTFOUND', 'ERR_SSL_WRONG_VERSION_NUMBER']);
 
 function messageOf(provider: string, fields: Error & Record<string, unknown>): string {
@@ -158,7 +161,7 @@ function stringOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** Providers repeat a part of a wrong key in their message (`withoutKey`: all of it). */
+/** Masks keys: providers repeat parts of a wrong one (`withoutKey`: all of it). */
 function safeMessage(failure: ProviderFailure): string {
   const message = cleanText(beginningOf(failure.message.replace(/\b(?:sk|pk)-[\w*.-]+/g, '[key]'), 1000));
   return failure.status === undefined ? message : `${message} (status ${failure.status})`;

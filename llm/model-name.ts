@@ -1,7 +1,7 @@
 import { impossible } from '../core/errors.ts';
 import { PROVIDERS } from './providers.ts';
 
-/** The planner for trials, which needs no key. */
+/** The planner for trials; it needs no key. */
 export const OFFLINE = 'offline';
 
 interface ModelName {
@@ -9,14 +9,14 @@ interface ModelName {
   model: string;
 }
 
-/** `provider/model`, a bare name, or `offline`. Throws `impossible` (422) with the names that work. */
+/** Parses `provider/model`, a bare name, or `offline`. Throws `impossible` (422) with the names that work. */
 export function parseModelName(name: string): ModelName {
   const found = findModelName(name);
   if (found) return found;
   throw impossible(`There is no model "${name}". ${names()}`);
 }
 
-/** The same, but undefined for a name that does not work. */
+/** Like `parseModelName`, but undefined for an unknown name. */
 export function findModelName(name: string): ModelName | undefined {
   if (name === OFFLINE) return { provider: OFFLINE, model: OFFLINE };
   const [, before, model] = /^([^/\s]+)\/(\S+)$/.exec(name) ?? [];

@@ -1,4 +1,4 @@
-/** What the environment says of models (docs/configuration.md). */
+/** Settings of models from the environment (docs/configuration.md). */
 import {
   ConfigError,
   expectOnce,
@@ -16,14 +16,14 @@ import { PROVIDERS, variableOf } from './providers.ts';
 export interface ModelSettings {
   /** Keys and addresses of model providers that have a key, by provider. */
   readonly modelKeys: Readonly<Record<string, Credential>>;
-  /** Variables with the address of a provider that has no key: nothing is asked there. */
+  /** Variables with the address of a provider without a key, which are not used. */
   readonly unusedAddresses: readonly string[];
   readonly defaultModel: string | undefined;
-  /** `offline`, `off`, or `openai/…`: what memories are embedded with where an agent does not say. */
+  /** `offline`, `off`, or `openai/…`: the embedding model for memories, unless the agent names one. */
   readonly embeddingModel: string;
-  /** What credentials permit a minute, by `provider/model` or `provider`. */
+  /** Limits of credentials per minute, by `provider/model` or `provider`. */
   readonly modelLimits: Readonly<Record<string, ModelLimit>>;
-  /** Tokens that models take, by `provider/model` or `provider`, where the tables of `llm/providers` do not know or are wrong. */
+  /** Context windows in tokens, by `provider/model` or `provider`; they override the tables of `llm/providers`. */
   readonly contextWindows: Readonly<Record<string, number>>;
 }
 
@@ -85,7 +85,10 @@ function readEmbeddingModel(env: Environment): string {
   return value;
 }
 
-/** `provider/model=requests:tokens` a minute; a provider alone stands for each of its models, either number may be missing. */
+/**
+ * Parses `provider/model=requests:tokens` per minute; a provider alone stands for all its models. Either number may be
+ * missing.
+ */
 function readModelLimits(env: Environment): ModelSettings['modelLimits'] {
   const limits = readList(env, 'DROVER_MODEL_LIMITS').map((entry): [string, ModelLimit] => {
     const [, name = '', requests, tokens] = /^([^\s=]+)=(\d{1,9})?(?::(\d{1,9}))?$/.exec(entry) ?? [];
@@ -98,7 +101,7 @@ function readModelLimits(env: Environment): ModelSettings['modelLimits'] {
   return fromAssignments('DROVER_MODEL_LIMITS', limits);
 }
 
-/** `provider/model=tokens`; a provider alone stands for each of its models. */
+/** Parses `provider/model=tokens`; a provider alone stands for all its models. */
 function readContextWindows(env: Environment): ModelSettings['contextWindows'] {
   const windows = readList(env, 'DROVER_CONTEXT_WINDOWS').map((entry): [string, number] => {
     const [, name = '', tokens] = /^([^\s=]+)=(\d{4,8})$/.exec(entry) ?? [];

@@ -24,14 +24,14 @@ interface ModelsConfig {
 
 export interface ResolvedModel {
   provider: string;
-  /** Name at the provider, without `provider/`. */
+  /** The provider's name for it, without `provider/`. */
   model: string;
   stream: StreamModel;
-  /** Names credential and model, for what all who use them share; null if nobody has to be spared. */
+  /** A name shared by all users of this credential and model; null if there is no limit to share. */
   rateLimiter: string | null;
-  /** Tokens that it takes, prompt and answer together. */
+  /** Its context window in tokens, prompt and answer together. */
   contextWindow: number;
-  /** What the credential permits, where the installation says so. */
+  /** The credential's limits, if the installation sets them. */
   rates: ModelRates | null;
 }
 
@@ -39,18 +39,18 @@ export interface ResolvedModel {
 export interface ModelWindow {
   /** `provider/model`. */
   name: string;
-  /** Tokens that it takes, prompt and answer together. */
+  /** Its context window in tokens, prompt and answer together. */
   tokens: number;
 }
 
 export interface Models {
   /** Throws `impossible` (422) for a name that no provider knows, and for a provider without a key. */
   resolve: (name: string | undefined) => ResolvedModel;
-  /** What `resolve(undefined)` gives, as `provider/model`. */
+  /** The model of `resolve(undefined)`, as `provider/model`. */
   defaultName: () => string;
-  /** What a model takes, also without a key for it; undefined for a name that no provider knows. */
+  /** A model's context window, even without a key; undefined for a name that no provider knows. */
   contextWindow: (name: string | undefined) => ModelWindow | undefined;
-  /** How to get files that this provider's tools have made; undefined where it makes none, or there is no key for it. */
+  /** Opens files made by this provider's tools; undefined if it makes none or has no key. */
   filesOf: (provider: string) => OpenFile | undefined;
 }
 
@@ -103,7 +103,7 @@ export function createModels(config: ModelsConfig): Models {
 
 function streamOf(provider: Provider, credential: Credential): StreamModel {
   const opened = provider.open(credential);
-  // Whoever asks the model is told.
+  // A failure is reported to each caller of the model.
   opened.catch(() => undefined);
   return async (request, io) => {
     const answer = await opened
@@ -115,7 +115,7 @@ function streamOf(provider: Provider, credential: Credential): StreamModel {
   };
 }
 
-/** A credential as all may know it: its own value goes nowhere. */
+/** A digest of a credential: the key itself goes nowhere. */
 function credentialDigest({ apiKey, baseUrl }: Credential): string {
   return digestOf([apiKey, baseUrl]).slice(0, 16);
 }

@@ -1,4 +1,4 @@
-/** The embedding model that comes with Drover, in a thread of its own: a long text takes tens of ms of a core. */
+/** Runs Drover's own embedding model in a thread: a long text takes tens of ms of a core. */
 import { Worker } from 'node:worker_threads';
 import { raceSignal } from '../lib/deadline.ts';
 import type { EmbedTexts } from './embed-texts.ts';
@@ -10,13 +10,13 @@ interface Waiting {
 }
 
 const SELF = import.meta.url;
-/** A thread does not have the loader of its process: where nothing has been built, it is told to take it. */
+/** A thread does not inherit the process's loader: if nothing is built, it is told to load it. */
 const THREAD = SELF.endsWith('.ts')
   ? `import(${JSON.stringify(import.meta.resolve('tsx/esm/api'))}).then(({ tsImport }) =>
        tsImport('./sentence-encoder/thread.ts', ${JSON.stringify(SELF)}));`
   : new URL('./sentence-encoder/thread.js', SELF);
 
-/** Starts its thread with the first text, and again after one that has died. */
+/** Starts its thread with the first text, and again after the thread has died. */
 export function openOfflineEmbeddings(): { embed: EmbedTexts; close: () => Promise<void> } {
   const waiting = new Map<number, Waiting>();
   let thread: Worker | undefined;
@@ -50,7 +50,7 @@ export function openOfflineEmbeddings(): { embed: EmbedTexts; close: () => Promi
     embed: async (texts, { signal, isWaitedFor = false }) => {
       signal.throwIfAborted();
       thread ??= start();
-      // A process that has nothing else to do may end, but not while somebody waits.
+      // The idle thread does not keep the process alive; one that a caller waits for does.
       thread.ref();
       last += 1;
       const id = last;

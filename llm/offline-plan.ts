@@ -1,6 +1,6 @@
 /**
- * What the offline model does next: pure and deterministic, from the request alone. It follows worked examples and tool
- * descriptions word by word and pretends to nothing more.
+ * Decides what the offline model does next: pure and deterministic, from the request alone. It follows worked examples
+ * and tool descriptions word by word and pretends to nothing more.
  */
 import { beginningOf, textOf } from '../core/content.ts';
 import { isMemoryBlock } from '../core/memory/prompt.ts';
@@ -14,20 +14,20 @@ import type { Captures } from './match-text.ts';
 import { noImage, toolResultText } from './messages.ts';
 import { asText, fillTemplate, fillText, referencedNames, UnresolvedReference } from './templates.ts';
 
-/** The next answer: a text, and the one call that goes with it. */
+/** The next answer: a text, and at most one call. */
 interface Move {
   text: string;
   call?: { tool: string; input: Record<string, unknown> };
 }
 
-/** A call that was made since the question, with what came back. */
+/** A call made since the question, with its result. */
 interface Done {
   tool: string;
   content: string;
   isError: boolean;
 }
 
-/** Plans the next answer. Throws `ModelError` (`invalid_request`) when a tool is forced that the request does not have. */
+/** Plans the next answer. Throws `ModelError` (`invalid_request`) if the forced tool is not in the request. */
 export function nextMove(request: ModelRequest): Move {
   const turn = readTurn(request.messages);
   if (typeof request.toolChoice === 'object') return forcedCall(request, request.toolChoice.tool, turn.question);
@@ -55,7 +55,7 @@ function readTurn(messages: readonly Message[]): Turn {
   };
 }
 
-/** What the user has said, without what the agent remembers. */
+/** The user's own words, without memories. */
 function wordsIn(message: Message | undefined): string {
   const blocks: Message['content'][number][] = message?.content ?? [];
   return textOf(blocks.filter((block) => block.type !== 'text' || !isMemoryBlock(block.text)));
@@ -83,7 +83,7 @@ interface Plan {
 
 const OVERLAP_THRESHOLD = 0.6;
 
-/** The example that fits the question best: a matching pattern with the most literal text, else the most words shared. */
+/** The example that fits best: a matching pattern with the most literal text, else the most shared words. */
 function pickExample(request: ModelRequest, question: string): Plan | undefined {
   const offered = new Set(request.tools.map((tool) => tool.name));
   let best: { plan: Plan; score: number } | undefined;
@@ -118,7 +118,7 @@ function followExample(plan: Plan, done: readonly Done[], tools: readonly ToolSp
   }
 }
 
-/** Results in the order of the steps. Calls of other tools in between, as another model may have made, are passed over. */
+/** Results in the order of the steps. Skips calls of other tools, which another model may have made. */
 function outputsOf(steps: WorkflowExample['steps'], done: readonly Done[]): unknown[] {
   const outputs: unknown[] = [];
   for (const call of done) if (steps[outputs.length]?.tool === call.tool) outputs.push(parsed(call.content));
@@ -127,7 +127,7 @@ function outputsOf(steps: WorkflowExample['steps'], done: readonly Done[]): unkn
 
 const TOOL_THRESHOLD = 2;
 
-/** Without an example: the tool whose name and description share most words with the question, if its arguments are there. */
+/** Without an example: the tool that shares most words with the question, if the question has its arguments. */
 function chooseTool(tools: readonly ToolSpec[], question: string): Move {
   const words = wordsOf(question);
   const ranked = tools
@@ -166,11 +166,11 @@ function forcedCall(request: ModelRequest, name: string, question: string): Move
   if (!tool) throw new ModelError('invalid_request', `offline: the forced tool "${name}" is not among the tools.`);
   const example = exampleOf(request.examples, name, question);
   if (example) return { text: '', call: { tool: name, input: example } };
-  // What the question does not hold is left out: validation of the arguments then says so.
+  // Missing arguments are left out; validation reports them.
   return { text: '', call: { tool: name, input: fillArguments(tool.input_schema, question).input } };
 }
 
-/** The arguments that a worked example has for a forced tool; what Drover asks itself has the question behind a heading. */
+/** The arguments that a worked example has for a forced tool. In Drover's own requests the question follows a heading. */
 function exampleOf(
   examples: readonly WorkflowExample[],
   tool: string,

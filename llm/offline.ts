@@ -14,7 +14,7 @@ export function offlineModel(): StreamModel {
   return async (request, { signal, onDelta }) => {
     const move = nextMove(request);
     for (const piece of piecesOf(move.text)) {
-      // Between two pieces others get their turn, so that an abort can arrive.
+      // Yields between pieces, so that an abort can arrive.
       await nextTick();
       if (signal.aborted) break;
       onDelta({ type: 'text', text: piece });
@@ -41,7 +41,7 @@ export function offlineModel(): StreamModel {
 
 const PIECE_CHARACTERS = 24;
 
-/** A text in a few pieces, cut between words. */
+/** Splits a text into a few pieces, between words. */
 function piecesOf(text: string): string[] {
   const pieces: string[] = [];
   for (const word of text.split(/(?<=\s)/)) {

@@ -6,12 +6,12 @@ import { parseArguments, stopReasonFor } from './messages.ts';
 import { modelErrorOf } from './model-errors.ts';
 import { notItsApi } from './response-form.ts';
 
-/** An answer as far as it has been read. */
+/** An answer as read so far. */
 export interface CompletionDraft {
   model: string | undefined;
   usage: TokenUsage;
   finishReason: string | undefined;
-  /** The server has said that nothing more comes. */
+  /** Whether the server has ended the answer. */
   ended: boolean;
   reasoning: string;
   text: string;
@@ -35,9 +35,9 @@ interface CompletionChunk {
 }
 
 interface RawMessage {
-  /** A text, or parts of one. */
+  /** A string, or a list of parts with text. */
   content?: unknown;
-  /** What the model has thought, in the words of vLLM and DeepSeek, and of OpenRouter and newer vLLM. */
+  /** The model's reasoning, as named by vLLM and DeepSeek, and by OpenRouter and newer vLLM. */
   reasoning_content?: unknown;
   reasoning?: unknown;
   refusal?: unknown;
@@ -47,7 +47,7 @@ interface RawMessage {
 interface RawCall {
   index?: number | null;
   id?: string | null;
-  /** Arguments are JSON, or the object itself. */
+  /** Arguments are JSON text, or the object itself. */
   function?: { name?: string | null; arguments?: unknown } | null;
 }
 
@@ -87,7 +87,10 @@ export function takeChunk(draft: CompletionDraft, chunk: CompletionChunk, onDelt
   });
 }
 
-/** Takes a completion that came in one piece: it is whole, whether or not it says why it ends. Throws `invalid_request` for JSON that is none. */
+/**
+ * Takes a completion that came in one piece: it is whole, with or without a finish reason. Throws `invalid_request` for
+ * JSON that is no completion.
+ */
 export function takeCompletion(
   draft: CompletionDraft,
   completion: CompletionChunk,
@@ -98,7 +101,7 @@ export function takeCompletion(
   draft.ended = Boolean(completion.choices?.[0]);
 }
 
-/** Content and stop reason of a whole answer. Throws `unavailable` where the stream ended before its end. */
+/** Content and stop reason of a whole answer. Throws `unavailable` if the stream broke off. */
 export function finishCompletion(draft: CompletionDraft): { content: AssistantBlock[]; stopReason: StopReason } {
   if (draft.finishReason === undefined && !draft.ended) {
     throw new ModelError('unavailable', 'openai: the answer broke off.');
@@ -126,7 +129,7 @@ const REASONS: Record<string, StopReason> = {
   content_filter: 'refusal',
 };
 
-/** Some servers tell of an error in an answer with status 200; its code may be a status. */
+/** Some servers report an error with status 200; its code may be a status. */
 function errorIn(error: unknown): ModelError {
   if (typeof error !== 'object' || error === null) return modelErrorOf('openai', { message: String(error) });
   const { message, type, code } = error as Record<string, unknown>;
@@ -139,14 +142,14 @@ function errorIn(error: unknown): ModelError {
   });
 }
 
-/** A text, or the texts of its parts. */
+/** The text, or the joined texts of its parts. */
 function textIn(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
   return content.map((part: { text?: unknown } | null) => (typeof part?.text === 'string' ? part.text : '')).join('');
 }
 
-/** `isNamed`: by this piece the name of the call is known. */
+/** `isNamed`: this piece brings the call's name. */
 function takeCall(draft: CompletionDraft, raw: RawCall, place: number) {
   const index = raw.index ?? undefined;
   let call = findCall(draft, raw, place);
@@ -165,8 +168,8 @@ function takeCall(draft: CompletionDraft, raw: RawCall, place: number) {
 }
 
 /**
- * The call that a piece goes on with; undefined where it begins one. Some servers leave the index out, and a new id then
- * begins a new call; others give every call the index 0.
+ * The call that a piece continues; undefined if it begins one. Some servers omit the index, so that a new id begins a
+ * new call; others give every call the index 0.
  */
 function findCall({ calls }: CompletionDraft, raw: RawCall, place: number): CallDraft | undefined {
   const id = raw.id ?? '';
@@ -179,7 +182,7 @@ function findCall({ calls }: CompletionDraft, raw: RawCall, place: number): Call
   return place > 0 || raw.function?.name ? undefined : calls.at(-1);
 }
 
-/** OpenAI counts cached tokens into the prompt; here each kind stands for itself. */
+/** OpenAI includes cached tokens in the prompt; here each kind is separate. */
 function usageOf(raw: RawUsage): TokenUsage {
   const cached = tokenCount(raw.prompt_tokens_details?.cached_tokens) ?? 0;
   const written = tokenCount(raw.prompt_tokens_details?.cache_write_tokens) ?? 0;

@@ -1,11 +1,11 @@
-/** Embeddings of OpenAI, or of any server that speaks its form. */
+/** Embeddings of OpenAI or a compatible server. */
 import { z } from 'zod';
 import { LIMITS } from '../core/limits.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { Credential } from './provider.ts';
 import { providerFetch } from './provider-fetch.ts';
 
-/** Texts of one request. */
+/** Texts per request. */
 const BATCH = 128;
 
 const answer = z.object({
@@ -18,7 +18,7 @@ interface Asked {
   signal: AbortSignal;
 }
 
-/** Vectors of texts, in their order; one attempt of each request. */
+/** Embeds texts, in their order, with one attempt per request. */
 export async function embedOverHttp(credential: Credential, { model, texts, signal }: Asked): Promise<number[][]> {
   const vectors: number[][] = [];
   for (let at = 0; at < texts.length; at += BATCH)

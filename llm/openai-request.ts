@@ -9,18 +9,18 @@ type Params = OpenAI.ChatCompletionCreateParamsStreaming;
 /** OpenAI's own models; other names belong to compatible servers. */
 const OWN = /^(?:gpt-|chatgpt-|o\d)/;
 /**
- * Models that take no images. What a compatible server takes nobody knows here, and a request that it refuses would fail
- * its turn for good: an image that a tool has answered is only named there.
+ * Models that take no images. For compatible servers this is unknown, and a refused request would fail its turn for
+ * good: an image from a tool is only named there.
  */
 const WITHOUT_IMAGES = /^(?:gpt-3\.5|gpt-4(?:-\d{4}|-32k.*)?$|o1-mini|o1-preview|o3-mini)/;
-/** Models that reason take no temperature. */
+/** Reasoning models, which accept no temperature. */
 const REASONS = /^(?:o\d|gpt-(?:[5-9]|\d\d))/;
-/** From 5.6 on chat completions refuses function tools unless reasoning is off, even where the request says nothing. */
+/** From 5.6 on chat completions refuse function tools unless reasoning is turned off explicitly. */
 const TOOLS_WITHOUT_REASONING = /^gpt-(?:5\.[6-9]|[6-9]|\d\d)/;
 
 /**
- * Our request in the form of chat completions. Thinking blocks are left out, as they mean nothing to another provider; but
- * servers that show their reasoning want it back while the calls of an answer go on (DeepSeek answers 400 without).
+ * Our request as chat completions. Thinking blocks are left out, as they mean nothing to another provider; but servers
+ * that show their reasoning want it back until an answer's calls are done (DeepSeek answers 400 without).
  */
 export function openaiParams(request: ModelRequest): Params {
   const tools = declaredTools(request.tools, request.messages);
@@ -30,7 +30,7 @@ export function openaiParams(request: ModelRequest): Params {
     messages: [...systemMessage(request.system), ...conversation(request, takes)],
     stream: true,
     stream_options: { include_usage: true },
-    // `max_tokens` is refused by newer models, and the only name that older compatible servers know.
+    // Newer models refuse `max_tokens`; older compatible servers know no other name.
     ...(OWN.test(request.model) ? { max_completion_tokens: request.maxTokens } : { max_tokens: request.maxTokens }),
     ...(request.temperature !== undefined && !REASONS.test(request.model) && { temperature: request.temperature }),
     ...(tools.length > 0 && { tools: tools.map(toolParam), tool_choice: toolChoiceOf(request) }),
@@ -55,7 +55,7 @@ function toolChoiceOf(request: ModelRequest): OpenAI.ChatCompletionToolChoiceOpt
   return request.toolChoice === 'auto' ? 'auto' : { type: 'function', function: { name: request.toolChoice.tool } };
 }
 
-/** A user message with results becomes one `tool` message per result, then what the user said. */
+/** A user message with results becomes one `tool` message per result, then the user's own content. */
 function conversation({ model, messages }: ModelRequest, takesImages: boolean): OpenAI.ChatCompletionMessageParam[] {
   const merged = mergeMessages(messages);
   const turnAt = merged.findLastIndex((message) => message.role === 'user' && !isOfResults(message));
@@ -102,7 +102,7 @@ function assistantMessage(
 function userMessages(content: UserBlock[], takesImages: boolean): OpenAI.ChatCompletionMessageParam[] {
   const found = content.filter((block) => block.type === 'tool_result');
   const results = found.map((block): OpenAI.ChatCompletionMessageParam => {
-    // There is no field that marks a failed call, and a result is text: its images follow as the user's.
+    // A failed call has no field of its own, and results are text: their images follow as the user's.
     const text = toolResultText(block, takesImages ? () => '[image: see the next message]' : noImage);
     return { role: 'tool', tool_call_id: block.tool_use_id, content: `${block.is_error ? 'Error: ' : ''}${text}` };
   });

@@ -56,7 +56,7 @@ interface Reading {
   onDelta: (delta: AnswerPiece) => void;
 }
 
-/** Reads into the draft, which holds what had come where this throws. */
+/** Reads into the draft, which keeps what it has if this throws. */
 async function readAnswer(response: Response, { draft, guard, onDelta }: Reading): Promise<void> {
   if (formOf('openai', response) === 'json') {
     takeCompletion(draft, parseEvent('openai', await response.text()), onDelta);
@@ -70,7 +70,7 @@ async function readAnswer(response: Response, { draft, guard, onDelta }: Reading
       if (data !== '') takeChunk(draft, parseEvent('openai', data), onDelta);
     }
   } catch (error) {
-    // What comes after the finish reason is the usage, which can be estimated: the answer is whole, and was paid for.
+    // After the finish reason only the usage follows, which can be estimated: the answer is whole, and was paid for.
     if (draft.finishReason === undefined || error instanceof ModelError || guard.cutOff() === 'aborted') throw error;
   }
   if (guard.cutOff() === 'aborted') throw new ModelError('aborted', 'openai: the stream was cut off.');

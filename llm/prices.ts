@@ -1,4 +1,4 @@
-/** What model calls cost, by the list prices of their providers. */
+/** Costs of model calls, by the providers' list prices. */
 import { promptTokens, type TokenUsage } from '../core/model.ts';
 import type { Price, Rates } from './provider.ts';
 import { PROVIDERS } from './providers.ts';
@@ -10,8 +10,8 @@ const BY_NAME = new Map(
 );
 
 /**
- * What a call cost in USD, as a decimal with up to 10 places; null if the price is unknown (never a guess, never 0).
- * Exact: one dollar per million tokens is a million pico-dollars per token, and those are added as integers.
+ * A call's cost in USD, as a decimal with up to 10 places; null if the price is unknown (never a guess, never 0).
+ * Exact: a dollar per million tokens is a million pico-dollars per token, and those are added as integers.
  */
 export function costOf(provider: string, model: string, usage: TokenUsage): string | null {
   if (provider === 'offline') return '0';
@@ -26,7 +26,7 @@ export function costOf(provider: string, model: string, usage: TokenUsage): stri
   return decimalOf(pico);
 }
 
-/** What a call cost in USD by kind of token, exact; undefined where the price is not known or nothing is paid. */
+/** A call's cost in USD by kind of token, exact; undefined if the price is unknown, or for the offline planner. */
 export function costsOf(
   provider: string,
   model: string,
@@ -42,13 +42,13 @@ export function costsOf(
   };
 }
 
-/** Whether the whole prompt is so long that the provider's rates for long ones hold. */
+/** Whether the prompt is long enough for the provider's rates for long ones. */
 export function isLongContext(provider: string, model: string, usage: TokenUsage): boolean {
   const long = priceOf(provider, model)?.long;
   return long !== undefined && promptOf(usage) > long.overTokens;
 }
 
-/** `claude-haiku-4-5-20251001`, `gpt-4.1-2025-04-14` and `…-latest` cost and take what the undated name does. */
+/** `claude-haiku-4-5-20251001`, `gpt-4.1-2025-04-14` and `…-latest` have the price and limits of the undated name. */
 export function undated(model: string): string {
   return model.replace(/-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$/, '');
 }
@@ -57,7 +57,7 @@ function priceOf(provider: string, model: string): Price | undefined {
   return BY_NAME.get(`${provider}/${undated(model)}`);
 }
 
-/** A compaction by the provider is a request of its own, with a prompt of its own. */
+/** Without compaction by the provider, which is a separate request with its own prompt. */
 const promptOf = (usage: TokenUsage): number => promptTokens(usage) - (usage.compaction ?? 0);
 
 function ratesFor(price: Price | undefined, usage: TokenUsage): Rates | null {

@@ -1,23 +1,23 @@
 /**
- * `fetch` for the SDKs of model providers, over undici's `request`: without web streams, which took half of the CPU of a call.
- * No redirect is followed, so that a credential goes to its address alone.
+ * `fetch` for the SDKs of model providers, over undici's `request`: without web streams, which took half of a call's
+ * CPU. Follows no redirect, so that a credential goes to its address alone.
  */
 import { Agent, request, type Dispatcher } from 'undici';
 import { LIMITS } from '../core/limits.ts';
 import { ModelError } from '../core/model.ts';
 
-/** Also where lines end with CR and LF. */
+/** Ends lines of CR and LF, too. */
 const NEWLINE = 10;
 
 type Body = Dispatcher.ResponseData['body'];
 
-/** The connections of all providers. Not the process's own: that one is an older undici's, which Node brings. */
+/** Connections to all providers. Not the global agent, which belongs to the older undici in Node. */
 const agent = new Agent();
 
-/** For so long a connection may still carry what comes after the end of an answer; then it is given up. */
+/** How long a connection may take for the rest after an answer's end; then it is closed. */
 const REST_MS = 1000;
 
-/** As far as the SDKs need it: the body is a text, and the answer's is read once, as text or piece by piece. */
+/** Supports what the SDKs need: a text body, and an answer that is read once, as text or in pieces. */
 export async function providerFetch(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
   if (input instanceof Request) throw new TypeError('A request is given by its address.');
   const cut = linkedTo(init.signal ?? undefined);
@@ -28,7 +28,7 @@ export async function providerFetch(input: string | URL | Request, init: Request
       body: typeof init.body === 'string' ? init.body : null,
       signal: cut.signal,
       dispatcher: agent,
-      // The caller's signal ends it (llm/call-guard.ts).
+      // The caller's signal sets the limits (llm/call-guard.ts).
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -41,7 +41,7 @@ export async function providerFetch(input: string | URL | Request, init: Request
   }
 }
 
-/** A signal that fires with another one until it is released. */
+/** A signal that follows another one until it is released. */
 function linkedTo(signal: AbortSignal | undefined): { signal: AbortSignal; release: () => void } {
   const controller = new AbortController();
   const abort = () => controller.abort(signal?.reason);
@@ -73,8 +73,8 @@ async function textOf(body: Body, release: () => void): Promise<string> {
 }
 
 /**
- * The body piece by piece. Who stops reading before its end has what there was to read; one without end is given up, and so is a
- * line without end: readers of lines look through all of it again with each piece.
+ * Yields the body in pieces. If the reader stops early, the rest is drained. A body beyond the limit is aborted, and so
+ * is a line: line readers scan all of it again with each piece.
  */
 async function* piecesOf(body: Body, release: () => void, { inLines = false } = {}): AsyncGenerator<Uint8Array> {
   let [bytes, line] = [0, 0];
@@ -100,7 +100,7 @@ async function* piecesOf(body: Body, release: () => void, { inLines = false } = 
   }
 }
 
-/** Reads what little is left, so that the connection can be used again. */
+/** Drains the rest, so that the connection can be reused. */
 function letThrough(body: Body): void {
   if (body.closed || body.destroyed) return;
   const giveUp = setTimeout(() => body.destroy(), REST_MS).unref();

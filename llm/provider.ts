@@ -1,4 +1,4 @@
-/** What a model provider is to the rest of Drover: one object in a file of its own (docs/extending.md). */
+/** Describes a model provider to Drover: one object in a file of its own (docs/extending.md). */
 import type { Readable } from 'node:stream';
 import type { StreamModel } from '../core/model.ts';
 
@@ -12,11 +12,11 @@ export interface Rates {
 }
 
 export interface Price extends Rates {
-  /** Requests whose whole prompt is longer cost `rates`; null if those are not known. */
+  /** Requests with a longer prompt cost `rates`; null if those are unknown. */
   long?: { overTokens: number; rates: Rates | null };
 }
 
-/** Who asks, and where if not at the provider's own address. */
+/** A key, and an address if not the provider's own. */
 export interface Credential {
   apiKey: string;
   baseUrl?: string | undefined;
@@ -27,33 +27,33 @@ export interface FilesTaken {
   pdfBytes: number;
 }
 
-/** A file that the provider's own tools have made, as its content begins to come. */
+/** A file made by the provider's own tools, as its content begins to arrive. */
 interface ProviderFile {
   source: Readable;
   filename: string | undefined;
   mimeType: string | undefined;
 }
 
-/** Opens a file by the provider's id. Throws whatever its SDK throws. */
+/** Opens a file by the provider's id. Throws the SDK's errors. */
 export type OpenFile = (id: string, signal: AbortSignal) => Promise<ProviderFile>;
 
 export interface Provider {
-  /** What a model's name begins with, `acme/…`: lower case. Its key is `ACME_API_KEY`, its address `ACME_BASE_URL`. */
+  /** The prefix of its models' names, `acme/…`, in lower case. Its key is `ACME_API_KEY`, its address `ACME_BASE_URL`. */
   name: string;
-  /** Names without a provider that are its models', and how they are shown. */
+  /** Names without a prefix that mean its models, and how they are shown. */
   bare?: { pattern: RegExp; shown: string };
-  /** Asked where nobody names a model: that of the first provider with a key. */
+  /** Its default model. Without a configured one, the first provider with a key decides. */
   defaultModel?: string;
-  /** List prices by model, without its date. What is not in here costs nobody knows what. */
+  /** List prices by model, undated. Models that are missing have an unknown price. */
   prices: Readonly<Record<string, Price>>;
-  /** Tokens that a model takes, prompt and answer together, in the same way. What is not in here takes `LIMITS.contextTokens`. */
+  /** Context windows in tokens, prompt and answer together, by model, undated. Default: `LIMITS.contextTokens`. */
   contextWindows?: Readonly<Record<string, number>>;
-  /** The largest image and PDF that a model takes from a user, in bytes; 0: none. Without it a model takes none of either. */
+  /** The largest image and PDF that a model accepts from a user, in bytes; 0: none. Without it models accept neither. */
   filesTaken?: (model: string) => FilesTaken;
-  /** Its requests have tokens for reasoning, and tools that it executes itself (`thinkingTokens`, `serverTools`). */
+  /** Whether requests may have reasoning tokens and tools that the provider executes (`thinkingTokens`, `serverTools`). */
   takesOwnTools?: boolean;
-  /** Its SDK is loaded here, so that nobody waits for one that is not asked. */
+  /** Loads its SDK here, so that an unused provider costs nothing. */
   open(credential: Credential): Promise<StreamModel>;
-  /** Where answers name files (`files` of a response): how to get them. */
+  /** Opens files that answers name (`files` of a response). */
   openFiles?(credential: Credential): Promise<OpenFile>;
 }

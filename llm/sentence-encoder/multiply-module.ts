@@ -1,9 +1,9 @@
 /**
- * A WebAssembly module with one function, which multiplies matrices of 16-bit numbers: eight products an instruction, where
- * 32-bit floats are four. Written down as instructions here, so that nothing is compiled or shipped as bytes.
+ * A WebAssembly module with one function, which multiplies matrices of 16-bit numbers: eight products an instruction,
+ * where 32-bit floats give four. Assembled from instructions here, so that nothing is compiled or shipped as bytes.
  */
 
-/** What is used of WebAssembly, which the types of Node leave out. */
+/** The parts of WebAssembly used here, which Node's types omit. */
 declare const WebAssembly: {
   Memory: new (of: { initial: number }) => WasmMemory;
   Module: new (bytes: Uint8Array) => object;
@@ -14,16 +14,16 @@ interface WasmMemory {
   readonly buffer: ArrayBuffer;
 }
 
-/** Memory of at least so many bytes. */
+/** Memory of at least this size. */
 export function openMemory(bytes: number): WasmMemory {
   return new WebAssembly.Memory({ initial: Math.ceil(bytes / 65_536) });
 }
 
-/** What `multiply` takes, all of it in bytes or counts. It adds to `c`: c[row][column] += (a · b) · scalesA[row] · scalesB[column]. */
+/** Arguments of `multiply`, in bytes or counts. It adds: c[row][column] += (a · b) · scalesA[row] · scalesB[column]. */
 interface Product {
   /** Rows of 16-bit numbers, `strideA` bytes apart. */
   a: number;
-  /** Panels of eight columns, `strideB` bytes apart: of each two rows the eight pairs that stand side by side. */
+  /** Panels of eight columns, `strideB` bytes apart: for each two rows, the eight pairs side by side. */
   b: number;
   /** Rows of floats, `strideC` bytes apart. */
   c: number;
@@ -56,15 +56,15 @@ const LOCALS: readonly string[] = [...PARAMETERS, ...COUNTERS, ...VECTORS];
 const I32 = 0x7f;
 const V128 = 0x7b;
 
-/** Instructions that follow each other. */
+/** Concatenates instructions. */
 const code = (...parts: (number | readonly number[])[]): number[] => parts.flat();
 
-/** A number as WebAssembly writes it; none here is negative. */
+/** Encodes a number that is not negative (LEB128). */
 function unsigned(value: number): number[] {
   return value < 128 ? [value] : [(value % 128) + 128, ...unsigned(Math.floor(value / 128))];
 }
 
-/** A constant is signed: its sixth bit must be free. */
+/** A signed constant: the sixth bit of its last byte must be free. */
 function constant(value: number): number[] {
   const rest: number[] = [];
   let left = value;
@@ -80,7 +80,7 @@ const times = (name: string, factor: number) => code(get(name), constant(factor)
 const vector = (operation: number) => [0xfd, ...unsigned(operation)];
 const at = (offset: number) => [0, ...unsigned(offset)];
 
-/** Again and again, until `name`, less `step` each time, is zero. */
+/** Repeats `inside` until `name`, decreased by `step` each time, is zero. */
 function repeat(inside: readonly number[], name: string, step: number): number[] {
   const less = code(get(name), constant(step), 0x6b, 0x22, LOCALS.indexOf(name));
   return code(0x03, 0x40, inside, less, 0x0d, 0, 0x0b);
@@ -101,7 +101,7 @@ const ADD_FLOATS = vector(0xe4);
 const MULTIPLY_FLOATS = vector(0xe6);
 const TO_FLOATS = vector(0xfa);
 
-/** Two terms of each of the sums of a tile. */
+/** Adds two terms to each sum of a tile. */
 function addPair(pair: number): number[] {
   const half = (side: 'left' | 'right', sum: string) =>
     code(get(sum), get('spread'), get(side), MULTIPLY_PAIRS, ADD_INTEGERS, set(sum));
@@ -118,7 +118,7 @@ function addPair(pair: number): number[] {
   );
 }
 
-/** The sums of a tile, scaled, on top of what is in `c`. */
+/** Adds the scaled sums of a tile to `c`. */
 function storeTile(): number[] {
   const half = (row: number, offset: number) => {
     const before = code(get('rowC'), LOAD, at(offset));
@@ -160,7 +160,7 @@ function body(): number[] {
 const text = (of: string) => [of.length, ...Buffer.from(of)];
 const section = (id: number, content: readonly number[]) => [id, ...unsigned(content.length), ...content];
 
-/** `multiply` over a memory, which whoever calls it fills and reads. */
+/** Compiles `multiply` for a memory, which the caller fills and reads. */
 export function compileMultiply(memory: WasmMemory): (product: Product) => void {
   const types = PARAMETERS.map(() => I32);
   const instructions = code(2, COUNTERS.length, I32, VECTORS.length, V128, body(), 0x0b);

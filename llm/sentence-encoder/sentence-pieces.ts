@@ -1,21 +1,24 @@
-/** Texts as the pieces of words that Universal Sentence Encoder knows, by a unigram model. The same as the package's own, but only as far as the model reads. */
+/**
+ * Splits texts into the word pieces of Universal Sentence Encoder by a unigram model, like the package, but only as far
+ * as needed.
+ */
 
-/** A piece and the logarithm of how often it comes. */
+/** A piece and the logarithm of its frequency. */
 export type Vocabulary = readonly (readonly [piece: string, score: number | null])[];
 
-/** The first pieces stand for no text. */
+/** The first entries of the vocabulary stand for no text. */
 const RESERVED = 6;
 const UNKNOWN = 0;
 const SPACE = '\u2581';
 
-/** A function that answers the numbers of a text's first pieces, `most` of them. */
+/** Returns a function that gives the ids of a text's first `most` pieces. */
 export function createPieces(vocabulary: Vocabulary, most: number): (text: string) => number[] {
   const known = new Map(vocabulary.map(([piece], index) => [piece, index] as const).slice(RESERVED));
   const longest = Math.max(...vocabulary.map(([piece]) => Array.from(piece).length));
   const scoreOf = (id: number) => vocabulary[id]?.[1] ?? 0;
   const lengthOf = (id: number) => vocabulary[id]?.[0].length ?? 1;
 
-  /** The numbers of what begins at a place of a word, the shortest first, each with its length. */
+  /** Ids and lengths of pieces that start at this place of a word, shortest first. */
   const matchesAt = (symbols: readonly string[], start: number): [id: number, length: number][] => {
     const found: [number, number][] = [];
     let piece = '';
@@ -27,7 +30,7 @@ export function createPieces(vocabulary: Vocabulary, most: number): (text: strin
     return found.length > 0 ? found : [[UNKNOWN, 1]];
   };
 
-  /** The best way through a word, whose beginning has the score `from`. No piece goes on beyond a space. */
+  /** The best split of a word; `from` is the score before it. No piece extends beyond a space. */
   const split = (symbols: readonly string[], from: number): { ids: number[]; score: number } => {
     const best = [from, ...symbols.map(() => 0)];
     const last = best.map(() => UNKNOWN);
@@ -53,7 +56,7 @@ export function createPieces(vocabulary: Vocabulary, most: number): (text: strin
     for (const [word] of (SPACE + normalized.replaceAll(' ', SPACE)).matchAll(WORD)) {
       const parts = split(Array.from(word), score);
       score = parts.score;
-      // What is not known in a row counts once.
+      // Consecutive unknown pieces count once.
       for (const id of parts.ids) if (id !== UNKNOWN || pieces.at(-1) !== UNKNOWN) pieces.push(id);
       if (pieces.length >= most) return pieces.slice(0, most);
     }

@@ -1,12 +1,12 @@
-/** What the embedding thread runs. Texts that somebody waits for go before the others, between one text and the next. */
+/** Runs in the embedding thread. Texts that a caller waits for go before others, between one text and the next. */
 import { parentPort } from 'node:worker_threads';
 import { createEncoder } from './encoder.ts';
 import { readModelFiles } from './model-files.ts';
 
-/** A list of texts, or that nobody wants its vectors any more. */
+/** A list of texts to embed, or the cancellation of one. */
 export type EmbedRequest = { id: number; texts: string[]; isWaitedFor: boolean } | { id: number; isDropped: true };
 
-/** All vectors of a list, one after the other. */
+/** All vectors of a list, concatenated. */
 export type EmbedAnswer = { id: number; vectors: Float32Array } | { id: number; error: string };
 
 interface List {
@@ -30,7 +30,7 @@ port.on('message', (request: EmbedRequest) => {
   if (lists.length === 1) setImmediate(embedNext);
 });
 
-/** One text; what has come meanwhile is heard of before the next. */
+/** Embeds one text, so that new requests are read before the next. */
 function embedNext(): void {
   const list = lists.find(({ isWaitedFor }) => isWaitedFor) ?? lists[0];
   if (!list) return;

@@ -4,13 +4,13 @@ import ipaddr from 'ipaddr.js';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
 export interface AddressRules {
-  /** `hostname` as in the URL (no brackets), `address` as resolved, both for the same connection. */
+  /** `hostname` as in the URL (no brackets), and the resolved `address` of the same connection. */
   allows(target: { hostname: string; port: number; address: string }): boolean;
 }
 
 /**
- * Rules that allow public unicast addresses, and what `allow` names: `host`, `host:port`, an address or a CIDR, an IPv6
- * address with a port in brackets. Throws with the entry's text if one cannot be read.
+ * Rules that allow public unicast addresses and the entries of `allow`: `host`, `host:port`, an address, a CIDR, or an
+ * IPv6 address in brackets with a port. Throws with the text of an unreadable entry.
  */
 export function createAddressRules(allow: readonly string[], allowLoopback: boolean): AddressRules {
   const rules = allow.map((entry) => entry.trim()).filter((entry) => entry !== '');
@@ -27,9 +27,9 @@ export function createAddressRules(allow: readonly string[], allowLoopback: bool
   };
 }
 
-/** Azure's platform channel: a public address that only ever reaches the machine's own host. */
+/** Azure's platform channel: a public address that always leads to the machine's own host. */
 const PLATFORM_ADDRESSES = ['168.63.129.16'];
-/** Global unicast is 2000::/3 alone (RFC 4291); the library calls everything unicast that it has no name for. */
+/** Only 2000::/3 is global unicast (RFC 4291); the library calls every unnamed range unicast. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /** Public unicast: not private, loopback, link-local, mapped, translated, reserved or a cloud's own. */
@@ -59,7 +59,7 @@ function readRule(entry: string): Rule | undefined {
   const port = parts?.[3] === undefined ? undefined : Number(parts[3]);
   if (host === undefined || port === 0 || (port !== undefined && port > 65_535)) return undefined;
   if (ipaddr.isValid(host)) return { network: single(host), port };
-  // A name that ends in a number is read as an address, and this one is none: no URL has it.
+  // A name ending in a number is parsed as an address; an invalid one occurs in no URL.
   return URL.canParse(`http://${host}`) ? { host: normalHost(host), port } : undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The tools that Drover brings itself. */
+/** Drover's built-in tools. */
 import { fixedId } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../core/tool.ts';
@@ -23,7 +23,7 @@ const BUILTINS: readonly { tool: Builtin; run: BuiltinFunction }[] = [
   { tool: WAIT_FOR_WEBHOOK, run: waitForNothing },
 ];
 
-/** Their registered form, the same in every tenant. */
+/** Built-in tools as registered, the same for every tenant. */
 export const BUILTIN_TOOLS: readonly ToolDefinition[] = [...BUILTINS.map(({ tool }) => tool), ...DOMAIN_TOOLS].map(
   (tool) => ({
     id: fixedId(`builtin:${tool.name}`),
@@ -39,7 +39,7 @@ export const BUILTIN_TOOLS: readonly ToolDefinition[] = [...BUILTINS.map(({ tool
   }),
 );
 
-/** One attempt of a built-in tool; an unknown name and bad arguments are errors that the model sees. */
+/** Makes one attempt of a built-in tool; an unknown name or bad arguments are errors that the model sees. */
 export async function runBuiltin(name: string, attempt: ToolAttempt, runtime: BuiltinRuntime): Promise<ToolOutcome> {
   const tool = BUILTIN_TOOLS.find((builtin) => builtin.name === name);
   const run = BUILTINS.find((builtin) => builtin.tool.name === name)?.run ?? domainFunction(name, runtime);

@@ -1,10 +1,10 @@
 import type { ToolOutcome } from '../core/tool.ts';
 
 /**
- * - `refused`, `bad-request`: the guard says no; trying again is no use.
+ * - `refused`, `bad-request`: the guard refuses; a retry would not help.
  * - `unreached`: no name, no connection, no handshake.
- * - `timeout`, `aborted`, `lost` (broken connection): `sent` says what that means for effects.
- * - `too-large`, `too-many-redirects`: an answer came, but not one that can be used.
+ * - `timeout`, `aborted`, `lost` (broken connection): whether effects are possible depends on `sent`.
+ * - `too-large`, `too-many-redirects`: an answer came, but an unusable one.
  */
 export type EgressCode =
   | 'refused'
@@ -16,10 +16,10 @@ export type EgressCode =
   | 'too-large'
   | 'too-many-redirects';
 
-/** Why a request through the egress guard has no answer. The message names hosts, never header values or addresses. */
+/** Why a request through the egress guard failed. The message names hosts, never header values or addresses. */
 export class EgressError extends Error {
   readonly code: EgressCode;
-  /** False: surely no server has had the request. */
+  /** False: certainly no server has received the request. */
   readonly sent: boolean;
 
   constructor(code: EgressCode, message: string, more: { sent: boolean; cause?: unknown }) {
@@ -30,7 +30,7 @@ export class EgressError extends Error {
   }
 }
 
-/** What such a failure means for the tool call that made the request. */
+/** The outcome of a tool call whose request failed so. */
 export function outcomeOfEgressError(error: EgressError): ToolOutcome {
   const { code, message } = error;
   switch (code) {

@@ -13,11 +13,11 @@ import type { Confidential, HopRequest } from './redirect.ts';
 import { streamedResponse } from './streamed-response.ts';
 
 export interface EgressOptions {
-  /** Hosts, host:port, addresses or CIDRs that may be reached although they are not public (DROVER_EGRESS_ALLOW). */
+  /** Non-public hosts, host:port, addresses or CIDRs that may be reached (DROVER_EGRESS_ALLOW). */
   allow: readonly string[];
-  /** Embedded mode: this machine itself may be reached. */
+  /** Whether this machine may be reached (embedded mode). */
   allowLoopback: boolean;
-  /** Resolves a name to all its addresses. The system's resolver where absent. */
+  /** Resolves a name to all its addresses; by default the system's resolver. */
   lookup?: (hostname: string) => Promise<{ address: string }[]>;
 }
 
@@ -28,11 +28,11 @@ export interface EgressInit {
   confidential?: Confidential | undefined;
   /** A longer answer is an error. */
   maxBytes: number;
-  /** 5 where absent. */
+  /** Default: 5. */
   maxRedirects?: number | undefined;
-  /** For everything together: names, connections, redirects, the whole body. */
+  /** For everything together: lookups, connections, redirects, the whole body. */
   timeoutMs: number;
-  /** Asked once there is a connection, before the request: where it says no, the request is not sent. */
+  /** Called once a connection stands: if it returns false, the request is not sent. */
   maySend?: (() => boolean) | undefined;
   signal: AbortSignal;
 }
@@ -40,7 +40,7 @@ export interface EgressInit {
 export interface EgressResponse {
   status: number;
   headers: { get(name: string): string | null };
-  /** Where the answer came from, after redirects. */
+  /** The answer's URL, after redirects. */
   url: string;
   body: Buffer;
 }
@@ -49,27 +49,27 @@ interface EgressStreamInit {
   method: string;
   headers: Record<string, string>;
   body?: string | undefined;
-  /** An answer, or one event of it where it is a stream of events, that is longer breaks off. */
+  /** The most bytes of an answer, or of one event in a stream of events; a longer one breaks off. */
   maxBytes: number;
-  /** The same of one that has more commas, lists and objects, which it would be parsed into. */
+  /** Likewise, the most commas, lists and objects in it, since it will be parsed. */
   maxValues: number;
-  /** Until the headers of the answer are there. */
+  /** Until the answer's headers arrive. */
   timeoutMs: number;
-  /** For all of it, the body too. */
+  /** For the whole exchange, body included. */
   signal: AbortSignal;
-  /** Told once when the body has come to its end, whatever it was, and with what it has ended in. */
+  /** Called once when the body has ended in any way, with the fault if there was one. */
   onEnd?: ((fault?: EgressError) => void) | undefined;
 }
 
 export interface Egress {
-  /** One request, answered with any status and the whole body. Throws `EgressError` only. */
+  /** Makes one request; resolves with any status and the whole body. Throws `EgressError` only. */
   fetch(url: string, init: EgressInit): Promise<EgressResponse>;
-  /** One request, answered as soon as its headers are there, redirects too. Throws `EgressError` only; so does its body. */
+  /** Makes one request; resolves once the headers are there, also for redirects. It and its body throw `EgressError` only. */
   open(url: string, init: EgressStreamInit): Promise<globalThis.Response>;
 }
 
 const MAX_REDIRECTS = 5;
-/** They belong to the connection, or would make the server see another request than the one that was checked. */
+/** Headers that belong to the connection, or would make the server see another request than the one checked. */
 const HEADERS_NOT_TO_SET =
   /^(host|connection|content-length|transfer-encoding|upgrade|expect|te|trailer|keep-alive|proxy-.*)$/i;
 
@@ -98,7 +98,7 @@ async function openStream(
   const { signal, timeoutMs, method, body } = init;
   const whole = new AbortController();
   const end = () => whole.abort(signal.reason);
-  // Added first, so that an abort by the caller is known for one whatever else it stops.
+  // Added first, so that an abort by the caller is recognized as one, whatever else it stops.
   const deadline = startDeadline(timeoutMs, signal);
   deadline.signal.addEventListener('abort', end, { once: true });
   const state = { connected: false };
@@ -164,12 +164,12 @@ async function follow(exchange: Exchange, url: string): Promise<EgressResponse> 
   }
 }
 
-/** `answered`: an earlier hop has already had the request, so whatever happens now, it may have had its effect. */
+/** `answered`: an earlier hop has received the request, so it may have had its effect in any case. */
 async function oneHop(exchange: Exchange, request: HopRequest, answered: boolean) {
   const state = { connected: false };
   const connect = pinnedConnector(exchange, state);
-  // No keep-alive: a kept connection that the server closes at the wrong moment would make a sent request of unknown
-  // outcome out of nothing. The deadline replaces undici's own timeouts.
+  // No keep-alive: if the server closed a kept connection at the wrong moment, the outcome of a sent request would be
+  // unknown for no reason. The deadline replaces undici's own timeouts.
   const agent = new Agent({ pipelining: 0, connect, headersTimeout: 0, bodyTimeout: 0 });
   try {
     const response = await fetch(request.url, {
@@ -187,7 +187,7 @@ async function oneHop(exchange: Exchange, request: HopRequest, answered: boolean
   } catch (error) {
     throw explain(error, { exchange, request, sent: answered || state.connected });
   } finally {
-    // Ends the socket where the body was not read to its end.
+    // Closes the socket if the body was not read to its end.
     void agent.destroy().catch(() => undefined);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * JSONata, in a process of its own: its functions make a text of any length or a list of any size in one step (`$pad`,
- * `$split`), which no limit of time sees. A thread would not do: one that asks for too much at once ends its whole process.
+ * Evaluates JSONata in a child process: one step of it can make a text of any length or a list of any size (`$pad`,
+ * `$split`), which no time limit stops. A thread would not do: one that runs out of memory ends its whole process.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,16 +12,16 @@ import type { JsonataAnswer, JsonataRequest } from './jsonata/child.ts';
 import { messageOf } from './jsonata/message-of.ts';
 
 const MAX_MS = 1000;
-/** What an evaluation may take beyond its time before its process is killed, and what that has to start in. */
+/** Time beyond an evaluation's limit until its process is killed, and time for that process to start. */
 const GRACE_MS = 1000;
 const START_MS = 10_000;
-/** Processes at most: while one tenant's expressions take their second, those of others go on. */
+/** The most processes: while one tenant's expressions take their second, others' go on. */
 const PROCESSES = ['first', 'second'];
-/** Of the process's heap; data and result of 10 MiB each take half of it. */
+/** The process's heap; data and result of 10 MiB each take half of it. */
 const MAX_MB = 128;
 
 const SELF = import.meta.url;
-/** Where nothing has been built, it is told to take the loader. */
+/** If nothing is built, the child is told to load the loader. */
 const PROGRAM = SELF.endsWith('.ts')
   ? [
       '--eval',
@@ -30,7 +30,7 @@ const PROGRAM = SELF.endsWith('.ts')
     ]
   : [fileURLToPath(new URL('./jsonata/child.js', SELF))];
 
-/** JSON (null for nothing), or what went wrong. */
+/** The result as JSON (null for none), or the fault. */
 type Evaluated = { result: unknown } | { fault: 'too-slow' | 'failed'; message: string };
 
 const TOO_SLOW = { fault: 'too-slow', message: 'it takes too long' } as const;
@@ -46,8 +46,8 @@ interface Expression {
 }
 
 /**
- * Evaluates a JSONata 2 expression over JSON, for at most a second; those of a tenant one after the other. It has its answer, or
- * `too-slow`, after `timeoutMs`, however many others wait, and never throws.
+ * Evaluates a JSONata 2 expression over JSON, for at most a second; a tenant's run one by one. Resolves within
+ * `timeoutMs`, however many others wait, if need be with `too-slow`, and never throws.
  */
 export async function evaluateJsonata({ text, data, tenantId }: Expression, timeoutMs: number): Promise<Evaluated> {
   const endsAt = performance.now() + timeoutMs;
@@ -70,7 +70,7 @@ export async function evaluateJsonata({ text, data, tenantId }: Expression, time
   }
 }
 
-/** What is wrong with an expression; undefined if it can be evaluated. */
+/** The error of an expression; undefined if it can be evaluated. */
 export function jsonataFault(text: string): string | undefined {
   try {
     jsonata(text);
@@ -82,7 +82,7 @@ export function jsonataFault(text: string): string | undefined {
 
 const children = new Map<string, ChildProcess>();
 
-/** Starts with the first evaluation, and again after one that has ended its process. */
+/** Starts the child with the first evaluation, and after one that has ended it. */
 async function readyChild(name: string): Promise<ChildProcess> {
   const kept = children.get(name);
   if (kept?.connected === true) return kept;
@@ -90,10 +90,10 @@ async function readyChild(name: string): Promise<ChildProcess> {
   const child = spawn(process.execPath, [...flags, ...PROGRAM], {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     serialization: 'advanced',
-    // It has no use for secrets.
+    // It must not have secrets.
     env: {},
   });
-  // Whoever waits for it hears of its end.
+  // Its end is reported to the caller.
   child.on('error', () => undefined);
   const signal = AbortSignal.timeout(START_MS);
   const ended = once(child, 'exit', { signal }).then(() => {
@@ -110,7 +110,7 @@ async function readyChild(name: string): Promise<ChildProcess> {
   return child;
 }
 
-/** Rejects where the process cannot be told. */
+/** Rejects if the request cannot be sent. */
 async function ask(child: ChildProcess, request: JsonataRequest): Promise<JsonataAnswer> {
   let isLate = false;
   const timer = setTimeout(() => {
@@ -133,7 +133,7 @@ async function ask(child: ChildProcess, request: JsonataRequest): Promise<Jsonat
   }
 }
 
-/** A process that has nothing else to do may end, but not while somebody waits. */
+/** An idle child does not keep this process alive; one that a caller waits for does. */
 function holdUp(child: ChildProcess, isWaitedFor: boolean): void {
   if (isWaitedFor) {
     child.ref();

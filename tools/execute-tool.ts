@@ -1,4 +1,4 @@
-/** The one way to call a tool: picks its transport and holds it to its limits. Retries are the ledger's affair. */
+/** The only way to call a tool: picks its transport and enforces its limits. Retries are up to the ledger. */
 import { beginningOf, cleanJson, cleanText, isDeeperThan, isLargerThan, noteReplaced } from '../core/content.ts';
 import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
@@ -21,16 +21,16 @@ export interface ToolsOptions {
   egress: Egress;
   /** Commands that transports may start (DROVER_STDIO_COMMANDS). */
   stdioCommands: readonly string[] | 'any';
-  /** Those of a tenant's secrets that there are. May throw `SecretUnreadableError`. */
+  /** A tenant's secrets of these names, if they exist. May throw `SecretUnreadableError`. */
   readSecrets?: (tenantId: string, names: readonly string[]) => Promise<ReadonlyMap<string, StoredSecret>>;
-  /** Told of each call that sends a secret which names no hosts to one. */
+  /** Called for each call that sends a secret without hosts to a host. */
   onUnboundSecret?: (used: UnboundSecret) => void;
   now?: () => Date;
-  /** What the built-in tools of the domain do. */
+  /** Implementations of the domain's built-in tools. */
   builtins?: DomainFunctions;
-  /** Told of a fault of ours that ended a call as `lost`; the outcome does not show it. */
+  /** Called for an internal fault that ended a call as `lost`; the outcome does not show it. */
   onFault?: (error: unknown) => void;
-  /** Called with the tools of a server whenever it says that they have changed. */
+  /** Called with a server's tools whenever it says that they have changed. */
   onToolsChanged?: (drift: ServerDrift) => Promise<void>;
 }
 
@@ -40,33 +40,33 @@ export interface UnboundSecret {
   secret: string;
 }
 
-/** The tools that a server lists after it said that they have changed. */
+/** The tools that a server lists after saying that they have changed. */
 export interface ServerDrift extends ChangedServer {
   listed: ImportedTool[];
 }
 
 export interface Tools {
-  /** For arguments and for schemas. */
+  /** Validates arguments and checks schemas. */
   validator: ArgumentValidator;
-  /** One attempt. Never throws; settles soon after `attempt.timeoutMs` at the latest. */
+  /** Makes one attempt. Never throws; settles soon after `attempt.timeoutMs` at the latest. */
   execute(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Cancels what a call has begun elsewhere, as `execute` calls the tool. */
+  /** Cancels work that a call has begun elsewhere, under the rules of `execute`. */
   cancel(tool: ToolDefinition, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Reads a resource at the server of a tool, as `execute` calls the tool. */
+  /** Reads a resource at a tool's server, under the rules of `execute`. */
   readResource(tool: ToolDefinition, uri: string, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Every tool of a server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
+  /** Lists all tools of a server, ready to register. Throws a `DroverError`: 403 for the command, 422 for the server. */
   listTools(tenantId: string, server: ToolTransport, trusted: boolean): Promise<ImportedTool[]>;
-  /** Throws a `DroverError` (403) for a command that is not listed. For registration; calls check it again. */
+  /** Throws a `DroverError` (403) for a command that is not listed. For registration; calls check again. */
   checkTransport(transport: ToolTransport): void;
-  /** Closes every transport, whatever another of them does. Throws what failed, at the end. */
+  /** Closes every transport, even if one fails. Throws the failure at the end. */
   close(): Promise<void>;
 }
 
-/** How long a transport may go on past its own time limit before it is no longer waited for. */
+/** How long after its own time limit a transport is no longer waited for. */
 const GRACE_MS = 1000;
-/** Between two looks at the tools of a server that keeps saying that they have changed. */
+/** The pause before a server that keeps announcing changes is listed again. */
 const PAUSE_MS = 1000;
-/** Of a message that is cut, where the whole answer stands beside it. */
+/** The length of a shortened message that has the whole answer beside it. */
 const BEGINNING_CHARS = 500;
 
 const NO_RESOURCES: ToolOutcome = {
@@ -96,7 +96,7 @@ export function createTools(options: ToolsOptions): Tools {
   };
   const onToolsChanged = oneAtATime(
     async ({ tenantId, server }: ChangedServer) => {
-      // Risks were settled when a person registered the tools; a server that has changed is not asked about them.
+      // Risks were settled when a person registered the tools; a changed server's own word on them is ignored.
       const listed = await listTools(tenantId, server, false);
       await options.onToolsChanged?.({ tenantId, server, listed });
     },
@@ -145,7 +145,7 @@ async function closeAll(transports: ReadonlyMap<string, OpenTransport>): Promise
   if (failed.length > 0) throw new AggregateError(failed, failed.map(messageOf).join('; '));
 }
 
-/** By the types of the transports; one with several types is open once. */
+/** Open transports by type; one with several types is opened once. */
 function openTransports(runtime: TransportRuntime): ReadonlyMap<string, OpenTransport> {
   return new Map(
     TRANSPORTS.flatMap((kind) => {
@@ -155,7 +155,7 @@ function openTransports(runtime: TransportRuntime): ReadonlyMap<string, OpenTran
   );
 }
 
-/** Work for a server begins at once, or again when it has ended: what is told meanwhile is told once more. */
+/** Runs work for a server at once; reports that come while it runs cause one more run after it. */
 function oneAtATime<T>(work: (about: T) => Promise<void>, onError: (error: unknown) => void): (about: T) => void {
   const running = new Map<string, { again: boolean }>();
   return function start(about) {
@@ -188,7 +188,7 @@ function dispatch(
   return Promise.resolve({ kind: 'error', origin: 'drover', unsent: true, code: 'unknown-transport', message });
 }
 
-/** Read for each attempt, so that the current value counts and none is kept. What is missing ends it before it begins. */
+/** A call's secrets, read anew for each attempt, so that none is kept. A missing one ends the attempt before it begins. */
 async function secretsOf(
   transport: ToolTransport,
   tenantId: string,
@@ -218,7 +218,7 @@ function noSecret(code: string, message: string): Extract<ToolOutcome, { kind: '
   return { kind: 'error', origin: 'drover', unsent: true, code, message };
 }
 
-/** The transports keep their own time; this holds for one that does not, so that a worker is never stuck in a tool. */
+/** A backstop: transports keep their own time limit, but one that does not must not block a worker. */
 async function within(
   attempt: ToolAttempt,
   work: () => Promise<ToolOutcome>,
@@ -236,20 +236,20 @@ async function within(
     return await Promise.race([work(), late]);
   } catch (error) {
     onFault?.(error);
-    // At a point nobody knows: the effect may have happened.
+    // At an unknown point: the effect may have happened.
     return { kind: 'lost', code: 'internal', message: 'An internal fault ended the call.' };
   } finally {
     backstop.clear();
   }
 }
 
-/** An outcome that can be stored: no secret, text that Postgres takes, output within its limit. */
+/** Makes an outcome storable: no secret, text that Postgres accepts, output within its limit. */
 function tidy(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   const fitting = fit(outcome, secrets);
   if (!('message' in fitting)) return fitting;
-  // The whole answer stands beside the message, which only begins with it then.
+  // The message only begins with the whole answer, which is beside it.
   const isBeside = 'output' in fitting && fitting.output !== undefined && fitting.output !== null;
-  // Not earlier: a part of a secret at the cut would not be found any more.
+  // Redacts before the cut: a part of a secret would not be found after it.
   const message = cleanText(secrets.redact(fitting.message));
   return { ...fitting, message: cut(message, isBeside ? BEGINNING_CHARS : LIMITS.errorChars) };
 }
@@ -259,7 +259,7 @@ function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   const output = storable(outcome.output, secrets);
   if (outcome.kind === 'succeeded') {
     if ('fault' in output) return { kind: 'error', origin: 'drover', ...output.fault };
-    // No larger than the output that it is taken from.
+    // Never larger than the output that it comes from.
     const content = outcome.content && cleanJson(secrets.redact(outcome.content));
     const { untrusted, memories } = outcome;
     return {
@@ -287,7 +287,7 @@ function storable(
     const message = `The tool answered more than ${LIMITS.toolOutputBytes} bytes, which is more than may be kept.`;
     return { fault: { code: 'output-too-large', message } };
   } catch {
-    // Nested so deeply that it cannot be walked.
+    // Nested too deeply to be walked.
     return { fault: { code: 'bad-output', message: 'The tool answered with data that cannot be kept.' } };
   }
 }
@@ -297,7 +297,7 @@ const TOO_DEEP = {
   message: `The tool answered with data nested deeper than ${LIMITS.toolOutputDepth} levels, which cannot be kept.`,
 };
 
-/** A message that is longer than those may be is cut to so many characters. */
+/** Shortens an overlong message to `most` characters. */
 function cut(text: string, most: number): string {
   return text.length > LIMITS.errorChars ? `${beginningOf(text, most)}…` : text;
 }

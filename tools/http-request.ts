@@ -1,4 +1,4 @@
-/** From an HTTP tool's templates and a call's arguments to a request; the host is never part of a template. */
+/** Builds a request from an HTTP tool's templates and a call's arguments; the host is never part of a template. */
 import { cleanText } from '../core/content.ts';
 import type { FieldError } from '../core/errors.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -16,7 +16,7 @@ interface HttpRequest {
   init: EgressInit;
 }
 
-/** The request of an attempt, or why these arguments make none. */
+/** An attempt's request, or why its arguments allow none. */
 export function buildRequest(
   transport: HttpTransport,
   attempt: ToolAttempt,
@@ -40,7 +40,7 @@ export function buildRequest(
   return { url: url.href, init };
 }
 
-/** What keeps a transport from ever making a request, for its registration. Paths are below `transport`. */
+/** Faults by which a transport could never make a request, for registration. Paths are below `transport`. */
 export function checkHttpTransport(transport: HttpTransport): FieldError[] {
   const { path, response, body } = transport;
   const errors: FieldError[] = [];
@@ -59,7 +59,7 @@ export function checkHttpTransport(transport: HttpTransport): FieldError[] {
   return errors;
 }
 
-/** Every text of a transport in which `{{…}}` counts. */
+/** All texts of a transport that are templates. */
 export function templatesOf({ headers, query, path, body }: HttpTransport): string[] {
   return [...Object.values(headers ?? {}), ...Object.values(query ?? {}), path ?? '', ...textsIn(body)];
 }
@@ -69,7 +69,7 @@ function templateFault(text: string): string | undefined {
   return 'fault' in parts ? parts.fault : undefined;
 }
 
-/** Characters that no URL changes, so that what is sent is what is written here. */
+/** Allows only characters that URLs leave unchanged. */
 function pathFault(path: string): string | undefined {
   if (!path.startsWith('/')) return 'must begin with /';
   const parts = parseTemplate(path);
@@ -87,7 +87,7 @@ function isQueryMethod(transport: HttpTransport): boolean {
   return methodOf(transport) === 'GET' || methodOf(transport) === 'DELETE';
 }
 
-/** The plain form (docs/tools.md): GET and DELETE carry the arguments in the query, unless the tool says what goes there. */
+/** By default (docs/tools.md) GET and DELETE carry the arguments in the query; a tool may define its own query. */
 function urlOf(transport: HttpTransport, values: TemplateValues): URL | { fault: string } {
   const { endpoint, path, query } = transport;
   if (!URL.canParse(endpoint)) return { fault: 'The endpoint of the tool is no URL.' };
@@ -115,7 +115,7 @@ function fillPath(path: string, values: TemplateValues): string | { fault: strin
       filled += part.text;
       continue;
     }
-    // Without it the path would be another one: of the collection in place of one of its things.
+    // An empty value would change the path: to the collection in place of one of its items.
     const text = cleanText(asText(valueOf(part, values)));
     if (text === '') return { fault: `The path ${path} needs a value for each of its references.` };
     filled += encodeURIComponent(text);
@@ -123,12 +123,12 @@ function fillPath(path: string, values: TemplateValues): string | { fault: strin
   return hasDots(filled) ? { fault: `The path ${path} cannot have . or .. filled in.` } : filled;
 }
 
-/** Segments that a URL takes for "here" and "one up", however they are written. */
+/** Whether a path has `.` or `..` segments, in any encoding. */
 function hasDots(path: string): boolean {
   return /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(path);
 }
 
-/** Lists become repeated parameters, objects JSON; what is null is left out. */
+/** Lists become repeated parameters, objects JSON; nulls are left out. */
 function addToQuery(url: URL, name: string, value: unknown): void {
   for (const item of Array.isArray(value) ? (value as unknown[]) : [value]) {
     if (item !== null && item !== undefined) url.searchParams.append(name, asText(item));
@@ -159,7 +159,7 @@ function ownHeaders({ headers }: HttpTransport, values: TemplateValues): Record<
   );
 }
 
-/** The tool's own headers may change how the body is described, never who is calling. */
+/** The tool's own headers may describe the body differently, but never change who is calling. */
 function headersOf(
   attempt: ToolAttempt,
   { own, hasBody }: { own: Record<string, string>; hasBody: boolean },
@@ -176,7 +176,7 @@ function headersOf(
   };
 }
 
-/** What of the request holds a secret. */
+/** Which parts of the request hold a secret. */
 function confidentialOf(transport: HttpTransport, secrets: SecretValues): EgressInit['confidential'] {
   const headers = Object.entries(transport.headers ?? {}).filter(([, text]) => holdsSecret(text));
   return {
@@ -191,7 +191,7 @@ function holdsSecret(text: string): boolean {
   return !('fault' in parts) && parts.some((part) => 'secret' in part);
 }
 
-/** Every text of a JSON value. Its depth is bounded by the request that registers it. */
+/** All strings in a JSON value. The registering request bounds its depth. */
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value !== 'object' || value === null) return [];

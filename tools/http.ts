@@ -13,7 +13,7 @@ export interface HttpRuntime {
   secrets: SecretValues;
 }
 
-/** One attempt of a plain HTTP tool. Never throws for what the tool, the network or the guard does. */
+/** Makes one attempt of a plain HTTP tool. Never throws for a failure of the tool, the network or the guard. */
 export async function callHttp(
   transport: HttpTransport,
   attempt: ToolAttempt,
@@ -33,10 +33,10 @@ export async function callHttp(
   }
 }
 
-/** What a mapping has at least, however late the answer has come, in ms: less than the call has beyond its time (`execute-tool.ts`). */
+/** The least time for a mapping, however late the answer came, in ms: less than the grace of a call in `execute-tool.ts`. */
 const MAPPING_MS = 500;
 
-/** The part of the answer that the tool is for. The call has been made, so a mapping that fails is never tried again. */
+/** Maps the answer to the tool's output. The call has been made, so a failed mapping is never retried. */
 async function mapped(
   transport: HttpTransport,
   outcome: ToolOutcome,
@@ -78,7 +78,7 @@ function excerpt(output: unknown): string {
   try {
     return `: ${typeof output === 'string' ? output : JSON.stringify(output)}`;
   } catch {
-    // Nested so deeply that it cannot be walked.
+    // Nested too deeply to be walked.
     return '';
   }
 }

@@ -1,20 +1,20 @@
-/** Regular expressions of foreign schemas, matched in time that grows with the text alone. */
+/** Regular expressions of foreign schemas, matched in time linear in the text. */
 import { RE2JS } from 're2js';
 
 interface Pattern {
   test(text: string): boolean;
-  /** Its source: Ajv takes patterns whose strings are equal for one and the same. */
+  /** The source: Ajv treats patterns with equal strings as the same. */
   toString(): string;
 }
 
-/** What JavaScript means by `\s`, for the inside of a class. RE2 means ASCII only. */
+/** JavaScript's `\s` inside a class; RE2's is ASCII only. */
 const SPACES = String.raw`\t\n\v\f\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`;
-/** And by a dot. */
+/** JavaScript's dot. */
 const DOT = String.raw`[^\n\r\x{2028}\x{2029}]`;
 
 /**
- * A pattern as JavaScript (with the flag `u`) means it. Look-around, back-references and the like need JavaScript's own
- * engine, which backtracks: whoever matches must have a time limit. Throws a SyntaxError where it is none.
+ * Compiles a pattern with JavaScript's meaning (flag `u`). Look-around, back-references and the like need JavaScript's
+ * own engine, which backtracks: matching needs a time limit. Throws a SyntaxError if it is no pattern.
  */
 export function compilePattern(source: string): Pattern {
   const native = new RegExp(source, 'u');
@@ -28,7 +28,7 @@ export function compilePattern(source: string): Pattern {
   }
 }
 
-/** The same in RE2's own words; undefined for what it has none for. */
+/** Translates a pattern to RE2's syntax; undefined if it has no equivalent. */
 function translate(source: string): string | undefined {
   let result = '';
   let inClass = false;
@@ -55,13 +55,13 @@ function translateEscape(rest: string, inClass: boolean): { text: string; length
   const [unicode, brace, four] = /^\\u(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{4}))/.exec(rest) ?? [];
   if (unicode !== undefined) {
     const code = Number.parseInt(brace ?? four ?? '', 16);
-    // Half of a pair: the other half follows, or it stands for something that RE2 does not know.
+    // Half of a surrogate pair: its other half follows, or RE2 does not know it.
     if (code >= 0xd800 && code <= 0xdfff) return undefined;
     return { text: `\\x{${code.toString(16)}}`, length: unicode.length };
   }
   const next = rest.charAt(1);
   if (next === 's') return { text: inClass ? SPACES : `[${SPACES}]`, length: 2 };
-  // \S, \cX, \0, back-references and boundaries within classes are left to JavaScript; properties have other names.
+  // \S, \cX, \0, back-references and boundaries within classes are left to JavaScript; properties have different names.
   if (/[dDwW]/.test(next) || /[tnvfr]/.test(next) || /[\^$\\.*+?()[\]{}|/-]/.test(next))
     return { text: `\\${next}`, length: 2 };
   if ((next === 'b' || next === 'B') && !inClass) return { text: `\\${next}`, length: 2 };

@@ -6,7 +6,7 @@ import { raceSignal } from '../lib/deadline.ts';
 import type { Deadline } from '../lib/deadline.ts';
 import { EgressError } from './egress-error.ts';
 
-/** What connections may be made, and until when. */
+/** The rules and time limit for connections. */
 export interface Route {
   rules: AddressRules;
   lookup: (hostname: string) => Promise<{ address: string }[]>;
@@ -17,7 +17,7 @@ export interface Route {
 const CONNECT_MS = 10_000;
 const MAX_ADDRESSES = 4;
 
-/** Resolves, checks, and connects to the address that was checked, so that the name cannot mean another one by then. */
+/** Resolves the name, checks the addresses, and connects to one of those, so that the name cannot change in between. */
 export function pinnedConnector(route: Route, state: { connected: boolean }): buildConnector.connector {
   return (options, callback) => {
     openSocket(route, options).then(
@@ -54,7 +54,7 @@ async function openSocket(route: Route, options: buildConnector.Options): Promis
   throw last;
 }
 
-/** `options.host` keeps the name, from which the certificate is checked. */
+/** `options.host` keeps the name, which the certificate is checked against. */
 function connectTo(connect: buildConnector.connector, options: buildConnector.Options): Promise<Socket> {
   return new Promise((resolve, reject) => {
     connect(options, (error, socket) => (socket ? resolve(socket) : reject(error ?? new Error('no connection'))));

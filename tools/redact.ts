@@ -1,9 +1,9 @@
-/** What answers show of values that may be credentials. */
+/** Hides values that may be credentials in answers. */
 
-/** Stands in place of a value that is not shown. */
+/** Replaces a hidden value. */
 export const HIDDEN = '[hidden]';
 
-/** The values, redacted where `secret` says that they may be credentials. */
+/** The values, with those hidden that `secret` calls credentials. */
 export function redact(
   values: Record<string, string>,
   secret: (name: string, value: string) => boolean,
@@ -13,7 +13,7 @@ export function redact(
   );
 }
 
-/** Whether a header or a parameter may hold a credential, by its name. A reference to a secret is none itself. */
+/** Whether a header or parameter may hold a credential, by its name. A mere reference to a secret or input is none. */
 export function isCredential(name: string, value: string): boolean {
   if (/^(\S+ )?\{\{\s*(secret:[^{}\s]+|input[\w.-]*)\s*\}\}$/.test(value)) return false;
   return /auth|cookie|key|token|secret|password|signature/i.test(name);

@@ -8,20 +8,17 @@ export interface HopRequest {
   body: string | undefined;
 }
 
-/** What of a request is for its origin alone. */
+/** The parts of a request that are for its origin alone. */
 export interface Confidential {
-  /** In lower case. They do not follow to another origin, whatever they are called. */
+  /** In lower case. They are dropped on the way to another origin, whatever their names. */
   headers: readonly string[];
-  /** A redirect that would take it to another origin is refused. */
+  /** Whether a redirect that takes it to another origin is refused. */
   body: boolean;
-  /** Why a redirect may not lead to a URL, if so. */
+  /** Why a redirect may not lead to this URL; undefined if it may. */
   refuseUrl(url: URL): string | undefined;
 }
 
-/**
- * Headers that may follow to another origin. Not a list of those to drop: a tool's own headers may hold a key under any
- * name.
- */
+/** Headers that may follow to another origin. An allow-list, as a tool's own headers may hold a key under any name. */
 const HEADERS_FOR_ANYONE =
   /^(accept|accept-language|content-type|user-agent|idempotency-key|traceparent|x-drover-run-id|x-drover-tool-call-id)$/;
 
@@ -42,7 +39,7 @@ export function nextHop(request: HopRequest, status: number, url: URL): HopReque
   };
 }
 
-/** What goes to the next hop. Throws where it cannot go there without what is confidential. */
+/** The next request without confidential parts. Throws if it cannot be sent without them. */
 export function withoutSecrets(confidential: Confidential | undefined, from: HopRequest, next: HopRequest): HopRequest {
   if (!confidential) return next;
   const away = next.url.origin !== from.url.origin;

@@ -3,13 +3,13 @@ import { parseKeepingDigits } from '../lib/json-integers.ts';
 import { holdsMoreValues } from '../lib/json-size.ts';
 import type { EgressResponse } from './egress.ts';
 
-/** What is said of JSON that is not even parsed. */
+/** The fault for JSON that is too large to be parsed. */
 export const TOO_MANY_VALUES = {
   code: 'output-too-large',
   message: `The tool answered more than ${LIMITS.jsonValues} values (commas, lists and objects), which is more than may be kept.`,
 };
 
-/** A body as JSON or text (null if it is empty), or what is wrong with it. */
+/** A body as JSON or text (null if empty), or its fault. */
 export function decodeBody(
   response: EgressResponse,
 ): { output: unknown } | { fault: { code: string; message: string } } {
@@ -26,13 +26,13 @@ export function decodeBody(
   return hasTooManyValues(text) ? { fault: TOO_MANY_VALUES } : { output: parseOrText(text) };
 }
 
-/** What is said of bytes that are declared to be text, after "are". */
+/** Describes undecodable bytes declared as text; follows "are". */
 export const NO_SUCH_TEXT = 'no text in its charset (UTF-8 unless it names one)';
 
-/** A body as text in its declared charset, or undefined if it is no text. */
+/** A body as text in its declared charset; undefined if it is not text. */
 export function decodeText(response: EgressResponse): string | undefined {
   const text = textIn(response.body, charsetOf(response.headers.get('content-type') ?? ''));
-  // What is not said to be text must at least be without NUL.
+  // A body not declared as text must at least have no NUL.
   return isTextual(mediaType(response)) || !text?.includes('\u0000') ? text : undefined;
 }
 
@@ -42,8 +42,8 @@ export function isTextual(type: string): boolean {
 }
 
 /**
- * Bytes as text in a charset, UTF-8 where none is named that anybody knows; undefined where they are none: a model would
- * read what nobody has written.
+ * Decodes bytes in a charset, or UTF-8 if it is missing or unknown; undefined if they are invalid: a model would read
+ * what nobody has written.
  */
 export function textIn(bytes: Buffer, charset: string | undefined): string | undefined {
   const decoder = decoderOf(charset ?? 'utf-8') ?? new TextDecoder('utf-8', { fatal: true });
@@ -55,10 +55,10 @@ export function textIn(bytes: Buffer, charset: string | undefined): string | und
   }
 }
 
-/** What bytes from 0x80 to 0x9f are in windows-1252, which is meant by ISO 8859-1 too (encoding.spec.whatwg.org). */
+/** Bytes 0x80 to 0x9f in windows-1252, which ISO 8859-1 also stands for (encoding.spec.whatwg.org). */
 const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
 
-/** Node 20 leaves them as they are. */
+/** Node 20 does not convert these bytes. */
 function fromWindows1252(byte: string): string {
   return WINDOWS_1252[byte.charCodeAt(0) - 0x80] ?? byte;
 }
@@ -76,19 +76,19 @@ export function charsetOf(type: string): string | undefined {
   return /charset="?([\w:.-]+)"?/i.exec(type)?.[1];
 }
 
-/** The media type in lower case without parameters, '' where none is given. */
+/** The media type in lower case without parameters; '' if there is none. */
 export function mediaType(response: EgressResponse): string {
   return (response.headers.get('content-type') ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
-/** Whether JSON has more values than may be parsed; a text that is none may seem to. */
+/** Whether JSON has more values than may be parsed; other text may seem to. */
 export function hasTooManyValues(json: string): boolean {
   return holdsMoreValues(json, LIMITS.jsonValues);
 }
 
 /**
- * Text as the JSON it holds, or as it is; so is JSON with too many values. Integers beyond 2^53 are strings: as numbers they
- * would be others.
+ * Parses text as JSON; returns it unchanged if it is none or has too many values. Integers beyond 2^53 become strings,
+ * as numbers would lose digits.
  */
 export function parseOrText(text: string): unknown {
   if (hasTooManyValues(text)) return text;

@@ -1,9 +1,9 @@
-/** Where a secret may be sent: `name`, `*.name` (what is below it), each with `:port` for this port alone. */
+/** Hosts of a secret: `name`, `*.name` (its subdomains), each with an optional `:port`. */
 
 const PATTERN = /^(\*\.)?([\p{L}\p{N}._-]+|\[[0-9a-f:.]+\])(?::(\d{1,5}))?$/iu;
 const MAX_PORT = 65_535;
 
-/** A pattern in the one form in which it is compared; undefined for what is none. */
+/** A pattern in normal form for comparison; undefined if it is invalid. */
 export function readHostPattern(text: string): string | undefined {
   const [, wildcard = '', host = '', port] = PATTERN.exec(text) ?? [];
   if (host === '' || Number(port ?? 1) > MAX_PORT || Number(port ?? 1) < 1) return undefined;
@@ -15,7 +15,7 @@ export function readHostPattern(text: string): string | undefined {
   return `${wildcard}${name}${port === undefined ? '' : `:${Number(port)}`}`;
 }
 
-/** Whether one of these patterns, in the form of `readHostPattern`, names the host of the URL. */
+/** Whether one of these patterns (in the form of `readHostPattern`) matches the URL's host. */
 export function namesHost(hosts: readonly string[], url: URL): boolean {
   const name = nameOf(url);
   const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port;
@@ -26,7 +26,7 @@ export function namesHost(hosts: readonly string[], url: URL): boolean {
   });
 }
 
-/** A full stop at the end changes nothing about which host it is. */
+/** A trailing dot makes no other host. */
 function nameOf(url: URL): string {
   return url.hostname.replace(/\.$/, '');
 }

@@ -5,9 +5,9 @@ import { EgressError } from './egress-error.ts';
 const NO_BODY = [101, 103, 204, 205, 304];
 
 /**
- * The response with a body that calls `finish` at its end: read, broken off, or let go. A body, or an event of a stream of
- * events, that is longer than `maxBytes`, or is JSON of more than `maxValues`, ends in an `EgressError`, and so does one that
- * breaks off; `finish` is told it.
+ * Wraps a response. Its body calls `finish` once at its end: read, broken off, or abandoned. A body, or an event in a
+ * stream of events, with more than `maxBytes`, or `maxValues` of JSON, fails with an `EgressError`, as does one that
+ * breaks off; `finish` gets that error.
  */
 export function streamedResponse(
   response: UndiciResponse,
@@ -52,7 +52,7 @@ function tooLarge(what: string): EgressError {
   return new EgressError('too-large', `the answer ${what}`, { sent: true });
 }
 
-/** Bytes and values of JSON so far, of the whole body or since the last empty line of a stream of events. */
+/** Counts bytes and JSON values so far, in the whole body or since the last empty line of an event stream. */
 function sizeCounter(events: boolean): (chunk: Uint8Array) => { bytes: number; values: number } {
   let bytes = 0;
   let countValues = countingValues();

@@ -1,10 +1,10 @@
 /** Templates of HTTP tools: text with `{{input.path}}` and `{{secret:name}}` (docs/tools.md). */
 import type { SecretValues } from './secret-values.ts';
 
-/** A part of a template: text as it is, a secret, or a value of the call's arguments. */
+/** A part of a template: plain text, a secret, or a value of the call's arguments. */
 type TemplatePart = { text: string } | { secret: string } | { input: readonly string[] };
 
-/** What a template is filled from. What is filled in is never looked through for references. */
+/** Values for a template. Filled-in values are never searched for references. */
 export interface TemplateValues {
   input: Record<string, unknown>;
   secrets: SecretValues;
@@ -14,7 +14,7 @@ const REFERENCE = /\{\{([^{}]*)\}\}/g;
 const SECRET = /^secret:([^{}\s]{1,200})$/;
 const INPUT = /^input((?:\.[A-Za-z0-9_-]{1,100}){0,20})$/;
 
-/** The parts of a template, or what is wrong with it. */
+/** The parts of a template, or its fault. */
 export function parseTemplate(template: string): TemplatePart[] | { fault: string } {
   const parts: TemplatePart[] = [];
   let from = 0;
@@ -34,7 +34,7 @@ export function parseTemplate(template: string): TemplatePart[] | { fault: strin
   return open ? { fault: 'has {{ or }} that belong to no reference' } : parts;
 }
 
-/** The value of a template: of a lone reference to the input as it is, else text. Undefined if that value is not there. */
+/** Fills a template: a lone input reference keeps its type, anything else is text. Undefined if that value is missing. */
 export function fillTemplate(template: string, values: TemplateValues): unknown {
   const parts = parseTemplate(template);
   if ('fault' in parts) return template;
@@ -43,19 +43,19 @@ export function fillTemplate(template: string, values: TemplateValues): unknown 
   return parts.map((part) => asText(valueOf(part, values))).join('');
 }
 
-/** The value of one part; undefined for what the input does not have. */
+/** The value of one part; undefined if the input lacks it. */
 export function valueOf(part: TemplatePart, { input, secrets }: TemplateValues): unknown {
   if ('text' in part) return part.text;
   return 'secret' in part ? secrets.fill(`{{secret:${part.secret}}}`) : lookUp(input, part.input);
 }
 
-/** A value inside a text: nothing for what is not there, JSON for objects and lists. */
+/** A value as part of a text: empty if missing, JSON for objects and lists. */
 export function asText(value: unknown): string {
   if (value === undefined || value === null) return '';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Own properties only: what every object inherits is not part of the input. */
+/** Own properties only: inherited ones are not part of the input. */
 function lookUp(root: unknown, path: readonly string[]): unknown {
   let value = root;
   for (const key of path) {

@@ -1,4 +1,4 @@
-/** What a tool transport consists of: all that the rest of Drover asks of one. Listed in `tools/transports.ts`. */
+/** Everything that Drover needs from a kind of tool transport. Listed in `tools/transports.ts`. */
 import type { z } from 'zod';
 import type { FieldError } from '../core/errors.ts';
 import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '../core/tool.ts';
@@ -8,72 +8,72 @@ import type { SecretValues } from './secret-values.ts';
 import type { ArgumentValidator } from './validate-arguments.ts';
 
 export interface TransportKind<T extends ToolTransport = ToolTransport> {
-  /** What a registration may say, by the transport's types; most have one. */
+  /** Schemas for registration, by type; most kinds have one. */
   schemas: Readonly<Record<string, TransportSchema<T>>>;
-  /** What keeps it from ever making a call, for a registration; paths are below `transport`. */
+  /** Faults by which it could never make a call, for registration; paths are below `transport`. */
   check?(transport: T): FieldError[];
-  /** Every text in which `{{secret:name}}` stands for a secret. */
+  /** All texts in which `{{secret:name}}` stands for a secret. */
   secretTexts(transport: T): string[];
-  /** The URL that `secretTexts` are sent to; absent, or undefined: to no host, so that secrets with hosts are refused. */
+  /** The URL that receives the secrets; absent or undefined: no host, so that secrets with hosts are refused. */
   destinationOf?(transport: T): string | undefined;
-  /** As answers show it: what may be a credential is redacted (`tools/redact.ts`). */
+  /** The form in answers, with possible credentials hidden (`tools/redact.ts`). */
   present(transport: T): Record<string, unknown> & { type: string };
   /**
-   * The command that it starts on the worker's machine, if it does: such a transport needs the scope `admin`, and its
+   * The command that it starts on the worker's machine, if any: such a transport needs the scope `admin`, and the
    * command must be listed in DROVER_STDIO_COMMANDS.
    */
   commandOf?(transport: T): string | undefined;
-  /** Where tools are at servers that have several. */
+  /** For kinds whose servers have several tools. */
   servers?: ServerKind<T>;
-  /** Makes its part of a process, and does nothing yet: connections and the like begin with the first call. */
+  /** Prepares it for a process without acting: connections and the like begin with the first call. */
   open(runtime: TransportRuntime): OpenTransport<T>;
 }
 
 export type TransportSchema<T extends ToolTransport = ToolTransport> = z.ZodType<T> & z.core.$ZodTypeDiscriminable;
 
-/** What there is to know of the servers of a transport, without asking them. */
+/** How to identify and name servers of a transport, without contacting them. */
 export interface ServerKind<T extends ToolTransport = ToolTransport> {
-  /** What `POST /v1/tools/import` may name, each with a `type` of its own, made into a transport that names no tool. */
+  /** Servers that `POST /v1/tools/import` accepts, each with its own `type`, as transports without a tool. */
   importSchemas: readonly TransportSchema<T>[];
-  /** Where the server is, whoever asks it with what credentials. What is suspended is this, under its digest. */
+  /** A server's address without credentials. A suspension applies to its digest. */
   identityOf(transport: T): ServerIdentity;
-  /** The server of a tool, as a transport that names no tool, and what it calls the tool that is `name` here. */
+  /** A tool's server, as a transport without a tool, and the name there of the tool called `name` here. */
   locate(transport: T, name: string): { server: T; tool: string };
 }
 
 export type ServerIdentity = { type: string } & Record<string, unknown>;
 
-/** A transport as a process has it open. Whatever a call began may go on after it, until `close`. */
+/** A transport opened by a process. Work begun by a call may go on after it, until `close`. */
 export interface OpenTransport<T extends ToolTransport = ToolTransport> {
-  /** One attempt. What the tool or the network does is an outcome; secrets are taken out of it afterwards. */
+  /** Makes one attempt. Failures of tool and network are outcomes; secrets are removed from them afterwards. */
   call(call: TransportCall<T>, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Cancels what a call has begun elsewhere (`attempt.remote`). Absent where no call outlives its attempts. */
+  /** Cancels work that a call has begun elsewhere (`attempt.remote`). Absent if no call outlives its attempts. */
   cancel?(call: TransportCall<T>, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Reads a resource that a tool's server has. Absent where servers have none. */
+  /** Reads a resource of a tool's server. Absent if servers have none. */
   readResource?(call: TransportCall<T>, uri: string, attempt: ToolAttempt): Promise<ToolOutcome>;
-  /** Every tool of a server, ready to register. Throws a `DroverError` (422) where it does not say. */
+  /** Lists all tools of a server, ready to register. Throws a `DroverError` (422) if it does not answer. */
   listTools?(wanted: ServerToList<T>): Promise<ImportedTool[]>;
-  /** Ends what the calls have begun; no call comes after it. */
+  /** Ends everything that calls have begun; no call follows. */
   close?(): Promise<void>;
 }
 
 export interface TransportCall<T extends ToolTransport = ToolTransport> {
   tool: ToolDefinition;
   transport: T;
-  /** Of `secretTexts`; their values belong into what is sent and nowhere else. */
+  /** Those of `secretTexts`; their values belong in the request and nowhere else. */
   secrets: SecretValues;
 }
 
 export interface ServerToList<T extends ToolTransport = ToolTransport> {
   tenantId: string;
-  /** `{{secret:name}}` not filled in. */
+  /** With `{{secret:name}}` not filled in. */
   server: T;
   /** Whether its word on risks and effects counts (docs/tools.md). */
   trusted: boolean;
   secrets: SecretValues;
 }
 
-/** What a server says of a tool, in the form in which it can be registered, unless it has a `fault`: what is wrong with it. */
+/** A tool as its server describes it, ready to register unless it has a `fault`. */
 export type ImportedTool = { fault?: string | undefined } & Pick<
   ToolDefinition,
   | 'name'
@@ -87,19 +87,19 @@ export type ImportedTool = { fault?: string | undefined } & Pick<
   | 'annotations'
 >;
 
-/** What a process has for its transports. */
+/** What a process provides for its transports. */
 export interface TransportRuntime {
   egress: Egress;
   validator: ArgumentValidator;
-  /** What the built-in tools of the domain do; absent where there is no domain. */
+  /** Implementations of the domain's built-in tools; absent without a domain. */
   builtins?: DomainFunctions | undefined;
-  /** The current time; the system's clock where absent. */
+  /** The current time; by default the system's clock. */
   now?: (() => Date) | undefined;
-  /** To be told when a server says that its tools have changed; it is then asked for them (`listTools`). */
+  /** Must be called when a server says that its tools have changed; `listTools` follows. */
   onToolsChanged(changed: ChangedServer): void;
 }
 
-/** `server` is as it is registered: secrets not filled in. */
+/** `server` is as registered: secrets not filled in. */
 export interface ChangedServer {
   tenantId: string;
   server: ToolTransport;

@@ -1,4 +1,4 @@
-/** The tool transports that there are: a new one is a file in `tools/transports/` and a line here (docs/extending.md). */
+/** The tool transports: a new one is a file in `tools/transports/` and a line here (docs/extending.md). */
 import type { ToolDefinition, ToolTransport } from '../core/tool.ts';
 import type { ServerIdentity, TransportKind } from './transport-kind.ts';
 import { A2A } from './transports/a2a.ts';
@@ -12,17 +12,17 @@ const BY_TYPE: ReadonlyMap<string, TransportKind> = new Map(
   TRANSPORTS.flatMap((kind) => Object.keys(kind.schemas).map((type) => [type, kind] as const)),
 );
 
-/** What there is for a transport; undefined for a type that this process does not know. */
+/** A transport's kind; undefined for a type that this process does not know. */
 export function kindOf({ type }: ToolTransport): TransportKind | undefined {
   return BY_TYPE.get(type);
 }
 
-/** Where the server of a tool is, whoever asks it with what credentials; undefined if the tool is at none. */
+/** The address of a tool's server without credentials; undefined if it has none. */
 export function identityOf(transport: ToolTransport): ServerIdentity | undefined {
   return kindOf(transport)?.servers?.identityOf(transport);
 }
 
-/** The server that a tool is at, and the tool's name there; undefined if it is at none. */
+/** A tool's server, and the tool's name there; undefined if it has none. */
 export function locateTool({
   name,
   transport,
@@ -30,7 +30,7 @@ export function locateTool({
   return kindOf(transport)?.servers?.locate(transport, name);
 }
 
-/** Where a transport sends the secrets that it refers to; undefined for no host. */
+/** The URL that receives a transport's secrets; undefined for no host. */
 export function destinationOf(transport: ToolTransport): string | undefined {
   return kindOf(transport)?.destinationOf?.(transport);
 }

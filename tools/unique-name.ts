@@ -1,4 +1,4 @@
-/** A name that every model provider takes; two that become the same are numbered. */
+/** A name that every model provider accepts; names that collide are numbered. */
 export function uniqueName(original: string, taken: Set<string>): string {
   const plain = original.replace(/[^a-zA-Z0-9_-]+/g, '_').slice(0, 64) || 'tool';
   let name = plain;

@@ -1,4 +1,4 @@
-/** Tools' own JSON Schemas (draft 2020-12 and draft-07): checked at registration, then held against every call. */
+/** Tools' own JSON Schemas (draft 2020-12 and draft-07): checked at registration, then applied to every call. */
 import { beginningOf } from '../core/content.ts';
 import { messageOf } from '../core/errors.ts';
 import { Ajv } from 'ajv';
@@ -18,28 +18,28 @@ const MAX_PATTERN_LENGTH = 500;
 const MAX_CACHED = 500;
 const MAX_ERRORS = 20;
 const COMPILE_MS = 2000;
-/** A pattern can be written so that one match takes hours; no honest call needs this long. */
+/** Some patterns make one match take hours; no honest call needs this long. */
 const VALIDATE_MS = 1000;
-/** All calls of an answer together: they are checked one after the other, and nothing else is done meanwhile. */
+/** For all calls of an answer together: checking them one by one blocks the process. */
 const ANSWER_MS = 2000;
 
 export interface ArgumentValidator {
-  /** The faults of `args`, none if they fit. Nothing is coerced, filled in or removed. Never throws. */
+  /** The faults of `args`; empty if they fit. Nothing is coerced, filled in or removed. Never throws. */
   validateArguments: (schema: Record<string, unknown>, args: unknown) => FieldError[];
-  /** The same for the calls of one answer, which share their time: those that are left when it is over have a fault. */
+  /** The same for the calls of one answer, which share a time limit: calls left when it is over get a fault. */
   validateTogether: () => ArgumentValidator['validateArguments'];
-  /** The faults of a tool's `input_schema`, none if it can be registered: an object schema that compiles, within limits. */
+  /** The faults of a tool's `input_schema`; empty if it is an object schema that compiles, within limits. */
   checkSchema: (schema: unknown) => FieldError[];
-  /** The faults of an answer's value by a schema of any kind; and those of such a schema, none if it can be used. */
+  /** The faults of an answer by any schema, and those of such a schema; empty if there are none. */
   validateAnswer: (schema: Record<string, unknown>, value: unknown) => FieldError[];
   checkAnswerSchema: (schema: unknown) => FieldError[];
 }
 
-/** Keeps what it has compiled, by content, so that equal schemas of many tools and versions share one validator. */
+/** Caches compiled schemas by content, so that equal ones of many tools and versions share a validator. */
 export function createArgumentValidator(): ArgumentValidator {
   const compiler = createCompiler();
   const cache = new LRUCache<string, Compiled>({ max: MAX_CACHED });
-  // A definition is kept as it was read, so that its schemas are the same objects from call to call.
+  // Cached definitions keep the same schema objects from call to call.
   const keys = new WeakMap<object, string>();
   const keyOf = (schema: object) => {
     const key = keys.get(schema) ?? sha256(JSON.stringify(schema)).toString('base64');
@@ -49,7 +49,7 @@ export function createArgumentValidator(): ArgumentValidator {
   const compile: Compile = (schema) => {
     const key = keyOf(schema);
     const compiled = cache.get(key) ?? compileAnew(schema, compiler);
-    // What is too slow may be a busy machine's fault.
+    // Not cached if too slow: the machine may just be busy.
     if (!('fault' in compiled && compiled.fault === TOO_SLOW)) cache.set(key, compiled);
     return compiled;
   };
@@ -119,16 +119,16 @@ function faultsOfSchema(compile: Compile, schema: unknown, of: 'object' | 'any')
 
 const TOO_SLOW = 'takes too long to compile';
 
-/** `isBounded`: the schema has nothing whose check could take long, so it needs no time limit (60 µs a call). */
+/** `isBounded`: no part of the schema is slow to check, so it needs no time limit (60 µs a call). */
 type Compiled = { validate: ValidateFunction; isBounded: boolean } | { fault: string };
 
-/** Regular expressions, and what compares items with each other. `$ref` may recurse into any of them. */
+/** Regular expressions, and keywords that compare items; `$ref` may recurse into them. */
 const SLOW_KEYWORDS = /"(?:pattern|patternProperties|format|uniqueItems|propertyNames|\$ref|\$dynamicRef)":/;
 
 function compileAnew(schema: Record<string, unknown>, compileAs: CompileAs): Compiled {
   const declared = schema['$schema'];
   if (declared === undefined) {
-    // MCP takes 2020-12 where nothing is declared; many older servers mean draft-07 and do not say so.
+    // By default MCP uses 2020-12; many older servers mean draft-07 without declaring it.
     const modern = compileAs('2020-12', schema);
     const older = 'fault' in modern ? compileAs('draft-07', schema) : modern;
     return 'fault' in older ? modern : older;
@@ -147,7 +147,7 @@ type Draft = '2020-12' | 'draft-07';
 
 const META: Options = { strict: false, logger: false, allErrors: false };
 
-/** An instance compiles its meta-schema with the first schema that it looks at. */
+/** Makes an instance whose meta-schema is compiled, which happens with its first schema. */
 function compiledMeta(draft: Draft): Ajv {
   const meta = draft === '2020-12' ? new Ajv2020(META) : new Ajv(META);
   void meta.validateSchema({});
@@ -156,13 +156,13 @@ function compiledMeta(draft: Draft): Ajv {
 
 type CompileAs = (draft: Draft, schema: Record<string, unknown>) => Compiled;
 
-/** Compiling a meta-schema takes 50 to 100 ms, so it is done once, and only where it is needed. */
+/** Compiling a meta-schema takes 50 to 100 ms, so each is compiled once, when first needed. */
 function createCompiler(): CompileAs {
   const metas: Partial<Record<Draft, Ajv>> = {};
   const metaOf = (draft: Draft): Ajv => (metas[draft] ??= compiledMeta(draft));
   return (draft, schema) => {
     const { $schema: _, ...body } = schema;
-    // Whoever is the first does not pay for it with the time that its schema may take.
+    // Outside the time limit, so that the first schema does not pay for it.
     const meta = metaOf(draft);
     try {
       return runBounded<Compiled>(() => {
@@ -177,9 +177,9 @@ function createCompiler(): CompileAs {
 }
 
 /**
- * One instance per schema: an instance remembers every `$id` it has met, so a shared one would let one tenant's schema
- * refer to another's. Without a loader a remote `$ref` does not compile. `ownProperties`: `constructor` and the like,
- * which every object inherits, do not count as given. `inlineRefs: false`: nested references would multiply the code.
+ * One instance per schema: an instance remembers every `$id`, so that a shared one would let one tenant's schema refer
+ * to another's. Without a loader a remote `$ref` does not compile. `ownProperties`: inherited properties such as
+ * `constructor` do not count as given. `inlineRefs: false`: nested references would multiply the code.
  */
 function fresh(draft: Draft): Ajv {
   const options: Options = {
@@ -197,7 +197,7 @@ function fresh(draft: Draft): Ajv {
   return ajv;
 }
 
-/** `code` is for validators that are written to files, which these never are. */
+/** `code` is only used for validators written to files, which ours never are. */
 const LINEAR = Object.assign((pattern: string) => compilePattern(pattern), { code: 'compilePattern' });
 
 function describe(errors: ErrorObject[]): FieldError[] {
@@ -225,7 +225,7 @@ function cut(text: string): string {
   return text.length > 300 ? `${beginningOf(text, 300)}…` : text;
 }
 
-/** Refuses `__proto__` at any depth: code that copies such an object by assignment would change prototypes. */
+/** Refuses too deep nesting, and `__proto__` at any depth: code that copies such objects would change prototypes. */
 function checkShape(root: unknown, limit: { what: string; maxDepth: number }): FieldError | undefined {
   let level: unknown[] = [root];
   for (let depth = 0; level.length > 0; depth += 1) {
@@ -239,7 +239,7 @@ function checkShape(root: unknown, limit: { what: string; maxDepth: number }): F
   return undefined;
 }
 
-/** Too long patterns, wherever `pattern` or `patternProperties` may stand; the depth is bounded by `checkShape`. */
+/** Patterns that are too long, wherever they may stand; `checkShape` bounds the depth. */
 function patternFaults(node: unknown, path: string): FieldError[] {
   if (typeof node !== 'object' || node === null) return [];
   const faults: FieldError[] = [];

@@ -1,4 +1,4 @@
-/** A remote agent as a tool, by what its card says of it (A2A 1.0, section 4.4). */
+/** Makes a tool of a remote agent from its card (A2A 1.0, section 4.4). */
 import { z } from 'zod';
 import { beginningOf } from '../../core/content.ts';
 import { impossible, messageOf } from '../../core/errors.ts';
@@ -27,10 +27,13 @@ const WELL_KNOWN = '.well-known/agent-card.json';
 const CARD_MS = 30_000;
 const MAX_CARD_BYTES = 1024 * 1024;
 const MAX_DESCRIPTION = 4000;
-/** The credentials that are sent with each message belong to where the card is. */
+/** The credentials that go with each message belong to the card's origin. */
 const ELSEWHERE = 'The card names an interface at another origin than its own: register the tool with that endpoint.';
 
-/** The agent as the one tool that it is. Throws a `DroverError` (422) where its card cannot be read, or offers nothing that is spoken here. */
+/**
+ * Reads the agent as its single tool. Throws a `DroverError` (422) if its card cannot be read, or has no interface that
+ * we speak.
+ */
 export async function listRemoteAgent(
   { server, secrets }: ServerToList<A2aTransport>,
   egress: Remote['egress'],
@@ -47,7 +50,7 @@ export async function listRemoteAgent(
   return [toTool(secrets.redact(read), transport)];
 }
 
-/** That of the card itself, or of what it is well known below. */
+/** The card's own URL, or the well-known one below the endpoint. */
 function cardUrlOf(endpoint: string): URL {
   const url = new URL(endpoint);
   if (!url.pathname.endsWith('.json')) url.pathname = `${url.pathname.replace(/\/$/, '')}/${WELL_KNOWN}`;

@@ -1,4 +1,4 @@
-/** What a remote agent says of a task (A2A 1.0, JSON), as the outcome of the call that has begun it. */
+/** Reads a remote agent's task (A2A 1.0, JSON) as the outcome of the call that began it. */
 import { z } from 'zod';
 import { digestOf } from '../../core/ids.ts';
 import type { ToolOutcome } from '../../core/tool.ts';
@@ -24,7 +24,7 @@ const task = z.looseObject({
 export type RemoteTask = z.output<typeof task>;
 type Part = z.output<typeof part>;
 
-/** A task, or the message with which some agents answer at once; undefined for anything else. */
+/** A task, or the message that some agents answer with at once; undefined for anything else. */
 export function readSent(result: unknown): { task: RemoteTask } | { outcome: ToolOutcome } | undefined {
   const sent = z.union([z.object({ task }), z.object({ message })]).safeParse(result);
   if (!sent.success) return undefined;
@@ -41,13 +41,13 @@ const FAULTS: Readonly<Record<string, string>> = {
   TASK_STATE_CANCELED: 'remote-cancelled',
   TASK_STATE_REJECTED: 'remote-rejected',
 };
-/** It stands still until somebody says something. */
+/** States in which a task waits for an answer. */
 const ASKING: Readonly<Record<string, string>> = {
   TASK_STATE_INPUT_REQUIRED: 'input-required',
   TASK_STATE_AUTH_REQUIRED: 'auth-required',
 };
 
-/** What a task asks, where it waits for an answer; `id` tells the question from any other. */
+/** The question of a waiting task; undefined if it asks none. `id` tells questions apart. */
 export function questionOfTask({ status }: RemoteTask): { code: string; question: string; id: string } | undefined {
   const code = ASKING[status.state];
   if (code === undefined) return undefined;
@@ -55,7 +55,7 @@ export function questionOfTask({ status }: RemoteTask): { code: string; question
   return { code, question: said || 'The remote agent does not say what it asks.', id: digestOf(status) };
 }
 
-/** How a task has ended; undefined while it is worked on, or asks something. */
+/** The outcome of an ended task; undefined while it runs or asks something. */
 export function outcomeOfTask({ status, artifacts }: RemoteTask): ToolOutcome | undefined {
   const said = textOf(status.message?.parts ?? []);
   if (status.state === 'TASK_STATE_COMPLETED') {
@@ -68,7 +68,7 @@ export function outcomeOfTask({ status, artifacts }: RemoteTask): ToolOutcome | 
   return { kind: 'error', origin: 'drover', code: fault, message: 'The remote agent does not say why.' };
 }
 
-/** Plain text where there is nothing else; contents of files are left out, and named. */
+/** Text if all parts are text; else parts with metadata, and file contents only by size. */
 function outputOf(artifacts: readonly { name?: string | undefined; parts: readonly Part[] }[]): unknown {
   const parts = artifacts.flatMap((each) => each.parts);
   if (parts.every(isText)) return textOf(parts);

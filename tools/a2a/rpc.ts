@@ -11,7 +11,7 @@ import { secretNamesIn, type SecretValues } from '../secret-values.ts';
 
 export type A2aTransport = TransportTypes['a2a'];
 
-/** Whom to ask, and how. */
+/** The remote agent, and the means to reach it. */
 export interface Remote {
   transport: A2aTransport;
   secrets: SecretValues;
@@ -23,7 +23,7 @@ interface Question {
   params: object;
 }
 
-/** What came of a request: the agent's answer, its refusal with the protocol's code, or that there is neither. */
+/** The result of a request: an answer, a refusal with the protocol's code, or an outcome without either. */
 export type Answer =
   | { result: unknown }
   | { refused: { code: number; message: string } }
@@ -37,7 +37,7 @@ const answer = z.union([
   z.object({ result: z.unknown() }),
 ]);
 
-/** Asks once. What the network does is data; `attempt` says for how long, and until when. */
+/** Sends one request. Network failures are data; `attempt` has the time limit and signal. */
 export async function ask(remote: Remote, { method, params }: Question, attempt: ToolAttempt): Promise<Answer> {
   const { transport, egress } = remote;
   const own = sentHeaders(remote);
@@ -73,7 +73,7 @@ export async function ask(remote: Remote, { method, params }: Question, attempt:
   }
 }
 
-/** The transport's own headers, with their secrets, which go to its origin alone. */
+/** The transport's own headers; those with secrets go to its origin alone. */
 export function sentHeaders({
   transport,
   secrets,
@@ -93,7 +93,7 @@ function egressFault(error: EgressError): Extract<Answer, { missing: unknown }>[
   return outcome;
 }
 
-/** Only a 429 says that nothing has happened; after a 5xx nobody knows. */
+/** Only a 429 means that nothing has happened; after a 5xx this is unknown. */
 function refusedBy(status: number, retryAfter: string | null): Extract<Answer, { missing: unknown }>['missing'] {
   const about = { code: `http-${status}`, message: `The remote agent answered with HTTP ${status}.` };
   if (LOST_STATUSES.includes(status)) return { kind: 'lost', ...about };

@@ -16,7 +16,7 @@ export const ASK_USER: Builtin = {
   ...READS,
 };
 
-/** Nobody can be asked outside a run; within one, a signal of type `user` answers and this function is not called. */
+/** Called only outside a run, where there is no user; within one, a signal of type `user` answers. */
 export async function askNobody(): Promise<ToolOutcome> {
   return toolError('no-user', 'There is nobody to ask outside a run.');
 }

@@ -4,7 +4,7 @@ import type { ToolAttempt, ToolDefinition, ToolOutcome } from '../../core/tool.t
 import type { Egress } from '../egress.ts';
 import type { ArgumentValidator } from '../validate-arguments.ts';
 
-/** What differs from one built-in to the next; the rest is as `BUILTIN_TOOLS` has it. Each says whether it `READS` or `WRITES`. */
+/** The fields that differ between built-ins; `BUILTIN_TOOLS` has the rest. Each says whether it `READS` or `WRITES`. */
 export type Builtin = Required<
   Pick<
     ToolDefinition,
@@ -20,24 +20,24 @@ export const READS: Effect = {
   annotations: { readOnlyHint: true, idempotentHint: true, destructiveHint: false },
 };
 
-/** Changes what Drover itself keeps, once for one call. */
+/** Changes Drover's own data, once per call. */
 export const WRITES: Effect = {
   risk_level: 'WRITE_LOW_RISK',
   annotations: { readOnlyHint: false, idempotentHint: true, destructiveHint: false },
 };
 
 /**
- * One attempt of a built-in tool, with arguments that fit its schema: they have been checked. Typed as a method is, so that
- * tools with other arguments stand in one list.
+ * Makes one attempt of a built-in tool; arguments have been checked against its schema. Typed as a method, so that
+ * tools with different arguments fit in one list.
  */
 export type BuiltinFunction<A extends object = Record<string, unknown>> = {
   run(attempt: ToolAttempt<A>, runtime: BuiltinRuntime): Promise<ToolOutcome>;
 }['run'];
 
-/** What the tools of `domain-tools.ts` do. */
+/** Implements the tools of `domain-tools.ts`. */
 export type DomainFunctions = { readonly [Name in keyof DomainArguments]: BuiltinFunction<DomainArguments[Name]> };
 
-/** The arguments of those tools, as their schemas let them through. */
+/** The arguments of those tools, as validated by their schemas. */
 export interface DomainArguments {
   read_tool_output: { tool_use_id: string; offset?: number; limit?: number };
   read_resource: { tool_use_id: string; uri: string };
@@ -61,13 +61,13 @@ export interface DomainArguments {
 export interface BuiltinRuntime {
   egress: Egress;
   validator: ArgumentValidator;
-  /** What the built-in tools of the domain do; absent where there is no domain. */
+  /** Implementations of the domain's built-in tools; absent without a domain. */
   builtins?: DomainFunctions | undefined;
-  /** The current time; the system's clock where absent. */
+  /** The current time; by default the system's clock. */
   now?: (() => Date) | undefined;
 }
 
-/** A failure that the model can read and mend. */
+/** A failure that the model can read and correct. */
 export function toolError(code: string, message: string): ToolOutcome {
   return { kind: 'error', code, message };
 }

@@ -9,7 +9,7 @@ const MAX_EXPRESSION_LENGTH = 1000;
 const MAX_RESULT_BYTES = 10_000;
 const MAX_MS = 1000;
 
-/** Sums and products of numbers: they take microseconds, and need no time limit, which is a thread of its own each time. */
+/** Plain arithmetic takes microseconds, so it runs without a time limit, which costs a thread each time. */
 const PLAIN = /^[\d\s.+\-*/()]{1,200}$/;
 
 export const CALCULATOR: Builtin = {
@@ -38,7 +38,7 @@ export const CALCULATOR: Builtin = {
   ...READS,
 };
 
-/** `{expression} -> {result}`, by mathjs. Only named functions and plain syntax are let through. */
+/** `{expression} -> {result}`, by mathjs. Allows only listed functions and plain syntax. */
 export async function calculate(attempt: ToolAttempt<{ expression: string }>): Promise<ToolOutcome> {
   const { expression } = attempt.arguments;
   const math = loadMath();
@@ -53,16 +53,13 @@ export async function calculate(attempt: ToolAttempt<{ expression: string }>): P
 
 let loaded: MathJsInstance | undefined;
 
-/**
- * mathjs is loaded by the first calculation, and as its one bundled file: that takes 0.2 s, its thousand modules 2 to
- * 3 s.
- */
+/** Loads mathjs with the first calculation, as its one bundled file: 0.2 s, where its thousand modules take 2 to 3 s. */
 function loadMath(): MathJsInstance {
   if (!loaded) {
     const require = createRequire(import.meta.url);
     const { all, create } = require('mathjs/lib/browser/math.js') as typeof mathjs;
     loaded = create(all ?? {});
-    // Its parser is made by the first use, which the time of a calculation is not meant for.
+    // The first use builds the parser, which must not count against a calculation's time.
     loaded.parse('0');
   }
   return loaded;
@@ -80,7 +77,7 @@ function evaluate(math: MathJsInstance, expression: string): ToolOutcome {
   return { kind: 'succeeded', output: { result } };
 }
 
-/** An allow-list: mathjs has functions that evaluate text, change the library itself or build matrices of any size. */
+/** An allow-list: mathjs also has functions that evaluate text, change the library or build matrices of any size. */
 const FUNCTIONS = new Set(
   `abs acos acosh acot acoth acsc add and arg asec asin asinh atan atan2 atanh bitAnd bitNot bitOr bitXor cbrt ceil
   combinations compare complex conj cos cosh cot coth count cov cross csc csch cube cumsum det distance divide dot
@@ -119,7 +116,7 @@ function valueFault(math: MathJsInstance, node: MathNode): string | undefined {
   return FUNCTIONS.has(name) ? `"${name}" is a function: call it with arguments.` : `"${name}" is not available.`;
 }
 
-/** A JSON value, or undefined for what is no finite value. Numbers lose the noise of the 16th digit (0.1 + 0.2). */
+/** The value as JSON, or undefined if it is not finite. Numbers lose the noise of the 16th digit (0.1 + 0.2). */
 function toJson(math: MathJsInstance, value: unknown): unknown {
   if (typeof value === 'number') return Number.isFinite(value) ? tidy(value) : undefined;
   if (typeof value === 'boolean' || typeof value === 'string') return value;
@@ -134,6 +131,6 @@ function toJson(math: MathJsInstance, value: unknown): unknown {
 }
 
 function tidy(value: number): number {
-  // Adding zero makes 0 of -0, which JSON does not know.
+  // Adding zero turns -0 into 0: JSON has no -0.
   return (Number.isSafeInteger(value) ? value : Number(value.toPrecision(15))) + 0;
 }

@@ -1,4 +1,7 @@
-/** The tool by which an agent has others do a part of its work; it waits as a row meanwhile (modules/workflows/advance-delegations.ts). */
+/**
+ * Lets an agent hand parts of its work to others; the call waits as a row meanwhile
+ * (modules/workflows/advance-delegations.ts).
+ */
 import { LIMITS } from '../../core/limits.ts';
 import { DELEGATE_TOOL } from '../../core/tool.ts';
 import { WRITES, type Builtin } from './builtin-type.ts';

@@ -1,7 +1,6 @@
 /**
- * Built-in tools that work on what Drover itself keeps. What they are is said here, so that they can be found, pinned and
- * validated everywhere; what they do lies in their modules, and is registered when a process opens
- * (modules/platform/domain-functions.ts).
+ * Built-in tools that work on Drover's own data. Defined here, so that they can be found, pinned and validated
+ * everywhere; implemented in their modules, and registered when a process opens (modules/platform/domain-functions.ts).
  */
 import { LIMITS } from '../../core/limits.ts';
 import { MEMORY_TYPES } from '../../core/memory/entry.ts';
@@ -164,7 +163,7 @@ const REJECT_HANDOFF: DomainTool = {
   ...WRITES,
 };
 
-/** One without a function does not compile. */
+/** A tool without a function does not compile. */
 type DomainTool = Builtin & { name: keyof DomainFunctions };
 
 export const DOMAIN_TOOLS: readonly DomainTool[] = [

@@ -5,7 +5,7 @@ import { decodeText, isTextual, mediaType, NO_SUCH_TEXT } from '../response-body
 import { READS, toolError, type Builtin, type BuiltinRuntime } from './builtin-type.ts';
 
 const DEFAULT_MAX_BYTES = 1024 * 1024;
-/** The body is kept inside a JSON value, in which it may grow. */
+/** Half: in a JSON value, escapes make the body longer. */
 const MAX_BYTES = LIMITS.toolOutputBytes / 2;
 
 export const HTTP_GET: Builtin = {

@@ -26,7 +26,7 @@ export const JSON_QUERY: Builtin = {
   ...READS,
 };
 
-/** `{data, query} -> {result}`, by JSONata 2. Stops after a second, and where it takes too much memory. */
+/** `{data, query} -> {result}`, by JSONata 2. Stopped after a second, or if it takes too much memory. */
 export async function queryJson(attempt: ToolAttempt<{ data: unknown; query: string }>): Promise<ToolOutcome> {
   const { data, query } = attempt.arguments;
   const evaluated = await evaluateJsonata({ text: query, data, tenantId: attempt.tenantId }, attempt.timeoutMs);

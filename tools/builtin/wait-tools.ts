@@ -1,4 +1,4 @@
-/** Tools whose calls the time or somebody else's system answers, while the run waits as a row (modules/waits/open-waits.ts). */
+/** Tools whose calls are answered by time or another system while the run waits as a row (modules/waits/open-waits.ts). */
 import type { ToolOutcome } from '../../core/tool.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { READS, toolError, type Builtin } from './builtin-type.ts';
@@ -47,7 +47,7 @@ export const WAIT_FOR_WEBHOOK: Builtin = {
   ...READS,
 };
 
-/** Nothing waits outside a run; within one a signal answers and this function is not called. */
+/** Called only outside a run, where nothing can wait; within one, a signal answers. */
 export async function waitForNothing(): Promise<ToolOutcome> {
   return toolError('no-run', 'Only a run can wait.');
 }

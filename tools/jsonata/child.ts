@@ -1,4 +1,4 @@
-/** What the process of `evaluate-jsonata.ts` runs: one evaluation after the other. */
+/** Runs in the child process of `evaluate-jsonata.ts`: one evaluation after the other. */
 import jsonata from 'jsonata';
 import { LIMITS } from '../../core/limits.ts';
 import { holdsMoreValues } from '../../lib/json-size.ts';
@@ -15,7 +15,7 @@ export interface JsonataRequest {
   limitMs: number;
 }
 
-/** The result as JSON, or what went wrong. */
+/** The result as JSON, or the fault. */
 export type JsonataAnswer = { json: string } | { fault: 'too-slow' | 'failed'; message: string };
 
 async function evaluate({ text, json, limitMs }: JsonataRequest): Promise<JsonataAnswer> {
@@ -26,7 +26,7 @@ async function evaluate({ text, json, limitMs }: JsonataRequest): Promise<Jsonat
       sequence: MAX_SEQUENCE,
       RegexEngine: boundedRegExp(performance.now() + limitMs),
     });
-    // By way of JSON: JSONata marks its sequences with hidden properties and may return functions.
+    // Through JSON: JSONata marks its sequences with hidden properties and may return functions.
     const result = JSON.stringify(await expression.evaluate(JSON.parse(json))) as string | undefined;
     return fitting(result ?? 'null');
   } catch (error) {
@@ -43,7 +43,7 @@ function fitting(json: string): JsonataAnswer {
   return { json };
 }
 
-/** JSONata checks its time between steps only; one match of a bad pattern would never come back. */
+/** JSONata checks its time only between steps; a match of a bad pattern might never return. */
 function boundedRegExp(endsAt: number): RegExpConstructor {
   class BoundedRegExp extends RegExp {
     override exec(text: string): RegExpExecArray | null {
@@ -53,7 +53,7 @@ function boundedRegExp(endsAt: number): RegExpConstructor {
   return BoundedRegExp as unknown as RegExpConstructor;
 }
 
-// It ends with the process that has started it, whoever else is told to stop.
+// Ignored: it ends with its parent, whatever signals the process group gets.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => undefined);
 process.on('message', (request: JsonataRequest) => {

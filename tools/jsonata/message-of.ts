@@ -1,6 +1,6 @@
 import { beginningOf } from '../../core/content.ts';
 
-/** What went wrong. JSONata throws plain objects with a message and a position. */
+/** The error's text. JSONata throws plain objects with a message and a position. */
 export function messageOf(error: unknown): string {
   const { message, position } = error as { message?: unknown; position?: unknown };
   const text = typeof message === 'string' ? beginningOf(message, 500) : 'unknown reason';

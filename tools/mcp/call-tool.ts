@@ -1,4 +1,4 @@
-/** Tools and resources of MCP servers, over whatever transport (spec 2025-11-25). */
+/** Calls tools and reads resources of MCP servers, over any transport (spec 2025-11-25). */
 import { messageOf, type FieldError } from '../../core/errors.ts';
 import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
@@ -19,22 +19,22 @@ import { overStreams } from './remote-transport.ts';
 
 export interface McpCall {
   target: McpTarget;
-  /** A resource of the server that is read, in place of a call of the tool. */
+  /** A resource of the server to read, instead of calling the tool. */
   resource?: string | undefined;
   /** The tool's name at its server. */
   name: string;
-  /** What is wrong with structured content, where the tool has promised something of it. */
+  /** Faults of structured content, if the tool has an output schema. */
   checkOutput?: CheckOutput | undefined;
 }
 
 type CheckOutput = (content: unknown) => FieldError[];
 
-/** One attempt of a tool at its server, which is connected to, and started, where it is not. Never throws. */
+/** Makes one attempt of a tool, and connects to its server, or starts it, if needed. Never throws. */
 export async function callMcpTool(call: McpCall, attempt: ToolAttempt, pool: McpPool): Promise<ToolOutcome> {
   const deadline = startDeadline(attempt.timeoutMs, attempt.signal);
   try {
     const outcome = await callOnce(call, { attempt, deadline }, pool);
-    // The server has refused the request together with its session, so nothing has happened yet.
+    // The server refused the request with its session, so nothing has happened yet.
     return outcome === 'session-gone' ? unknownSession(await callOnce(call, { attempt, deadline }, pool)) : outcome;
   } finally {
     deadline.clear();
@@ -70,21 +70,21 @@ async function acquire(target: McpTarget, deadline: Deadline, pool: McpPool): Pr
   try {
     return await raceSignal(acquired, deadline.signal);
   } catch (error) {
-    // It may yet start: for the next call.
+    // It may still start, for the next call.
     acquired.then((connection) => pool.release(connection)).catch(() => undefined);
     if (deadline.ended() === 'aborted') return ABORTED_UNSENT;
     return notStarted(error);
   }
 }
 
-/** Nothing was called yet, so nothing can have happened; what will not change is not tried again. */
+/** Nothing was called, so nothing can have happened; permanent failures are not retried. */
 function notStarted(error: unknown): ToolOutcome {
   const message = `The tool's server did not start: ${messageOf(error)}`;
   const code = 'server-start';
   if (error instanceof EgressError && (error.code === 'refused' || error.code === 'bad-request')) {
     return { kind: 'error', origin: 'drover', unsent: true, code: `egress-${error.code}`, message: error.message };
   }
-  // What it has said on its way, or answered with, may be in the message.
+  // The message may quote the server's output or answer.
   const quotes = !(error instanceof EgressError);
   if (error instanceof ServerBackOffError)
     return { kind: 'unreached', code, message, retryAfterMs: error.waitMs, quotes };
@@ -114,8 +114,8 @@ async function request(
       const send = (signal: AbortSignal) => connection.client.request(read, ReadResourceResultSchema, options(signal));
       return { kind: 'succeeded', ...readContents(await overStreams(send, deadline.signal)) };
     }
-    // Not `client.callTool`: that throws away the answer of an effect whose output does not fit its own schema.
-    // The deadline's signal sends MCP's cancellation; the SDK's own limit is only set out of the way.
+    // Not `client.callTool`: it throws away the answer of an effect whose output does not fit its schema. The
+    // deadline's signal sends MCP's cancellation; the SDK's own limit is set so high that it never fires.
     const call = { method: 'tools/call' as const, params: { name, arguments: attempt.arguments, ...meta } };
     const send = (signal: AbortSignal) => connection.client.request(call, CallToolResultSchema, options(signal));
     return outcomeOf(await overStreams(send, deadline.signal), checkOutput);
@@ -151,7 +151,7 @@ function outcomeOf(result: CallToolResult, checkOutput: CheckOutput | undefined)
   const { structuredContent } = result;
   const faults = (structuredContent && checkOutput?.(structuredContent)) ?? [];
   if (faults.length === 0) return { kind: 'succeeded', ...read };
-  // An error is never sent again: whatever the call has done, it has done.
+  // Errors are never retried: the call's effect has happened.
   const why = faults.map((fault) => fault.message).join('; ');
   const message = `The tool has done its work, but its answer does not fit its output_schema: ${why}`;
   return { kind: 'error', origin: 'drover', code: 'output-invalid', message, output };
@@ -177,7 +177,7 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
   return { kind: 'error', origin: 'drover', code: 'bad-answer', message };
 }
 
-/** The HTTP status of a server that did not take a request; 0 if it is something else. The old transport only says it. */
+/** The HTTP status with which a server refused a request; 0 if there is none. The old transport has it only in the text. */
 function statusOf(error: unknown): number {
   if (error instanceof StreamableHTTPError) return error.code ?? 0;
   const [, status] = /^Error POSTing to endpoint \(HTTP (\d{3})\)/.exec(messageOf(error)) ?? [];
@@ -187,7 +187,7 @@ function statusOf(error: unknown): number {
 const LOST_STATUSES = [408, 425, 502, 503, 504];
 
 function refused(status: number, message: string, connection: McpConnection): Answered {
-  // By the specification 404; many servers, the reference implementation's among them, answer 400 and say why.
+  // 404 by the specification; many servers, such as the reference implementation, answer 400 and say why.
   if (connection.hasSession && (status === 404 || (status === 400 && /session/i.test(message)))) return 'session-gone';
   const code = `http-${status}`;
   if (status === 429) return { kind: 'unreached', code, message, quotes: true };
@@ -201,7 +201,7 @@ const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed;
 
 function mcpFailure(error: McpError, connection: McpConnection): ToolOutcome {
   if (error.code === REQUEST_TIMEOUT) return { kind: 'lost', code: 'timeout', message: error.message, quotes: true };
-  // Servers use the same code for errors of their own; ours comes from a connection that is gone.
+  // Servers use the same code for their own errors; ours means that the connection is gone.
   if (error.code === CONNECTION_CLOSED && connection.closed()) return lostServer(connection);
   return { kind: 'error', code: `mcp${error.code}`, message: error.message };
 }

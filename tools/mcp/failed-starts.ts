@@ -1,15 +1,15 @@
 import { LRUCache } from 'lru-cache';
 import { backoffMs } from '../../core/backoff.ts';
 
-/** Servers that fail again and again are left alone, longer each time. */
+/** Avoids servers that fail repeatedly, for longer each time. */
 interface FailedStarts {
-  /** Throws `ServerBackOffError` while the server is to be left alone. */
+  /** Throws `ServerBackOffError` while the server is avoided. */
   check(key: string): void;
   note(key: string, why: string): void;
   forget(key: string): void;
 }
 
-/** A server that keeps failing, and when it may be tried again. */
+/** A server that keeps failing, and the time until its next try. */
 export class ServerBackOffError extends Error {
   readonly waitMs: number;
 
@@ -23,7 +23,7 @@ export class ServerBackOffError extends Error {
 const LONGEST_MS = 60_000;
 const MOST_KEPT = 1000;
 
-/** The second failure in a row backs off from the server for `firstMs`, each further one twice as long, up to a minute. */
+/** After the second failure in a row a server is avoided for `firstMs`, doubled with each further one, up to a minute. */
 export function createFailedStarts(firstMs: number): FailedStarts {
   const failures = new LRUCache<string, { count: number; untilMs: number; why: string }>({ max: MOST_KEPT });
   return {

@@ -21,19 +21,19 @@ interface McpServerToList extends ServerToList<McpTransport> {
 const LIST_MS = 30_000;
 const MAX_TOOLS = 1000;
 const MAX_PAGES = 100;
-/** Of all pages together, as JSON. */
+/** For all pages together, as JSON. */
 const MAX_BYTES = LIMITS.toolOutputBytes;
-/** As many as whoever registers a tool by hand may give it. */
+/** As many as a tool registered by hand may have. */
 const MAX_DESCRIPTION_CHARS = 20_000;
 const MAX_MESSAGE_CHARS = 2000;
 
 const text = z.string().optional().catch(undefined);
 const schema = z.record(z.string(), z.unknown());
 const named = z.looseObject({ name: z.string() });
-/** Each tool is read by itself: one that is wrong is left out, and the others are not. */
+/** Tools are parsed one by one, so that a bad one does not spoil the others. */
 const list = PaginatedResultSchema.extend({ tools: z.array(named) });
 type Named = z.output<typeof named>;
-/** What there is of a tool that is wrong: where it was registered before, that has changed. */
+/** The readable parts of a bad tool: if it is registered, it has changed. */
 const wrong = named.extend({
   title: text,
   description: text,
@@ -44,8 +44,8 @@ type ListedTool = Pick<Tool, 'name' | 'title' | 'description' | 'annotations' | 
   Pick<z.output<typeof wrong>, 'inputSchema' | 'outputSchema'>;
 
 /**
- * Every tool of a server. Its word on risks and effects counts only where it is `trusted` (docs/tools.md).
- * Throws a `DroverError` (422) if the server does not start or does not answer.
+ * Lists all tools of a server. Its word on risks and effects counts only if it is `trusted` (docs/tools.md). Throws a
+ * `DroverError` (422) if the server does not start or answer.
  */
 export async function listMcpTools(wanted: McpServerToList, pool: McpPool): Promise<ImportedTool[]> {
   const { name: serverName, tools } = await listTools(wanted, pool);
@@ -142,7 +142,7 @@ function wordOf(tool: ListedTool): Pick<ImportedTool, 'risk_level' | 'annotation
   const { readOnlyHint, idempotentHint, destructiveHint } = tool.annotations ?? {};
   const given = Object.entries({ readOnlyHint, idempotentHint, destructiveHint });
   return {
-    // A tool that only reads destroys nothing, whatever else its server says (spec: ToolAnnotations).
+    // A tool that only reads destroys nothing, whatever its other hints say (spec: ToolAnnotations).
     risk_level: readOnlyHint ? 'READ_ONLY' : destructiveHint ? 'WRITE_HIGH_RISK' : DEFAULT_RISK,
     annotations: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
   };

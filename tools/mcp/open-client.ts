@@ -1,4 +1,4 @@
-/** What a process calls MCP servers with. Loaded by the first call, since the SDK takes 6 MB that most processes never need. */
+/** Calls MCP servers. Loaded by the first call, since the SDK takes 6 MB that most processes never need. */
 import type { ToolAttempt, ToolOutcome } from '../../core/tool.ts';
 import type { Egress } from '../egress.ts';
 import { callMcpTool, type McpCall } from './call-tool.ts';
@@ -11,7 +11,7 @@ export interface McpClient {
   close(): Promise<void>;
 }
 
-/** A client over a pool of its own: one for all ways to a server. */
+/** A client with a pool of its own, for all transports. */
 export function openMcpClient(egress: Egress): McpClient {
   const pool = createMcpPool({ egress });
   return {

@@ -1,4 +1,4 @@
-/** Connections to MCP servers: one per tenant and server in a process, made by the first call and closed when idle. */
+/** Connections to MCP servers: one per tenant and server in a process, opened by the first call and closed when idle. */
 import { messageOf } from '../../core/errors.ts';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
@@ -11,20 +11,20 @@ import { createRemoteTransport, outsideOfRequests } from './remote-transport.ts'
 import { createStdioTransport } from './stdio-transport.ts';
 import type { McpServer } from './server.ts';
 
-/** A server as it is reached, and whose calls it gets: two tenants never share a connection. */
+/** A server's address, and the tenant that calls it: two tenants never share a connection. */
 export interface McpTarget {
   tenantId: string;
-  /** Secrets filled in. */
+  /** With secrets filled in. */
   server: McpServer;
-  /** Told when the server says that its tools have changed. */
+  /** Called when the server says that its tools have changed. */
   onToolsChanged?: (() => void) | undefined;
 }
 
 export interface McpConnection {
   client: Client;
-  /** True as soon as the process is gone or the connection was given up. */
+  /** True once the process is gone or the connection was given up. */
   closed(): boolean;
-  /** True if it was given up because it sent more than one message may hold, while it had no other calls that this could answer. */
+  /** True if it was given up because of a message over the limit that could only answer this call. */
   sentTooMuch(): boolean;
   /** Whether requests belong to a session, which the server may forget. */
   hasSession: boolean;
@@ -34,44 +34,44 @@ export interface McpConnection {
 
 export interface McpPool {
   /**
-   * Connects if there is no connection; it is not closed for idleness until `release`. Rejects with what the server
-   * or the guard says, or with `ServerBackOffError` where it has failed again and again.
+   * Connects if needed; the connection is not closed as idle before `release`. Rejects with the server's or guard's
+   * error, or with `ServerBackOffError` if the server has failed repeatedly.
    */
   acquire(target: McpTarget): Promise<McpConnection>;
   release(connection: McpConnection): void;
-  /** Gives a connection up that the server does not know any more; the next `acquire` makes another. Several users of it may say so. */
+  /** Drops a connection that the server no longer knows; the next `acquire` opens another. May be called more than once. */
   discard(connection: McpConnection): void;
-  /** Closes every connection and waits for the processes to be gone: end of input, SIGTERM, SIGKILL, two seconds apart. */
+  /** Closes every connection and waits for its process to end: end of input, SIGTERM, SIGKILL, two seconds apart. */
   close(): Promise<void>;
 }
 
 interface McpPoolOptions {
   egress: Egress;
-  /** How long an unused connection is kept; five minutes where absent. */
+  /** How long an unused connection is kept; five minutes by default. */
   idleMs?: number | undefined;
   startTimeoutMs?: number | undefined;
-  /** The first pause after a server has failed twice in a row, doubled each time; a second where absent. */
+  /** The first pause after a server has failed twice in a row, doubled each time; a second by default. */
   backoffMs?: number | undefined;
 }
 
 const IDLE_MS = 300_000;
 const START_MS = 30_000;
 const BACKOFF_MS = 1000;
-/** Who has lived that long has not failed at its start. */
+/** A server that has run this long did not fail at its start. */
 const STEADY_MS = 10_000;
 
 interface Entry extends McpConnection {
   key: string;
   users: number;
   startedAtMs: number;
-  /** No `acquire` gets it any more; another that has come under its key is left alone. */
+  /** Hides the connection from `acquire`; a newer one under its key stays. */
   forget: () => void;
   end: () => Promise<void>;
   isStopped?: true;
   idleTimer?: NodeJS.Timeout | undefined;
 }
 
-/** Makes an empty pool. A connection that ends is forgotten, and made again by the next `acquire`. */
+/** Makes an empty pool. A connection that ends is removed, and reopened by the next `acquire`. */
 export function createMcpPool(options: McpPoolOptions): McpPool {
   const entries = new Map<string, Promise<Entry>>();
   const failed = createFailedStarts(options.backoffMs ?? BACKOFF_MS);
@@ -85,7 +85,7 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
       entry.idleTimer = setTimeout(stop, options.idleMs ?? IDLE_MS, entry).unref();
   };
   const open = (key: string, target: McpTarget): Promise<Entry> => {
-    // A server that was stopped may end long after the next one under its key has started.
+    // A stopped server may end long after its successor under the same key has started.
     const isCurrent = () => entries.get(key) === started;
     const forget = () => {
       if (isCurrent()) entries.delete(key);
@@ -93,7 +93,7 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
     const onClose = (entry: Entry | undefined) => {
       if (!isCurrent()) return;
       forget();
-      // A program that starts and dies, again and again. Whoever is only connected to has other reasons to hang up.
+      // A program that starts and dies repeatedly. Remote servers may have other reasons to hang up.
       const young = entry && performance.now() - entry.startedAtMs < STEADY_MS;
       if (young && target.server.type === 'mcp_stdio') failed.note(key, entry.lastWords() || 'it ended');
     };
@@ -123,7 +123,7 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
     release(connection) {
       const entry = connection as Entry;
       entry.users -= 1;
-      // Whoever has done something useful and lives has not failed.
+      // A server that has run for a while and is still alive has not failed.
       if (!entry.closed() && performance.now() - entry.startedAtMs > STEADY_MS) failed.forget(entry.key);
       if (entry.users === 0) startIdling(entry);
     },
@@ -137,7 +137,7 @@ export function createMcpPool(options: McpPoolOptions): McpPool {
   };
 }
 
-/** However often it is said; `closing` has what is on its way to its end. */
+/** May be called repeatedly; `closing` has the connections that are ending. */
 function stopOnce(entry: Entry, closing: Set<Promise<void>>): void {
   clearTimeout(entry.idleTimer);
   if (entry.isStopped) return;
@@ -183,7 +183,7 @@ async function connect(target: McpTarget, options: ConnectOptions): Promise<Entr
     await client.close().catch(() => undefined);
     const said = lastWords();
     if (failure()) throw failure();
-    // The client's schemas tell of every form that an answer could have had.
+    // Those errors list every form of answer in the client's schemas.
     const isSchemas = error instanceof Error && 'issues' in error;
     if (said === '' && !isSchemas) throw error;
     const why = isSchemas ? 'it does not answer as MCP servers do' : messageOf(error);

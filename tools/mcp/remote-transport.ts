@@ -13,21 +13,21 @@ type RemoteServer = Extract<McpServer, { type: 'mcp_http' | 'mcp_sse' }>;
 
 interface RemoteTransport {
   transport: Transport;
-  /** The last failure of a connection: the SDK tells of some in words only. */
+  /** The last failure of a connection: the SDK reports some as text only. */
   failure: () => EgressError | undefined;
-  /** True if the stream that is the session broke off since more came on it than one message may hold. */
+  /** True if the session's stream broke off because a message exceeded the limit. */
   sentTooMuch: () => boolean;
   /** Ends the session at the server, if it has one; never throws. */
   endSession: () => Promise<void>;
 }
 
-/** Until the headers of an answer are there; a server may take its time with what follows them. */
+/** Until an answer's headers arrive; what follows them may take longer. */
 const HEADERS_MS = 60_000;
 const END_SESSION_MS = 2000;
-/** How long a request goes on without any open stream that could bring its answer: the SDK may yet resume one. */
+/** How long a request goes on without an open stream to bring its answer: the SDK may resume one. */
 const SILENCE_MS = 5000;
 
-/** The request that a connection belongs to: the SDK opens several, and resumes some, without saying for what. */
+/** The request that a connection belongs to: the SDK opens and resumes several without saying for which request. */
 const current = new AsyncLocalStorage<RequestStreams>();
 
 interface RequestStreams {
@@ -36,19 +36,19 @@ interface RequestStreams {
   ended: (fault?: EgressError) => void;
 }
 
-/** Does what goes on when the request is over in whose answer it was told. */
+/** Runs work that outlives the request in whose answer it was triggered. */
 export function outsideOfRequests(work: () => void): void {
   current.exit(work);
 }
 
-/** Makes the transport of a server; nothing is sent yet. The SDK follows redirects within its origin only. */
+/** Makes the transport of a server; sends nothing yet. The SDK follows redirects only within its origin. */
 export function createRemoteTransport(server: RemoteServer, egress: Egress, most: MessageLimits): RemoteTransport {
   let failure: EgressError | undefined;
   let tooMuch = false;
   const { origin } = new URL(server.endpoint);
   const guarded: FetchLike = async (url, init = {}) => {
     if (new URL(url).origin !== origin) {
-      // Its headers, which may hold a secret, are for its own origin.
+      // Its headers may hold a secret, and are for its own origin.
       throw new EgressError('refused', 'the server leads to another origin', { sent: true });
     }
     const streams = current.getStore();
@@ -96,7 +96,7 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
   return { transport, failure: () => failure, sentTooMuch: () => false, endSession };
 }
 
-/** The stream is the session: the SDK would open another, which the server has never been introduced to. */
+/** The stream is the session: the SDK would open another one, which is not initialized at the server. */
 function endingWithItsStream(transport: SSEClientTransport): Transport {
   const onerror = (error: Error) => {
     if (error instanceof SseError) void transport.close();
@@ -105,9 +105,9 @@ function endingWithItsStream(transport: SSEClientTransport): Transport {
 }
 
 /**
- * Sends a request and waits for its answer, for as long as there is a stream that could bring it. `send` gets the signal
- * to hand to the SDK. Rejects with `EgressError`: `lost` where the streams have ended without an answer, `too-large` where
- * one has brought more than may be read, which it would again.
+ * Sends a request and waits for its answer while any stream could bring it. `send` gets the signal for the SDK. Rejects
+ * with `EgressError`: `lost` if the streams ended without an answer, `too-large` if one exceeded the limit, as a retry
+ * would.
  */
 export async function overStreams<T>(send: (signal: AbortSignal) => Promise<T>, caller: AbortSignal): Promise<T> {
   const silence = new AbortController();

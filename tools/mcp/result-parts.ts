@@ -1,4 +1,4 @@
-/** What a model sees of an MCP result: its blocks, in our own form. */
+/** Converts the blocks of an MCP result into our own form for the model. */
 import type { CallToolResult, ReadResourceResult } from '@modelcontextprotocol/sdk/types.js';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { OutputPart } from '../../core/tool-output.ts';
@@ -8,16 +8,16 @@ import { charsetOf, NO_SUCH_TEXT, parseOrText, textIn } from '../response-body.t
 
 type Block = CallToolResult['content'][number];
 
-/** The output of a result, and what a model sees of it where that is something else. */
+/** A result's output, and its form for the model if that differs. */
 interface ResultOutput {
   output: unknown;
   content?: OutputPart[];
 }
 
 /**
- * Structured content and blocks of text are the output as they are (text as JSON where it is). With any other block the
- * output is the result itself, and the model sees each block in its own form. Text that only repeats the structured content, as
- * the specification asks for, is shown once.
+ * Structured content and text blocks are the output itself (JSON text is parsed). With any other block the output is
+ * the result, and the model sees each block in our form. Text that only repeats the structured content, as the
+ * specification asks for, is shown once.
  */
 export function readResult({ content: blocks, structuredContent }: CallToolResult): ResultOutput {
   const isText = blocks.every(({ type }) => type === 'text');
@@ -33,7 +33,7 @@ export function readResult({ content: blocks, structuredContent }: CallToolResul
   return { output: isText ? structured : { structuredContent: structured, content: blocks }, content };
 }
 
-/** A resource that was read: one of text is the output as it is (as JSON where it is); else each part has its own form. */
+/** A resource that was read: a single text is the output itself (JSON is parsed); else each part is converted. */
 export function readContents({ contents }: ReadResourceResult): ResultOutput {
   const [only] = contents;
   if (only && contents.length === 1 && 'text' in only) return { output: parseOrText(only.text) };
@@ -41,7 +41,7 @@ export function readContents({ contents }: ReadResourceResult): ResultOutput {
   return { output: { content }, content: content.map(toPart) };
 }
 
-/** The text of a result, a line for each block. */
+/** The text of a result, one line per block. */
 export function textOfBlocks(blocks: readonly Block[]): string {
   return blocks.map((block) => (block.type === 'text' ? block.text : '')).join('\n');
 }
@@ -51,7 +51,7 @@ function repeats(block: Block, structured: unknown): boolean {
   return block.text.trim() === '' || isJsonOf(block.text, structured);
 }
 
-/** Integers beyond 2^53 have lost digits in what was read as JSON; a text that repeats it has them. */
+/** Restores integers beyond 2^53, which lost digits when parsed, from a text that repeats the content. */
 function keepDigits(structured: unknown, blocks: readonly Block[]): unknown {
   const repeated = blocks.find(
     (block) => block.type === 'text' && losesDigits(block.text) && repeats(block, structured),

@@ -1,4 +1,4 @@
-/** An MCP server as a tool's transport names it. */
+/** An MCP server in a tool's transport. */
 import type { TransportTypes } from '../../core/tool.ts';
 import type { SecretValues } from '../secret-values.ts';
 
@@ -9,7 +9,7 @@ declare module '../../core/tool.ts' {
       command: string;
       args?: string[] | undefined;
       env?: Record<string, string> | undefined;
-      /** The tool's name at the server, where it differs from the registered one. */
+      /** The tool's name at the server, if it differs from the registered one. */
       tool?: string | undefined;
     };
     mcp_http: RemoteMcp;
@@ -27,15 +27,15 @@ interface RemoteMcp {
 
 export type McpTransport = TransportTypes['mcp_stdio' | 'mcp_http' | 'mcp_sse'];
 
-/** The server of such a transport, whatever the tool: what is the same here is one server, with one connection. */
+/** A transport's server without the tool: equal ones are one server with one connection. */
 export type McpServer = Omit<TransportTypes['mcp_stdio'], 'tool'> | Omit<RemoteMcp, 'tool'>;
 
-/** The server of a tool, `{{secret:name}}` not filled in. */
+/** The server of a tool, with `{{secret:name}}` not filled in. */
 export function serverOf({ tool: _tool, ...server }: McpTransport): McpServer {
   return server;
 }
 
-/** Where a server is, whoever asks it with what credentials: its endpoint, or the program that it is. */
+/** A server's address without credentials: its endpoint, or its program and arguments. */
 export function addressOf(server: McpServer): { type: string } & Record<string, unknown> {
   const { type } = server;
   return type === 'mcp_stdio'
@@ -43,7 +43,7 @@ export function addressOf(server: McpServer): { type: string } & Record<string, 
     : { type, endpoint: server.endpoint };
 }
 
-/** The server as it is reached: secrets filled in. */
+/** The server with its secrets filled in. */
 export function withSecrets(server: McpServer, { fill }: SecretValues): McpServer {
   const filled = (texts: Record<string, string> = {}) =>
     Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, fill(text)]));

@@ -12,12 +12,12 @@ type StdioServer = Extract<McpServer, { type: 'mcp_stdio' }>;
 
 /** Pauses between the end of its input, SIGTERM and SIGKILL. */
 const PATIENCE_MS = 2000;
-/** Far more than is shown, so that a secret is never cut where it could not be recognised. */
+/** Far more than is shown, so that the cut never hides a part of a secret from redaction. */
 const STDERR_CHARS = LIMITS.secretBytes + 10_000;
 
 /**
- * MCP over the standard streams of a child process (spec 2025-11-25, stdio). Not the SDK's: the process leads a group of
- * its own, and whatever it has started ends with it. It gets a minimal environment and `env`.
+ * MCP over a child process's standard streams (spec 2025-11-25, stdio). Not the SDK's: the child leads its own process
+ * group, so that all its descendants end with it. It gets a minimal environment and `env`.
  */
 export function createStdioTransport(
   server: StdioServer,
@@ -65,14 +65,14 @@ export function createStdioTransport(
   return { transport, stderr: () => stderr.trim() };
 }
 
-/** Starts the program as the leader of a process group, which is killed as soon as the leader has ended. */
+/** Starts the program as leader of a process group, which is killed once the leader has ended. */
 function spawnLeader({ command, args = [], env }: StdioServer): ChildProcessWithoutNullStreams {
   const leader = spawn(command, [...args], {
     env: { ...getDefaultEnvironment(), LANG: 'C.UTF-8', ...env },
     stdio: 'pipe',
     detached: true,
   });
-  // What it leaves behind holds its streams open, so this comes before `close`, not after.
+  // On `exit`, not `close`: descendants keep the streams open.
   return leader.on('exit', () => signalGroup(leader, 'SIGKILL'));
 }
 
@@ -96,14 +96,14 @@ function listen(
         receive(line);
       }
     } catch (error) {
-      // More than a message may hold: nothing after it can be read either.
+      // After an oversized message nothing can be read any more.
       transport.onerror?.(error as Error);
       void transport.close();
     }
   });
 }
 
-/** Lines out of chunks; not the SDK's buffer, which copies all it has with each chunk. Throws where a line is too long. */
+/** Splits chunks into lines. Not the SDK's buffer, which copies everything with each chunk. Throws if a line is too long. */
 function lineSplitter(maxBytes: number): (chunk: Buffer) => string[] {
   let parts: Buffer[] = [];
   let bytes = 0;
@@ -127,12 +127,12 @@ function lineSplitter(maxBytes: number): (chunk: Buffer) => string[] {
 
 const tooLong = (most: string) => new Error(`a message exceeded maximum size of ${most}`);
 
-/** Its group's id is the process's own, and stays taken as long as one of the group lives. */
+/** The group's id is the leader's pid, and stays taken while any member lives. */
 function signalGroup({ pid }: ChildProcessWithoutNullStreams, signal: NodeJS.Signals): void {
   try {
     if (pid !== undefined) process.kill(-pid, signal);
   } catch {
-    // All of them have ended.
+    // The whole group has ended.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Agents of other platforms that do a piece of work (docs/a2a.md, "Remote agents"). */
+/** Remote agents that do a piece of work (docs/a2a.md, "Remote agents"). */
 import { z } from 'zod';
 import { backoffMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -61,15 +61,15 @@ export const A2A: TransportKind<A2aTransport> = {
   },
 };
 
-/** What is kept of a task that is worked on. */
+/** The stored state of a running task. */
 const work = z.object({
   task_id: z.string(),
   context_id: z.string(),
   since_ms: z.number(),
   looks: z.int(),
-  /** What it asked last, how often it has asked, and since when it waits to hear. */
+  /** The last question, how many there were, and when it was asked. */
   asked: z.object({ id: z.string(), count: z.int(), at_ms: z.number() }).optional(),
-  /** What somebody has said to that. */
+  /** The answer to it. */
   answer: z.string().optional(),
 });
 type Work = z.output<typeof work>;
@@ -77,12 +77,12 @@ type Work = z.output<typeof work>;
 const TASK_NOT_FOUND = -32001;
 /** The first pause between two looks, doubled each time. */
 const FIRST_PAUSE_MS = 500;
-/** For the answer to a message that is on its way, once nobody waits for it any more. */
+/** How long a sent message may still be answered after an abort. */
 const LAST_WORD_MS = 5000;
 
-/** Sends the message. Its id is the call's idempotency key, so that the same message is sent again if it is. */
+/** Sends the message. Its id is the call's idempotency key, so that a retry sends the same message. */
 async function begin(remote: Remote, attempt: ToolAttempt, now: Date): Promise<ToolOutcome> {
-  // A direct execution has nobody who would come back.
+  // A direct execution cannot be resumed later.
   const isDirect = attempt.runId === '';
   const message = { messageId: attempt.idempotencyKey, role: 'ROLE_USER', parts: partsOf(attempt.arguments) };
   const params = { message, configuration: { returnImmediately: !isDirect, historyLength: 0 } };
@@ -111,7 +111,7 @@ interface Looking {
   now: Date;
 }
 
-/** Asks what has become of the task. That has no effect, so nothing but an answer ends the call. */
+/** Asks for the task's state. That has no effect, so a failed look does not end the call. */
 async function look(
   remote: Remote,
   { attempt, begun, now }: Omit<Looking, 'remote'> & { attempt: ToolAttempt },
@@ -133,8 +133,8 @@ async function look(
 }
 
 /**
- * Sends what somebody has said to its question, as a message of the same task. The message has one id, however often it is sent;
- * where nobody knows whether it has come, the next look says: the task asks the same still, or goes on.
+ * Sends the answer to the task's question, as a message of the same task. Its id is the same each time. If its delivery
+ * is unknown, the next look shows it: the task still asks the same, or goes on.
  */
 async function reply(looking: Looking, text: string, attempt: ToolAttempt): Promise<ToolOutcome> {
   const { remote, begun } = looking;
@@ -151,26 +151,26 @@ async function reply(looking: Looking, text: string, attempt: ToolAttempt): Prom
   return outcomeOf(sent.task, { ...looking, begun: { ...kept, looks: 0 } });
 }
 
-/** How often a task may still show what it has been told already, before it asks the same once more. */
+/** How many looks may show the answered question before it counts as asked again. */
 const SAME_LOOKS = 3;
 
 function outcomeOf(task: RemoteTask, looking: Looking): ToolOutcome {
   const asks = questionOfTask(task);
   const { asked, looks } = looking.begun;
-  // Just answered, and not taken up yet: the next look says more.
+  // Answered, but not picked up yet: the next look tells more.
   if (asks && asks.id === asked?.id && looks < SAME_LOOKS) return goesOn(looking);
   if (asks) return waits(looking, asks);
   return outcomeOfTask(task) ?? goesOn(looking);
 }
 
-/** While somebody was asked, the task's time stood still. */
+/** The time of the question does not count against the task. */
 function resumed(begun: Work, now: Date): Work {
   const { asked, since_ms } = begun;
   if (!asked?.at_ms) return begun;
   return { ...begun, since_ms: since_ms + now.getTime() - asked.at_ms, asked: { ...asked, at_ms: 0 } };
 }
 
-/** Until somebody has answered, nobody looks. */
+/** Stops looking until there is an answer. */
 function waits(
   { begun, now }: Looking,
   { code, question, id }: NonNullable<ReturnType<typeof questionOfTask>>,
@@ -181,7 +181,7 @@ function waits(
   return { kind: 'elsewhere', code, message, remote: { ...kept, looks: 0, asked }, waitMs: 0, question };
 }
 
-/** What the remote agent has not said itself. */
+/** An error that is not the remote agent's own. */
 function ours(code: string, message: string): Extract<ToolOutcome, { kind: 'error' }> {
   return { kind: 'error', origin: 'drover', code, message };
 }
@@ -190,7 +190,7 @@ function unanswered({ code, message }: { code: string; message: string }): Extra
   return { kind: 'error', code, message };
 }
 
-/** Looked at again after a pause, until its time is up. */
+/** Looks again after a pause, until the time limit. */
 function goesOn({ remote, begun, now }: Looking, askedForMs = 0): ToolOutcome {
   const { max_seconds: seconds = LIMITS.remoteTaskSeconds } = remote.transport;
   const leftMs = begun.since_ms + seconds * 1000 - now.getTime();
@@ -210,7 +210,7 @@ function goesOn({ remote, begun, now }: Looking, askedForMs = 0): ToolOutcome {
   };
 }
 
-/** Cancels the task, once nobody wants it any more; an agent that has ended it, or refuses, is left alone. */
+/** Cancels an abandoned task; if the agent has ended it, or refuses, nothing more is done. */
 async function cancel(remote: Remote, attempt: ToolAttempt): Promise<ToolOutcome> {
   const begun = work.safeParse(attempt.remote).data;
   if (!begun) return { kind: 'succeeded', output: null };
@@ -224,14 +224,14 @@ function refusal({
   return { kind: 'error', code: `a2a${code}`, message };
 }
 
-/** The text `message`; whatever else the arguments have is data. */
+/** Sends `message` as text, and all other arguments as data. */
 function partsOf({ message, ...others }: Record<string, unknown>): object[] {
   const text = typeof message === 'string' ? [{ text: message }] : [];
   const rest = typeof message === 'string' || message === undefined ? others : { message, ...others };
   return Object.keys(rest).length > 0 || text.length === 0 ? [...text, { data: rest }] : text;
 }
 
-/** Fires a while after `signal`: what a message has begun can be cancelled only by who knows its task. */
+/** Fires a while after `signal`: a begun task can only be cancelled once its id is known. */
 function outlasting(signal: AbortSignal): { signal: AbortSignal; release: () => void } {
   const late = new AbortController();
   let timer: NodeJS.Timeout | undefined;

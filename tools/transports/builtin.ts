@@ -1,4 +1,4 @@
-/** Tools that need no way to anywhere: those that Drover brings, and those that the client executes. */
+/** Tools that connect to nothing: Drover's own, and those that the client executes. */
 import { z } from 'zod';
 import type { TransportTypes } from '../../core/tool.ts';
 import { runBuiltin } from '../builtin.ts';

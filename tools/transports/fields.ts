@@ -1,11 +1,11 @@
-/** Fields that transports have in common. */
+/** Fields that transports share. */
 import { z } from 'zod';
 import { HIDDEN } from '../redact.ts';
 
 const isShown = (value: string) => value !== HIDDEN;
 const hiddenMessage = { message: `"${HIDDEN}" stands for a value that is not shown: send the value itself` };
 
-/** A text that is not one of our own placeholders sent back. */
+/** Text that is not one of our own placeholders. */
 export const shownText = (maxChars: number) => z.string().max(maxChars).refine(isShown, hiddenMessage);
 
 export const endpoint = z.url({ protocol: /^https?$/, message: 'must be an http or https URL' }).max(2000);

@@ -1,4 +1,4 @@
-/** Tools of MCP servers (docs/tools.md): one pool of connections for its three ways to a server. */
+/** Tools of MCP servers (docs/tools.md): one connection pool for the three transports. */
 import { z } from 'zod';
 import type { ToolAttempt, ToolProgress } from '../../core/tool.ts';
 import { redact, isCredential } from '../redact.ts';
@@ -13,14 +13,14 @@ const env = z.record(
   shownText(32_000).refine((value) => !value.includes('\0'), 'has a NUL'),
 );
 
-/** How a server is started. */
+/** A server that is started. */
 const program = {
   command: z.string().min(1).max(1000),
   args: z.array(z.string().max(8000)).max(100).optional(),
   env: env.optional(),
 };
 
-/** Where a server is. */
+/** A remote server. */
 const remote = { endpoint, headers };
 
 const tool = z.string().min(1).max(200).optional().describe("The tool's name at the server, where it is another.");
@@ -98,7 +98,7 @@ function mcpCall(
   };
 }
 
-/** What is told of the call's progress has no secrets. */
+/** Removes secrets from reports of the call's progress. */
 function redacting({ secrets }: TransportCall, attempt: ToolAttempt): ToolAttempt {
   const { onProgress } = attempt;
   return { ...attempt, onProgress: onProgress && ((progress: ToolProgress) => onProgress(secrets.redact(progress))) };

@@ -1,33 +1,33 @@
-/** What a process has opened, and how it is closed: a stack, as `AsyncDisposableStack` of later Node versions is one. */
+/** What a process has opened, and how to close it: a stack, like `AsyncDisposableStack` of later Node versions. */
 
 import { withDeadline } from '../../lib/deadline.ts';
 
 export interface Closers {
-  /** To be closed before what was added earlier. */
+  /** Adds something to be closed before what was added earlier. */
   add(name: string, close: () => Promise<unknown>, options?: CloserOptions): void;
   /**
-   * Closes everything, the last first, each whatever the others do, all within one time. What fails is told to `onError`; only
-   * where something was lost by it, it is thrown at the end. Again closes what was added since.
+   * Closes everything within one time limit, last added first, even if some fail. Failures go to `onError`; those that
+   * lost data are thrown at the end, too. A repeated call closes what was added since.
    */
   close(): Promise<void>;
 }
 
 interface CloserOptions {
-  /** Whether something is lost where the closing fails: true only of what holds data that no other place has. */
+  /** Whether a failed close loses data: true only if nowhere else has it. */
   holdsData?: boolean;
   /**
-   * How long it waits for work to end, in ms, counted from when the closing of everything began; all of it may take 3.5 s more. What takes
-   * longer has failed, and the rest is closed. What holds data has this time, and 3.5 s, for itself.
+   * How long it waits for work to end, in ms from the start of `close`; closing may take 3.5 s more in all. Beyond that
+   * it has failed, and the rest is closed. An entry that holds data has this time, plus 3.5 s, to itself.
    */
   graceMs?: number;
 }
 
 /**
- * To write down what was broken off, and for connections, whose server may be silent: with the default of `DROVER_SHUTDOWN_MS` a stop
- * ends before the 30 s after which platforms kill.
+ * To record aborted work, and to close connections, whose server may be silent. With the default `DROVER_SHUTDOWN_MS` a
+ * stop ends within the 30 s after which platforms kill.
  */
 const CLOSE_MS = 3500;
-/** For what comes when the time is over: what is there takes no longer. */
+/** For entries whose turn comes late; a responsive server needs no more. */
 const LEAST_MS = 100;
 
 /** An empty stack. */

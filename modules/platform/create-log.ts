@@ -1,7 +1,7 @@
 /** The log of a process: JSON lines on stdout. */
 import pino, { type Logger } from 'pino';
 
-/** Message content is never logged, and what could hold a secret is cut out. */
+/** Never logs message content, and removes fields that could hold a secret. */
 export function createLog({ logLevel }: { logLevel: string }): Logger {
   return pino({
     level: logLevel,
@@ -12,17 +12,17 @@ export function createLog({ logLevel }: { logLevel: string }): Logger {
   });
 }
 
-/** The same log, with errors as `describeError` has them. */
+/** The same log, with errors serialized by `describeError`. */
 export function describingErrors(log: Logger): Logger {
   return log.child({}, { serializers: { err: describeError } });
 }
 
-/** What says of an error where it came from and what it was, in words and numbers that are the code's own. */
+/** Fields of an error that say where it came from and what it was, with values made by code, not by users. */
 const TOLD = ['code', 'errno', 'syscall', 'address', 'port', 'hostname', 'status', 'severity', 'routine', 'constraint'];
 
 /**
- * An error by its type, message, stack and codes. Libraries hang on theirs what they were given: the command with a password
- * or a message in it (ioredis), the row that was refused (pg).
+ * An error's type, message, stack and codes. Other fields are left out, since libraries attach their input: the command
+ * with a password or a message in it (ioredis), the refused row (pg).
  */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

@@ -1,4 +1,7 @@
-/** What the built-in tools of the domain do: a new one is said in `tools/builtin/domain-tools.ts`, lies in its module, and has a line here. */
+/**
+ * Implements the domain's built-in tools. A new one is declared in `tools/builtin/domain-tools.ts`, lives in its
+ * module, and has a line here.
+ */
 import type { DomainFunctions } from '../../tools/builtin/builtin-type.ts';
 import type { Context } from '../governance/context.ts';
 import { recallCall, rememberCall } from '../memory/remember.ts';
@@ -6,7 +9,7 @@ import { readResource, type ResourceContext } from '../tool-calls/read-resource.
 import { readToolOutput } from '../tool-calls/read-tool-output.ts';
 import { handOver, rejectHandoff } from '../workflows/hand-over.ts';
 
-/** `whole`: what is opened after the tools is there by the time that one is called. */
+/** `whole` gives the full context, which is complete only after the tools are opened. */
 export function domainFunctions(context: ResourceContext, whole: () => Context): DomainFunctions {
   return {
     read_tool_output: (attempt) => readToolOutput(context.db, attempt),

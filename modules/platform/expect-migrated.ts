@@ -2,7 +2,7 @@ import { MIGRATE_FIRST } from '../../db/database-errors.ts';
 import type { Database } from '../../db/database.ts';
 import { pendingMigrations } from '../../db/migrate.ts';
 
-/** Throws where the schema is not this version's, with what brings it there. */
+/** Throws if migrations are pending, and says how to run them. */
 export async function expectMigrated(database: Database): Promise<void> {
   const pending = await pendingMigrations(database);
   if (pending.length === 0) return;

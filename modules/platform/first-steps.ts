@@ -1,4 +1,4 @@
-/** Something to try at once after a first start: an agent, and a run of it that waits for a message. */
+/** Prepares something to try after a first start: an agent, and a run of it that waits for a message. */
 import type { AgentDefinition } from '../../core/definition.ts';
 import { findAgent, findByName, insertAgent } from '../../db/agents.ts';
 import { listRuns } from '../../db/runs.ts';
@@ -7,7 +7,7 @@ import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../tenants/bootstrap.ts
 import { hashAgent } from '../agents/create-agent.ts';
 import { createRun } from '../runs/create-run.ts';
 
-/** The smallest UUIDv7: lists go by id, and this agent is the oldest. One of 0.1.0 is called `assistant`. */
+/** The smallest UUIDv7: lists go by id, so this agent is the oldest. An agent of 0.1.0 is named `assistant`. */
 const AGENT_ID = '00000000-0000-7000-8000-000000000001';
 const DEFINITION: AgentDefinition = {
   name: 'first-agent',
@@ -19,8 +19,8 @@ const DEFINITION: AgentDefinition = {
 const owner = { tenantId: DEFAULT_TENANT_ID, workspaceId: DEFAULT_WORKSPACE_ID };
 
 /**
- * Makes the agent `first-agent` and an open run of it in the default tenant, or finds those of an earlier start; for the
- * one process of embedded mode. Undefined if somebody has retired the agent, or has one of this name.
+ * Makes the agent `first-agent` and an open run of it in the default tenant, or finds existing ones; for the one
+ * process of embedded mode. Undefined if the agent was retired, or another one has its name.
  */
 export async function ensureFirstRun(context: Context): Promise<{ agentId: string; runId: string } | undefined> {
   const found = await context.db.withTenant(owner.tenantId, async (tx) => {

@@ -1,4 +1,4 @@
-/** Retention of what lies beside the logs: rows that are over are kept for a while, for reading, and then forgotten. */
+/** Retention for data beside the logs: finished rows are kept for a while, for reading, then deleted. */
 import { LIMITS } from '../../core/limits.ts';
 import type { Database } from '../../db/database.ts';
 import { forgetOld, type Forgettable } from '../../db/retention.ts';
@@ -19,10 +19,10 @@ const HOURS: Record<Forgettable, number> = {
   rate_counts: 1,
 };
 
-/** For one table; what is left then goes the next time. */
+/** For one table; the rest goes the next time. */
 const MOST_MS = 60_000;
 
-/** Forgets what is old in each table, in small transactions; answers how many rows went. */
+/** Deletes old rows of each table in small transactions; returns how many, by table. */
 export async function forgetOldRows({ db, log }: Context): Promise<Record<string, number>> {
   const rows = Object.entries(HOURS).map(([table, hours]) => ({ table: table as Forgettable, hours }));
   const done = await forEachIsolated(log, { rows }, async (of) => [of.table, await forgetRows(db, of)] as const);

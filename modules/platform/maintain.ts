@@ -31,11 +31,11 @@ import { dispatchConsolidations } from '../memory/dispatch-consolidations.ts';
 import { sealAudit } from '../audit/seal-audit.ts';
 import { settleBudgets } from '../budgets/settle-budgets.ts';
 
-/** Twelve months: a dump, or maintenance that stands still, has all that time to end. */
+/** Twelve months: so long may a dump, or a halt of maintenance, last. */
 const PARTITION_DAYS_AHEAD = 366;
 const SWEEP_AFTER_MS = 5000;
 
-/** Carries out one act; answers what it did, for the log. */
+/** Carries out one act; returns what it did, for the log. */
 export async function maintain(context: Context, act: MaintenanceAct): Promise<Record<string, number>> {
   switch (act) {
     case 'sweep-outbox':
@@ -96,7 +96,7 @@ export async function maintain(context: Context, act: MaintenanceAct): Promise<R
   }
 }
 
-/** Partitions for the time to come, and plans that fit what the tables have become. */
+/** Makes partitions for the time ahead, and renews query plans, as tables have grown. */
 async function keepTables({ db, log }: Context): Promise<Record<string, number>> {
   await renewPlans(db);
   const partitions = await makePartitions(db, PARTITION_DAYS_AHEAD);
@@ -105,10 +105,10 @@ async function keepTables({ db, log }: Context): Promise<Record<string, number>>
   return { ...partitions };
 }
 
-/** Large outputs that an earlier release has stored in one piece, in an act at most so many. */
+/** Splits large outputs that an earlier release stored in one piece, a limited number per act. */
 async function splitOutputs({ db, log }: Context): Promise<number> {
   const rows = await listUnsplitCalls(db, LIMITS.sweepRows);
-  // One at a time: each is read whole.
+  // One at a time: each is loaded whole.
   const done = await forEachIsolated(log, { rows }, (call) => splitOutput(db, call));
   return done.length;
 }

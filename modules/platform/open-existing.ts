@@ -1,4 +1,4 @@
-/** For scripts that work on all that an installation keeps. */
+/** For scripts that work on all data of an installation. */
 import { existsSync } from 'node:fs';
 import type { Config } from '../../config.ts';
 import type { Database } from '../../db/database.ts';
@@ -6,7 +6,7 @@ import { clusterIn } from '../../db/embedded.ts';
 import { openDatabase } from '../../db/open-database.ts';
 import { expectMigrated } from './expect-migrated.ts';
 
-/** Connects to the database of an installation. Throws where there is none: nothing is begun. */
+/** Connects to an installation's database. Throws if there is none: it never starts one. */
 export async function openExisting(config: Config): Promise<Database> {
   if (config.mode === 'embedded' && !existsSync(clusterIn(config.dataDir) ?? ''))
     throw new Error(`DROVER_DATA_DIR is ${config.dataDir}, where there is no data: Drover was never started there.`);

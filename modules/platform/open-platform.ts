@@ -1,4 +1,4 @@
-/** Builds what a process works with, in the order in which it depends on each other, and closes it the other way round. */
+/** Builds a process's parts in the order in which they depend on each other, and closes them in reverse. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
@@ -51,25 +51,25 @@ export interface Platform {
   context: Context;
   /** Embedded mode: the admin key, made at the first start and kept in the data directory. */
   apiKey: string | undefined;
-  /** What works on the platform adds itself, and is closed before it. */
+  /** Users of the platform add themselves here, and are closed before it. */
   closers: Pick<Closers, 'add'>;
-  /** Resolves where the embedded database cannot go on in this process. */
+  /** Resolves if the embedded database can no longer work in this process. */
   broken: Promise<Error>;
   close: () => Promise<void>;
 }
 
 interface PlatformOptions {
   log?: Logger;
-  /** Aborts the opening, and the wait for a database, with its reason. */
+  /** Aborts the opening, or the wait for a database, with its reason. */
   signal?: AbortSignal;
-  /** Of what is remembered; the machine's where it is not given. */
+  /** The clock for memories; by default the machine's. */
   clock?: () => Date;
 }
 
 /**
- * Opens everything; where that fails, what it has opened is closed. Embedded mode migrates by itself; elsewhere `migrate`
- * is a step of the deployment. Where the database cannot be reached it waits, with backoff: a process that ended instead
- * would only be started again and again.
+ * Opens everything; on failure closes what it has opened. Embedded mode migrates by itself; elsewhere `migrate` is a
+ * step of the deployment. Waits, with backoff, for a database that cannot be reached: a process that ended instead
+ * would only be restarted again and again.
  */
 export async function openPlatform(config: Config, options: PlatformOptions = {}): Promise<Platform> {
   const { signal = new AbortController().signal, clock = () => new Date() } = options;
@@ -79,9 +79,9 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
     try {
       return await openOnce(config, { log, signal, clock, closers });
     } catch (error) {
-      // What fails there is in the log; why it was not opened matters more.
+      // Failures to close are in the log; the first error matters more.
       await closers.close().catch(() => undefined);
-      // A login that is wrong stays so, though a pooler has one code for that and for much that passes.
+      // A wrong login stays wrong, although a pooler uses one code for it and for many temporary errors.
       if (error instanceof DatabaseRoleError || !isDatabaseAway(error)) throw error;
       const backoff = { firstMs: FIRST_WAIT_MS, mostMs: LONGEST_WAIT_MS, attempt };
       const waitMs = jitteredMs(backoffMs(backoff), 0.25, Math.random());
@@ -91,7 +91,7 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
   }
 }
 
-/** For what an embedded database has to write. */
+/** For an embedded database to write everything. */
 const FLUSH_MS = 60_000;
 
 interface Opening {
@@ -105,11 +105,11 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   signal.throwIfAborted();
   const embedded = config.mode === 'embedded';
   const { db, broken } = await openData(config, { log, signal });
-  // Elsewhere the server holds what was committed, whatever becomes of the connections.
+  // Other databases keep commits on a server, whatever happens to the connections.
   closers.add('database', () => db.close(), { holdsData: embedded, graceMs: embedded ? FLUSH_MS : 0 });
   const { apiKey, keyring } = await prepareDatabase(config, db, signal);
   signal.throwIfAborted();
-  // A bus that is away would fail with every batch.
+  // A bus that is away would report an error with every batch.
   const onBusError = limitRate((error, source) => log.warn({ err: error, source }, 'bus error'));
   const bus = await openBus(config, db, (error) => onBusError(error, 'bus'));
   closers.add('bus', () => bus.close());
@@ -163,7 +163,7 @@ async function openOnce(config: Config, { log, signal, clock, closers }: Opening
   return { context, apiKey, closers, broken, close: () => closers.close() };
 }
 
-/** Without an image PGlite makes a database of its own, which takes longer and comes to the same. */
+/** Without an image PGlite makes its own database: slower, with the same result. */
 async function openData(
   config: Config,
   { log, signal }: Pick<Opening, 'log' | 'signal'>,
@@ -182,7 +182,7 @@ async function openData(
   return { db: await openDatabase(config, { onError, onBroken }), broken };
 }
 
-/** Once a process for each tool and secret: every call of such a tool uses it. */
+/** Warns once per process, tool and secret: every call uses it. */
 function warnOnce(log: Logger): (used: UnboundSecret) => void {
   const warned = new LRUCache<string, true>({ max: 1000 });
   return ({ tenantId, toolId, secret }) => {
@@ -196,7 +196,10 @@ function warnOnce(log: Logger): (used: UnboundSecret) => void {
   };
 }
 
-/** Brings the database to where this build can work on it; answers the key of the default tenant's admin, if it has one, and those of secrets. */
+/**
+ * Makes the database ready for this build. Returns the key of the default tenant's admin, if any, and the keyring for
+ * secrets.
+ */
 async function prepareDatabase(
   config: Config,
   db: Database,

@@ -1,4 +1,4 @@
-/** Opens the place for the contents of files. */
+/** Opens the store for contents of files. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,14 +11,14 @@ import { probeFolder } from '../../lib/filesystem-store.ts';
 import { openFileStore } from '../../lib/open-file-store.ts';
 import type { Closers } from './closers.ts';
 
-/** A folder of another machine that is away may not answer at all. */
+/** A network folder that is away may not answer at all. */
 const PROBE_MS = 5000;
-/** What waiting does not mend. */
+/** Errors that waiting does not mend. */
 const LASTING = ['EACCES', 'EINVAL', 'ELOOP', 'ENAMETOOLONG', 'ENOENT', 'ENOTDIR', 'EPERM', 'EROFS'];
 
 /**
- * Where nothing is kept, the files are gone with the process as well.
- * @throws ConfigError where the place is a folder that can never be written. One that is away, or full, or a bucket, is for later.
+ * Opens the file store, if any. If nothing is kept, files are temporary, too.
+ * @throws ConfigError for a folder that can never be written. A bucket, or a folder that is away or full, fails later.
  */
 export async function openStore(
   config: Pick<Config, 'fileStore' | 'mode'>,

@@ -1,4 +1,4 @@
-/** The work as the queue board shows it, for the operator: the turns of all tenants, by ids, names and outcomes. */
+/** Work as the queue board shows it to the operator: turns of all tenants, by ids, names and outcomes. */
 export {
   countTurns,
   findBoardTurn,

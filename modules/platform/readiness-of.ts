@@ -1,4 +1,4 @@
-/** Whether a process could do its work now: what `/readyz` says. */
+/** Whether a process is ready to work: the answer of `/readyz`. */
 import { DroverError } from '../../core/errors.ts';
 import { isOutOfConnections } from '../../db/database-errors.ts';
 import { pendingMigrations } from '../../db/migrate.ts';
@@ -7,14 +7,17 @@ import type { ProcessContext } from '../process-context.ts';
 
 const CHECK_MS = 2000;
 
-/** `ok`, `away`, that it takes no writes or has no connection left, or what is missing; the migrations are unknown while the database is away. */
+/**
+ * `ok`, `away`, a lack (no writes, no free connection) or what is missing; `migrations` is unknown while the database
+ * is away.
+ */
 interface Checks {
   database: string;
   queue: string;
   migrations: string;
 }
 
-/** What a process says that could do its work. @throws DroverError, 503, which says what it lacks. */
+/** The answer of a ready process. @throws DroverError, 503, with what it lacks. */
 export async function readinessOf(
   context: ProcessContext,
   isStopping: boolean,
@@ -27,14 +30,14 @@ export async function readinessOf(
   throw new DroverError('not-ready', 503, detail, { retryAfterSeconds: 2, extra: { checks } });
 }
 
-/** Asks the database and the queue, and whether the migrations of this build were made. */
+/** Pings database and queue, and checks that this build's migrations have run. */
 async function check({ db, queues }: ProcessContext): Promise<Checks> {
   const database = await stateOf(() => db.ping(CHECK_MS));
   const [queue, migrations] = await Promise.all([
     stateOf(() => queues.ping(CHECK_MS)),
     database === 'ok' ? stateOf(() => assertMigrated(db)) : 'unknown',
   ]);
-  // The ping has had a connection of another pool, or the last one that there was.
+  // The ping used another pool's connection, or the last free one.
   if (migrations === 'away' || migrations === NO_CONNECTION)
     return { database: migrations, queue, migrations: 'unknown' };
   return { database, queue, migrations };

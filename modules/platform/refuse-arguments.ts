@@ -1,6 +1,6 @@
 /**
- * Whether a program was given what it does not take, and has said so: it is not to do its work then. `--help` is answered,
- * anything else ends with exit code 2, as on the command line.
+ * Whether the program got arguments that it does not take; then it has said so and must not work. `--help` exits
+ * normally; anything else sets exit code 2, as on the command line.
  */
 export function refuseArguments(taken: readonly string[] = []): boolean {
   const given = process.argv.slice(2).filter((each) => !taken.includes(each));

@@ -2,8 +2,8 @@ import { messageOf } from '../../core/errors.ts';
 import { refuseArguments } from './refuse-arguments.ts';
 
 /**
- * A script that ends by itself: with exit code 1 and one line on stderr where it fails. `taken`: the arguments that it takes,
- * without which it reads them itself.
+ * Runs a script; a failure prints one line to stderr and sets exit code 1. `taken`: the arguments that it accepts; if
+ * absent, the script reads them itself.
  */
 export async function runOnce(work: () => Promise<void>, taken?: readonly string[]): Promise<void> {
   if (taken && refuseArguments(taken)) return;
@@ -15,12 +15,12 @@ export async function runOnce(work: () => Promise<void>, taken?: readonly string
   }
 }
 
-/** What Postgres refuses a connection with: a wrong user or password, and a database that there is not. */
+/** Postgres's errors for a wrong user or password, and for a missing database. */
 const REFUSED_LOGINS: readonly unknown[] = ['28000', '28P01', '3D000'];
-/** What pg says, without a code, of a server that has no TLS where the URL asks for it. */
+/** pg's error, which has no code, for a server without TLS if the URL asks for TLS. */
 const NO_TLS = 'The server does not support SSL connections';
 
-/** What an error says, in one line; of several, what each of them says. */
+/** An error in one line; for an aggregate, all its errors. */
 export function lineOf(error: unknown): string {
   const isRefused = error instanceof Error && 'code' in error && REFUSED_LOGINS.includes(error.code);
   if (isRefused || messageOf(error) === NO_TLS)

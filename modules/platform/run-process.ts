@@ -8,18 +8,18 @@ import { lineOf } from './run-once.ts';
 
 interface Program {
   load: () => Config;
-  /** The port on which it will listen, and the variable that says so. */
+  /** The port to listen on, and the variable that sets it. */
   listens: (config: Config) => { port: number; named: string } | undefined;
 }
 
-/** A Ctrl-C under `npm start` comes twice at once: from the terminal, and from npm, which passes on its own. */
+/** A Ctrl-C under `npm start` arrives twice: from the terminal, and from npm, which forwards it. */
 const ONE_SIGNAL_MS = 500;
 
 /**
- * Opens the platform, and `start` what works on it, which is given to `platform.closers`. SIGTERM or SIGINT closes
- * everything and ends the process with 0, also while it is still starting; a second one ends it at once. An address that
- * cannot be listened on is noticed before anything is opened. What the start fails of, such as a mistake in the configuration, is one line on stderr and exit code 1, as is what is lost at the end,
- * and an embedded database that cannot go on. Arguments are refused: there are none.
+ * Opens the platform, then runs `start`, which adds what it opens to `platform.closers`. SIGTERM or SIGINT closes
+ * everything and exits with 0, even during the start; a second one exits at once. An address that cannot be listened on
+ * fails before anything is opened. Start-up errors, data lost at shutdown, and a broken embedded database each print
+ * one line to stderr and exit with 1. Arguments are refused: there are none.
  */
 export async function runProcess(
   { load, listens }: Program,
@@ -32,7 +32,7 @@ export async function runProcess(
   });
   let stoppedMs = Infinity;
   const onSignal = () => {
-    // A second Ctrl-C means it.
+    // A second, deliberate Ctrl-C.
     if (performance.now() - stoppedMs > ONE_SIGNAL_MS) process.exit(130);
     stoppedMs = Math.min(stoppedMs, performance.now());
     stop.abort();
@@ -52,16 +52,16 @@ export async function runProcess(
     await platform.close();
     process.exit(0);
   } catch (error) {
-    // Whoever has stopped the start knows that it did not come to its end.
+    // A start that was stopped by a signal is no failure.
     const isStopped = error === stop.signal.reason;
     if (!isStopped) process.stderr.write(`${lineOf(error)}\n`);
-    // What is lost on top of it is in the log, and the exit code is 1 already.
+    // Further losses are in the log, and the exit code is 1 already.
     await platform?.close().catch(() => undefined);
     process.exit(isStopped ? 0 : 1);
   }
 }
 
-/** Characters of a key that nobody guesses. */
+/** The least characters of a key that cannot be guessed. */
 const SOUND_KEY_CHARS = 16;
 
 function warnOfSettings({ config, log }: Platform['context']): void {

@@ -1,4 +1,4 @@
-/** What `/metrics` answers: the numbers of this process, and what database and queues say at that moment. */
+/** The answer of `/metrics`: this process's numbers, and current ones of database and queues. */
 import type { Queue } from 'bullmq';
 import { readOutboxState, readOverdueSeconds } from '../../db/maintenance.ts';
 import { countWaitingRuns } from '../../db/waiting-runs.ts';
@@ -10,7 +10,7 @@ import { asUnavailable } from '../unavailable.ts';
 
 const STATES = ['wait', 'active', 'delayed', 'prioritized', 'waiting-children', 'failed', 'completed'] as const;
 
-/** In Prometheus's text format. What cannot be asked keeps nobody from the other numbers. */
+/** The metrics in Prometheus's text format. Numbers that cannot be read are left out. */
 export async function scrapeMetrics(context: ProcessContext): Promise<{ contentType: string; text: string }> {
   const { registry, queueJobs, queueAge, waitingRuns } = context.metrics;
   queueJobs.reset();

@@ -1,8 +1,8 @@
-/** Tells of queues in which jobs wait and that no process serves, as where `DROVER_QUEUES` of all workers leaves one out. */
+/** Warns of queues with waiting jobs that no process serves, such as one that `DROVER_QUEUES` of all workers leaves out. */
 import { CONTRACTS } from '../../jobs/contracts.ts';
 import type { Context } from '../governance/context.ts';
 
-/** Answers how many there are. Only Redis knows who serves its queues, where its user may ask: else there is nothing to compare. */
+/** Returns how many there are. Only Redis knows its queues' workers, if its user may ask: otherwise this is 0. */
 export async function warnOfUnserved({ config, queues, log }: Context): Promise<number> {
   if (config.mode !== 'full') return 0;
   const unserved = await Promise.all(

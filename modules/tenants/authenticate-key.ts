@@ -12,24 +12,24 @@ import { DEFAULT_TENANT_ID } from './bootstrap.ts';
 export interface Authenticator {
   /** The owner of a valid key; undefined if it is unknown, expired or revoked. */
   byKey(key: string): Promise<Caller | undefined>;
-  /** The same for a key that was shown before and is known by its id. */
+  /** Like `byKey`, for the id of a key that was presented before. */
   byKeyId(id: string): Promise<Caller | undefined>;
-  /** Forgets what it has remembered of a key, so that its revocation holds at once in this process. */
+  /** Drops a key from the cache, so that its revocation takes effect at once in this process. */
   forget(keyId: string): void;
-  /** The same for all keys of a tenant, whose quotas are others now. */
+  /** Drops all keys of a tenant, whose quotas have changed. */
   forgetTenant(tenantId: string): void;
 }
 
-/** The key of an `Authorization` header; undefined where it is not `Bearer <key>`. */
+/** The key in an `Authorization` header; undefined if it is not `Bearer <key>`. */
 export function keyIn(header: string): string | undefined {
   return /^Bearer +([\x21-\x7e]{1,1000})$/i.exec(header)?.[1];
 }
 
-/** A revoked key works in other processes for so long, and one that was shown before it was made is unknown there. */
+/** How long other processes still accept a revoked key, and reject one that was presented before it was made. */
 const CACHE_MS = 5000;
 const MAX_CACHED = 10_000;
 
-/** An owner, and until when its key is valid, by `now`. */
+/** A key's owner, and until when the key is valid, by `now`. */
 interface Found {
   owner: KeyOwner;
   untilMs: number;
@@ -41,15 +41,15 @@ interface Look {
 }
 
 /**
- * Finds the owners of keys, and remembers those it has found for up to 5 s. So long it remembers, too, which keys are unknown,
- * apart from the others, so that nobody is forgotten for strangers: who keeps sending one costs the database one look, and so
- * do all who come with one at the same time. The database says how long a key is valid; `now` gives ms that pass, since whenever.
+ * Finds owners of keys, and caches them for up to 5 s. Unknown keys are cached for the same time, in a separate cache,
+ * so that invalid keys cannot evict valid ones. Concurrent requests with one key share one query. The database says how
+ * long a key is valid; `now` is a monotonic time in ms.
  */
 export function createAuthenticator(db: Database, now: () => number = () => performance.now()): Authenticator {
   const bounds = { max: MAX_CACHED, ttl: CACHE_MS, ttlResolution: 0, perf: { now } };
   const cache = new LRUCache<string, Found>(bounds);
   const unknown = new LRUCache<string, true>(bounds);
-  /** How often something was to be forgotten: what was being read then is not remembered. */
+  /** How often entries were dropped: a result that was being read then is not cached. */
   let forgotten = 0;
   const look = async ({ name, query }: Look): Promise<Found | undefined> => {
     const [askedAtMs, before] = [now(), forgotten];

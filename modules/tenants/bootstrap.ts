@@ -4,15 +4,14 @@ import type { Database } from '../../db/database.ts';
 import { insertTenant, insertWorkspace } from '../../db/tenants.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** The tenant of whoever runs this installation; its id is the same everywhere. */
+/** The tenant of the installation's operator; its id is the same everywhere. */
 export const DEFAULT_TENANT_ID = fixedId('tenant:default');
 export const DEFAULT_WORKSPACE_ID = fixedId('workspace:default');
 const CONFIGURED_KEY_ID = fixedId('api-key:DROVER_API_KEY');
 
 /**
- * Makes the default tenant with its workspace where they are missing. `apiKey` becomes its admin key, in place of the
- * one that an earlier start was given; without one, nothing changes about keys. Safe to run at every start, in any
- * number of processes.
+ * Makes the default tenant and its workspace if missing. `apiKey` becomes its admin key, and replaces one from an
+ * earlier start; without it keys stay unchanged. Safe to run at every start, in any number of processes.
  */
 export async function ensureDefaultTenant(
   db: Database,

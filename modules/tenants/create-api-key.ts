@@ -9,7 +9,7 @@ import { hasWorkspace } from '../../db/tenants.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 
-/** 256 random bits behind a prefix that tells people and secret scanners what it is. */
+/** A key: 256 random bits behind a prefix that people and secret scanners recognize. */
 export function newApiKey(): string {
   return `drv_${newSecret()}`;
 }
@@ -22,7 +22,7 @@ export interface ApiKeyRequest {
   expires_at?: string | undefined;
 }
 
-/** Makes a key of the maker's tenant; a key that is bound to a workspace makes only such as are bound to it too. */
+/** Makes a key of the caller's tenant. A key bound to a workspace can only make keys bound to the same one. */
 export async function createApiKey(
   tx: Tx,
   caller: AuditedBy & Partial<Pick<Caller, 'boundWorkspaceId'>>,
@@ -51,7 +51,7 @@ export async function createApiKey(
   return { row, key };
 }
 
-/** 422. */
+/** The 422 for `expires_at`. */
 export function expiresInThePast(): Error {
   const errors = [{ path: 'body.expires_at', message: 'must be in the future' }];
   return impossible('A key cannot expire in the past.', errors);

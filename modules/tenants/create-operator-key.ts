@@ -4,7 +4,7 @@ import { hasTenant } from '../../db/tenants.ts';
 import { ensureDefaultTenant } from './bootstrap.ts';
 import { createApiKey, type ApiKeyRequest } from './create-api-key.ts';
 
-/** Makes a key of a tenant, the default one where none is named, for whoever holds the database: the first key. */
+/** Makes a key, such as the first one, of a tenant (by default the default one), for anyone with access to the database. */
 export async function createOperatorKey(db: Database, request: ApiKeyRequest, wantedTenantId?: string) {
   const { tenantId: ownTenant } = await ensureDefaultTenant(db);
   const tenantId = wantedTenantId ?? ownTenant;

@@ -11,11 +11,11 @@ interface CreatedTenant {
   id: string;
   name: string;
   workspaceId: string;
-  /** The admin key, shown this once. */
+  /** The admin key, shown only once. */
   key: string;
 }
 
-/** Makes a tenant with its first workspace and an admin key, in the transaction of the operator's request. */
+/** Makes a tenant with a first workspace and an admin key, in the transaction of the operator's request. */
 export async function createTenant(
   tx: Tx,
   caller: Caller,
@@ -29,7 +29,7 @@ export async function createTenant(
     await insertTenant(tx, { id, name, planTier: request.plan_tier, settings: request.settings });
     await insertWorkspace(tx, { id: workspaceId, tenantId: id, name: 'default' });
     await insertApiKey(tx, { id: newId(), tenantId: id, name: 'first key', hash: sha256(key), scopes: ['admin'] });
-    // In both logs: the tenant's begins with where it comes from.
+    // In both audit logs: the tenant's begins with its origin.
     const by = { ...caller, tenantId: id, workspaceId };
     await recordAudit(tx, by, { action: 'tenant.created', target: ['tenant', id], details: { name } });
   });

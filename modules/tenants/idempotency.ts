@@ -6,29 +6,28 @@ import { claimIdempotencyKey, readIdempotencyKey, storeIdempotentAnswer } from '
 import type { IdempotencyKey } from '../../db/idempotency-keys.ts';
 import type { ProcessContext } from '../process-context.ts';
 
-/** A request that creates. `route` is its method and path; without a `key` nothing is remembered. */
+/** A creating request. `route` is its method and path; without a `key` nothing is stored. */
 export interface IdempotentRequest {
   tenantId: string;
   route: string;
   key?: string | undefined;
-  /** Whatever makes it the same request; compared by its canonical JSON. */
+  /** What identifies the request; compared by its canonical JSON. */
   body: unknown;
-  /** What is said where the key came with another body. */
+  /** The message if the key came with another body. */
   reused?: string;
 }
 
 export interface IdempotentAnswer<T> {
   status: number;
   body: T;
-  /** The answer is that of an earlier request. */
+  /** Whether the answer is that of an earlier request. */
   replayed: boolean;
 }
 
 /**
- * Does `work` once per `Idempotency-Key`, in the transaction that remembers its answer: what fails or crashes leaves
- * nothing behind, and concurrent requests with one key wait for the first. `store` replaces `body` in what is
- * remembered, for answers with a secret. Throws a `DroverError`: 400 for a malformed key, 422 if the key came with
- * another body.
+ * Does `work` once per `Idempotency-Key`, in the transaction that stores its answer: a failure or crash leaves nothing
+ * behind, and concurrent requests with one key wait for the first. `store` replaces `body` in storage, for answers with
+ * a secret. Throws a `DroverError`: 400 for a malformed key, 422 if the key came with another body.
  */
 export async function idempotently<T>(
   context: Pick<ProcessContext, 'db'>,
@@ -46,14 +45,14 @@ export async function idempotently<T>(
       return replay<T>(await readIdempotencyKey(tx, used), digest, request.reused);
     const { status, body, store } = await work(tx);
     await storeIdempotentAnswer(tx, used, { status, response: store === undefined ? body : store });
-    // To the letter as whoever repeats it is answered.
+    // Exactly as a repeated request would get it.
     return { status, body: inJsonbOrder(body), replayed: false };
   });
 }
 
 /**
- * The answer that this request has had before, for work that has a costly part outside the transaction. Whoever gets
- * undefined goes on to `idempotently`, which decides. Throws as that does.
+ * The stored answer to this request, for work with a costly part outside the transaction. If it is undefined, the
+ * caller goes on to `idempotently`, which decides. Throws as that does.
  */
 export async function recallAnswer(
   context: Pick<ProcessContext, 'db'>,
@@ -64,7 +63,7 @@ export async function recallAnswer(
   return earlier && replay(earlier, digestOf(request.body ?? null), request.reused);
 }
 
-/** The answer that was remembered under a key, whatever it came with; undefined if there is none. */
+/** The answer stored under a key, whatever the body; undefined if there is none. */
 export async function findAnswer(
   context: Pick<ProcessContext, 'db'>,
   request: Omit<IdempotentRequest, 'body'>,

@@ -1,4 +1,4 @@
-/** A tenant's secrets as the API stores, names and deletes them; their values never come back. */
+/** Stores, lists and deletes a tenant's secrets for the API; their values are never returned. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
@@ -10,7 +10,7 @@ import { storeSecret } from './secrets.ts';
 export { readSecretNames };
 export type { SecretRow };
 
-/** Stores a secret in place of an earlier one of its name. Hosts that are absent stay as they were; null takes them away. */
+/** Stores a secret, replacing one of its name. Absent hosts stay unchanged; null removes them. */
 export async function keepSecret(
   { db, keyring }: Pick<ProcessContext, 'db' | 'keyring'>,
   caller: Caller,

@@ -1,6 +1,7 @@
 /**
- * Which keys secrets are under. Each key that encrypts has a mark, put there by the first process that starts with it: a secret of the
- * default tenant that says nothing. Whoever cannot read all marks lacks a key, and would notice with the first call that needs it.
+ * Tracks which keys encrypt secrets. Each such key has a mark, made by the first process that starts with it: an empty
+ * secret of the default tenant. A process that cannot read all marks lacks a key, and would fail at the first call that
+ * needs it.
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -18,7 +19,7 @@ import { listTenantIds } from '../../db/tenants.ts';
 import { ConfigError } from '../../lib/environment.ts';
 import { DEFAULT_TENANT_ID as tenantId, ensureDefaultTenant } from './bootstrap.ts';
 
-/** No secret of a client's can have such a name. */
+/** No client's secret can have such a name. */
 const MARK = 'drover:key:';
 
 export const isKeyMark = (name: string): boolean => name.startsWith(MARK);
@@ -29,8 +30,8 @@ interface Stores {
 }
 
 /**
- * Marks the current key. Throws `ConfigError` where another one is in use that is not there: of processes that start at once, too.
- * `dataDir`: where one of the keys is kept.
+ * Marks the current key. Throws `ConfigError` if a key in use is missing, even if processes start together. `dataDir`:
+ * the folder with one of the keys.
  */
 export async function expectSecretKeys(stores: Stores, dataDir: string | undefined): Promise<void> {
   try {
@@ -46,7 +47,7 @@ export async function expectSecretKeys(stores: Stores, dataDir: string | undefin
 async function markOwnKey({ db, keyring }: Stores): Promise<void> {
   const marks = await db.withTenant(tenantId, (tx) => readMarks(tx, keyring));
   if (marks.includes(markOf(keyring))) return;
-  // What 0.1.0 has stored has no marks.
+  // Secrets stored by 0.1.0 have no marks.
   if (marks.length === 0) await readNewestSecret({ db, keyring });
   await db.withTenant(tenantId, async (tx) => {
     await lockSecretsBeginning(tx, MARK);
@@ -55,7 +56,7 @@ async function markOwnKey({ db, keyring }: Stores): Promise<void> {
   });
 }
 
-/** Makes the current key the only one that is in use. */
+/** Makes the current key the only marked one. */
 export async function markOnlyOwnKey({ db, keyring }: Stores): Promise<void> {
   await ensureDefaultTenant(db);
   await db.withTenant(tenantId, async (tx) => {
@@ -65,7 +66,7 @@ export async function markOnlyOwnKey({ db, keyring }: Stores): Promise<void> {
   });
 }
 
-/** Names of the marks that are under a key which is not there. */
+/** Names of the marks whose key is missing. */
 export async function unreadableMarks({ db, keyring }: Stores): Promise<string[]> {
   const rows = await db.withTenant(tenantId, (tx) => listSecretsBeginning(tx, MARK));
   return rows.filter((row) => !isReadable(keyring, row)).map(({ name }) => name);
@@ -94,7 +95,7 @@ async function putMark(tx: Tx, keyring: Keyring): Promise<void> {
   await putSecret(tx, { ...owner, ...keyring.seal(owner, 'none', randomBytes(12)) });
 }
 
-/** The newest secret of the first tenant that has any. */
+/** Reads the newest secret of the first tenant with any. */
 async function readNewestSecret({ db, keyring }: Stores): Promise<void> {
   for (const id of await db.asMaintenance(listTenantIds)) {
     const newest = await db.withTenant(id, findNewestSecret);

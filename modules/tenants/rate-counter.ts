@@ -1,6 +1,6 @@
 /**
- * Counts requests within windows of time for all API processes together: in Redis, in Postgres, or in the one process of
- * embedded mode. Where the store is away each process counts for itself: limits are then wider, and nobody is turned away.
+ * Counts requests per time window across all API processes: in Redis, in Postgres, or in embedded mode's one process.
+ * If the store is away, each process counts alone: limits become wider, and nobody is rejected for that.
  */
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterAbstract } from 'rate-limiter-flexible';
 import { LRUCache } from 'lru-cache';
@@ -11,22 +11,22 @@ import { openRedis } from '../../lib/open-redis.ts';
 import { restAfterFailure, type RestAfterFailure } from '../../lib/rest-after-failure.ts';
 
 interface Counted {
-  /** Whose requests, and of which kind. */
+  /** The requester and the kind of request. */
   name: string;
   windowSeconds: number;
-  /** Beyond which it is refused. */
+  /** The count beyond which requests are refused. */
   quota: number;
 }
 
 interface Count {
-  /** With this one. */
+  /** The count, including this request. */
   used: number;
-  /** Until the window ends. */
+  /** Milliseconds until the window ends. */
   resetMs: number;
 }
 
 export interface RateCounter {
-  /** Counts one more. */
+  /** Counts one more request. */
   add(counted: Counted): Promise<Count>;
   close(): Promise<void>;
 }
@@ -35,16 +35,16 @@ type Store = RateCounter;
 
 interface CounterSettings extends Pick<Config, 'mode' | 'redisUrl' | 'queuePrefix'> {
   db: Database;
-  /** Told when the store fails. */
+  /** Called when the store fails. */
   onError: (error: unknown) => void;
   /**
-   * How long a store that has failed is left alone, in milliseconds: each request would else wait for one that does not
-   * answer. One whose connection broke is asked again as soon as there is another.
+   * How long a failed store is skipped, in ms: otherwise each request would wait for it. A store whose connection broke
+   * is used again as soon as it reconnects.
    */
   restMs?: number;
 }
 
-/** Opens the counter of the mode; an unreachable Redis does not fail it. */
+/** Opens the mode's counter; an unreachable Redis is no error. */
 export async function openRateCounter(settings: CounterSettings): Promise<RateCounter> {
   const own = openMemoryStore();
   if (settings.mode === 'embedded') return own;
@@ -57,7 +57,7 @@ export async function openRateCounter(settings: CounterSettings): Promise<RateCo
 
 const MOST_REMEMBERED = 10_000;
 
-/** Who has had all is refused until the window ends without asking the store again: a flood ends here. */
+/** Refuses those beyond their quota until the window ends without asking the store: a flood ends here. */
 function rememberRefused(store: Store): Store {
   const refused = new LRUCache<string, number>({ max: MOST_REMEMBERED });
   return {
@@ -80,10 +80,10 @@ function insure({ shared, own, rest }: { shared: Store; own: Store; rest: RestAf
   };
 }
 
-/** What a tenant may ask for can change: the library counts, and what the count means is decided elsewhere. */
+/** No limit of the library's own: quotas can change, and are applied elsewhere. */
 const MOST = 2 ** 31;
 
-/** A limiter of the library for each length of window. */
+/** Keeps one limiter of the library per window length. */
 function storeOf(open: (windowSeconds: number) => RateLimiterAbstract, close: () => Promise<void>): Store {
   const limiters = new Map<number, RateLimiterAbstract>();
   return {
@@ -105,7 +105,7 @@ function openMemoryStore(): Store {
 }
 
 function openPostgresStore(db: Database): Store {
-  // Not the library's: that one takes the time from each process, whose clocks can differ by more than a window.
+  // Not the library's, which uses each process's clock: they can differ by more than a window.
   return { add: (counted) => addToRateCount(db, counted), close: async () => undefined };
 }
 

@@ -1,4 +1,4 @@
-/** API keys as the API shows and changes them, and their end. */
+/** Lists, changes and revokes API keys for the API. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, notFound } from '../../core/errors.ts';
 import {
@@ -15,7 +15,7 @@ import { expiresInThePast } from './create-api-key.ts';
 
 export type { ApiKeyRow };
 
-/** A page of keys, newest first; of the caller's workspace where the caller is bound to it. */
+/** A page of keys, newest first; only of the caller's workspace if the caller is bound to it. */
 export async function readApiKeys(
   tx: Tx,
   caller: Caller,
@@ -24,14 +24,14 @@ export async function readApiKeys(
   return listApiKeys(tx, { ...page, workspaceId: caller.boundWorkspaceId });
 }
 
-/** A key, of the caller's workspace where the caller is bound to it. Throws 404. */
+/** A key; only of the caller's workspace if the caller is bound to it. Throws 404. */
 export async function requireApiKey(tx: Tx, caller: Caller, id: string): Promise<ApiKeyRow> {
   const row = await findApiKey(tx, id, caller.boundWorkspaceId);
   if (!row) throw notFound('This key');
   return row;
 }
 
-/** Gives a key another name or another end. Throws 404, 409 for one that is revoked, 422 for an end in the past. */
+/** Changes a key's name or expiry. Throws 404, 409 for a revoked key, 422 for an expiry in the past. */
 export async function updateApiKey(
   tx: Tx,
   caller: Caller,
@@ -45,7 +45,7 @@ export async function updateApiKey(
   return requireApiKey(tx, caller, id);
 }
 
-/** Ends a key; once more is the same. Throws 404. */
+/** Revokes a key; repeating changes nothing. Throws 404. */
 export async function endApiKey(tx: Tx, caller: Caller, id: string): Promise<void> {
   const found = await revokeApiKey(tx, id, caller.boundWorkspaceId);
   if (!found) throw notFound('This key');

@@ -1,4 +1,4 @@
-/** Moves what is encrypted to the current key. */
+/** Re-encrypts stored values with the current key. */
 import { randomBytes } from 'node:crypto';
 import { SecretUnreadableError, type Keyring, type SealedSecret } from '../../core/secret-box.ts';
 import type { Database, Tx } from '../../db/database.ts';
@@ -8,17 +8,17 @@ import { isKeyMark, markOnlyOwnKey, unreadableMarks } from './key-marks.ts';
 
 interface SealedValue {
   id: string;
-  /** What it was encrypted for (`SecretOwner`). */
+  /** The name it was encrypted under (`SecretOwner`). */
   name: string;
   key_id: string;
   sealed: Buffer;
 }
 
-/** Values of tenants in a table. */
+/** A kind of encrypted values in a table. */
 export interface SealedKind {
-  /** A page by id of those that another key than `keyId` encrypts. */
+  /** A page, by id, of values encrypted with another key than `keyId`. */
   list: (tx: Tx, page: { keyId: string; after: string | undefined; limit: number }) => Promise<SealedValue[]>;
-  /** The same value under another key; false if it was changed or deleted in between. */
+  /** Replaces a value's encryption; false if it was changed or deleted in between. */
   reseal: (tx: Tx, id: string, change: { from: Buffer; to: SealedSecret }) => Promise<boolean>;
 }
 
@@ -32,9 +32,9 @@ const SECRETS: SealedKind = {
 
 interface Reencrypted {
   reencrypted: number;
-  /** Those under a key that is not there: each as `tenant name`. */
+  /** Values whose key is missing: each as `tenant name`. */
   unreadable: string[];
-  /** Whether processes may start without any other key from now on. */
+  /** Whether processes can start without any other key from now on. */
   isDone: boolean;
 }
 
@@ -47,9 +47,9 @@ interface Work {
 const PAGE = 200;
 
 /**
- * Encrypts every tenant's secrets, and what else is given, under the current key, so that the older ones can be taken away. Safe beside a
- * running service and beside itself: what somebody changes meanwhile is under the current key anyway. `isLost`: the other keys
- * are gone, and with them what cannot be read.
+ * Re-encrypts all tenants' secrets, and `besides`, with the current key, so that older keys can be removed. Safe while
+ * a service or another copy runs: concurrent changes use the current key anyway. `isLost`: the other keys are gone, and
+ * with them all that they encrypt.
  */
 export async function reencryptSecrets(
   { db, keyring }: Omit<Work, 'result'>,
@@ -85,7 +85,7 @@ async function reencryptKind(work: Work, tenantId: string, kind: SealedKind): Pr
   }
 }
 
-/** Undefined under a key that is not there. */
+/** Undefined if its key is missing. */
 function read(keyring: Keyring, owner: { tenantId: string; name: string }, stored: SealedSecret): string | undefined {
   try {
     return keyring.open(owner, stored);

@@ -1,11 +1,11 @@
-/** A tenant's secrets: stored encrypted, read only by a call that is about to send one. */
+/** A tenant's secrets: encrypted at rest, read only by a call about to send one. */
 import { randomBytes } from 'node:crypto';
 import type { Keyring, SealedSecret, SecretOwner } from '../../core/secret-box.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { loadSealedSecrets, putSecret } from '../../db/secrets.ts';
 import type { SealedSecretRow, SecretRow } from '../../db/secrets.ts';
 
-/** Stores a value under a name of the tenant, in place of an earlier one. Hosts that are absent stay as they were. */
+/** Stores a value under a name, replacing an earlier one. Absent hosts stay unchanged. */
 export async function storeSecret(
   tx: Tx,
   keyring: Keyring,
@@ -17,11 +17,11 @@ export async function storeSecret(
 
 interface StoredSecret {
   value: string;
-  /** Where it may be sent; null where it does not say. */
+  /** Where it may be sent; null: anywhere. */
   hosts: string[] | null;
 }
 
-/** Those of the secrets that there are. Throws `SecretUnreadableError`. */
+/** Secrets by name, as far as they exist. Throws `SecretUnreadableError`. */
 export async function readSecrets(
   { db, keyring }: { db: Database; keyring: Keyring },
   tenantId: string,

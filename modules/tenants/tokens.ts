@@ -1,4 +1,4 @@
-/** Short-lived tokens for one run or one thread, which a front end holds in place of a key. Sealed, so no table knows them. */
+/** Short-lived tokens for one run or thread, which a front end holds instead of a key. Sealed, so no table stores them. */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
@@ -9,14 +9,14 @@ import type { Database, Tx } from '../../db/database.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Authenticator } from './authenticate-key.ts';
 
-/** What a token is for: `read` shows the run or the thread; `answer` answers what a run waits for, and talks on a thread. */
+/** `read` shows the run or thread; `answer` answers what a run waits for, and talks on a thread. */
 export const TOKEN_SCOPES = ['read', 'answer'] as const;
 export type TokenScope = (typeof TOKEN_SCOPES)[number];
 
-/** What a token is for one of. */
+/** The single run or thread that a token opens. */
 export type TokenTarget = { kind: 'run' | 'thread'; id: string };
 
-/** What the key of a token must have, and what the token can do with it. */
+/** Scopes that a token gives, as far as its key has them. */
 const SCOPES_OF: Readonly<Record<TokenScope, readonly Scope[]>> = {
   read: ['runs:read'],
   answer: ['runs:write', 'approvals:write'],
@@ -27,7 +27,7 @@ interface Deps {
   keyring: Keyring;
 }
 
-/** Makes a token that ends after `ttlSeconds` by the database's clock, and with the caller's key. */
+/** Makes a token that expires after `ttlSeconds` by the database's clock, or when the caller's key ends. */
 export async function issueToken(
   { tx, keyring }: { tx: Tx; keyring: Keyring },
   caller: Caller,
@@ -48,21 +48,21 @@ export async function issueToken(
   };
 }
 
-/** Who holds a valid token, and what it opens. */
+/** The holder of a valid token, and what it opens. */
 interface TokenHolder {
   caller: Caller;
   target: TokenTarget;
   scopes: readonly TokenScope[];
-  /** What is left of it. */
+  /** Its remaining time. */
   leftMs: number;
 }
 
-/** Whether a credential has the form of a token: it is then no key. */
+/** Whether a credential has the form of a token, and so is no key. */
 export function isToken(text: string): boolean {
   return FORM.test(text);
 }
 
-/** Undefined for what is none, was changed, has expired, or whose key has ended. */
+/** Undefined if it is no token, altered or expired, or its key has ended. */
 export async function readToken(
   { db, keyring, authenticator }: Deps & { authenticator: Authenticator },
   text: string,
@@ -106,7 +106,7 @@ function open(
   }
 }
 
-/** No secret of a tenant can have this name. */
+/** No tenant's secret can have this name. */
 function ownerOf(tenantId: string, { kind, id }: TokenTarget) {
   return { tenantId, name: `token of ${kind} ${id}` };
 }

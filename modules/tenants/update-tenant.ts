@@ -7,13 +7,13 @@ import { recordAudit } from '../audit/record-audit.ts';
 interface TenantChange {
   id: string;
   plan_tier?: string | undefined;
-  /** Each in place of what the tenant had of it. */
+  /** Each replaces the tenant's present value. */
   settings?: TenantSettings | undefined;
 }
 
 /**
- * Changes what a tenant may ask for, and answers how the tenant stands; with nothing to change it only does that. Throws
- * 403 where anybody but the operator changes something, 404.
+ * Changes a tenant's plan tier and settings, and returns the tenant; without changes it only reads. Throws 404, and 403
+ * if anyone but the operator changes something.
  */
 export async function updateTenant(db: Database, caller: Caller, change: TenantChange): Promise<TenantRow> {
   const { id, plan_tier, settings } = change;

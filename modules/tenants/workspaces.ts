@@ -2,7 +2,7 @@ import { notFound } from '../../core/errors.ts';
 import type { Database } from '../../db/database.ts';
 import { hasWorkspace } from '../../db/tenants.ts';
 
-/** Throws 404 in the name of `what` where the tenant has no workspace of this id. */
+/** Throws 404, naming `what`, if the tenant has no workspace of this id. */
 export async function requireWorkspace(
   db: Database,
   workspace: { tenantId: string; id: string | undefined },

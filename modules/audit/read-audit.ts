@@ -1,2 +1,2 @@
-/** The audit log as the API pages through it. */
+/** The audit log, in pages for the API. */
 export { listAuditRows as readAudit, type AuditRow } from '../../db/audit.ts';

@@ -1,4 +1,4 @@
-/** One line in a service records who did what: `await recordAudit(tx, caller, { action: …, target: […] })`. */
+/** Records in one line who did what: `await recordAudit(tx, caller, { action: …, target: […] })`. */
 import type { AuditAction } from '../../core/audit.ts';
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -6,16 +6,16 @@ import { insertAuditRow } from '../../db/audit.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 
-/** Who did it: a key with the request that it came with, or Drover itself. */
+/** The actor: a key with the origin of its request, or Drover itself. */
 export type AuditedBy =
   | Pick<Caller, 'tenantId' | 'workspaceId' | 'keyId' | 'isOperator' | 'origin'>
   | { tenantId: string; keyId?: undefined };
 
 export interface AuditEntry {
   action: AuditAction;
-  /** The kind of thing that it was done to, and its id or name. */
+  /** The type of the target, and its id or name. */
   target: readonly [type: string, id?: string];
-  /** SHA-256 of what was decided on: exact arguments, a definition. */
+  /** SHA-256 of the subject of a decision: exact arguments, a definition. */
   digest?: string | undefined;
   /** Ids, names and outcomes; never content or secrets. */
   details?: Record<string, unknown> | undefined;
@@ -37,7 +37,10 @@ export async function recordAudit(tx: Tx, by: AuditedBy, entry: AuditEntry): Pro
   });
 }
 
-/** That somebody gave a reason, and which, for an entry's details. What was said is with the run, where it can be erased; the chain of the audit log keeps that it was. */
+/**
+ * A reason's digest for an entry's details; empty without a reason. The text is stored with the run, where it can be
+ * erased; the chain of the audit log keeps its digest.
+ */
 export function reasonGiven(reason: string | null | undefined): { reason_digest?: string } {
   return reason ? { reason_digest: digestOf(reason) } : {};
 }

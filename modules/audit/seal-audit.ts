@@ -4,8 +4,8 @@ import type { ProcessContext } from '../process-context.ts';
 import { forEachTenant } from '../for-each-isolated.ts';
 
 /**
- * Chains the rows that were added to the audit log since the last time, tenant by tenant. Each new head goes to the log:
- * whoever keeps that elsewhere can show later that nothing was cut off at the end (`verifyAudit` takes it).
+ * Chains new rows of the audit log, tenant by tenant, and logs each new head: kept elsewhere, it can show later that
+ * nothing was cut off at the end (`verifyAudit` takes it). Returns how many rows.
  */
 export async function sealAudit(context: Pick<ProcessContext, 'db' | 'log'>): Promise<number> {
   const tenants = await listUnsealedTenants(context.db, LIMITS.sweepRows);

@@ -3,24 +3,24 @@ import { countUnsealedRows, findAuditHead, findSealedHash, listSealedRows } from
 import type { Tx } from '../../db/database.ts';
 
 interface AuditVerdict {
-  /** Links that were walked in this piece. */
+  /** The number of links checked in this piece. */
   checked: number;
   broken: BrokenLink | null;
-  /** The link that this piece begins after; place 0 has no hash. */
+  /** The link before this piece; place 0 has no hash. */
   from: ChainPlace;
-  /** The last link that holds. */
+  /** The last valid link. */
   head: ChainPlace;
-  /** Where the next piece begins; null if the chain has been walked to its end. */
+  /** The `after` of the next piece; null at the end of the chain. */
   next: number | null;
   unsealed: { count: number; oldest: Date | null };
 }
 
 /**
- * Walks a piece of the tenant's chain, from after place `after`: `limit` rows at most. A row that was altered in any
- * column, deleted or put elsewhere breaks it at its place; a chain that was cut at its end does not reach the head.
+ * Checks a piece of the tenant's chain: at most `limit` rows after place `after`. An altered, deleted or moved row
+ * breaks it at its place; a chain that was cut at its end does not reach the head.
  */
 export async function verifyAudit(tx: Tx, { after, limit }: { after: number; limit: number }): Promise<AuditVerdict> {
-  // The head before the rows: a sealer may add to both in between, and never takes away.
+  // Reads the head before the rows: a sealer may add to both in between, but never removes.
   const end = await findAuditHead(tx);
   const from = { seq: after, hash: after === 0 ? '' : ((await findSealedHash(tx, after)) ?? '') };
   const rows = await listSealedRows(tx, { after, limit });
@@ -43,7 +43,7 @@ interface Walked {
   rows: readonly { seq: number; id: string; hash: string }[];
 }
 
-/** The fault at the head: rows that it counts are missing, or the row at its place has another hash. Null if there is none. */
+/** The fault at the head: missing rows, or another hash in the head's row. Null if there is none. */
 function headFault({ end, place, isEnd, rows }: Walked): BrokenLink | null {
   if (!end) return place.seq === 0 ? null : { seq: place.seq, id: null, reason: 'not the head' };
   if (isEnd && place.seq < end.seq) return { seq: place.seq + 1, id: null, reason: 'missing' };

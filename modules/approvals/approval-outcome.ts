@@ -1,4 +1,4 @@
-/** What a decision on an approval, or its end without one, means for the run: events, ledger rows, and a job. */
+/** The effects of a decision on an approval, or of its end without one, on the run: events, ledger rows, and a job. */
 import {
   expireQuestion,
   grantApproval,
@@ -21,7 +21,7 @@ import { TURNS } from '../../jobs/turns.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { givenUp } from '../run-log/settlement.ts';
 
-/** An approval with the calls that wait for it: one, all steps of a call batch, or none. */
+/** An approval and the calls that wait for it: one, all steps of a call batch, or none. */
 export interface OpenApproval {
   run: RunRow;
   approval: ApprovalRow;
@@ -37,11 +37,11 @@ interface DecidedBy {
 interface Grant extends DecidedBy {
   digest: string;
   edited: boolean;
-  /** The policy that asks for approval at present. */
+  /** The policy that currently asks for approval. */
   policy: PolicyRef | null;
 }
 
-/** The calls may be made. */
+/** Permits the calls. */
 export function applyGrant(open: OpenApproval, { key, reason, ...grant }: Grant): AppendedChange {
   const events = grantApproval(decided(open), { ...grant, ...(reason && { reason }), decided_by: key });
   const calls = open.calls.map(({ id }): CallChange => ({
@@ -52,26 +52,26 @@ export function applyGrant(open: OpenApproval, { key, reason, ...grant }: Grant)
   return { events, calls, ...continuation(open.run) };
 }
 
-/** A person said no: nothing is called, and the model reads why. */
+/** A person denied: nothing is called, and the model reads the reason. */
 export function applyRefusal(open: OpenApproval, { reason, key }: DecidedBy): AppendedChange {
   const message = reason ? `A person denied the call: ${reason}` : 'A person denied the call.';
   const refusal: Refusal = { kind: 'denied', reason, decidedBy: key, message };
   return closed(open, refusal, reason ? 'user' : 'drover');
 }
 
-/** A person wants another call batch: the model reads what is to be different, and goes on. */
+/** A person asked for another call batch: the model reads the feedback, and goes on. */
 export function applyRefinement(open: OpenApproval, feedback: string, key: string | undefined): AppendedChange {
   const message = `A person wants another plan: ${feedback}`;
   return closed(open, { kind: 'denied', reason: feedback, decidedBy: key, message, refine: true }, 'user');
 }
 
-/** Nobody has said anything in time. */
+/** The approval expired undecided. */
 export function applyExpiry(open: OpenApproval): AppendedChange {
   if (open.approval.kind === 'unknown') return { events: expireQuestion(decided(open)), ...continuation(open.run) };
   return closed(open, { kind: 'expired', message: 'Nobody approved the call in time; it was not made.' });
 }
 
-/** The current policies do not allow the call, whatever a person says. `events`: those of that decision. */
+/** The current policies forbid the call, whatever a person says. `events`: those of that decision. */
 export function applyLapse(open: OpenApproval, message: string, events: readonly NewEvent[]): AppendedChange {
   const change = closed(open, { kind: 'expired', reason: message, message });
   return { ...change, events: [...events, ...change.events] };
@@ -79,7 +79,7 @@ export function applyLapse(open: OpenApproval, message: string, events: readonly
 
 type Settling = { decision: 'happened'; result: unknown } | { decision: 'rerun' | 'give_up' };
 
-/** A person said what became of a call of unknown outcome. */
+/** A person settled a call of unknown outcome. */
 export function applySettlement(open: OpenApproval, settling: Settling, { reason, key }: DecidedBy): AppendedChange {
   const { decision } = settling;
   const events = settleApproval(decided(open), { decision, reason, decidedBy: key });
@@ -89,12 +89,12 @@ export function applySettlement(open: OpenApproval, settling: Settling, { reason
 
 const WITHOUT_CALL: readonly string[] = [OUT_OF_BUDGET, SUBTASK];
 
-/** Whether a run may go on beyond a soft limit, or a subtask is tried again: no call in the ledger waits for it. */
+/** Whether it is about a soft limit or a retry of a subtask, so that no call in the ledger waits for it. */
 export function isWithoutCall(approval: ApprovalRow): boolean {
   return WITHOUT_CALL.includes(approval.tool) && !approval.tool_call_id && !approval.plan_id;
 }
 
-/** The job that lets a waiting run go on; a run that is being driven sees by itself what was appended. */
+/** The job that resumes a waiting run; one that is being driven notices the events by itself. */
 export function continuation(run: RunRow): { outbox: OutboxRow[] } {
   const payload = { tenantId: run.tenant_id, runId: run.id, turnId: run.open_turn_id ?? undefined };
   return { outbox: [{ id: newId(), queue: TURNS.name, at_position: true, payload }] };
@@ -107,8 +107,8 @@ function decided({ approval, calls }: Pick<OpenApproval, 'approval' | 'calls'>):
 }
 
 /**
- * The calls are not made; one that may have had its effect in an attempt before is of unknown outcome. `origin`: of the message, which has
- * what a person has said.
+ * Closes calls that are not made; one whose earlier attempt may have had its effect gets an unknown outcome. `origin`:
+ * the source of the message, which may quote a person.
  */
 function closed(open: OpenApproval, refusal: Refusal, origin: MessageOrigin = 'drover'): AppendedChange {
   const error = { code: 'denied', message: refusal.message };
@@ -126,7 +126,7 @@ function closed(open: OpenApproval, refusal: Refusal, origin: MessageOrigin = 'd
   };
 }
 
-/** The row of a call that is not made. */
+/** The ledger row of a call that is not made. */
 export function refusedCall(
   id: string,
   error: { code: string; message: string },

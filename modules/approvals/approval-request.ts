@@ -1,11 +1,11 @@
-/** The request that a person approves a call. */
+/** Builds the request for a person to approve a call. */
 import type { Asked } from '../../core/decision-events/approvals.ts';
 import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { GateDecision } from '../governance/gate.ts';
 
-/** What exactly is approved: this version of this tool with these arguments, as that version of a policy asked for it. */
+/** Identifies what is approved: a tool's version, its arguments, and the version of the policy that asked. */
 export function approvalDigest(
   tool: { id: string; version: string },
   args: Record<string, unknown>,
@@ -15,7 +15,7 @@ export function approvalDigest(
   return digestOf({ tool: tool.id, version: tool.version, arguments: args, policy: asked });
 }
 
-/** What the event that opens an approval of a call says. */
+/** The payload of the event that opens an approval of a call. */
 export function approvalRequest(
   definition: AgentDefinition,
   call: { id: string; decision: Extract<GateDecision, { kind: 'ask' }>; seconds?: number | undefined },

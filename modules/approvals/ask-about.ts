@@ -1,4 +1,4 @@
-/** What a run asks people about calls, as far as its driver asks. */
+/** Asks people about calls, on behalf of a run's driver. */
 import { askAboutCalls } from '../../core/decision-events/approvals.ts';
 import type { NewEvent } from '../../core/events.ts';
 import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts';
@@ -14,7 +14,7 @@ export interface AskingRun {
   readonly log: RunLog;
 }
 
-/** Asks what became of calls whose outcome nobody knows. */
+/** Asks people what became of calls of unknown outcome. */
 export function askAbout({ log, definition }: AskingRun, calls: readonly CallState[]): void {
   const seconds = approvalSeconds(definition);
   const questions = calls.map((call) => ({
@@ -26,7 +26,7 @@ export function askAbout({ log, definition }: AskingRun, calls: readonly CallSta
   appendEvent(log, ...askAboutCalls(log.state, questions));
 }
 
-/** Denies the calls that these events have denied in the ledger as well: what waits for approval is never made. */
+/** Denies in the ledger the waiting calls that these events have denied. */
 export function denyCalls(log: RunLog, events: readonly NewEvent[]): void {
   for (const event of events) {
     if (event.type !== 'tool.denied') continue;

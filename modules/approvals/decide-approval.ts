@@ -1,4 +1,4 @@
-/** A person decides: on a call that waits for approval, or on what became of one whose outcome nobody knows. */
+/** Lets a person decide on a call that waits for approval, or settle one of unknown outcome. */
 import { conflict, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
@@ -29,7 +29,7 @@ import { reasonGiven, recordAudit, type AuditedBy } from '../audit/record-audit.
 
 export type ApprovalDecision =
   | { decision: 'approve' | 'deny'; reason?: string | undefined }
-  /** Of a call batch, on behalf of its session: the model makes another one. */
+  /** For a session's call batch: the model proposes another one. */
   | { decision: 'refine'; reason: string }
   | { decision: 'edit'; arguments: Record<string, unknown>; reason?: string | undefined }
   | { decision: 'happened'; result: unknown; reason?: string | undefined }
@@ -39,13 +39,13 @@ interface ApprovalRef {
   tenantId: string;
   id: string;
   workspaceId?: string | undefined;
-  /** Whoever decides: may be refused by four eyes, and is in the audit log. */
+  /** The decider: may be refused by four eyes, and is recorded in the audit log. */
   by?: AuditedBy;
-  /** What else is written in the transaction of the decision. */
+  /** Further writes in the decision's transaction. */
   also?: (tx: Tx) => Promise<void>;
 }
 
-/** What a decision comes to. `refusal`: the approval has ended in another way, and the one who decided is told so. */
+/** The effect of a decision. `refusal`: the approval has ended in another way, as the decider is told. */
 export interface Made {
   change: AppendedChange;
   digest: string;
@@ -53,9 +53,9 @@ export interface Made {
 }
 
 /**
- * Decides. The same decision again changes nothing; another one, one on a finished run, and one that comes too late
- * (expired, or blocked by now) is 409; 403 if four eyes are asked for and the key is that of who asked. Edited
- * arguments must fit the tool's schema and pass the gate (422), and are what is then approved.
+ * Decides. Repeating a decision changes nothing. Throws 409 for another decision, a finished run, or one that comes too
+ * late (expired, or blocked by now); 403 if four eyes are required and the key requested the turn. Edited arguments
+ * must fit the tool's schema and pass the gate (422), and are then approved.
  */
 export async function decideApproval(
   context: Context,
@@ -80,8 +80,8 @@ interface Decided {
 }
 
 /**
- * What a decision appends to its run, whose row is locked; null if the same one was made before. Where there is a
- * `refusal`, the change is the end that the approval has come to, and nobody's decision. Throws as `decideApproval` does.
+ * The changes that a decision appends to its run, whose row is locked; null if the same decision was made before. With
+ * a `refusal`, the change is the approval's other end, not a decision. Throws as `decideApproval` does.
  */
 export async function decideIn(context: Context, tx: Tx, { run, ref, decided }: Decided): Promise<Made | null> {
   const now = await findApproval(tx, ref.id, ref.workspaceId);
@@ -98,7 +98,7 @@ export async function decideIn(context: Context, tx: Tx, { run, ref, decided }: 
   return made;
 }
 
-/** Nobody has decided in time: the model is told. Answers false if somebody has decided meanwhile. */
+/** Expires an approval, and tells the model. Returns false if it was decided meanwhile. */
 export async function expireApproval(context: Context, ref: ApprovalRef): Promise<boolean> {
   const approval = await readApproval(context, ref);
   const appended = await appendToRun(context, { tenantId: ref.tenantId, runId: approval.run_id }, async (run, tx) => {
@@ -128,7 +128,7 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
       return { change: applyRefinement(open, decided.reason, by.key), digest };
     case 'approve':
     case 'edit':
-      // Edited are the arguments of a call alone.
+      // Only arguments of a call can be edited.
       if (isWithoutCall(approval)) {
         return { change: applyGrant(open, { digest, edited: false, policy: null, ...by }), digest };
       }
@@ -147,7 +147,7 @@ function refuseWithoutRoom({ output_bytes }: RunRow, result: unknown, limitBytes
   throw conflict(`The outputs of a run may come to ${limitBytes} bytes in all; there is no room for this result.`);
 }
 
-/** The calls pass the gate again: the policies may have changed since the person was asked. */
+/** Passes the calls through the gate again: policies may have changed since the question. */
 async function approve(
   context: Context,
   tx: Tx,
@@ -177,14 +177,13 @@ async function approve(
   if (edited) await replaceArguments(tx, { callId: open.calls[0]?.id ?? '', approvalId: approval.id }, given);
   const policy = approval.plan_id ? null : (asking[0]?.decision.by.policy ?? null);
   const change = applyGrant(open, { digest, edited, policy, reason: decided.reason, key: ref.by?.keyId });
-  // The log says under which policies a person has approved; for a single call the approval does, unless its policy has
-  // changed.
+  // Logs the policies under which a person approved; a single call's approval has them, unless they changed.
   const isChanged = approval.plan_id !== null || !isSame(policy, approval.policy);
   const decisions = asking.flatMap(({ decision, callId }) => decisionEvents(decision, placeOf(approval, callId)));
   return { change: { ...change, events: [...(isChanged ? decisions : []), ...change.events] }, digest };
 }
 
-/** With other arguments it would go out under the key of an effect that it may have had. */
+/** Other arguments would reuse the idempotency key of an effect that may have happened. */
 const MADE_BEFORE = 'An attempt of the call may have had its effect: it is made again as it was, or not at all.';
 
 type Asking = Extract<GateDecision, { kind: 'ask' }>;
@@ -206,7 +205,7 @@ async function callsOf(tx: Tx, approval: ApprovalRow): Promise<ToolCallRow[]> {
   );
 }
 
-/** What is approved: one call, with the arguments that a person puts in place, or every step of a plan. */
+/** What is approved: one call, with a person's arguments if edited, or every step of a plan. */
 function stepsOf(approval: ApprovalRow, given: Record<string, unknown> | undefined) {
   if (!approval.plan_id) {
     return [{ callId: approval.tool_call_id ?? '', name: approval.tool, args: given ?? approval.arguments }];
@@ -239,7 +238,7 @@ async function auditDecision(
   await recordAudit(tx, by, { action: 'approval.decided', target: ['approval', ref.id], digest, details });
 }
 
-/** A call batch of a session is carried out, however it was approved; those that run by themselves are audited with their proposal. */
+/** Audits that a session's call batch is carried out; automatic ones are audited with their proposal. */
 async function auditExecution(
   tx: Tx,
   ref: ApprovalRef,
@@ -267,7 +266,7 @@ async function readApproval(context: Context, ref: ApprovalRef): Promise<Approva
 const DECISIONS: Record<ApprovalRow['kind'], readonly string[]> = {
   approval: ['approve', 'deny', 'edit'],
   unknown: ['happened', 'rerun', 'give_up'],
-  // Decided in `decide-conflict.ts`: it belongs to no run.
+  // Decided in `decide-conflict.ts`, as it belongs to no run.
   conflict: [],
 };
 

@@ -1,4 +1,4 @@
-/** A person decides on a contradiction in memory: what was written (`approve`), what was there (`deny`), or another text (`edit`). */
+/** Lets a person decide a contradiction in memory: for the new text (`approve`), the old one (`deny`), or another (`edit`). */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -23,8 +23,8 @@ const STATUS = { approve: 'approved', deny: 'denied', edit: 'approved' } as cons
 type Decision = keyof typeof STATUS;
 
 /**
- * Decides, if the approval is of that kind; undefined if it is not. The same decision again changes nothing, another one and one
- * that comes too late are 409; 422 for a decision or an `edit` that does not fit.
+ * Decides a conflict; undefined if the approval is of another kind. Repeating a decision changes nothing. Throws 409
+ * for a different or late decision, 422 for a decision or an `edit` that does not fit.
  */
 export async function decideConflict(
   context: MemoryContext,
@@ -71,7 +71,7 @@ export async function decideConflict(
   return db.withTenant(tenantId, (tx) => findConflict(tx, { id, workspaceId }));
 }
 
-/** Nobody has decided in time: both sides stay as they are, with their mark. Answers false if somebody has decided meanwhile. */
+/** Expires a conflict: both sides stay, with their mark. Returns false if it was decided meanwhile. */
 export async function expireConflict(
   { db }: Pick<Context, 'db'>,
   { tenantId, id }: { tenantId: string; id: string },
@@ -88,7 +88,7 @@ async function findConflict(tx: Tx, of: { id: string; workspaceId?: string }): P
   return found?.run_id === null ? found : undefined;
 }
 
-/** As it stands once nobody else changes what it is about: the same decision may have come meanwhile. */
+/** The approval read again under a lock on its subject: the same decision may have come meanwhile. */
 async function asHeld(tx: Tx, approval: ConflictRow): Promise<ConflictRow> {
   const { id, workspace_id: workspaceId, subject_id: subjectId, status } = approval;
   if (status !== 'pending') return approval;
@@ -128,11 +128,11 @@ interface Resolving {
   args: Record<string, unknown> | undefined;
 }
 
-/** The space, or the agent, in whose memory there is another text now; neither where it was decided before. */
+/** The space or agent whose memory has a new text; neither if it was decided before. */
 interface Outcome {
   spaceId?: string;
   agentId?: string;
-  /** Entries that are not so. */
+  /** Entries that were decided against. */
   gone?: string[];
   /** Why it was not decided. */
   refusal?: string;

@@ -1,4 +1,4 @@
-/** Three or more calls in one answer are a call batch (docs/design/decisions.md): one decision on the whole, one end. */
+/** Three or more calls in one answer form a call batch (docs/design/decisions.md): one decision, one end. */
 import { beginningOf, textOf, type ToolUseBlock } from '../../core/content.ts';
 import type { Asked } from '../../core/decision-events/approvals.ts';
 import { proposeCallBatch } from '../../core/decision-events/call-batches.ts';
@@ -11,7 +11,7 @@ import type { GateDecision } from '../governance/gate.ts';
 import { appendEvent } from '../run-log/run-log.ts';
 import type { AskingRun } from './ask-about.ts';
 
-/** A call of the answer with what the gate said. `waits`: it is held until the call batch is approved. */
+/** A call of the answer with the gate's decision. `waits`: it is held until the call batch is approved. */
 export interface CallBatchStep {
   id: string;
   use: ToolUseBlock;
@@ -20,9 +20,9 @@ export interface CallBatchStep {
   waits: boolean;
 }
 
-/** Records the call batch, and asks about it where a step may not run alone: once, for all steps that are to be made. */
+/** Records the call batch. If a step needs approval, asks once, for all steps that are to be made. */
 export function recordCallBatch(run: AskingRun, steps: readonly CallBatchStep[], step: number): void {
-  // A call of a tool that there is not has its place, too: it is never made, so that it is no risk.
+  // A call of an unknown tool is listed, too: it is never made, so it is no risk.
   const recorded = steps.map(({ id, tool, use }) => {
     return { callId: id, tool: tool?.name ?? use.name, risk: tool?.risk_level ?? ('READ_ONLY' as const) };
   });
@@ -56,7 +56,7 @@ function askedAbout({ definition }: AskingRun, plan_id: string, waiting: readonl
   };
 }
 
-/** The call batch's purpose: what the model has written, else the user's message. */
+/** The call batch's purpose: the model's text, else the user's message. */
 function purposeOf({ log: { messages, state } }: AskingRun): string {
   const said = textOf(messages.at(-1)?.content ?? []).trim();
   return beginningOf(said || (state.turn?.input.message ?? ''), LIMITS.callBatchPurposeChars);

@@ -1,4 +1,4 @@
-/** Approvals as the API shows them, of the caller's workspace alone. */
+/** Reads approvals for the API, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import { findAnyApproval, listApprovals, type ApprovalRow, type ConflictRow } from '../../db/approvals.ts';
@@ -6,7 +6,7 @@ import type { Tx } from '../../db/database.ts';
 
 export type { ApprovalRow, ConflictRow };
 
-/** An approval; of this run, where one is named. Throws 404. */
+/** An approval; of `runId` if given. Throws 404. */
 export async function requireApproval(
   tx: Tx,
   caller: Caller,

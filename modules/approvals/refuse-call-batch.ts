@@ -1,4 +1,4 @@
-/** A person refuses a call batch, and with it the turn: the model is not asked again. */
+/** Lets a person refuse a call batch and end its turn: the model is not asked again. */
 import { refuseApproval } from '../../core/decision-events/approvals.ts';
 import type { NewEvent } from '../../core/events.ts';
 import { findApproval } from '../../db/approvals.ts';
@@ -14,7 +14,7 @@ interface RefusedCallBatch {
   by: AuditedBy;
 }
 
-/** The events of the refusal, without those of the calls, which whoever ends the turn closes. Null if somebody has decided already. */
+/** The refusal's events, without those of the calls, which the caller closes with the turn. Null if it was decided already. */
 export async function refuseCallBatch(
   tx: Tx,
   { run, approvalId, message, reason, by }: RefusedCallBatch,

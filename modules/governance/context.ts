@@ -6,7 +6,7 @@ import type { MemoryUses } from '../memory/count-uses.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
 import type { PolicyCache } from './policy-cache.ts';
 
-/** All that a process works with, for the modules from this one upwards, and for API and workers. */
+/** Everything that a process works with, for API, workers, and the modules from this one upwards. */
 export interface Context extends RunLogContext {
   governance: PolicyCache;
   budgets: BudgetCache;
@@ -16,6 +16,6 @@ export interface Context extends RunLogContext {
   starts: StartCache;
   /** The writers of each fragment of shared memory. */
   fragmentWriters: OneByOne;
-  /** Uses of memories that are still to be counted. */
+  /** Uses of memories not counted yet. */
   memoryUses: MemoryUses;
 }

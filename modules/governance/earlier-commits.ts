@@ -1,17 +1,17 @@
-/** The commits that were under way when a rule changed: a call that they begin was judged by the rule of before. */
+/** Waits for commits that were under way when a rule changed: calls that they begin were judged by the old rule. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { unavailable } from '../../core/errors.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { isAnyUnderWay, listWriters } from '../../db/governance.ts';
 
-/** Longer than any transaction of ours may take (db/postgres.ts): only one of a frozen server lasts longer. */
+/** Longer than any of our transactions may take (db/postgres.ts), unless the server is frozen. */
 const PATIENCE_MS = 40_000;
 const FIRST_LOOK_MS = 2;
 const LONGEST_PAUSE_MS = 100;
 
 /**
- * Makes a change of policies or tools in a transaction of the tenant, one that advances the policy epoch. No call begins by
- * the rule of before once this has come back. Throws what `write` throws, and 503 as `untilEarlierCommitsEnd`.
+ * Changes policies or tools in a transaction of the tenant that advances the policy epoch. No call begins under the old
+ * rule after it resolves. Throws what `write` throws, and 503 as `untilEarlierCommitsEnd`.
  */
 export async function changeRules<T>(db: Database, tenantId: string, write: (tx: Tx) => Promise<T>): Promise<T> {
   const written = await db.withTenant(tenantId, write);
@@ -20,8 +20,8 @@ export async function changeRules<T>(db: Database, tenantId: string, write: (tx:
 }
 
 /**
- * Waits, after a change was committed, for the commits that may have seen the tenant as it was before: calls that they
- * begin are begun then. Throws 503 where they have not ended after `patienceMs`: the change holds.
+ * Waits, after a committed change, for commits that may have seen the tenant's state before it: their calls have begun
+ * by then. Throws 503 if they have not ended after `patienceMs`: the change holds.
  */
 export async function untilEarlierCommitsEnd(db: Database, patienceMs = PATIENCE_MS): Promise<void> {
   const endsAtMs = performance.now() + patienceMs;

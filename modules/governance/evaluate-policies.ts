@@ -1,4 +1,4 @@
-/** What the gate would say of a call, without one: nothing is recorded and nothing is called. */
+/** Evaluates a call without making it: nothing is recorded or called. */
 import { notFound } from '../../core/errors.ts';
 import type { PolicyRef, RuleDecision } from '../../core/policy.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
@@ -16,10 +16,10 @@ import { pinTools } from '../tools-registry/pin-tools.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
 interface TriedCall {
-  /** By id or by name. */
+  /** The tool's id or name. */
   tool: string;
   arguments: Record<string, unknown>;
-  /** Whose call it would be; without either it is that of an agent that is bound to the tool and granted all it needs. */
+  /** The caller; without either, an agent that is bound to the tool with all its permissions. */
   agent_id?: string | undefined;
   run_id?: string | undefined;
   autonomy_level?: number | undefined;
@@ -32,15 +32,15 @@ interface Evaluation {
   stage: string;
   policy: PolicyRef | null;
   reason: string;
-  /** What the tool would be called with. */
+  /** The arguments that the tool would get. */
   arguments: Record<string, unknown>;
   rewritten_by: PolicyRef | null;
   four_eyes: boolean;
-  /** Every policy that speaks about the call as it was given, in their order. */
+  /** All policies that match the given call, in order. */
   matching: { policy: PolicyRef; decision: RuleDecision; error?: string }[];
 }
 
-/** Evaluates. Throws 404 for a tool, an agent or a run that is not there. */
+/** Evaluates a call. Throws 404 for an unknown tool, agent or run. */
 export async function evaluatePolicies(
   context: Pick<Context, 'db' | 'governance' | 'definitions' | 'tools'>,
   caller: Caller,

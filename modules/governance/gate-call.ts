@@ -1,4 +1,4 @@
-/** A call of a run before the gate: the same for a driver, for a worker that claims it, and for a person who edits it. */
+/** Passes a run's call to the gate: the same for a driver, a worker that claims it, and a person who edits it. */
 import type { BudgetStanding } from '../../core/budget.ts';
 import { autonomyOf, type AgentDefinition } from '../../core/definition.ts';
 import type { NewEvent } from '../../core/events.ts';
@@ -16,33 +16,33 @@ export interface GatedRun {
   tools: ReadonlyMap<string, ToolDefinition>;
   governance: Governance;
   usedUp: BudgetStanding | undefined;
-  /** For one of several calls of an answer: what they are checked by together. */
+  /** Set for one of several calls of an answer, which share their time for validation. */
   validate?: GateInput['validate'] | undefined;
 }
 
 interface WantedCall {
   name: string;
   arguments: Record<string, unknown>;
-  /** Calls of this turn before this one. */
+  /** Calls made earlier in this turn. */
   callsInTurn: number;
-  /** The agent has made all the calls of the tool that its binding permits in a minute. */
+  /** Whether the agent has reached its binding's calls per minute of the tool. */
   isOverRate?: boolean | undefined;
   step: number;
-  /** The events of the turn that brought untrusted content before; none where this is absent. */
+  /** Events that brought untrusted content earlier in the turn; absent: none. */
   taintedBy?: readonly number[] | null | undefined;
 }
 
-/** The level of a run: its own, else its agent's, else 2 (docs/design/decisions.md). */
+/** A run's autonomy level: its own, else its agent's, else 2 (docs/design/decisions.md). */
 function levelOf(run: Pick<RunRow, 'config'>, definition: AgentDefinition): number {
   return run.config.autonomy_level ?? autonomyOf(definition);
 }
 
-/** What the gate decides about a call by the current policies. */
+/** The gate's decision on a call by the current policies. */
 export function gateCall(subject: GatedRun, wanted: WantedCall): GateDecision {
   return gate(gateInput(subject, wanted));
 }
 
-/** What the gate gets to see. */
+/** The gate's input for a call. */
 export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
   const { context, run, definition, tools, governance, usedUp, validate } = subject;
   const { step, taintedBy, ...call } = wanted;
@@ -74,8 +74,8 @@ export function gateInput(subject: GatedRun, wanted: WantedCall): GateInput {
 }
 
 /**
- * Why a call that was requested may not be made now, whatever a person has said; undefined if nothing but a person
- * may stand in its way. Arguments that a policy would rewrite by now are not those that were asked for or approved.
+ * Why a requested call may not be made now, even with approval; undefined if at most a person may object. If a policy
+ * would now rewrite the arguments, they are not those requested or approved.
  */
 export function obstacleTo(decision: GateDecision): string | undefined {
   if (decision.kind === 'invalid' || decision.kind === 'deny') return decision.message;
@@ -84,8 +84,8 @@ export function obstacleTo(decision: GateDecision): string | undefined {
 }
 
 /**
- * The decision as events. A call that passed every stage without a rule has none of its own: `tool.requested` says so,
- * since most calls are such, and an event and a row for each would say nothing more.
+ * The decision as events. A call that passed every stage without a rule has none: `tool.requested` says so, since most
+ * calls are such, and an event and a row for each would add nothing.
  */
 export function decisionEvents(
   decision: GateDecision,
@@ -115,6 +115,6 @@ const DECISIONS: Record<GateDecision['kind'], DecidedPayload['decision'] | undef
   allow: 'allow',
   ask: 'require_approval',
   deny: 'block',
-  // An intent that is not valid never came to a decision; rewritten arguments that are not valid did.
+  // An invalid intent gets no decision; rewritten arguments that are invalid do.
   invalid: undefined,
 };

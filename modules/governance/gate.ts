@@ -1,5 +1,5 @@
 /**
- * What stands between a model's wish and a tool: one function, one order. A call that does not pass is an observation
+ * Stands between a model's intent and a tool: one function, one order. A call that does not pass becomes an observation
  * for the model, with its reason.
  */
 import { faultOf } from '../../core/intents.ts';
@@ -14,7 +14,7 @@ import { judgeRules } from './stages/rules.ts';
 import { judgeTaint } from './stages/taint.ts';
 import type { GatedCall, GateInput, Rewrite, Stage, StageVerdict } from './stages/stage.ts';
 
-/** Which stage has decided, and by which rule where one has. */
+/** The deciding stage, and its rule if it has one. */
 export interface DecidedBy {
   stage: string;
   policy?: PolicyRef | undefined;
@@ -22,19 +22,22 @@ export interface DecidedBy {
 
 interface Decided {
   by: DecidedBy;
-  /** The arguments to call the tool with: a rule may have rewritten them. */
+  /** The arguments for the tool, possibly rewritten by a rule. */
   arguments: Record<string, unknown>;
   rewritten?: Rewrite | undefined;
 }
 
 export type GateDecision =
   | ({ kind: 'allow'; tool: ToolDefinition; message: string } & Decided)
-  /** A person must approve exactly these arguments first; with `fourEyes` another one than who asked. */
+  /** A person must approve exactly these arguments first; with `fourEyes`, not the requester. */
   | ({ kind: 'ask'; tool: ToolDefinition; code: string; message: string; fourEyes: boolean } & Decided)
   | ({ kind: 'invalid'; tool: ToolDefinition | undefined; code: string; message: string } & Decided)
   | ({ kind: 'deny'; tool: ToolDefinition; code: string; message: string } & Decided);
 
-/** The order that holds (docs/design/decisions.md): a new stage is a file in `modules/governance/stages/` and a line here (docs/extending.md). */
+/**
+ * The binding order (docs/design/decisions.md): a new stage is a file in `modules/governance/stages/` and a line here
+ * (docs/extending.md).
+ */
 const ORDER: readonly Stage[] = [
   { name: 'binding', judge: judgeBinding },
   { name: 'permissions', judge: judgePermissions },
@@ -45,10 +48,10 @@ const ORDER: readonly Stage[] = [
   { name: 'budget', judge: judgeBudget },
 ];
 
-/** The stages that can decide on a call: `arguments` is the tool's schema. */
+/** All stages that can decide on a call; `arguments` is the schema check. */
 export const STAGES: readonly string[] = [...ORDER.map(({ name }) => name), 'arguments'];
 
-/** Decides on one call. Pure. Rewritten arguments pass the schema and every stage again, once. */
+/** Decides on one call. Pure. Rewritten arguments pass the schema and all stages once more. */
 export function gate(input: GateInput): GateDecision {
   const decision = pass(input, undefined);
   if (decision.kind !== 'rewrite') return decision;
@@ -72,7 +75,7 @@ function pass(
   const call: GatedCall = { ...input, tool, rewritten };
   let verdict: { by: DecidedBy; said: Extract<StageVerdict, { kind: 'ask' | 'allow' }> } | undefined;
   for (const { name, judge } of ORDER) {
-    // A rule that allows or asks stands in place of the matrix, never of the stages after it.
+    // A rule that allows or asks replaces the autonomy matrix, but no later stage.
     if (name === 'autonomy' && verdict) continue;
     const said = judge(call);
     if (!said) continue;

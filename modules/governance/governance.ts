@@ -1,4 +1,4 @@
-/** What a tenant has decided about its tools at present, whatever versions a run has pinned. */
+/** A tenant's current decisions about its tools, whatever versions a run has pinned. */
 import { digestOf } from '../../core/ids.ts';
 import type { PolicyDefinition } from '../../core/policy.ts';
 import type { ToolDefinition, ToolTransport } from '../../core/tool.ts';
@@ -6,13 +6,13 @@ import { identityOf } from '../../tools/transports.ts';
 import { compileRules, type Rule } from './rules.ts';
 
 export interface Governance {
-  /** Raised by every change of what is in here: a commit that was gated under another epoch is refused. */
+  /** Raised by every change of these: a commit gated under another epoch is refused. */
   epoch: number;
   tenant: { id: string; name: string; plan_tier: string };
   rules: readonly Rule[];
-  /** Ids of tools that were taken out of the registry: runs that pin them may not call them any more. */
+  /** Ids of deleted tools: runs that pin them may no longer call them. */
   deletedTools: ReadonlySet<string>;
-  /** Suspension: whether the tenant is suspended, ids of agents and tools that are, and digests of addresses of servers. */
+  /** Whether the tenant is suspended, ids of suspended agents and tools, and digests of suspended servers' addresses. */
   suspended: {
     tenant: boolean;
     agents: ReadonlySet<string>;
@@ -21,7 +21,7 @@ export interface Governance {
   };
 }
 
-/** As the database has it. */
+/** The stored form. */
 interface StoredGovernance {
   epoch: number;
   tenant: Governance['tenant'];
@@ -30,7 +30,7 @@ interface StoredGovernance {
   suspended: { tenant: boolean; agents: string[]; tools: string[]; servers: string[] };
 }
 
-/** Compiles what is stored. */
+/** Compiles the stored form. */
 export function toGovernance(stored: StoredGovernance): Governance {
   return {
     epoch: stored.epoch,
@@ -46,13 +46,13 @@ export function toGovernance(stored: StoredGovernance): Governance {
   };
 }
 
-/** What keeps an agent's runs from going on; undefined if nothing does. */
+/** Which suspension stops an agent's runs; undefined if none does. */
 export function suspendedBy({ suspended }: Governance, agentId: string): 'tenant' | 'agent' | undefined {
   if (suspended.tenant) return 'tenant';
   return suspended.agents.has(agentId) ? 'agent' : undefined;
 }
 
-/** What a model is told of a call of a suspended tool, or of one at a suspended server; undefined if neither is. */
+/** What the model reads if a tool or its server is suspended; undefined if neither is. */
 export function toolSuspension(
   { suspended }: Governance,
   { id, name, transport }: Pick<ToolDefinition, 'id' | 'name' | 'transport'>,
@@ -64,7 +64,7 @@ export function toolSuspension(
   return { code: 'server_suspended', message: `The server of "${name}" is suspended; the call was not made.` };
 }
 
-/** Whether the server that a tool is at is suspended, whatever the credentials that it would be asked with. */
+/** Whether a tool's server is suspended, for any credentials. */
 function isServerSuspended({ suspended }: Pick<Governance, 'suspended'>, transport: ToolTransport): boolean {
   const identity = suspended.servers.size > 0 ? identityOf(transport) : undefined;
   return identity !== undefined && suspended.servers.has(digestOf(identity));

@@ -1,21 +1,21 @@
-/** Each tenant's governance as a process knows it: compiled once for each policy epoch, and read anew where that has advanced. */
+/** Caches each tenant's governance in a process: compiled once per policy epoch, and read again when that has advanced. */
 import { LRUCache } from 'lru-cache';
 import type { Database, Tx } from '../../db/database.ts';
 import { readGovernance, readPolicyEpoch } from '../../db/governance.ts';
 import { toGovernance, type Governance } from './governance.ts';
 
 export interface PolicyCache {
-  /** What this process has read last, which may be outdated: for commits, which are refused under an outdated epoch. */
+  /** The last known state, which may be outdated: for commits, which are refused under an outdated epoch. */
   last(tenantId: string): Governance | undefined;
-  /** Reads it anew when it is asked for next. */
+  /** Makes the next request read it again. */
   forget(tenantId: string): void;
-  /** What holds at `epoch`, or at a later one. Costs nothing where the process has seen it. */
+  /** The state at `epoch` or later. Costs nothing if the process has it. */
   at(tenantId: string, epoch: number): Promise<Governance>;
-  /** What holds now, within a transaction of the tenant that has changed none of it. */
+  /** The current state, in a transaction of the tenant that has not changed it. */
   current(tx: Tx, tenantId: string): Promise<Governance>;
 }
 
-/** Of tenants, and of what each of them has decided, a process keeps so many in memory. */
+/** The most tenants and decisions that a process keeps in memory. */
 const MOST_KEPT = 50_000;
 
 export function createPolicyCache(db: Database): PolicyCache {
@@ -41,7 +41,7 @@ export function createPolicyCache(db: Database): PolicyCache {
   };
 }
 
-/** A tenant, its rules, and ids of what it has deleted and suspended. */
+/** An entry's weight: tenant, rules, and ids of deleted and suspended things. */
 function sizeOf({ rules, deletedTools, suspended: { agents, tools, servers } }: Governance): number {
   return 1 + 10 * rules.length + deletedTools.size + agents.size + tools.size + servers.size;
 }

@@ -1,4 +1,4 @@
-/** A tenant's policies as the API shows them. */
+/** Reads a tenant's policies for the API. */
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { findPolicy, listPolicies as readPolicies, listPolicyVersions, type PolicyRow } from '../../db/policies.ts';

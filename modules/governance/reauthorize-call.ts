@@ -1,4 +1,4 @@
-/** Passes a call of a run through the gate once more, by the current policies, within a transaction. */
+/** Passes a run's call through the gate again, by the current policies, in a transaction. */
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -10,16 +10,16 @@ import { findUsedUpBudget } from '../budgets/find-used-up-budget.ts';
 
 interface CallToReauthorize {
   run: RunRow;
-  /** Absent if they are still to be loaded. */
+  /** Loaded if absent. */
   pinned?: Pick<GatedRun, 'definition' | 'tools'> | undefined;
   name: string;
   arguments: Record<string, unknown>;
   step?: number | undefined;
-  /** As the ledger has it. */
+  /** As stored in the ledger. */
   taintedBy: readonly number[] | null | undefined;
 }
 
-/** What the gate decides now. The number of calls in the turn was checked when the call was requested, and is not checked again. */
+/** The gate's current decision. The number of calls in the turn is not checked again: it was checked on request. */
 export async function reauthorizeCall(
   context: Pick<Context, 'governance' | 'definitions' | 'tools'>,
   tx: Tx,

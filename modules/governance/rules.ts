@@ -1,23 +1,23 @@
-/** Policy rules, compiled, and what they say together about a call. */
+/** Compiles policy rules, and judges a call by all of them. */
 import { celCompiler, type Condition } from '../../core/cel.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { mergePatch, type PolicyDefinition, type PolicyRef } from '../../core/policy.ts';
 
-/** What a rule's `when` may speak of. */
+/** The variables of a rule's `when`. */
 export interface RuleInput {
   tool: Record<string, unknown>;
   arguments: Record<string, unknown>;
   agent: Record<string, unknown>;
   run: Record<string, unknown>;
   tenant: Record<string, unknown>;
-  /** Of the session that the run belongs to; the id is empty where it belongs to none. */
+  /** The user of the run's session; the id is empty without a session. */
   user: { id: string };
   risk: string;
-  /** The events of the turn that brought untrusted content before. */
+  /** Events that brought untrusted content earlier in the turn. */
   tainted_by: readonly number[];
 }
 
-/** Compiles a `when`; the error says what is wrong with it. */
+/** Compiles a `when`, or says what is wrong with it. */
 export const compileWhen = celCompiler({
   objects: ['tool', 'arguments', 'agent', 'run', 'tenant', 'user'],
   texts: ['risk'],
@@ -30,7 +30,7 @@ export interface Rule extends PolicyRef {
   condition: Condition;
 }
 
-/** In the order in which they are looked at: by priority, then by name. */
+/** Compiles rules, in order of evaluation: by priority, then name. */
 export function compileRules(rows: readonly { id: string; version: number; definition: PolicyDefinition }[]): Rule[] {
   const rules = rows.map(({ id, version, definition }) => {
     return { id, version, name: definition.name, definition, condition: compiledLater(definition.when) };
@@ -38,12 +38,12 @@ export function compileRules(rows: readonly { id: string; version: number; defin
   return rules.toSorted((a, b) => a.definition.priority - b.definition.priority || (a.name < b.name ? -1 : 1));
 }
 
-/** Compiles when it is tested first: most drives have no call to gate. */
+/** Compiles on first use: most drives have no call to gate. */
 function compiledLater(when: string): Condition {
   let condition: Condition | undefined;
   const compile = (): Condition => {
     const compiled = compileWhen(when);
-    // A rule that an earlier build took and this one does not: an error at every call, so that it fails closed.
+    // A rule that an earlier build accepted but this one does not is an error at every call, so that it fails closed.
     return compiled.ok ? compiled.value : { test: () => compiled };
   };
   return { test: (input) => (condition ??= compile()).test(input) };
@@ -51,11 +51,11 @@ function compiledLater(when: string): Condition {
 
 interface Matched {
   rule: Rule;
-  /** The rule could not be evaluated, and counts as matching so that it fails closed. */
+  /** Why the rule could not be evaluated; it then counts as matching, to fail closed. */
   error?: string;
 }
 
-/** The rules that match. One that cannot be evaluated matches too, unless it would allow: an error never lets through. */
+/** The matching rules. One that cannot be evaluated matches, too, unless it would allow: an error never permits a call. */
 export function matchRules(rules: readonly Rule[], input: RuleInput): Matched[] {
   return rules.flatMap((rule): Matched[] => {
     const tested = rule.condition.test({ ...input });
@@ -69,8 +69,8 @@ type RuleVerdict =
   | { kind: 'rewrite'; rule: Rule; message: string; arguments: Record<string, unknown> };
 
 /**
- * What matching rules decide: any `block` wins, else the first. `rewritten`: a rule has changed the arguments already,
- * and none may do so again; one that would change nothing is passed over.
+ * The matching rules' verdict: any `block` wins, else the first. `rewritten`: a rule has rewritten the arguments, and
+ * no second one may; a rewrite that changes nothing is skipped.
  */
 export function judgeByRules(
   matched: readonly Matched[],

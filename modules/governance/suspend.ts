@@ -1,4 +1,4 @@
-/** Suspension: a tenant, an agent, a tool or a tool server is suspended before its next call, in every worker, until that is lifted. */
+/** Suspends a tenant, an agent, a tool or a tool server before its next call, in every worker, until it is lifted. */
 import { conflict, forbidden, notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { advancePolicyEpoch } from '../../db/governance.ts';
@@ -19,19 +19,19 @@ import { reconcile } from '../run-log/reconcile.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 export interface SuspensionRequest {
-  /** `mcp_server` is any tool server: the audit log calls it so. */
+  /** `mcp_server` means any tool server, as in the audit log. */
   kind: 'tenant' | 'agent' | 'tool' | 'mcp_server';
   id: string;
   suspended: boolean;
-  /** How long commits that are under way are waited for. */
+  /** How long to wait for commits under way. */
   patienceMs?: number;
 }
 
 /**
- * Suspends or lifts; again is no different. Runs of a suspended tenant or agent wait where they stand; a call of a
- * suspended tool or server is an observation. No call begins after the answer to a suspension. Throws 404; 403 for a tenant
- * that lifts what the operator has suspended; 409 for a built-in tool; 503 where commits that are older than the suspension
- * have not ended after `patienceMs`: it holds, and asking again waits for them again.
+ * Suspends or lifts; a repeated call changes nothing. Runs of a suspended tenant or agent wait where they are; a call
+ * of a suspended tool or server is an observation. After a suspension's answer no call begins. Throws 404; 403 if a
+ * tenant lifts the operator's suspension; 409 for a built-in tool; 503 if commits older than the suspension have not
+ * ended after `patienceMs`: it holds, and a repeated request waits for them again.
  */
 export async function setSuspension(context: Context, caller: Caller, suspend: SuspensionRequest): Promise<void> {
   if (suspend.kind === 'tool' && BUILTIN_TOOLS.some(({ id }) => id === suspend.id)) {
@@ -40,7 +40,7 @@ export async function setSuspension(context: Context, caller: Caller, suspend: S
   const tenantId = suspend.kind === 'tenant' ? suspend.id : caller.tenantId;
   if (tenantId !== caller.tenantId && !caller.isOperator) throw notFound('This tenant');
   const { changed, driven } = await context.db.withTenant(tenantId, async (tx) => {
-    // The epoch is raised before the change: a commit that waits for this row then sees the suspension.
+    // Raises the epoch first: a commit that waits for this row then sees the suspension.
     await advancePolicyEpoch(tx);
     const done = await write(tx, caller, suspend);
     if (!done) throw notFound(suspend.kind === 'mcp_server' ? 'This server' : `This ${suspend.kind}`);
@@ -77,7 +77,7 @@ async function auditSuspension(
   await asOtherTenant(tx, caller.tenantId, () => recordAudit(tx, caller, { ...entry, target }));
 }
 
-/** What waited gets its jobs back at once; if the queue is away, reconciliation sends them. */
+/** Sends jobs of waiting runs at once; if the queue is away, reconciliation sends them. */
 async function goOn(context: Context, tenantId: string): Promise<void> {
   try {
     await reconcile(context, 0, tenantId);

@@ -1,4 +1,4 @@
-/** Calls that a model is still writing: what of them may be shown before the gate can judge their arguments. */
+/** Decides which calls may be shown while a model writes them, before the gate can judge their arguments. */
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import type { Governance } from './governance.ts';
@@ -10,14 +10,13 @@ interface UnjudgedCall {
   governance: Governance;
   definition: AgentDefinition;
   tool: ToolDefinition;
-  /** Calls of the turn before this one. */
+  /** Calls made earlier in this turn. */
   callsInTurn: number;
 }
 
 /**
- * Whether a call may be shown while it is written: not where a rule may rewrite arguments, since the log would not have
- * what was shown, nor where it is known already that the call will be refused. Which calls a rule is about is known
- * from their arguments alone.
+ * Whether a call may be shown while it is written: not if a rule may rewrite arguments, since the log would differ, nor
+ * if it is sure to be refused. Only arguments tell which calls a rule matches.
  */
 export function mayShowUnjudged(call: UnjudgedCall): boolean {
   const { rules } = call.governance;

@@ -1,4 +1,4 @@
-/** Policies as tenants write them: each change is a new version, and holds from the commit on for every call. */
+/** Writes tenants' policies: each change is a new version, and applies to every call from its commit on. */
 import { conflict, impossible, notFound, type FieldError } from '../../core/errors.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { digestOf } from '../../core/ids.ts';
@@ -20,7 +20,7 @@ import { compileWhen } from './rules.ts';
 import type { Caller } from '../../core/caller.ts';
 import { recordAudit, type AuditEntry } from '../audit/record-audit.ts';
 
-/** Makes a policy. Throws 409 for a name that is taken, 422 for an expression or a combination that cannot be. */
+/** Makes a policy. Throws 409 for a taken name, 422 for an invalid expression or combination. */
 export async function createPolicy(tx: Tx, caller: Caller, definition: PolicyDefinition): Promise<PolicyRow> {
   checkPolicy(definition);
   await advancePolicyEpoch(tx);
@@ -33,13 +33,13 @@ export async function createPolicy(tx: Tx, caller: Caller, definition: PolicyDef
   return row;
 }
 
-/** Publishes a new version; a patch that changes nothing publishes none. Throws 404, 409, 422 as `createPolicy`. */
+/** Publishes a new version, unless the patch changes nothing. Throws 404, 409, 422 as `createPolicy`. */
 export async function updatePolicy(
   tx: Tx,
   caller: Caller,
   { id, patch }: { id: string; patch: Patch<PolicyDefinition> },
 ): Promise<PolicyRow> {
-  // Locks the tenant's row, so that two changes come one after the other.
+  // Locks the tenant's row, which serializes changes.
   await advancePolicyEpoch(tx);
   const current = await findPolicy(tx, id);
   if (!current) throw notFound('The policy');
@@ -53,7 +53,7 @@ export async function updatePolicy(
   return row;
 }
 
-/** Takes a policy away; what it has decided stays on record. Throws 404. */
+/** Deletes a policy; its decisions stay on record. Throws 404. */
 export async function removePolicy(tx: Tx, caller: Caller, id: string): Promise<void> {
   await advancePolicyEpoch(tx);
   if (!(await deletePolicy(tx, id))) throw notFound('The policy');

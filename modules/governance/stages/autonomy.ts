@@ -1,7 +1,7 @@
 import { ASK_USER_TOOL, type RiskLevel } from '../../../core/tool.ts';
 import type { GatedCall, StageVerdict } from './stage.ts';
 
-/** What runs without a person, by autonomy level (docs/design/decisions.md; the same for single calls and for plans). */
+/** The risks that need no approval, by autonomy level (docs/design/decisions.md; for single calls and plans alike). */
 const RUNS_ALONE: readonly (readonly RiskLevel[])[] = [
   [],
   ['READ_ONLY'],
@@ -11,9 +11,9 @@ const RUNS_ALONE: readonly (readonly RiskLevel[])[] = [
 
 const UNASKED: readonly string[] = [ASK_USER_TOOL, 'remember'];
 
-/** The autonomy level of the run against the risk of the tool. */
+/** Compares the tool's risk with the run's autonomy level. */
 export function judgeAutonomy({ tool, autonomyLevel }: GatedCall): StageVerdict | undefined {
-  // Asking a person needs no person's leave, and what an agent remembers has its own rules.
+  // Asking a person needs no approval, and memory has rules of its own.
   if (tool.transport.type === 'builtin' && UNASKED.includes(tool.name)) return undefined;
   if (RUNS_ALONE[autonomyLevel]?.includes(tool.risk_level)) return undefined;
   const message = `A ${tool.risk_level} call needs a person's approval at autonomy level ${autonomyLevel}.`;

@@ -2,7 +2,7 @@ import { bindingFault, bindingOf } from '../../../core/tool-bindings.ts';
 import { toolSuspension } from '../governance.ts';
 import type { GatedCall, StageVerdict } from './stage.ts';
 
-/** A run keeps the version of a tool that it pinned, but not one that was taken out of the registry or is suspended; and the agent's binding must let it be called. */
+/** Denies a pinned tool that is deleted or suspended, or that the agent's binding does not allow. */
 export function judgeBinding({
   governance,
   tool,

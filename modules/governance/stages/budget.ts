@@ -1,7 +1,7 @@
 import { OUT_OF_BUDGET } from '../../../core/events.ts';
 import type { GatedCall, StageVerdict } from './stage.ts';
 
-/** Whose budget is used up makes no more calls, whatever a rule has allowed: the run stops with what it has. */
+/** Denies calls once a budget is used up, whatever a rule allows: the run ends with what it has. */
 export function judgeBudget({ usedUp }: GatedCall): StageVerdict | undefined {
   if (!usedUp) return undefined;
   const which = usedUp.name === null ? "run's budget" : `budget "${usedUp.name}"`;

@@ -1,6 +1,6 @@
 import type { GatedCall, StageVerdict } from './stage.ts';
 
-/** The agent must have been granted each permission that the tool requires. */
+/** Denies a call unless the agent has every permission that the tool requires. */
 export function judgePermissions({
   definition,
   tool,

@@ -1,6 +1,6 @@
 import type { GatedCall, StageVerdict } from './stage.ts';
 
-/** The agent's tool rails: which tools, and how many calls in a turn. */
+/** Applies the agent's tool rails: allowed tools, and calls per turn. */
 export function judgeRails({
   definition,
   tool,

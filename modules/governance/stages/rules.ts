@@ -2,7 +2,7 @@ import { effectOf } from '../../../core/tool.ts';
 import type { GatedCall, StageVerdict } from './stage.ts';
 import { judgeByRules, matchRules, type RuleInput } from '../rules.ts';
 
-/** The tenant's policies: any matching `block` wins, else the first match by priority. */
+/** Applies the tenant's policies: any matching `block` wins, else the first match by priority. */
 export function judgeRules(call: GatedCall): StageVerdict | undefined {
   const { rules } = call.governance;
   if (rules.length === 0) return undefined;
@@ -24,7 +24,7 @@ export function judgeRules(call: GatedCall): StageVerdict | undefined {
   }
 }
 
-/** What a rule's `when` sees of a call. */
+/** The variables of a rule's `when` for a call. */
 export function ruleInput({ tool, agent, run, governance, ...call }: GatedCall): RuleInput {
   return {
     tool: {

@@ -1,4 +1,4 @@
-/** What a stage of the gate is given, and what it may say. */
+/** A stage of the gate: its input and its verdicts. */
 import type { BudgetStanding } from '../../../core/budget.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import type { OfferedTools } from '../../../core/intents.ts';
@@ -8,45 +8,45 @@ import type { Governance } from '../governance.ts';
 import type { RuleInput } from '../rules.ts';
 
 export interface GateInput extends OfferedTools {
-  /** What is current, whatever the run has pinned. */
+  /** The current governance, whatever the run has pinned. */
   governance: Governance;
-  /** The agent's definition as the run pinned it, and the autonomy level of the run. */
+  /** The agent's definition as pinned by the run, and the run's autonomy level. */
   definition: AgentDefinition;
   autonomyLevel: number;
-  /** Of the session that the run belongs to; empty where it belongs to none. */
+  /** The user of the run's session; empty without a session. */
   userId: string;
-  /** What a rule's `when` sees of them. */
+  /** Variables of a rule's `when`. */
   agent: RuleInput['agent'];
   run: RuleInput['run'];
   name: string;
   arguments: Record<string, unknown>;
-  /** Calls of this turn before this one. */
+  /** Calls made earlier in this turn. */
   callsInTurn: number;
-  /** The agent has made all the calls of the tool that its binding permits in a minute. */
+  /** Whether the agent has reached its binding's calls per minute of the tool. */
   isOverRate?: boolean | undefined;
-  /** The events of the turn that brought untrusted content before the call was asked for. */
+  /** Events that brought untrusted content earlier in the turn, before the call was requested. */
   taintedBy?: readonly number[] | undefined;
-  /** A budget of which nothing is left. */
+  /** A budget that is used up. */
   usedUp: BudgetStanding | undefined;
 }
 
-/** What a rule made of the arguments of a call. */
+/** A rule's change of a call's arguments. */
 export interface Rewrite {
   policy: PolicyRef;
   message: string;
 }
 
-/** A call in the gate, its tool known and its arguments valid. */
+/** A call in the gate, with a known tool and valid arguments. */
 export interface GatedCall extends GateInput {
   tool: ToolDefinition;
   rewritten: Rewrite | undefined;
 }
 
-/** What a stage says; undefined lets the call go on to the next one. */
+/** A stage's verdict; undefined passes the call on to the next stage. */
 export type StageVerdict =
   | { kind: 'deny'; code: string; message: string; policy?: PolicyRef }
   | { kind: 'ask'; code: string; message: string; policy?: PolicyRef; fourEyes?: boolean }
-  /** Only a rule says so: the call need not pass the autonomy matrix. */
+  /** Only from a rule: the call skips the autonomy matrix. */
   | { kind: 'allow'; message: string; policy: PolicyRef }
   | { kind: 'rewrite'; message: string; policy: PolicyRef; arguments: Record<string, unknown> };
 

@@ -1,4 +1,4 @@
-/** Which tenants have budgets: remembered for a few seconds, so that runs without one pay nothing for them. */
+/** Caches for a few seconds which tenants have budgets, so that runs without any pay nothing for them. */
 import { LRUCache } from 'lru-cache';
 import { listBudgetScopes } from '../../db/budgets.ts';
 import type { Database } from '../../db/database.ts';
@@ -6,13 +6,13 @@ import type { Database } from '../../db/database.ts';
 export interface BudgetCache {
   /** Whether a budget of the tenant, its workspace or its agent applies to a run. */
   applyTo: (run: { tenant_id: string; workspace_id: string; agent_id: string }) => Promise<boolean>;
-  /** Looks again at the next question: a budget of the tenant has come or gone. */
+  /** Reads again on the next request, as the tenant's budgets have changed. */
   forget: (tenantId: string) => void;
 }
 
 type Scopes = Awaited<ReturnType<typeof listBudgetScopes>>;
 
-/** A new budget works in other processes after so long at most. */
+/** The longest time until a new budget applies in other processes. */
 const REMEMBERED_MS = 5000;
 const MOST_TENANTS = 10_000;
 

@@ -3,12 +3,12 @@ import { readStandings } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 
-/** A run, or what a run of this agent, or of any, would have. */
+/** A run, or a possible run of this agent or of any. */
 type BudgetedRun =
   | Pick<RunRow, 'tenant_id' | 'workspace_id' | 'id' | 'root_run_id' | 'agent_id' | 'config'>
   | (Pick<RunRow, 'tenant_id' | 'workspace_id'> & { agent_id: string | null });
 
-/** The budget that at present lets a run make no more calls. */
+/** The budget that currently stops a run's calls, if any. */
 export async function findUsedUpBudget(tx: Tx, of: BudgetedRun): Promise<BudgetStanding | undefined> {
   const { tenant_id: tenantId, workspace_id, agent_id } = of;
   const { id: run_id = null, root_run_id = null, config = {} } = 'config' in of ? of : {};

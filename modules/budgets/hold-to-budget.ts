@@ -1,6 +1,6 @@
 /**
- * Holds model calls to their budgets: what a call may use at most is set aside in the commit before it and settled in the
- * commit of its answer. Runs that no budget applies to pay nothing for this.
+ * Holds model calls to their budgets: the commit before a call reserves its maximum, and the commit of its answer
+ * settles it. Runs without a budget pay nothing for this.
  */
 import { findUsedUp, passedSoftLimits, shareSpent, withCall, type BudgetStanding } from '../../core/budget.ts';
 import { asksToGoOn, exceedBudget, standingOf, warnOfBudget } from '../../core/decision-events/budgets.ts';
@@ -18,7 +18,7 @@ import type { BudgetCache } from './budget-cache.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { appendEvent, type RunLog } from '../run-log/run-log.ts';
 
-/** Tokens, and money as a decimal; null if a price is not known. */
+/** Tokens, and money as a decimal; null if a price is unknown. */
 export interface Spent {
   tokens: number;
   cost_usd: string | null;
@@ -28,15 +28,15 @@ export function addSpent(sum: Spent | null | undefined, more: Spent): Spent {
   return sum ? { tokens: sum.tokens + more.tokens, cost_usd: addMoney(sum.cost_usd, more.cost_usd) } : more;
 }
 
-/** All tokens of a call, its answer's included. */
+/** All tokens of a call, answer included. */
 export const tokensOf = (usage: TokenUsage): number => promptTokens(usage) + usage.output;
 
-/** What is known of the reservation for a model call. */
+/** The reservation for a model call. */
 export interface Reservation {
   step: number;
   /** Null if no budget applies. */
   call: ReservedCall | null;
-  /** Output tokens that the model may be asked for, what bounds them most, and all that do; absent until the budgets were looked at. */
+  /** Output tokens that may be requested, the tightest budget, and all that apply; absent until budgets are checked. */
   granted?: { output: number; by: BudgetStanding | undefined; standings: BudgetStanding[] };
 }
 
@@ -48,30 +48,33 @@ interface BudgetedDrive {
   readonly fence: number;
   readonly definition: AgentDefinition;
   readonly log: RunLog;
-  /** A budget applied to the run when it was looked up last. */
+  /** Whether a budget applied at the last lookup. */
   isBudgeted: boolean;
-  /** `reservation`: what is set aside for the model call of the step, until it is settled. `inVain`: what attempts have spent that gave no answer. */
+  /**
+   * `reservation`: what is reserved for the step's model call, until settled. `inVain`: spent by attempts without an
+   * answer.
+   */
   step: { reservation: Reservation | null; inVain?: Spent | null };
 }
 
-/** How a model call stands with its budgets: make it, ask again a little later, or do what the run's state now says. */
+/** What to do about a model call: make it, try again soon, or follow the run's new state. */
 type BudgetAnswer = 'go' | 'later' | 'decide';
 
-/** Looks up whether a budget applies to the run: from memory, which is refreshed every few seconds. */
+/** Looks up whether a budget applies to the run, in a cache of a few seconds. */
 export async function findBudgets(drive: BudgetedDrive): Promise<void> {
   const { budget, ancestors = [] } = drive.run.config;
   const isBudgeted = budget !== undefined || ancestors.some((above) => above.budget !== undefined);
   drive.isBudgeted = isBudgeted || (await drive.context.budgets.applyTo(drive.run));
 }
 
-/** Sets aside, with what is committed next, what the model call of a step may use. */
+/** Reserves, with the next commit, the maximum that a step's model call may use. */
 export function reserve(
   drive: BudgetedDrive,
   asked: { step: number; provider: string; model: string; request: () => ModelRequest },
 ): void {
   const { run } = drive;
   const { step, provider, model } = asked;
-  // Announced by a driver that did not know yet whether a budget applies, it has nothing set aside.
+  // If announced before it was known that a budget applies, nothing is reserved yet.
   const { reservation } = drive.step;
   if (reservation && (reservation.call || !drive.isBudgeted)) return;
   drive.step.reservation = { step, call: null };
@@ -112,8 +115,8 @@ export function reserve(
 }
 
 /**
- * Looks at the budgets once the reservation is committed. What they say is in the run's state afterwards: a soft limit
- * was passed, a person is asked, or the turn has to stop.
+ * Checks the budgets once the reservation is committed. The result is in the run's state: a soft limit was passed, a
+ * person is asked, or the turn must stop.
  */
 export async function lookAtBudgets(drive: BudgetedDrive): Promise<BudgetAnswer> {
   const reserved = drive.step.reservation;
@@ -140,8 +143,8 @@ function handleRefusal(drive: BudgetedDrive, verdict: Extract<BudgetVerdict, { f
 }
 
 /**
- * Settles the reservation at what the answer has used, with the commit of the answer. Answers the budget of which nothing
- * is left then: the calls that the model asks for are not made.
+ * Settles the reservation at the answer's usage, in the answer's commit. Returns the budget that is used up by it, if
+ * any: the calls that the model requests are then not made.
  */
 export function settleAnswer(
   drive: BudgetedDrive,
@@ -155,23 +158,23 @@ export function settleAnswer(
   const { inVain } = drive.step;
   const answered = { tokens: recorded ? 0 : tokensOf(usage), cost_usd: cost };
   const { tokens, cost_usd } = addSpent(inVain, answered);
-  // With what attempts before it have spent it is more than the answer says.
+  // Includes what earlier attempts have spent, so it exceeds the answer's usage.
   const settle = usage.estimated || inVain ? 'estimated' : 'settled';
   drive.log.pending.reservations.push({ step: reserved.step, settle, tokens, cost_usd });
   const { granted } = reserved;
   if (!granted) return undefined;
-  // The model was given fewer output tokens than the agent allows, and has used them up.
+  // The model got fewer output tokens than the agent allows, and used them all.
   const wasCut = response.stopReason === 'max_tokens' && granted.output < reserved.call.output;
   const after = (standing: BudgetStanding) => withCall(standing, { tokens, cost_usd: Number(cost_usd ?? 0) });
   const cutBy = granted.by && after(granted.by);
   const usedUp = wasCut ? cutBy : findUsedUp(granted.standings.map(after));
-  // An answer that ends its turn is whole, whatever it has cost.
+  // An answer that ends its turn stands, whatever it cost.
   if (!usedUp || (!wasCut && drive.log.state.turn?.answer)) return undefined;
   exceed(drive, usedUp);
   return usedUp;
 }
 
-/** Settles the reservation of a call that gave no answer: not made at all, or nobody knows what it has used. */
+/** Settles the reservation of a call without an answer: not made, or with unknown usage. */
 export function releaseReservation(drive: BudgetedDrive, as: 'released' | 'estimated'): void {
   const reserved = drive.step.reservation;
   drive.step.reservation = null;

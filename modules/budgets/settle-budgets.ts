@@ -1,4 +1,4 @@
-/** Keeps what is set aside and spent of budgets true: settles what lost drivers have left, adds up what has settled. */
+/** Keeps budgets' reservations and spending correct: settles those of lost drivers, and adds up settled ones. */
 import { LIMITS } from '../../core/limits.ts';
 import {
   listBudgetDrift,
@@ -13,10 +13,10 @@ import { listTenantIds } from '../../db/tenants.ts';
 import type { ProcessContext } from '../process-context.ts';
 import { forEachTenant } from '../for-each-isolated.ts';
 
-/** Nobody waits for a call that Drover makes for itself for longer. */
+/** The longest wait for one of Drover's own calls. */
 const OWN_CALL_MS = LIMITS.modelTimeoutMs + 60_000;
 
-/** Answers how many reservations were settled at their estimate, and how many were added up. */
+/** Returns how many reservations were settled at their estimate, and how many were added up. */
 export async function settleBudgets({ db, config, log }: ProcessContext): Promise<{ settled: number; added: number }> {
   const tenants = await db.asMaintenance(listReservingTenants);
   const done = await forEachTenant(log, tenants, (tenant) =>
@@ -31,7 +31,7 @@ export async function settleBudgets({ db, config, log }: ProcessContext): Promis
   return { settled: sum('settled'), added: sum('added') };
 }
 
-/** Reservations of all tenants that disagree with the model calls, and usage that disagrees with them: none, if all is well. */
+/** Reservations and usage, of all tenants, that disagree with the model calls; empty if all is well. */
 export async function findBudgetDrift(db: Database): Promise<BudgetDrift[]> {
   const drift: BudgetDrift[] = [];
   for (const tenantId of await db.asMaintenance(listTenantIds)) {

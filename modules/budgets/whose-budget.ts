@@ -4,11 +4,11 @@ import type { Tx } from '../../db/database.ts';
 interface StoppedChild {
   runId: string;
   parentId: string;
-  /** What its parent is to it, in words. */
+  /** How its parent is called in the message. */
   parent: string;
 }
 
-/** Says of a run that works for another and has stopped at a budget whose that was: its task's, that of a run above it, or one of those that are kept. */
+/** Says whose budget stopped a child run: its task's, a run's above it, or a configured one. */
 export async function whoseBudget(tx: Tx, child: StoppedChild): Promise<string> {
   const budget = await findStoppingBudget(tx, child.runId);
   if (budget?.key === 'run') return 'The tokens of the task are used up.';

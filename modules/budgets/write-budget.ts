@@ -20,14 +20,14 @@ interface BudgetRequest {
   on_soft_limit?: 'warn' | 'ask' | undefined;
 }
 
-/** Limits as they shall be; null takes one away, what is absent stays. */
+/** New limits; null removes one, absent ones stay. */
 type BudgetPatch = { [Field in keyof BudgetLimits]?: BudgetLimits[Field] | undefined } & {
   name?: string | undefined;
 };
 
 /**
- * Makes a budget; it counts from now on. A key that is bound to a workspace makes budgets of that workspace only (403
- * for another's). Throws 422 for an unknown workspace or agent.
+ * Makes a budget that counts from now on. A key bound to a workspace can only make budgets of that workspace (403).
+ * Throws 422 for an unknown workspace or agent.
  */
 export async function createBudget(tx: Tx, caller: Caller, request: BudgetRequest): Promise<BudgetRow> {
   const workspaceId = request.workspace_id ?? caller.boundWorkspaceId ?? null;
@@ -54,7 +54,7 @@ export async function createBudget(tx: Tx, caller: Caller, request: BudgetReques
   return row;
 }
 
-/** Changes limits and name; what is spent stays. Throws 404, 422 if no limit would be left. */
+/** Changes limits and name; spending stays. Throws 404, and 422 if no limit would be left. */
 export async function changeBudget(
   tx: Tx,
   caller: Caller,
@@ -78,7 +78,7 @@ export async function changeBudget(
   return row;
 }
 
-/** Takes a budget away, with what it has counted. Throws 404. */
+/** Deletes a budget with its counts. Throws 404. */
 export async function removeBudget(tx: Tx, caller: Caller, id: string): Promise<void> {
   const row = await requireBudget(tx, caller, id);
   await deleteBudget(tx, id);

@@ -1,4 +1,4 @@
-/** Heartbeats of agents that somebody runs beside Drover: who has sent one and then stays silent gets no more tasks. */
+/** Heartbeats of externally run agents: one that has sent some and then stays silent gets no more tasks. */
 import { nextAgentStatus, type AgentStatus } from '../../core/agent-lifecycle.ts';
 import type { Caller } from '../../core/caller.ts';
 import { conflict, notFound } from '../../core/errors.ts';
@@ -8,15 +8,15 @@ import { recordAudit } from '../audit/record-audit.ts';
 
 interface Heartbeat {
   status: AgentStatus;
-  /** Since it lapsed, as long as it is offline. */
+  /** Heartbeats since it lapsed, while it is offline. */
   heartbeats: number;
   at: Date;
 }
 
 /**
- * Takes a heartbeat. It publishes no version and raises no policy epoch, since no run depends on it. An agent that is offline
- * is back after `RETURN_HEARTBEATS` of them, none of which came later than the timeout after the one before. Throws 404, and
- * 409 for a deprecated agent.
+ * Records a heartbeat. It publishes no version and raises no policy epoch, since no run depends on it. An offline agent
+ * is back after `RETURN_HEARTBEATS` in a row, each within the timeout of the one before. Throws 404, and 409 for a
+ * deprecated agent.
  */
 export async function beat(
   tx: Tx,
@@ -29,7 +29,7 @@ export async function beat(
   const { tasks } = agent;
   const next = nextAgentStatus(agent.status, { type: 'heartbeat', tasks, heartbeats });
   if (!next) throw conflict('A deprecated agent sends no heartbeats.');
-  // Busy follows from the tasks; what is stored is what comes after them.
+  // Busy is derived from tasks; the stored status is the one after them.
   const stored = next === 'busy' ? 'active' : next;
   const at = await noteHeartbeat(tx, { id, status: stored, heartbeats: next === 'offline' ? heartbeats : 0 });
   if (agent.status === 'offline' && next === 'active') {

@@ -9,7 +9,7 @@ import { parseModelName } from '../../llm/model-name.ts';
 import type { ArgumentValidator } from '../../tools/validate-arguments.ts';
 import { resolveTools } from '../tools-registry/resolve-tools.ts';
 
-/** Throws `impossible` (422) with every fault of its graph, and every field that names a model or a tool which does not exist. */
+/** Throws `impossible` (422) with all faults of its graph, and all fields that name unknown models or tools. */
 export async function checkAgent(tx: Tx, agent: AgentDefinition): Promise<void> {
   checkGraph(agent);
   const errors = [
@@ -45,7 +45,7 @@ async function graphErrors(tx: Tx, { workflow_graph: graph }: AgentDefinition): 
   return prefixed('body.workflow_graph', [...missing, ...models]);
 }
 
-/** Reasoning is part of an answer's tokens. Throws `impossible` (422) where it would leave none for the answer. */
+/** Throws `impossible` (422) if reasoning, which counts as output, would leave no tokens for the answer. */
 function checkThinking(agent: AgentDefinition): void {
   const { thinking_tokens: thinking = 0, max_tokens: most = LIMITS.outputTokens } = {
     ...agent.model_preferences,
@@ -56,7 +56,7 @@ function checkThinking(agent: AgentDefinition): void {
   throw impossible(`thinking_tokens ${message}.`, [{ path: 'body.llm_config.thinking_tokens', message }]);
 }
 
-/** Throws `impossible` (422) with every schema for answers that cannot be used. */
+/** Throws `impossible` (422) with all unusable schemas for answers. */
 export function checkOutputSchemas(
   { checkAnswerSchema }: Pick<ArgumentValidator, 'checkAnswerSchema'>,
   agent: { [F in 'output_schema' | 'guardrail_config']?: AgentDefinition[F] | null | undefined },
@@ -92,7 +92,7 @@ function modelErrors({ llm_config: llm, model_preferences: preferences }: AgentD
   });
 }
 
-/** A provider that has no key here is no fault: the key may come before the run. */
+/** A provider without a key is no fault: the key may come before the run. */
 function modelFault(name: string): string | undefined {
   try {
     parseModelName(name);
@@ -103,7 +103,7 @@ function modelFault(name: string): string | undefined {
   }
 }
 
-/** An address may be that of a tool which is registered later; an id or a name is that of one there is. */
+/** An id or a name must exist; an address may belong to a tool registered later. */
 async function bindingErrors(tx: Tx, { tool_bindings: bindings = [] }: AgentDefinition): Promise<FieldError[]> {
   const found = await resolveTools(
     tx,

@@ -10,7 +10,7 @@ import { checkAgent } from './check-agent.ts';
 import { checkNameFree } from './names.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** Registers an agent with its first version, 1.0.0 if the definition does not say. Throws 403, 409 for a name that is taken, 422. */
+/** Registers an agent with its first version, by default 1.0.0. Throws 403, 409 for a taken name, 422. */
 export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefinition): Promise<AgentRow> {
   const loosened = looseningOfAgent(definition, undefined);
   checkMayLoosen(caller, Object.keys(loosened));
@@ -39,7 +39,7 @@ export async function createAgent(tx: Tx, caller: Caller, definition: AgentDefin
   return agent;
 }
 
-/** What an agent says, whatever its version is called. */
+/** A digest of an agent's content, whatever its version. */
 export function hashAgent(agent: AgentDefinition): string {
   const { version: _version, ...content } = agent;
   return digestOf(content);

@@ -1,4 +1,4 @@
-/** Agent and tool versions as a run pinned them. They never change, so a process keeps those it has seen. */
+/** Caches agent and tool versions as runs pinned them. They never change. */
 import { LRUCache } from 'lru-cache';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
@@ -10,7 +10,7 @@ import { loadToolVersions } from '../../db/tools.ts';
 import type { Database, Tx } from '../../db/database.ts';
 
 export interface DefinitionCache {
-  /** The definition and the tools by name that a run started with. Throws where a version is gone. */
+  /** The definition and the tools by name that a run started with. Throws if a version is missing. */
   load(pins: Pins): Promise<PinnedDefinitions>;
   /** The same within a transaction of the tenant. */
   loadIn(tx: Tx, pins: Pins): Promise<PinnedDefinitions>;
@@ -28,11 +28,11 @@ export interface PinnedDefinitions {
   tools: ReadonlyMap<string, ToolDefinition>;
 }
 
-/** Of agents, and of tools. */
+/** For agents and tools each. */
 const MOST_KEPT = 2000;
 const builtins = new Map(BUILTIN_TOOLS.map((tool) => [tool.id, tool]));
 
-/** Keeps the versions that were asked for last. */
+/** Keeps the most recently used versions. */
 export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): DefinitionCache {
   const agents = new LRUCache<string, AgentDefinition>({ max: mostKept });
   const tools = new LRUCache<string, ToolDefinition>({ max: mostKept });
@@ -50,8 +50,8 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
       : undefined;
   };
 
-  // What is put together is what was found and what was loaded, not what the cache holds afterwards: a run with more
-  // tools than are kept would push out its own.
+  // Combines what was found and loaded, not the cache's content afterwards: a run with more tools than are kept would
+  // evict its own.
   const loadIn = async (tx: Tx, pins: Pins): Promise<PinnedDefinitions> => {
     const definition = agents.get(agentKey(pins)) ?? (await loadAgentVersion(tx, pins.agentId, pins.agentVersion));
     if (!definition) throw new Error(`agent ${pins.agentId} has no version ${pins.agentVersion}`);
@@ -77,7 +77,7 @@ const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${
 const byName = (definition: AgentDefinition, found: readonly ToolDefinition[]) =>
   new Map(found.map((tool) => [tool.name, withOverrides(definition, tool)]));
 
-/** As the run has pinned them: a model's provider finds a prompt that it has seen before by its bytes. */
+/** In pinned order: the provider's prompt cache compares bytes. */
 function inOrder({ tools }: Pins, found: readonly ToolDefinition[]): ToolDefinition[] {
   const byPin = new Map(found.map((tool) => [pinKey(tool), tool]));
   return tools.flatMap((pin) => byPin.get(pinKey(pin)) ?? []);

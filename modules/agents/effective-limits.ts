@@ -3,7 +3,7 @@ import type { PinnedLimits } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { ModelWindow } from '../../llm/models.ts';
 
-/** The limits of a run's model calls, in tokens, from what its agent says and what its model takes. */
+/** A run's limits for model calls, in tokens, from its agent's settings and its model. */
 export function effectiveLimits(definition: AgentDefinition, window: ModelWindow): PinnedLimits {
   const settings = { ...definition.model_preferences, ...definition.llm_config };
   return {
@@ -14,7 +14,7 @@ export function effectiveLimits(definition: AgentDefinition, window: ModelWindow
   };
 }
 
-/** The model that a run asks first, as it is named; undefined for the default model. */
+/** The name of a run's first model; undefined for the default model. */
 export function primaryModelOf(
   { llm_config: llm, model_preferences: preferences }: AgentDefinition,
   override: string | null | undefined,
@@ -22,7 +22,7 @@ export function primaryModelOf(
   return override ?? llm?.default_model ?? preferences?.primary_model;
 }
 
-/** The models that a run asks when its first one fails, in that order. */
+/** A run's fallback models, in order. */
 export function fallbackModelsOf({ llm_config: llm, model_preferences: preferences }: AgentDefinition): string[] {
   const names = [llm?.fallback_model, ...(preferences?.fallback_models ?? [])];
   return names.filter((name) => name !== undefined);

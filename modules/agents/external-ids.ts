@@ -1,4 +1,4 @@
-/** Agents under names that clients have given them. */
+/** Agents under names given by clients. */
 import type { AgentDefinition } from '../../core/definition.ts';
 import { conflict, notFound } from '../../core/errors.ts';
 import type { Caller } from '../../core/caller.ts';
@@ -9,14 +9,14 @@ import { recordAudit } from '../audit/record-audit.ts';
 import { createAgent, hashAgent } from './create-agent.ts';
 import { updateAgent, type AgentPatch } from './update-agent.ts';
 
-/** The agent of the caller's workspace that is called so. Throws 404. */
+/** The id of the workspace's agent with this external id. Throws 404. */
 export async function requireAgentId(tx: Tx, { workspaceId }: Caller, externalId: string): Promise<string> {
   const id = await findByExternalId(tx, 'agents', { workspaceId, externalId });
   if (id === undefined) throw notFound(`The agent "ext:${externalId}"`);
   return id;
 }
 
-/** Registers an agent under a name of the client's own, where it gives one. Throws 403, 409 for a name that is taken, 422. */
+/** Registers an agent, under an external id if given. Throws 403, 409 for a taken name, 422. */
 export async function createNamedAgent(
   tx: Tx,
   caller: Caller,
@@ -29,7 +29,7 @@ export async function createNamedAgent(
   return { ...agent, external_id: externalId };
 }
 
-/** Gives an agent another name, or takes it away. Throws 404, 409 for one that is taken. */
+/** Changes or removes an agent's external id. Throws 404, 409 for a taken one. */
 export async function renameAgent(
   tx: Tx,
   caller: Caller,
@@ -48,7 +48,7 @@ export async function renameAgent(
 }
 
 /**
- * Makes the agent that is called so what `definition` says: registers it, publishes a new version, or changes nothing.
+ * Makes the agent of this external id match `definition`: registers it, publishes a new version, or changes nothing.
  * Throws as those do.
  */
 export async function putAgent(

@@ -1,4 +1,4 @@
-/** Looks for agents by what they can do: for a task, for a team, or for whoever asks. */
+/** Finds agents by their skills: for a task, a team, or a client. */
 import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
 import { findCapability, matchAgents, type Candidate, type Match, type SimilarSkills } from '../../core/matching.ts';
@@ -11,7 +11,7 @@ import type { Tx } from '../../db/database.ts';
 import type { ProcessContext } from '../process-context.ts';
 import { HASTY, learnSkills, readSimilarSkills } from './similar-skills.ts';
 
-/** An agent as matching knows it. What its runs of the last seven days have shown counts before what was registered. */
+/** An agent for matching. Results of its runs of the last seven days override registered health. */
 export function toCandidate({ id, definition, running, health }: WorkerRow): Candidate {
   const { capabilities = [], constraints } = definition;
   return {
@@ -27,7 +27,7 @@ interface Discovery {
   capabilities: readonly string[];
   domain?: string | undefined;
   minProficiency: number;
-  /** Without one, those that may be given a task. */
+  /** By default, agents that may get a task. */
   status?: AgentStatus | undefined;
   limit: number;
 }
@@ -37,14 +37,14 @@ interface DiscoveredAgent {
   definition: AgentDefinition;
   status: AgentStatus;
   score: number;
-  /** What the score is made of. */
+  /** The parts of the score. */
   parts: Match['parts'];
   health: Candidate['health'] & { last_active?: string };
 }
 
 /**
- * The agents of the caller's workspace that fit, best first, and how many fit in all. A skill may have another name that means
- * much the same.
+ * Matching agents of the caller's workspace, best first, and their total number. Skills with other names but nearly the
+ * same meaning match, too.
  */
 export async function discoverAgents(
   context: Pick<ProcessContext, 'db' | 'embeddings' | 'log'>,
@@ -67,7 +67,7 @@ export async function discoverAgents(
   });
 }
 
-/** Each skill with the names that will do for it. */
+/** For each skill, all names that match it. */
 export function namesOf(skills: readonly string[], similar: SimilarSkills): string[][] {
   return skills.map((skill) => [...new Set([skill, ...(similar.get(skill)?.keys() ?? [])])]);
 }
@@ -86,7 +86,10 @@ async function shownOf(tx: Tx, matches: readonly Match[], workers: readonly Work
   });
 }
 
-/** Each skill that is asked for at the proficiency that is asked for; in the domain, where one is; without skills, any one that fits. */
+/**
+ * Whether an agent has every skill, with enough proficiency and in the domain, if given; without skills, any capability
+ * that fits.
+ */
 function isFit(
   { capabilities = [] }: Pick<AgentDefinition, 'capabilities'>,
   { capabilities: skills, domain, minProficiency }: Discovery,
@@ -100,8 +103,8 @@ function isFit(
 }
 
 /**
- * A team for a task out of the workspace's agents, whose skills may have other names that mean much the same. Throws 422
- * `InsufficientAgents` with the role that nobody can play.
+ * Composes a team for a task from the workspace's agents; skills with nearly the same meaning match. Throws 422
+ * `InsufficientAgents` with the role that cannot be filled.
  */
 export async function composeTeamFor(
   context: Pick<ProcessContext, 'db' | 'embeddings' | 'log'>,

@@ -1,10 +1,10 @@
-/** Names of agents: in a workspace one agent has a name, as long as it is not deprecated. */
+/** Names of agents: unique in a workspace among agents that are not deprecated. */
 import { conflict } from '../../core/errors.ts';
 import type { Caller } from '../../core/caller.ts';
 import { findByName, lockAgentName } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 
-/** Nobody else takes this name until the transaction ends. Throws 409 where an agent other than `id` has it. */
+/** Locks a name until the transaction ends. Throws 409 if an agent other than `id` has it. */
 export async function checkNameFree(
   tx: Tx,
   { workspaceId }: Caller,

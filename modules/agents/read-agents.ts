@@ -1,4 +1,4 @@
-/** Agents and their versions as the API shows them, of the caller's workspace alone. */
+/** Reads agents and their versions for the API, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { WorkflowGraph } from '../../core/graph/definition.ts';
@@ -35,12 +35,12 @@ export async function readAgents(
   return listAgents(tx, { ...page, workspaceId: caller.workspaceId });
 }
 
-/** What the agents that take runs are called, oldest first, up to `LIMITS.mcpAgents`. */
+/** Names of the agents that accept runs, oldest first, up to `LIMITS.mcpAgents`. */
 export async function readAgentNames(tx: Tx, caller: Caller): Promise<AgentName[]> {
   return listAgentNames(tx, caller.workspaceId, LIMITS.mcpAgents);
 }
 
-/** The same, for those alone that decide what one tool name means. */
+/** Like `readAgentNames`, for agents that affect what one tool name means. */
 export async function readNamesakes(
   tx: Tx,
   caller: Caller,
@@ -71,7 +71,7 @@ export async function requireAgentVersion(
   return row;
 }
 
-/** The graph of a version, the current one where none is named; ReAct where it has none. Throws 404. */
+/** The graph of a version, by default the current one; ReAct if it has none. Throws 404. */
 export async function readGraph(
   tx: Tx,
   caller: Caller,

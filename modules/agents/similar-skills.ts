@@ -1,4 +1,4 @@
-/** Skills under other names: what is asked for as `web research` may be called `internet search`. */
+/** Skills under other names: `web research` may match `internet search`. */
 import { LEAST_SIMILARITY, type SimilarSkills } from '../../core/matching.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
@@ -15,13 +15,13 @@ import { toVector } from '../../llm/embeddings.ts';
 import type { ProcessContext } from '../process-context.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 
-/** For whoever waits for an answer, and for work that nobody waits for. */
+/** For callers that wait, and for background work. */
 export const HASTY = { withinMs: LIMITS.recallEmbeddingMs, isFinal: false };
 export const PATIENT = { withinMs: LIMITS.embeddingTimeoutMs, isFinal: true };
 
 type SkillContext = Pick<ProcessContext, 'db' | 'embeddings' | 'log'>;
 
-/** What is known to mean much the same as each of these. A skill that was never looked at has no such names. */
+/** Known skills with nearly the same meaning as each of these. Skills never looked up have none. */
 export async function readSimilarSkills(
   { embeddings }: Pick<SkillContext, 'embeddings'>,
   tx: Tx,
@@ -37,7 +37,7 @@ export async function readSimilarSkills(
   return similar;
 }
 
-/** Which of these were never looked at. */
+/** Skills among these that were never looked up. */
 export function untriedSkills(
   { embeddings }: Pick<SkillContext, 'embeddings'>,
   tx: Tx,
@@ -47,8 +47,8 @@ export function untriedSkills(
 }
 
 /**
- * Looks at these, and at some that wait for it. Where no vector comes in `withinMs`, names alone decide: for now, or, with
- * `isFinal`, for some minutes, so that whoever waits for it does not wait for ever.
+ * Embeds these skills, and some that wait for it. If no vectors come within `withinMs`, only names match: for now, or,
+ * with `isFinal`, for some minutes, so that waiting work is not blocked for ever.
  */
 export async function learnSkills(
   context: SkillContext,
@@ -92,7 +92,7 @@ async function vectorsOf(
   }
 }
 
-/** Looks at skills of all tenants that wait for it, some of each. Answers at those of how many tenants. */
+/** Embeds waiting skills of all tenants, some of each. Returns the number of tenants. */
 export async function embedSkills(context: SkillContext): Promise<number> {
   if (context.embeddings.modelFor(undefined) === undefined) return 0;
   const rows = await listTenantsToEmbed(context.db, LIMITS.sweepRows);

@@ -1,30 +1,30 @@
-/** What new runs of agents start with, as a process has read it. */
+/** Caches what new runs of agents start with. */
 import { LRUCache } from 'lru-cache';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { PinnedTool } from '../../core/events.ts';
 
-/** A version of an agent, and the tools it names at their current versions. */
+/** An agent's version, and its tools at their current versions. */
 export interface Start {
   version: string;
   definition: AgentDefinition;
   tools: PinnedTool[];
-  /** Of a version that somebody has asked for and that is not the current one. */
+  /** Set if a version other than the current one was requested. */
   older?: OlderVersion;
-  /** Of the current version: when it was published, in ms since the epoch, by the database's clock. */
+  /** For the current version: its publication time by the database's clock, in ms since the epoch. */
   sinceMs?: number;
 }
 
-/** How a version that is not the current one guards calls beside that. */
+/** How an older version guards calls, compared with the current one. */
 interface OlderVersion {
-  /** The current one's autonomy level. */
+  /** The current version's autonomy level. */
   level: number;
-  /** What else guards calls less than in the current one. */
+  /** Other guards that are looser than in the current version. */
   loosened: string[];
 }
 
 /**
- * By what governed the tenant when it was read, and kept as long as that is: whoever changes an agent or a tool raises the
- * policy epoch, with which the policy cache takes another object.
+ * Keyed by the tenant's governance at the time of reading, and kept as long as that: a change of an agent or tool
+ * raises the policy epoch, so that the policy cache makes a new object.
  */
 export interface StartCache {
   find: (governance: object, key: string) => Start | undefined;

@@ -12,12 +12,12 @@ import { hashAgent } from './create-agent.ts';
 import { checkNameFree } from './names.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** Fields as they shall be; null takes a field away, what is absent stays. */
+/** New field values; null removes a field, absent ones stay. */
 export type AgentPatch = { [Field in keyof AgentDefinition]?: AgentDefinition[Field] | null | undefined };
 
 /**
- * Publishes a new version with the changes of `patch`; one that changes nothing publishes nothing. Throws: 403, 404, 409
- * for a deprecated agent and for a name that is taken, 422 for a version that is not above the current one.
+ * Publishes a new version with the changes of `patch`, unless nothing changes. Throws 403, 404, 409 for a deprecated
+ * agent or a taken name, 422 for a version that is not above the current one.
  */
 export async function updateAgent(
   tx: Tx,
@@ -55,7 +55,7 @@ export async function updateAgent(
   return updated;
 }
 
-/** Deprecates an agent: no new runs, no new versions. Again is no different. Throws 404. */
+/** Deprecates an agent: no new runs, no new versions. Repeating changes nothing. Throws 404. */
 export async function retireAgent(tx: Tx, caller: Caller, id: string): Promise<void> {
   await advancePolicyEpoch(tx);
   const agent = await lockAgent(tx, id, caller.workspaceId);

@@ -1,6 +1,6 @@
 import type { AgentRow } from '../../db/agents.ts';
 
-/** Why an agent is not to be given work now, in a sentence; undefined where it is. */
+/** Why an agent takes no work now, in a sentence; undefined if it does. */
 export function whyNotTaken({
   status,
   suspended,

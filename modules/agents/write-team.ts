@@ -16,7 +16,7 @@ import {
 import { newId } from '../../lib/new-id.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** Makes a team, and a memory space of its own. Throws 422 for an agent that there is not, or one that is there twice. */
+/** Makes a team with a memory space of its own. Throws 422 for an unknown agent, or one named twice. */
 export async function createTeam(tx: Tx, caller: Caller, team: TeamFields): Promise<TeamRow> {
   await checkAgents(tx, caller, team);
   const id = newId();
@@ -27,8 +27,8 @@ export async function createTeam(tx: Tx, caller: Caller, team: TeamFields): Prom
 }
 
 /**
- * Replaces the fields that are given. Throws as `createTeam`, and 404. Who is in the team already, and not in the patch, is not
- * looked at: an agent that was deprecated since keeps nobody from renaming it.
+ * Replaces the given fields. Throws as `createTeam`, and 404. Present members are not checked again unless in the
+ * patch: one deprecated since does not prevent renaming the team.
  */
 export async function changeTeam(
   tx: Tx,
@@ -44,7 +44,7 @@ export async function changeTeam(
   return requireTeam(tx, caller, id);
 }
 
-/** Throws 404. */
+/** Deletes a team. Throws 404. */
 export async function removeTeam(tx: Tx, caller: Caller, id: string): Promise<void> {
   if (!(await deleteTeam(tx, id, caller.workspaceId))) throw notFound('The team');
   await recordAudit(tx, caller, { action: 'team.deleted', target: ['team', id] });
@@ -60,7 +60,7 @@ function ofWorkspace(team: TeamRow | undefined, { workspaceId }: Pick<Caller, 'w
   return team;
 }
 
-/** What the members of a team share. */
+/** The memory space shared by a team's members. */
 function teamSpace(teamId: string, { tenantId, workspaceId }: Caller, { name }: TeamFields): NewSpaceRow {
   return {
     id: newId(),

@@ -1,4 +1,4 @@
-/** Whether a tool may use the secrets that its transport refers to. Each call looks again (`tools/execute-tool.ts`). */
+/** Checks which secrets a tool may use. Each call checks again (`tools/execute-tool.ts`). */
 import type { Caller } from '../../core/caller.ts';
 import { DroverError, impossible } from '../../core/errors.ts';
 import { digestOf } from '../../core/ids.ts';
@@ -10,8 +10,8 @@ import { hostRefusing, isToolSecret, secretNamesIn } from '../../tools/secret-va
 import { destinationOf, kindOf } from '../../tools/transports.ts';
 
 /**
- * Throws 422 where a secret may not be sent to where the transport leads, 403 for a secret without hosts unless the caller
- * has `admin` or the transport is as it was.
+ * Throws 422 for a secret that may not be sent to the transport's destination; 403 for a secret without hosts, unless
+ * the caller has `admin` or the transport is unchanged.
  */
 export async function checkSecrets(
   tx: Tx,

@@ -3,18 +3,18 @@ import type { FieldError } from '../../core/errors.ts';
 import type { ImportedTool } from '../../tools/transport-kind.ts';
 import { locateTool } from '../../tools/transports.ts';
 
-/** Which of a server's tools are wanted; `include` and `exclude` have the names that the server gives them. */
+/** Selects a server's tools; `include` and `exclude` have the server's names for them. */
 interface ToolChoice {
-  /** What the server is called: the category of tools that are new. */
+  /** The server's name: the category of new tools. */
   name?: string | undefined;
-  /** Before the name of each. */
+  /** Prepended to each name. */
   prefix?: string | undefined;
   include?: readonly string[] | undefined;
   exclude?: readonly string[] | undefined;
 }
 
 interface SkippedTool {
-  /** The server's own. */
+  /** The server's name for it. */
   name: string;
   reason: string;
 }
@@ -26,7 +26,7 @@ interface ChosenTools {
 
 const MAX_NAME = 64;
 
-/** The tools of a server that can be registered as they are wanted. Throws 422 for a name that the server does not have. */
+/** The server's tools that are wanted and can be registered. Throws 422 for a name that the server does not have. */
 export function chooseTools(found: readonly ImportedTool[], choice: ToolChoice): ChosenTools {
   const { name: category, prefix = '', include = [], exclude = [] } = choice;
   const own = new Map(found.map((tool) => [locateTool(tool)?.tool ?? tool.name, tool]));

@@ -1,4 +1,4 @@
-/** What a tool server changes about its tools is shown to a person before any call goes there again (tool poisoning). */
+/** A server's changes of its tools are shown to a person before any further call (tool poisoning). */
 import { digestOf } from '../../core/ids.ts';
 import { withPatch } from '../../core/patch.ts';
 import { nextMinor } from '../../core/semver.ts';
@@ -16,8 +16,8 @@ import { recordAudit } from '../audit/record-audit.ts';
 import { recordVersion, hashTool } from './register-tool.ts';
 
 /**
- * Suspends the registered tools of a server whose description or schemas are not what they were, or that are gone, and
- * keeps the difference beside them. New tools are left to an import. Again is no different, in any number of processes.
+ * Suspends a server's registered tools that have changed description or schemas, or are gone, and stores the
+ * difference. New tools are left to an import. Repeating it, in any number of processes, changes nothing.
  */
 export async function detectToolDrift(db: Database, { tenantId, server, listed }: ServerDrift): Promise<void> {
   const changed = async (tx: Tx) =>
@@ -30,14 +30,13 @@ export async function detectToolDrift(db: Database, { tenantId, server, listed }
     });
   await db.withTenant(tenantId, async (tx) => {
     if ((await changed(tx)).length === 0) return;
-    // The epoch is raised first: commits that were gated without the change, and the same change by another process, come
-    // before it.
+    // Raises the epoch first: commits gated without the change, and the same change by another process, come before it.
     await advancePolicyEpoch(tx);
     for (const each of await changed(tx)) await noteTool(tx, tenantId, each);
   });
 }
 
-/** Publishes what a server has proposed, as a person has confirmed it; nothing where nothing is proposed. */
+/** Publishes a server's proposed change that a person has confirmed; does nothing without a proposal. */
 export async function confirmProposal(tx: Tx, caller: Caller, id: string): Promise<void> {
   const row = await lockTool(tx, id);
   if (row?.proposed?.reason !== 'changed') return;
@@ -55,7 +54,7 @@ async function noteTool(
   { row, proposed }: { row: ToolRow; proposed: ProposedTool | null },
 ): Promise<void> {
   await proposeTool(tx, row.id, proposed);
-  // A server that takes its change back leaves the tool suspended: somebody shall have seen it.
+  // If a server reverts its change, the tool stays suspended, so that a person sees it.
   if (!proposed) return;
   await suspendTool(tx, { id: row.id, suspended: true });
   const details = { name: row.name, reason: proposed.reason, fields: Object.keys(proposed.changes) };
@@ -68,7 +67,7 @@ async function noteTool(
   await recordAudit(tx, { tenantId }, audited);
 }
 
-/** What the model is told of a tool: whatever changes here may be an attempt to instruct it. */
+/** What the model reads of a tool: a change here may try to instruct it. */
 const TOLD = ['description', 'display_name', 'input_schema', 'output_schema'] as const;
 
 function differenceOf(registered: ToolDefinition, now: ImportedTool | undefined): ProposedTool | undefined {

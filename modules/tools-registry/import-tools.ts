@@ -17,8 +17,8 @@ import { checkSecrets } from './check-secrets.ts';
 import { recordVersion, defineTool, hashTool, insertNewTool, isBuiltin } from './register-tool.ts';
 
 /**
- * The tools of a server as it says now. Throws 403 where the caller may not take its word on their risks, 409 for one that
- * is suspended, and what asking it throws.
+ * Asks a server for its tools. Throws 403 if the caller may not trust its word on risks, 409 if it is suspended, and
+ * the errors of asking.
  */
 export async function askServer(
   { db, tools }: Pick<ProcessContext, 'db' | 'tools'>,
@@ -36,20 +36,20 @@ export async function askServer(
 }
 
 /**
- * Registers all tools of a server or none. A tool that was imported from the same server before gets a new version
- * where it has changed. Throws 409 if another tool has one of the names.
+ * Registers all tools of a server or none. A tool imported from it before gets a new version if it has changed. Throws
+ * 409 if another tool has one of the names.
  */
 export async function importTools(tx: Tx, caller: Caller, imported: readonly ImportedTool[]): Promise<ToolRow[]> {
   await advancePolicyEpoch(tx);
   const rows: ToolRow[] = [];
-  // In the order of names, so that two imports at once wait for each other instead of both failing.
+  // By name, so that two concurrent imports wait for each other instead of both failing.
   const ordered = imported.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   for (const tool of ordered) rows.push(await importOne(tx, caller, tool));
   const byName = new Map(rows.map((row) => [row.name, row]));
   return imported.flatMap(({ name }) => byName.get(name) ?? []);
 }
 
-/** A server as it stands in the registry; without an id where none of its tools has ever been registered. */
+/** A server as registered; its id is null if it never had a registered tool. */
 export async function findImportedServer(
   tx: Tx,
   server: ToolTransport,
@@ -80,7 +80,7 @@ async function importOne(tx: Tx, caller: Caller, tool: ImportedTool): Promise<To
   return updated;
 }
 
-/** Where a tool is and what it is called there, whatever credentials it is called with. */
+/** A digest of a tool's server and its name there, without credentials. */
 function placeOf(tool: Pick<ToolDefinition, 'name' | 'transport'>): string {
   return digestOf([identityOf(tool.transport) ?? null, locateTool(tool)?.tool ?? null]);
 }

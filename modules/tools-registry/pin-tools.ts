@@ -1,4 +1,4 @@
-/** The tools that a run pins when it starts: those its agent names, at their current versions. */
+/** The tools that a run pins at its start: its agent's, at their current versions. */
 import { conflict } from '../../core/errors.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { PinnedTool } from '../../core/events.ts';
@@ -9,15 +9,15 @@ import { findTools, findToolsByRemoteName } from '../../db/tools.ts';
 import type { Tx } from '../../db/database.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 
-/** Tools of an agent that names none: those that cannot do harm. */
+/** Tools of an agent that names none: harmless ones. */
 const DEFAULT_TOOLS = PURE_BUILTINS.filter((name) => name !== 'json_query');
 
-/** Where results are set aside, the model must be able to read them after all. */
+/** If results are set aside, the model needs a tool to read them. */
 function readerOf({ memory_config: memory }: AgentDefinition): string[] {
   return (memory?.short_term?.strategy ?? 'fifo') === 'fifo' ? [] : ['read_tool_output'];
 }
 
-/** Tools that the agent names for its models, by id or by name. */
+/** Tools that the agent gives its models, by id or name. */
 function namedBy(definition: AgentDefinition): string[] {
   const bindings = definition.tool_bindings ?? [];
   const named = definition.tools ?? (bindings.length > 0 ? [] : DEFAULT_TOOLS);
@@ -25,15 +25,15 @@ function namedBy(definition: AgentDefinition): string[] {
   return [...named, ...ids, ...readerOf(definition)];
 }
 
-/** Whether an agent has a tool for its models, and not for nodes of its graph alone. */
+/** Whether an agent's models have a tool, not only nodes of its graph. */
 export function isForModels(definition: AgentDefinition, tool: ToolDefinition): boolean {
   const named = namedBy(definition);
   return named.includes(tool.name) || named.includes(tool.id) || bindingOf(definition, tool) !== undefined;
 }
 
 /**
- * Throws 409 if a tool that the agent names has been deleted since. An address in a binding that no registered tool is at brings
- * none; what a binding disables is not pinned.
+ * Pins an agent's tools. Throws 409 if one was deleted since. A binding's address without a registered tool adds none;
+ * disabled bindings are not pinned.
  */
 export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<PinnedTool[]> {
   const bindings = definition.tool_bindings ?? [];

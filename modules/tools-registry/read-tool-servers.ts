@@ -1,4 +1,4 @@
-/** The servers that a tenant's tools are at, as the API shows them. */
+/** Reads the servers of a tenant's tools for the API. */
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { findToolServer, listToolServers as readToolServers, type ToolServerRow } from '../../db/tool-servers.ts';

@@ -17,7 +17,7 @@ interface ListedTool {
   row?: ToolRow;
 }
 
-/** Reads `builtin:true,name:search`. Throws 400 for anything else. */
+/** Parses `builtin:true,name:search`. Throws 400 for anything else. */
 export function parseFilter(terms: readonly string[]): ToolFilter {
   const filter: ToolFilter = {};
   for (const term of terms) {
@@ -32,7 +32,7 @@ export function parseFilter(terms: readonly string[]): ToolFilter {
   return filter;
 }
 
-/** A page of tools, built-in ones first, then the registered ones, newest first. `after` is the last id of the page before. */
+/** A page of tools: built-in ones first, then registered ones, newest first. `after`: the last id of the page before. */
 export async function listAllTools(
   tx: Tx,
   page: { after?: string | undefined; limit: number; filter: ToolFilter; permissions?: string[] | undefined },

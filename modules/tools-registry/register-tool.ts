@@ -19,7 +19,7 @@ import type { Caller } from '../../core/caller.ts';
 import { checkSecrets } from './check-secrets.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
-/** A tool as a client describes it; what is absent has a default. */
+/** A client's description of a tool; absent fields have defaults. */
 export interface ToolRequest {
   name: string;
   version?: string | undefined;
@@ -44,7 +44,7 @@ export interface ToolRequest {
   output_trust?: Trust | undefined;
 }
 
-/** Registers a tool with its first version. Throws 403, 409 for a name that is taken, 422 for what cannot be. */
+/** Registers a tool with its first version. Throws 403, 409 for a taken name, 422 if it is invalid. */
 export async function registerTool(
   tx: Tx,
   { caller, tools }: { caller: Caller; tools: ProcessContext['tools'] },
@@ -56,9 +56,9 @@ export async function registerTool(
   return insertNewTool(tx, caller, definition);
 }
 
-/** Stores a checked tool under a name that must be free. Throws 403 for one that the caller may not make so safe. */
+/** Stores a checked tool; its name must be free. Throws 403 if the caller may not loosen its guards so far. */
 export async function insertNewTool(tx: Tx, caller: Caller, definition: ToolDefinition): Promise<ToolRow> {
-  // An agent may be bound to an address at which there was no tool until now.
+  // An agent's binding may have an address that had no tool until now.
   await advancePolicyEpoch(tx);
   const builtin = isBuiltin(definition.name);
   const contentHash = hashTool(definition);
@@ -82,7 +82,7 @@ interface PublishedVersion {
   loosened: Loosening;
 }
 
-/** Records that a version of a tool was published, and the server that it is at. */
+/** Records a published version of a tool, and its server. */
 export async function recordVersion(
   tx: Tx,
   caller: Caller,
@@ -124,7 +124,7 @@ export function defineTool(request: ToolRequest, identity: { id: string; version
   };
 }
 
-/** Throws 403 if the caller may not register such a tool, 422 if nobody can. */
+/** Throws 403 if the caller may not register such a tool, 422 if it is invalid. */
 export function checkTool(
   tool: ToolDefinition,
   { caller, tools }: { caller: Caller; tools: Pick<ProcessContext['tools'], 'checkTransport' | 'validator'> },
@@ -144,14 +144,14 @@ export function checkTool(
   if (errors.length > 0) throw impossible('A schema or a template of the tool cannot be used.', errors);
 }
 
-/** What a transport starts is a program on the worker's machine: only `admin` may name one (docs/tools.md). Throws 403. */
+/** A command runs on the worker's machine: only `admin` may name one (docs/tools.md). Throws 403. */
 export function checkMayRunPrograms(transport: ToolTransport, caller: Caller): void {
   if (commandOf(transport) !== undefined && !hasScope(caller.scopes, 'admin')) {
     throw forbidden('A tool over stdio is a program on the worker\'s machine: this needs the scope "admin".');
   }
 }
 
-/** What a tool says and does, whatever its id and version. */
+/** A digest of a tool's content, whatever its id and version. */
 export function hashTool(tool: ToolDefinition): string {
   const { id: _id, version: _version, ...content } = tool;
   return digestOf(content);

@@ -3,7 +3,7 @@ import type { Tx } from '../../db/database.ts';
 import { findTools } from '../../db/tools.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
 
-/** The current definitions of tools named by id or by name, in the given order; undefined for what there is none of. */
+/** Current definitions of tools by id or name, in the given order; undefined for unknown ones. */
 export async function resolveTools(tx: Tx, idsOrNames: readonly string[]): Promise<(ToolDefinition | undefined)[]> {
   const registered = await findTools(tx, idsOrNames);
   const known = [...BUILTIN_TOOLS, ...registered.map(({ definition }) => definition)];

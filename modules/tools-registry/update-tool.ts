@@ -14,12 +14,12 @@ import { checkSecrets } from './check-secrets.ts';
 import { recordVersion, checkTool, defineTool, hashTool, registerTool } from './register-tool.ts';
 import type { ToolRequest } from './register-tool.ts';
 
-/** Fields as they shall be; null gives a field its default back, what is absent stays. */
+/** New field values; null restores a default, absent ones stay. */
 type ToolPatch = Patch<Omit<ToolRequest, 'name'>>;
 
 /**
- * Publishes a new version of a tool; a patch that changes nothing publishes nothing. Throws: 404, 409 for a built-in
- * tool, 422 for a version that is not above the current one, and what registering throws.
+ * Publishes a new version of a tool, unless the patch changes nothing. Throws 404, 409 for a built-in tool, 422 for a
+ * version that is not above the current one, and as `registerTool`.
  */
 export async function updateTool(
   tx: Tx,
@@ -46,15 +46,15 @@ export async function updateTool(
 }
 
 /**
- * Makes the tool of this name so what `request` says: registers it, publishes a new version, or changes nothing. Throws 409
- * for a built-in tool, and what registering throws.
+ * Makes the tool of this name match `request`: registers it, publishes a new version, or changes nothing. Throws 409
+ * for a built-in tool, and as `registerTool`.
  */
 export async function putTool(
   tx: Tx,
   by: { caller: Caller; tools: ProcessContext['tools'] },
   request: ToolRequest,
 ): Promise<{ tool: ToolRow; isNew: boolean }> {
-  // Whoever publishes at the same time waits here, and finds what this one has made.
+  // Concurrent requests wait here, and then find what the first one has made.
   await advancePolicyEpoch(tx);
   const current = await lockTool(tx, request.name);
   if (!current) return { tool: await registerTool(tx, by, request), isNew: true };
@@ -70,10 +70,7 @@ export async function putTool(
   return { tool, isNew: false };
 }
 
-/**
- * Takes a tool out of the registry; runs that have pinned it know what it was, and may not call it any more. Throws 404,
- * 409 for a built-in.
- */
+/** Deletes a tool; runs that pin it keep its definition, but may not call it any more. Throws 404, 409 for a built-in. */
 export async function removeTool(tx: Tx, caller: Caller, id: string): Promise<void> {
   refuseBuiltin(id);
   await advancePolicyEpoch(tx);

@@ -1,4 +1,4 @@
-/** What comes with a message: contents become files before anything of it is written, files that there are already are checked. */
+/** Attachments of a message: contents become files before the message is written, existing files are checked. */
 import { Readable } from 'node:stream';
 import type { Attachment, FileBlock } from '../../core/content.ts';
 import { DroverError, impossible } from '../../core/errors.ts';
@@ -11,7 +11,7 @@ import type { FilesTaken } from '../../llm/provider.ts';
 import { storeAway, type FileContext } from './content.ts';
 import { discard, keepFile, writeContent, type StoredContent } from './store-file.ts';
 
-/** As a client sends it. */
+/** An attachment as sent by a client. */
 export type GivenAttachment =
   | Exclude<Attachment, FileBlock>
   | { type: 'file'; file_id: string }
@@ -21,23 +21,22 @@ export type GivenAttachment =
       filename?: string | undefined;
     };
 
-/** The run that they come to. */
+/** The run that gets them. */
 interface AttachTo {
   tenantId: string;
   workspaceId: string;
   runId: string;
   threadId?: string | undefined;
-  /** The run is only made with them. */
+  /** Whether this request creates the run. */
   isNew: boolean;
-  /** What its model takes. */
+  /** What the run's model accepts. */
   taken: FilesTaken;
 }
 
 /**
- * Does `work` with attachments that hold ids in place of contents. Where it fails for a reason of its own, or was done by an
- * earlier request, nothing is left of the files; where that is not known, maintenance finds what no run has. Throws 422 for
- * a file that there is not, one of a type that the model does not take, text that is not UTF-8, and one that is too large for it; else as
- * `writeContent` does.
+ * Does `work` with attachments whose contents became file ids. If it is refused, or an earlier request did it, the new
+ * files are deleted; if its outcome is unknown, maintenance finds files without a run. Throws 422 for a missing file, a
+ * type that the model does not accept, text that is not UTF-8, or one too large for the model; else as `writeContent`.
  */
 export async function withAttachments<T extends { replayed: boolean }>(
   context: FileContext,
@@ -62,7 +61,7 @@ export async function withAttachments<T extends { replayed: boolean }>(
 
 interface TakenFiles {
   attachments: Attachment[];
-  /** Files that were made of contents. */
+  /** Ids of files made from contents. */
   made: string[];
 }
 
@@ -72,8 +71,8 @@ function takeFiles(context: FileContext, to: AttachTo, given: readonly GivenAtta
 }
 
 /**
- * Does `work` while contents are stored of which it can make files, in a transaction of its own, once it knows for which run;
- * contents of no file go afterwards. Throws as `withAttachments` does.
+ * Stores contents, and does `work`, which can make files of them in its own transaction once it knows the run; contents
+ * without a file are removed afterwards. Throws as `withAttachments`.
  */
 export async function withContents<T>(
   context: FileContext,
@@ -88,12 +87,12 @@ export async function withContents<T>(
     }
     return await work((tx, to) => takeIn(tx, to, { given, contents, paths }));
   } finally {
-    // Those that files have now stay.
+    // Contents that files refer to stay.
     for (const content of contents.values()) await discard(context, content);
   }
 }
 
-/** Base64 that becomes a file. */
+/** Base64 to be stored as a file. */
 function contentOf(given: GivenAttachment): string | undefined {
   if (given.type === 'text' || 'file_id' in given || given.source.type !== 'base64') return undefined;
   return given.source.data;
@@ -106,7 +105,7 @@ async function write(context: FileContext, tenantId: string, base64: string): Pr
   });
 }
 
-/** Where each stands in the request; as the API takes them where absent. */
+/** The attachments' paths in the request; by default the API's. */
 type Paths = readonly string[] | undefined;
 
 interface Given {
@@ -157,7 +156,7 @@ async function takeIn(tx: Tx, to: AttachTo, { given, contents, paths }: Given): 
 const UNKNOWN = 'names no file';
 const TOO_MUCH = `is too much: the files of a message may have ${LIMITS.attachedBytes} bytes together`;
 
-/** What models are shown of a text is UTF-8: they would not see what another one says. */
+/** Models are shown text as UTF-8: they would misread other encodings. */
 function faultOfText({ mime_type: type, is_utf8: isUtf8 }: FileRow): string | undefined {
   return isUtf8 === false && isTextType(type) ? `is of the type ${type}, and its text is not UTF-8` : undefined;
 }

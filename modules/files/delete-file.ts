@@ -5,11 +5,11 @@ import type { FileContext } from './content.ts';
 import { noFile, requireFile } from './read-files.ts';
 import { sweepTenant } from './sweep-files.ts';
 
-/** Deletes a file, and its content where no other file has the same. Conversations that it came into say that it is gone. Throws 404. */
+/** Deletes a file, and its content if no other file has it. Conversations then say that it is gone. Throws 404. */
 export async function deleteFile(context: FileContext, caller: Caller, id: string): Promise<void> {
   await context.db.withTenant(caller.tenantId, async (tx) => {
     await requireFile(tx, caller, id);
-    // Another request may have been first.
+    // A concurrent request may have deleted it.
     if ((await deleteFiles(tx, [id])) === 0) throw noFile();
     await recordAudit(tx, caller, { action: 'file.deleted', target: ['file', id] });
   });

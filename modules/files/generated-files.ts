@@ -1,4 +1,4 @@
-/** Files that a provider's own tools have made in an answer become files of the run. */
+/** Stores files made by a provider's own tools in an answer as files of the run. */
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { ModelResponse } from '../../core/model.ts';
@@ -8,7 +8,7 @@ import type { ProcessContext } from '../process-context.ts';
 import type { FileContext } from './content.ts';
 import { keepForRun } from './keep-for-run.ts';
 
-/** What became of one. */
+/** The event for one file. */
 type GeneratedFact =
   | { type: 'file.stored'; payload: { file_id: string; provider: string; mime_type: string; size: number } }
   | { type: 'file.failed'; payload: { provider: string; error: { code: string; message: string } } };
@@ -20,8 +20,8 @@ interface OfAnswer {
 }
 
 /**
- * Fetches what an answer names, one after the other, within a time for all of them. What cannot be fetched or kept is told
- * and stays with the provider: an answer never fails for its files. Throws only where the run is taken away.
+ * Fetches an answer's files one by one, within a common time limit. Files that cannot be fetched or stored are reported
+ * and stay with the provider: they never fail an answer. Throws only if the run is taken away.
  */
 export async function keepGeneratedFiles(
   context: FileContext & Pick<ProcessContext, 'models'>,
@@ -35,7 +35,7 @@ export async function keepGeneratedFiles(
   const facts: GeneratedFact[] = [];
   try {
     for (const id of files.slice(0, LIMITS.generatedFiles)) {
-      // One of its own: what listens to it is gone with the file.
+      // A signal per file, so that its listeners go with it.
       const signal = AbortSignal.any([deadline.signal]);
       const fact = await keepOne(context, { ...of, signal, provider }, { id, open });
       of.signal.throwIfAborted();

@@ -1,4 +1,4 @@
-/** A content that a run has come to as a file of it. */
+/** Stores a content that a run has produced as its file. */
 import type { Readable } from 'node:stream';
 import { keepFile, discard, writeContent } from './store-file.ts';
 import { noteUses, readRunOwner, type FileOrigin, type FileRow } from '../../db/files.ts';
@@ -11,7 +11,7 @@ interface MadeFile {
   origin: Exclude<FileOrigin, 'user'>;
 }
 
-/** Undefined where the run is erased. The source is closed in any case. Throws as `writeContent` and `keepFile` do. */
+/** Returns undefined if the run is erased. Always closes the source. Throws as `writeContent` and `keepFile` do. */
 export async function keepForRun(
   context: FileContext,
   { tenantId, runId, signal }: { tenantId: string; runId: string; signal: AbortSignal },
@@ -20,7 +20,7 @@ export async function keepForRun(
   const content = await writeContent(context, tenantId, { source, signal }).finally(() => source.destroy());
   try {
     return await context.db.withTenant(tenantId, async (tx) => {
-      // The run is held: one that is being erased gets no more files.
+      // Locks the run: one being erased gets no more files.
       const run = await readRunOwner(tx, runId);
       if (!run) return undefined;
       const of = { workspaceId: run.workspace_id, threadId: run.thread_id, runId };

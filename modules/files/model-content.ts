@@ -1,4 +1,4 @@
-/** Contents of files in the place of their ids, for a request to a model that is about to be sent. */
+/** Replaces file ids by contents in a request about to be sent to a model. */
 import { isUtf8 } from 'node:buffer';
 import { buffer } from 'node:stream/consumers';
 import {
@@ -21,8 +21,8 @@ type Filling = Pick<ProcessContext, 'db' | 'fileStore' | 'fileCache'>;
 type Filled = TextBlock | ImageBlock | DocumentBlock;
 
 /**
- * The messages with the contents of the files that they name. What is gone, what this model does not take and what is more than
- * a request may have is named in words; the newest files come first. Throws 503 where the store is away.
+ * Fills in the contents of files in messages, newest first. Files that are gone, that the model does not accept, or
+ * that exceed a request's limit are named in words. Throws 503 if the store is away.
  */
 export async function fillFiles(
   context: Filling,
@@ -66,7 +66,7 @@ function filled(message: Message, fill: (block: FileBlock) => Filled): Message {
     const parts = block.content.map((part) => {
       if (part.type !== 'file') return part;
       const whole = fill(part);
-      // A result has text and images alone.
+      // Results can hold only text and images.
       return whole.type === 'document' ? { type: 'text' as const, text: noFile(part, NOT_IN_RESULTS) } : whole;
     });
     return { ...block, content: parts };
@@ -82,7 +82,7 @@ async function contentOf(context: Filling, row: FileRow): Promise<Filled | undef
     if (isText && row.is_utf8 === false) return notUtf8(row);
     const bytes = await read(context, row);
     if (!bytes) return undefined;
-    // Nobody has looked at the older ones.
+    // Older files were not checked on upload.
     if (isText && !isUtf8(bytes)) return notUtf8(row);
     content = isText ? cleanText(new TextDecoder().decode(bytes)) : bytes.toString('base64');
     context.fileCache.set(key, content);
@@ -96,13 +96,13 @@ async function contentOf(context: Filling, row: FileRow): Promise<Filled | undef
 
 const NOT_IN_RESULTS = 'a result has text and images alone';
 
-/** In place of a text that would be read as something else than it says. */
+/** Replaces a text that would be misread. */
 function notUtf8({ id, filename, mime_type: type, size }: FileRow): TextBlock {
   const text = `[file ${filename} (${type}, ${size} bytes) left out: its text is not UTF-8. Its id is ${id}.]`;
   return { type: 'text', text };
 }
 
-/** Undefined where it was deleted a moment ago. */
+/** Returns undefined if it was just deleted. */
 async function read(context: Filling, row: FileRow): Promise<Buffer | undefined> {
   const stream = await openContent(context, row).catch((error: unknown) => {
     if (error instanceof Error && 'status' in error && error.status === 404) return undefined;

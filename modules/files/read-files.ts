@@ -1,4 +1,4 @@
-/** Files as the API shows them, of the caller's workspace alone. */
+/** Reads files for the API, of the caller's workspace alone. */
 import type { Caller } from '../../core/caller.ts';
 import { forbidden, notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
@@ -15,7 +15,7 @@ export async function requireFile(tx: Tx, caller: Caller, id: string): Promise<F
   return row;
 }
 
-/** What a request for a file is answered that there is not. */
+/** The 404 for a missing file. */
 export function noFile(): Error {
   return notFound('This file');
 }

@@ -1,4 +1,4 @@
-/** Large contents within the result of a tool become files: the ledger, the log and models hold their ids. */
+/** Turns large contents in a tool's result into files: ledger, log and models get their ids. */
 import { Readable } from 'node:stream';
 import type { FileBlock } from '../../core/content.ts';
 import { DroverError } from '../../core/errors.ts';
@@ -8,7 +8,7 @@ import type { OutputPart } from '../../core/tool-output.ts';
 import type { FileContext } from './content.ts';
 import { keepForRun } from './keep-for-run.ts';
 
-/** What became of a part. */
+/** The event for one part. */
 export type FileFact =
   | { type: 'file.stored'; payload: { file_id: string; tool_call_id: string; mime_type: string; size: number } }
   | { type: 'file.failed'; payload: { tool_call_id: string; error: { code: string; message: string } } };
@@ -20,7 +20,7 @@ interface OfCall {
   signal: AbortSignal;
 }
 
-/** Base64 within a result, where it was found. */
+/** Base64 found in a result. */
 interface Blob {
   data: string;
   mimeType: string;
@@ -28,8 +28,8 @@ interface Blob {
 }
 
 /**
- * The outcome with large blobs of MCP results (images, sound, resources) as `{file_id, mime_type, size}`, and images as files for
- * the model. What cannot be kept stays as it came. Never throws.
+ * Replaces large blobs of MCP results (images, sound, resources) by `{file_id, mime_type, size}`, and images by files
+ * for the model. Blobs that cannot be stored stay. Never throws.
  */
 export async function keepResultFiles(
   context: FileContext,
@@ -76,7 +76,7 @@ async function keepBlob(
   return row && { type: 'file', file_id: row.id, media_type: row.mime_type, filename: row.filename, size: row.size };
 }
 
-/** The large ones, as MCP has them: `data` of images and sound, `blob` of resources. */
+/** The large blobs in MCP's form: `data` of images and sound, `blob` of resources. */
 function blobsIn(output: unknown): Blob[] {
   return blocksOf(output).flatMap((block) => {
     const held = isRecord(block['resource']) ? block['resource'] : block;
@@ -102,7 +102,7 @@ function withoutBlobs(output: unknown, kept: ReadonlyMap<string, FileBlock>): un
   return { ...(output as object), content };
 }
 
-/** An image is shown from its file; what else there is was named in words before. */
+/** Shows an image from its file; other blobs are described in words already. */
 function asFile(part: OutputPart, kept: ReadonlyMap<string, FileBlock>): OutputPart {
   if (part.type !== 'image' || part.source.type !== 'base64') return part;
   return kept.get(part.source.data) ?? part;

@@ -1,7 +1,6 @@
 /**
- * Takes contents into the file store. An object is named in the database before its first byte, written under that name, and
- * referred to only when all of it is there: whatever ends in between leaves an object that maintenance finds, never a file
- * without its content.
+ * Stores contents. An object is named in the database before its first byte, written under that name, and referred to
+ * only once complete: an interruption leaves an object for maintenance to find, never a file without content.
  */
 import { createHash } from 'node:crypto';
 import { Transform, type Readable } from 'node:stream';
@@ -24,7 +23,7 @@ import { newId } from '../../lib/new-id.ts';
 import { keyOf, requireStore, type FileContext } from './content.ts';
 import { sweepContent } from './sweep-files.ts';
 
-/** A content that is in the store, and that nothing refers to yet. */
+/** A stored content without a reference yet. */
 export interface StoredContent {
   id: string;
   tenantId: string;
@@ -32,18 +31,18 @@ export interface StoredContent {
   size: number;
   /** Its first bytes. */
   head: Uint8Array;
-  /** Whether it is text in UTF-8, as far as a model would be shown it. */
+  /** Whether the part that a model would see is UTF-8 text. */
   isUtf8: boolean;
-  /** If it is a PDF, and where they can be counted. */
+  /** For a PDF, if they can be counted. */
   pages: number | undefined;
-  /** Of all contents of the tenant together, in bytes. */
+  /** The tenant's limit for all contents together, in bytes. */
   tenantBytes: number;
 }
 
 /**
- * Writes a content. Throws 413 for one that is larger than a file of the tenant may be; 503 where there is no store. Whether
- * there is room for it is known once it is written: one that the tenant has already takes none. Whoever gets the content keeps
- * it with `keepFile`, or calls `discard`.
+ * Writes a content. Throws 413 if it exceeds the tenant's file size; 503 without a store. Room is checked only after it
+ * is written, since a content that the tenant already has needs none. The caller must then call `keepFile` or
+ * `discard`.
  */
 export async function writeContent(
   context: FileContext,
@@ -77,13 +76,13 @@ interface NewFile {
   threadId?: string | undefined;
   runId?: string | undefined;
   filename: string | undefined;
-  /** As its sender calls it. */
+  /** The type declared by the sender. */
   mimeType: string | undefined;
   origin: FileOrigin;
   trust: Trust;
 }
 
-/** Makes a file of a written content, in the transaction of what it is for. Throws 413 where the tenant has no room for it any more. */
+/** Makes a file of a written content, in the caller's transaction. Throws 413 if the tenant has no room left. */
 export async function keepFile(tx: Tx, content: StoredContent, file: NewFile): Promise<FileRow> {
   const { tenantId, sha256, size, head, isUtf8, pages } = content;
   const kept = await keepContent(tx, content, content.tenantBytes);
@@ -95,7 +94,7 @@ export async function keepFile(tx: Tx, content: StoredContent, file: NewFile): P
   return insertFile(tx, { ...file, ...of, id: newId(), filename, mimeType });
 }
 
-/** Removes a content that no file has after all, since another had it already or none was made; where that fails, maintenance does it. */
+/** Removes a content that no file uses, as another has it already or none was made; a failure is left to maintenance. */
 export async function discard(context: FileContext, content: { id: string; tenantId: string }): Promise<void> {
   try {
     await context.db.withTenant(content.tenantId, (tx) => discardContent(tx, content.id));
@@ -112,13 +111,13 @@ function tenantFull(bytes: number): DroverError {
 interface Meter {
   stream: Transform;
   result: () => Pick<StoredContent, 'sha256' | 'size' | 'head' | 'isUtf8' | 'pages'>;
-  /** The content broke off with this. */
+  /** Breaks off with the content's error. */
   breakOff: (error: Error) => void;
-  /** Why it has stopped the content, or what the content broke off with; undefined where it was the store that gave up. */
+  /** Why it stopped the content, or the content's own error; undefined if the store failed. */
   fault: () => Error | undefined;
 }
 
-/** Lets a content through, counted, digested and looked at, up to `maxBytes`. */
+/** Passes a content of at most `maxBytes` through, counted, hashed and inspected. */
 function measure(maxBytes: number): Meter {
   const hash = createHash('sha256');
   const text = readUtf8();
@@ -141,7 +140,7 @@ function measure(maxBytes: number): Meter {
       done(null, chunk);
     },
   });
-  // Whoever writes it is told; where nobody does yet, without a listener, it would end the process.
+  // The writer gets the error; without any listener it would end the process.
   stream.on('error', () => undefined);
   const breakOff = (error: Error) => {
     fault = error;
@@ -157,7 +156,7 @@ function measure(maxBytes: number): Meter {
   return { stream, result, breakOff, fault: () => fault };
 }
 
-/** Finds out, a chunk at a time, whether bytes are UTF-8. */
+/** Checks chunk by chunk whether bytes are UTF-8. */
 function readUtf8() {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let isUtf8 = true;
@@ -171,7 +170,7 @@ function readUtf8() {
   };
   return {
     read: decode,
-    /** Of a whole text the last character must have ended, too. */
+    /** A whole text must not end in the middle of a character. */
     isUtf8: ({ isWhole }: { isWhole: boolean }) => {
       if (isWhole) decode(undefined);
       return isUtf8;

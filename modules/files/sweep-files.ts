@@ -1,4 +1,4 @@
-/** Removes contents that no file has: those of deleted files, and what uploads that were broken off have left. */
+/** Removes contents without a file: those of deleted files, and of interrupted uploads. */
 import { LIMITS } from '../../core/limits.ts';
 import {
   claimGarbage,
@@ -18,7 +18,7 @@ interface Garbage {
 
 const AT_A_TIME = 8;
 
-/** One act of maintenance over all tenants; answers how many contents went. */
+/** One act of maintenance for all tenants; returns how many contents were removed. */
 export async function sweepFiles(context: FileContext): Promise<number> {
   if (!context.fileStore) return 0;
   const orphans = await listFilesWithoutRun(context.db, LIMITS.sweepRows);
@@ -33,7 +33,7 @@ export async function sweepFiles(context: FileContext): Promise<number> {
   return done.filter(Boolean).length;
 }
 
-/** The same at once for a tenant that has just deleted something; what fails is left to maintenance. */
+/** Sweeps at once for a tenant that has deleted something; failures are left to maintenance. */
 export async function sweepTenant(context: FileContext, tenantId: string): Promise<void> {
   if (!context.fileStore) return;
   const own = await context.db.withTenant(tenantId, (tx) => listOwnGarbage(tx, LIMITS.sweepRows));
@@ -41,7 +41,7 @@ export async function sweepTenant(context: FileContext, tenantId: string): Promi
   await forEachIsolated(context.log, { rows, atATime: AT_A_TIME }, (row) => sweepContent(context, row));
 }
 
-/** First from the store, then from the database: what is interrupted is done again. */
+/** First from the store, then from the database, so that an interrupted sweep is repeated. */
 export async function sweepContent({ db, fileStore }: FileContext, { tenant_id, id }: Garbage): Promise<boolean> {
   if (!fileStore) return false;
   if (!(await db.withTenant(tenant_id, (tx) => claimGarbage(tx, id)))) return false;

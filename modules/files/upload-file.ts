@@ -11,17 +11,20 @@ import { recordAudit } from '../audit/record-audit.ts';
 import { storeAway, type FileContext } from './content.ts';
 import { discard, keepFile, writeContent } from './store-file.ts';
 
-/** A file as it comes in. */
+/** An incoming file. */
 export interface Upload {
   source: Readable;
   filename: string | undefined;
   mimeType: string | undefined;
   signal: AbortSignal;
-  /** Resolves when the request has come to its end, with what was said beside the file; rejects for one that is not as it should be. */
+  /** Resolves at the end of the request with the other fields; rejects if the request is malformed. */
   fields: Promise<{ thread_id?: string | undefined; trust?: Trust | undefined }>;
 }
 
-/** Stores a client's file. Throws 403 for one that the caller may not vouch for, 404 for an unknown thread, 409 for an erased one, else as `writeContent` does. */
+/**
+ * Stores a client's file. Throws 403 if the caller may not vouch for it, 404 for an unknown thread, 409 for an erased
+ * one; else as `writeContent`.
+ */
 export async function uploadFile<T>(
   context: FileContext,
   by: { caller: Caller; idempotency: IdempotentRequest; present: (row: FileRow) => T },
@@ -54,7 +57,7 @@ export async function uploadFile<T>(
       return { status: 201, body: present(row) };
     });
   } finally {
-    // Unless it is the file's now.
+    // Does nothing if a file has it by now.
     await discard(context, content);
   }
 }
@@ -63,7 +66,7 @@ function bodyOf({ body }: IdempotentRequest): object {
   return typeof body === 'object' && body !== null ? body : {};
 }
 
-/** The thread is held: it is not erased before its file is there. */
+/** Locks the thread, so that it is not erased before the file exists. */
 async function requireThread(tx: Tx, { workspaceId }: Caller, threadId: string): Promise<void> {
   const thread = await lockThread(tx, threadId);
   if (thread?.workspace_id !== workspaceId) throw notFound('The thread');

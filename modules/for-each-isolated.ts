@@ -4,13 +4,13 @@ import { isDatabaseAway } from '../db/database.ts';
 interface Round<R> {
   rows: readonly R[];
   atATime?: number;
-  /** No row is begun later than this; the others are left to the next round. */
+  /** Rows not begun by then are left to the next round. */
   withinMs?: number;
 }
 
 /**
- * Works on rows of many tenants, a few at a time: a failure is logged and does not keep the others
- * waiting. Answers what came of the others. Throws where the database is away, which all of them need.
+ * Works on rows of many tenants, a few at a time. A failure is logged and does not stop the others; their results are
+ * returned. Throws if the database is away, which all rows need.
  */
 export async function forEachIsolated<R extends object, T>(
   log: Logger,
@@ -32,13 +32,13 @@ export async function forEachIsolated<R extends object, T>(
   return done;
 }
 
-/** A round ends before the next one of its act is due. */
+/** Ends a round before the act's next one is due. */
 const TENANTS_AT_A_TIME = 4;
 const ROUND_MS = 4000;
 
 /**
- * Works on tenants that have something to do, for a bounded time. They come with those that have waited longest first, or in
- * an order that is another one each time, so that none of them waits without end, however many there are.
+ * Works on tenants for a bounded time. Their order, longest waiting first or different each time, keeps any from
+ * waiting for ever, however many there are.
  */
 export function forEachTenant<T>(
   log: Logger,

@@ -1,4 +1,4 @@
-/** What `/metrics` shows, in Prometheus's terms. One registry per process. */
+/** The metrics of `/metrics`, in Prometheus's terms. One registry per process. */
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 /** Work whose outcome is counted. */
@@ -6,21 +6,21 @@ export type Work = 'run' | 'turn' | 'tool_call' | 'model_call';
 
 export interface Metrics {
   registry: Registry;
-  /** How often work of a kind has ended, by outcome and by the code of its error (none: empty). */
+  /** Ended work of a kind, by outcome and error code (none: empty). */
   outcomes: Record<Work, Counter<'outcome' | 'code'>>;
-  /** Seconds that it took: a run and a turn from their start, waiting included. */
+  /** Its duration in seconds: for runs and turns from their start, waiting included. */
   outcomeSeconds: Record<Work, Histogram<'outcome'>>;
   /** Deliveries to webhooks, by outcome. */
   deliveries: Counter<'outcome'>;
-  /** Deliveries that are due and not sent, and for how many seconds the first of them has been; refreshed when scraped. */
+  /** Deliveries that are overdue, and for how many seconds the oldest has been; refreshed when scraped. */
   deliveriesDue: Gauge;
   deliveryAge: Gauge;
-  /** Dormant runs, by what they wait for; refreshed when scraped. */
+  /** Dormant runs, by the reason they wait; refreshed when scraped. */
   waitingRuns: Gauge<'reason'>;
-  /** Seconds for which the job of a queue that is to run next has waited; refreshed when scraped. */
+  /** How many seconds a queue's next job has waited; refreshed when scraped. */
   queueAge: Gauge<'queue'>;
   maintenanceOverdue: Gauge;
-  /** Jobs that are in the database and should be in the queue, and the age of the oldest in seconds; refreshed when scraped. */
+  /** Jobs in the database that should be in the queue, and the oldest one's age in seconds; refreshed when scraped. */
   outboxJobs: Gauge;
   outboxAge: Gauge;
   /** Seconds a job took, by queue and outcome (`ok`, `failed`). */
@@ -31,7 +31,7 @@ export interface Metrics {
   tokens: Counter<'model' | 'kind'>;
   /** USD spent on models whose price is known. */
   costUsd: Counter<'model'>;
-  /** How often the conversation that a model is sent began elsewhere, and estimated tokens left out then, by reason. */
+  /** How often a conversation was cut before it went to a model, and the estimated tokens left out, by reason. */
   contextCuts: Counter<'reason'>;
   droppedTokens: Counter<'reason'>;
   /** Texts that an agent wanted to remember and a rule refused. */
@@ -98,7 +98,7 @@ export function createMetrics(): Metrics {
   };
 }
 
-/** Of what has become of work, and of work that waits. */
+/** Metrics of ended work, and of waiting work. */
 function outcomeMetrics(
   registers: Registry[],
 ): Pick<Metrics, 'outcomes' | 'outcomeSeconds' | 'waitingRuns' | 'queueAge' | 'maintenanceOverdue'> {

@@ -1,4 +1,4 @@
-/** An error as the document that a client gets: RFC 9457. */
+/** An error as an RFC 9457 document for a client. */
 import { STATUS_CODES } from 'node:http';
 import type { DroverError, FieldError } from '../core/errors.ts';
 
@@ -30,7 +30,7 @@ export function problemOf(error: DroverError, { path, requestId }: { path: strin
   };
 }
 
-/** A path as it can be repeated in an answer. */
+/** A path, shortened for an answer. */
 export function shortPath(path: string): string {
   return path.length > 200 ? `${path.slice(0, 200)}…` : path;
 }

@@ -1,6 +1,6 @@
 /**
- * What a process of Drover works with: built once by `modules/platform/open-platform.ts`, passed explicitly, never global. The
- * modules add what is theirs: `run-log/run-log-context.ts` what writes to runs, `governance/context.ts` the rest.
+ * What a process of Drover works with: built once by `modules/platform/open-platform.ts`, passed explicitly, never
+ * global. Modules extend it: `run-log/run-log-context.ts` for writers to runs, `governance/context.ts` for the rest.
  */
 import type { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
@@ -23,22 +23,22 @@ export interface ProcessContext {
   db: Database;
   bus: Bus;
   queues: QueueBackend;
-  /** Of jobs between tenants. */
+  /** The order of jobs between tenants. */
   order: FairOrder;
   outbox: Outbox;
   models: Models;
   embeddings: Embeddings;
   tools: Tools;
-  /** The way out for what is no tool: webhooks. */
+  /** For requests that are no tool calls: webhooks. */
   egress: Egress;
-  /** For secrets at rest. */
+  /** Encrypts secrets at rest. */
   keyring: Keyring;
   metrics: Metrics;
-  /** When something is remembered and recalled, for the times that people name; leases and due times go by the database's. */
+  /** The clock for remembering and recalling, for times that people name; leases and due times use the database's. */
   clock: () => Date;
-  /** Where contents of files are; undefined where this process was given no place for them. */
+  /** Stores contents of files; undefined if this process has no place for them. */
   fileStore: FileStore | undefined;
-  /** Contents of files as models are sent them, text or base64. */
+  /** Contents of files in their form for models, text or base64. */
   fileCache: LRUCache<string, string>;
   log: Logger;
 }

@@ -2,7 +2,7 @@ import { unavailable, type DroverError } from '../core/errors.ts';
 import { isConflictOfTransactions, isDiskFull, isOutOfConnections, isUndone } from '../db/database-errors.ts';
 import { isDatabaseAway, isDatabaseBusy } from '../db/database.ts';
 
-/** The 503 for what failed since a backing service is away, or this process is overloaded; undefined for any other failure. */
+/** The 503 for a failure because a backing service is away or this process is overloaded; undefined for any other. */
 export function asUnavailable(thrown: unknown): DroverError | undefined {
   if (isDatabaseBusy(thrown)) {
     return unavailable('Too many requests are being served here at the time; the request may be sent again.', thrown);
@@ -22,7 +22,7 @@ export function asUnavailable(thrown: unknown): DroverError | undefined {
   return undefined;
 }
 
-/** ioredis's own errors have no code, only these names and words. */
+/** ioredis's own errors have no codes, only these names and messages. */
 function isQueueAway(thrown: unknown): boolean {
   if (!(thrown instanceof Error)) return false;
   if (thrown.name === 'MaxRetriesPerRequestError' || thrown.name === 'ClusterAllFailedError') return true;

@@ -1,4 +1,4 @@
-/** The demo's data: cars of 1970 to 1982 from the package vega-datasets, and the sums that can be done over them. */
+/** The demo's data: cars of 1970 to 1982 from the package vega-datasets, and aggregates over them. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -28,7 +28,7 @@ export interface Condition {
   value: string | number;
 }
 
-/** All rows, `Year` as a number. Where the package is missing the error says so. */
+/** All rows, with `Year` as a number. Throws if the package is missing. */
 export function loadCars(): Car[] {
   const file = fileURLToPath(new URL('../data/cars.json', import.meta.resolve('vega-datasets')));
   const rows = JSON.parse(readFileSync(file, 'utf8')) as Car[];
@@ -36,8 +36,8 @@ export function loadCars(): Car[] {
 }
 
 /**
- * A selection is named by its conditions, so that its id still means the same rows after the server was started again:
- * `cars`, `cars;Cylinders eq 4`, `cars;Cylinders eq 4;Origin eq Japan`.
+ * The id of a selection: its conditions, so that it means the same rows after a restart of the server: `cars`,
+ * `cars;Cylinders eq 4`, `cars;Cylinders eq 4;Origin eq Japan`.
  */
 export function datasetId(conditions: readonly Condition[]): string {
   return ['cars', ...conditions.map(({ column, op, value }) => `${column} ${op} ${encodeURIComponent(value)}`)].join(
@@ -45,7 +45,7 @@ export function datasetId(conditions: readonly Condition[]): string {
   );
 }
 
-/** The conditions that an id stands for, or undefined for what is no id. */
+/** The conditions in an id; undefined if it is not one. */
 export function readDatasetId(id: string): Condition[] | undefined {
   const [base, ...parts] = id.split(';');
   const conditions = parts.map(readCondition);
@@ -71,7 +71,7 @@ export function matches(car: Car, { column, op, value }: Condition): boolean {
   return holds[op];
 }
 
-/** One number over the rows that have the metric, to two decimals; null if none has. */
+/** Aggregates the rows that have the metric into a number with two decimals; null if none has. */
 export function summarise(cars: readonly Car[], metric: Column, op: MetricOp): number | null {
   const values = cars.map((car) => car[metric]).filter((value) => typeof value === 'number');
   if (op === 'count') return cars.length;
@@ -93,7 +93,7 @@ interface Group {
   value: number;
 }
 
-/** One number per value of a column, in the order of those values; groups without the metric are left out. */
+/** Aggregates per value of a column, in the order of the values; groups without the metric are left out. */
 export function summariseGroups(cars: readonly Car[], by: Column, sum: { metric: Column; op: MetricOp }): Group[] {
   const groups = new Map<string | number, Car[]>();
   for (const car of cars) {

@@ -34,7 +34,7 @@ offerFilter();
 offerAggregate();
 offerCompare();
 offerPublish();
-// Whoever started us is gone when the input ends: no answer is awaited any more.
+// The parent is gone when the input ends: no answer is awaited any more.
 process.stdin.on('end', () => process.exit(0));
 await server.connect(new StdioServerTransport());
 

@@ -8,8 +8,8 @@ interface Effect {
 }
 
 /**
- * Appends the effect as one line of JSON and flushes it to disk, unless the file holds its key already: then nothing
- * is written and the first one is returned.
+ * Appends the effect as a line of JSON, and flushes it to disk. If the file has its key, writes nothing and returns the
+ * earlier effect.
  */
 export function recordEffect(file: string, effect: Effect): { effect: Effect; repeated: boolean } {
   const earlier = readEffects(file).find((known) => known.key === effect.key);
@@ -24,7 +24,7 @@ export function recordEffect(file: string, effect: Effect): { effect: Effect; re
   return { effect, repeated: false };
 }
 
-/** Every effect so far, oldest first; none if there is no file. */
+/** All effects so far, oldest first; empty without a file. */
 export function readEffects(file: string): Effect[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, 'utf8').split('\n');

@@ -1,7 +1,7 @@
-/** What the demo asks, and the worked examples that show its agent how such questions are answered. */
+/** The demo's questions, and worked examples that show its agent how to answer them. */
 import type { WorkflowExample } from '../core/definition.ts';
 
-/** Which calls answer it depends on their results: the region is not known before the second, its years not before the fourth. */
+/** Each call depends on earlier results: the region is known only after the second, its years after the fourth. */
 export const FUEL_EXAMPLE: WorkflowExample = {
   question:
     "Which region's {cylinders}-cylinder cars had the best fuel economy, and how did it change from its first to its last model year?",

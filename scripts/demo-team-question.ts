@@ -1,4 +1,4 @@
-/** What the demo of a team asks, and the worked examples that show its agents how they go about it. */
+/** The questions of the team demo, and worked examples that show its agents how to proceed. */
 import type { WorkflowExample } from '../core/definition.ts';
 
 export const TEAM_QUESTION = 'Compare the fuel economy of cars from USA, Europe and Japan.';
@@ -8,7 +8,7 @@ const questionOf = (origin: string) => `Find the mean fuel economy of cars from 
 const COMPARE = 'Compare two means.';
 const REPORT = 'Write what was found.';
 
-/** How the planner splits the question: three look at a region each, two compare, one writes. */
+/** How the planner splits the question: three tasks examine a region each, two compare, one writes. */
 export const PLAN_EXAMPLE: WorkflowExample = {
   question: 'Compare the fuel economy of cars from {a}, {b} and {c}.',
   steps: [

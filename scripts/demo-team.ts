@@ -1,4 +1,4 @@
-/** The demo of a team: `npm run demo:team`. What it consists of is imported once Node is known to be new enough. */
+/** The demo of a team: `npm run demo:team`. Its code is imported once Node is known to be new enough. */
 import { requireNode } from '../lib/require-node.ts';
 
 requireNode();

@@ -1,4 +1,4 @@
-/** The demo: `npm run demo`. What it consists of is imported once Node is known to be new enough. */
+/** The demo: `npm run demo`. Its code is imported once Node is known to be new enough. */
 import { requireNode } from '../lib/require-node.ts';
 
 requireNode();

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `drover`: the command line. What it consists of is imported once Node is known to be new enough. */
+/** `drover`: the command line. Its code is imported once Node is known to be new enough. */
 import { requireNode } from '../lib/require-node.ts';
 
 requireNode();

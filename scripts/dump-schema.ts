@@ -1,4 +1,4 @@
-/** Writes db/schema.sql: what the migrations make, so that a change of the schema shows in a diff. */
+/** Writes db/schema.sql, the result of all migrations, so that a diff shows changes of the schema. */
 import { writeFile } from 'node:fs/promises';
 import { loadConfig } from '../config.ts';
 import { migrate } from '../db/migrate.ts';

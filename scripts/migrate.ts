@@ -1,4 +1,4 @@
-/** The release step of a deployment: `npm run migrate`. What it consists of is imported once Node is known to be new enough. */
+/** The release step of a deployment: `npm run migrate`. Its code is imported once Node is known to be new enough. */
 import { requireNode } from '../lib/require-node.ts';
 
 requireNode();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What takes too long for each change: every suite in every mode, loads and floods at their full size, and long tortures.
+# Runs what takes too long for each change: every suite in every mode, loads and floods at their full size, and long tortures.
 # `npm run nightly`, on a machine with Postgres and Redis or with the right to install them. It goes on after a failure, and
 # its exit code is the number of steps that failed.
 set -uo pipefail
@@ -8,7 +8,7 @@ export TEST_SIZE=nightly
 
 failed=()
 work=$(mktemp -d)
-# Postgres runs as another user where this runs as root, and must get to its data.
+# If this runs as root, Postgres runs as another user, who needs access to its data.
 chmod 711 "$work"
 export DROVER_SERVICES_DIR=$work/services
 trap 'scripts/services.sh down; rm -rf "$work"' EXIT
@@ -25,7 +25,7 @@ TEST_DATABASE_URL=$(sed -n 's/^DATABASE_URL=//p' <<<"$services_env")
 TEST_REDIS_URL=$(sed -n 's/^REDIS_URL=//p' <<<"$services_env")
 export TEST_DATABASE_URL TEST_REDIS_URL
 
-# The front end that its test runs in a browser; it stands by itself.
+# The front end that its test runs in a browser; it has packages of its own.
 step npm --prefix examples/assistant-ui ci --no-audit --no-fund
 step npm --prefix examples/assistant-ui run build
 
@@ -36,7 +36,7 @@ for mode in postgres full; do
   step npm run torture -- --mode "$mode" --runs 120 --seconds 300
 done
 
-# The release before beside this one: it is built from its commit, within the repository, where it finds the packages.
+# Tests beside the previous release, which is built from its commit within the repository, where it finds the packages.
 released=$(node -p 'JSON.parse(fs.readFileSync("db/released.json")).commit ?? ""')
 if [ -n "$released" ]; then
   previous=.drover/previous

@@ -1,4 +1,4 @@
-/** `npm run projections:rebuild`. What it consists of is imported once Node is known to be new enough. */
+/** `npm run projections:rebuild`. Its code is imported once Node is known to be new enough. */
 import { requireNode } from '../lib/require-node.ts';
 
 requireNode();

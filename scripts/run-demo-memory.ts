@@ -1,4 +1,4 @@
-/** The demo of memory: `npm run demo:memory`. Three conversations over days, by a clock that the demo sets. */
+/** The demo of memory: `npm run demo:memory`. Three conversations on different days, by a clock that the demo sets. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -35,7 +35,7 @@ else process.exit(await run());
 async function run(): Promise<number> {
   const dir = mkdtempSync(join(tmpdir(), 'drover-demo-'));
   const platform = await createPlatformProcess(dir, process.env);
-  // However the demo ends, nothing of it stays.
+  // Cleans up, however the demo ends.
   process.once('exit', () => {
     platform.killNow();
     rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
@@ -83,7 +83,7 @@ async function play(screen: Screen, platform: PlatformProcess): Promise<number> 
   return missing.length === 0 ? 0 : 1;
 }
 
-/** Three agents, each with what it can do, and one that plans; answers the planner's id. */
+/** Registers three agents with their capabilities, and a planner; returns the planner's id. */
 async function setUp(client: ApiClient, screen: Screen): Promise<string> {
   await client.post('/v1/tools/import', {
     transport: {

@@ -1,4 +1,4 @@
-/** The demo. What it shows is in scripts/demo/scenes.ts. */
+/** The demo. Its scenes are in scripts/demo/scenes.ts. */
 import { messageOf } from '../core/errors.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -35,13 +35,13 @@ else process.exit(await run(values.keep === true));
 async function run(keep: boolean): Promise<number> {
   const dir = mkdtempSync(join(tmpdir(), 'drover-demo-'));
   const platform = await createPlatformProcess(dir, process.env);
-  // However the demo ends, nothing of it stays.
+  // Cleans up, however the demo ends.
   process.once('exit', () => {
     platform.killNow();
     rmSync(dir, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   const interrupted = interruption(platform);
-  // Whoever reads along has left.
+  // The reader of the output has left.
   process.stdout.once('error', () => process.exit(1));
   const screen = createScreen(process.stdout);
   try {

@@ -1,4 +1,4 @@
-/** `npm run patterns`: runs each way in which agents work together, and draws what became of it. See docs/patterns.md. */
+/** `npm run patterns`: runs each pattern of cooperation, and draws the results. See docs/patterns.md. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

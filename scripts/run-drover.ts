@@ -30,7 +30,7 @@ Examples:
 Exit codes: 0 done; 1 refused, or the run, the workflow or the chain is not whole; 2 wrong use; 3 nothing answers; 4 the key does not do.
 `;
 
-// Who reads has seen enough, as `head` has; what cannot be written at all is a refusal.
+// EPIPE: the reader, such as `head`, has seen enough. Other write errors are failures.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE')
     process.stderr.write(`drover: the output cannot be written (${error.code ?? error.message})\n`);
@@ -42,7 +42,7 @@ const program = new Command('drover')
   .version(VERSION)
   .showHelpAfterError('(--help says more)')
   .addHelpText('after', EXAMPLES)
-  // Commands have options of the same names, as --version.
+  // Commands may reuse global option names, such as --version.
   .enablePositionalOptions()
   .exitOverride();
 addAgents(program);
@@ -66,7 +66,7 @@ try {
   await program.parseAsync();
 } catch (error) {
   if (error instanceof CommanderError) {
-    // Commander has said what is wrong; help and version are no mistakes.
+    // Commander has printed the error; help and version are no errors.
     process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
   } else {
     const { message, exitCode } = explain(error);
@@ -75,7 +75,7 @@ try {
   }
 }
 
-/** Subcommands that were made before do not inherit it. */
+/** Subcommands added earlier do not inherit it. */
 function overrideExits(command: Command): void {
   for (const each of command.commands) {
     each.exitOverride().showHelpAfterError('(--help says more)');

@@ -8,7 +8,7 @@ import { startWorkers } from '../workers/start-workers.ts';
 
 const program = { load: loadConfig, listens: portOfApi };
 
-/** The API and the workers. Without any setting they need no service (embedded mode). */
+/** Runs API and workers in one process. Without settings they need no service (embedded mode). */
 export async function runEverything(): Promise<void> {
   await runProcess(program, async ({ context, apiKey, closers }) => {
     const { config } = context;
@@ -18,7 +18,7 @@ export async function runEverything(): Promise<void> {
     const stopWorkers = () => (stopping ??= workers.stop(graceMs));
     closers.add('workers', stopWorkers, { graceMs });
     const api = await serve(context, ROUTES, config);
-    // At the same time: one after the other, the second would have what the first has left.
+    // Concurrently: in sequence, the second would only get the time that the first left.
     closers.add('api', () => Promise.all([api.close(graceMs), stopWorkers()]), { graceMs });
     const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
     const model = context.models.defaultName();
@@ -34,7 +34,7 @@ interface Running {
   runId: string | undefined;
 }
 
-/** Where things are, and one command that works when it is pasted. */
+/** The URLs, the key, and a command that works when pasted. */
 function banner(config: Config, { url, apiKey, model, runId }: Running): string {
   const embedded = config.mode === 'embedded';
   const offline =
@@ -52,7 +52,7 @@ function banner(config: Config, { url, apiKey, model, runId }: Running): string 
     `  health       ${url}/readyz`,
     `  model        ${model}${offline}`,
     ...unused,
-    // Elsewhere than on somebody's own machine this goes to a log, which keys have no place in.
+    // Outside embedded mode this goes to a log, which must not contain keys.
     `  key          ${embedded ? apiKey : keyHint(apiKey)}`,
     '',
     ...(runId === undefined || apiKey === undefined ? [] : tryIt(`${url}/v1/runs/${runId}/turns`, apiKey)),
@@ -66,7 +66,7 @@ function keyHint(apiKey: string | undefined): string {
 }
 
 function tryIt(url: string, key: string): string[] {
-  // Not --json, which curl has since 7.82: Ubuntu 22.04 comes with an older one.
+  // Not --json, which needs curl 7.82: Ubuntu 22.04 has an older one.
   const json = "-H 'Content-Type: application/json' -d";
   const body = '{"input":{"message":"What is 12 * 34 + 5?"}}';
   return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' ${json} '${body}'`, '', ''];

@@ -1,4 +1,4 @@
-/** Brings the database to this version's schema: the release step of a deployment. */
+/** Migrates the database to this version's schema: the release step of a deployment. */
 import { loadSharedConfig } from '../config.ts';
 import { migrate } from '../db/migrate.ts';
 import { runOnce } from '../modules/platform/run-once.ts';

@@ -1,4 +1,4 @@
-/** `npm run projections:rebuild [-- --check]`: makes the projections what the logs say, or only tells what differs. */
+/** `npm run projections:rebuild [-- --check]`: rebuilds projections from the logs, or only reports differences. */
 import { loadConfig } from '../config.ts';
 import { rebuildProjections } from '../modules/run-log/rebuild-projections.ts';
 import { openExisting } from '../modules/platform/open-existing.ts';

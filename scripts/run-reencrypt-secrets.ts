@@ -1,4 +1,4 @@
-/** `npm run secrets:reencrypt [-- --lost]`: puts every secret under the first key of DROVER_SECRET_KEY (docs/secrets.md). */
+/** `npm run secrets:reencrypt [-- --lost]`: encrypts every secret with the first key of DROVER_SECRET_KEY (docs/secrets.md). */
 import { loadConfig } from '../config.ts';
 import { openExisting } from '../modules/platform/open-existing.ts';
 import { openKeyring } from '../modules/tenants/open-keyring.ts';

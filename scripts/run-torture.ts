@@ -62,7 +62,7 @@ async function main(): Promise<number> {
     ['SIGTERM', 143],
   ] as const) {
     process.on(signal, () => {
-      // A second Ctrl-C means it; the fleet ends with this process.
+      // A second Ctrl-C is deliberate; the fleet ends with this process.
       if (signalled > 0) process.exit(code);
       signalled = code;
       interrupted.abort(new Error(`stopped by ${signal}`));

@@ -102,7 +102,7 @@ save_state() {
   mv "$DIR/state.new" "$DIR/state"
 }
 
-# Sets DATA and OWNER, the user that the servers run as: whoever calls, or `postgres` for root, whom Postgres refuses.
+# Sets DATA and OWNER, the user that runs the servers: the caller, or `postgres` for root, which Postgres refuses.
 choose_home() {
   OWNER=$(id -un)
   if is_root; then OWNER=postgres; fi
@@ -124,7 +124,7 @@ as_owner() {
   if [ "$(id -un)" = "$OWNER" ]; then "$@"; else runuser -u "$OWNER" -- "$@"; fi
 }
 
-# A server keeps neither the caller's pipes nor the lock open.
+# Starts a server that keeps neither the caller's pipes nor the lock open.
 daemon() {
   (cd / && as_owner "$@") </dev/null >/dev/null 2>&1 9>&-
 }
@@ -147,7 +147,7 @@ start_postgres() {
   own_directory "$home"
   bin=$(postgres_bin "$home")
   [ -s "$home/PG_VERSION" ] || create_cluster "$bin" "$home"
-  # Nobody works in the directory any more (see above): a left pid file, whose number others may bear by now, is void.
+  # No server works in the directory any more (see above): a leftover pid file, whose number may be another's by now, is void.
   rm -f "$home/postmaster.pid"
   POSTGRES_PORT=$(usable_port "$POSTGRES_PORT")
   save_state
@@ -178,7 +178,7 @@ fsync = on
 CONF
 }
 
-# The database is looked for at every start: a kill between initdb and this would otherwise leave none.
+# Creates the database if missing, at every start: after a kill between initdb and this there would be none.
 create_database() {
   local bin=$1 url="host=127.0.0.1 port=$POSTGRES_PORT user=drover dbname=postgres"
   local found
@@ -246,7 +246,7 @@ stop_server() {
   say "$name stopped"
 }
 
-# Where a postmaster was killed its children may outlive it for a moment; a new one must not meet them.
+# The children of a killed postmaster may outlive it for a moment; a new one must not meet them.
 wait_until_deserted() {
   local home=$1 tries=100
   while [ -d "$home" ] && find /proc -maxdepth 2 -path '/proc/[0-9]*/cwd' -lname "$(realpath "$home")" 2>/dev/null | grep -q .; do
@@ -302,14 +302,14 @@ ensure_installed() {
   command -v redis-server >/dev/null && command -v redis-cli >/dev/null || missing+=(redis-server)
   if [ -n "$bin" ] && [ ${#missing[@]} -eq 0 ] && has_pgvector "$bin"; then return; fi
   require_apt "$bin" "${missing[@]}"
-  # PgBouncer is for one suite of tests, which is left out without it.
+  # PgBouncer is for one test suite, which is skipped without it.
   if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}" pgbouncer; fi
   bin=$(installed_postgres)
   [ -n "$bin" ] || die "this system's postgresql package is older than 15; install PostgreSQL 15 or later"
   if ! has_pgvector "$bin"; then install_pgvector "$bin"; fi
 }
 
-# Ends with what is to be installed, by whom, where this process may not do it.
+# If this process may not install packages, exits with what is to be installed, and by whom.
 require_apt() {
   local bin=$1 wanted
   shift

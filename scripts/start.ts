@@ -1,4 +1,4 @@
-/** Everything in one process. What it consists of is imported once a signal can stop it. */
+/** Starts everything in one process. Its code is imported once a signal can stop it. */
 import { stopEarly } from '../lib/early-stop.ts';
 import { requireNode } from '../lib/require-node.ts';
 

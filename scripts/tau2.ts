@@ -1,4 +1,4 @@
-/** `npm run tau2`. What it consists of is imported once Node is known to be new enough. */
+/** `npm run tau2`. Its code is imported once Node is known to be new enough. */
 import { requireNode } from '../lib/require-node.ts';
 
 requireNode();

@@ -1,4 +1,4 @@
-/** `drover agents`: which agents there are, and what each is made of. */
+/** `drover agents`: lists and shows agents. */
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
 import { connected, withPage, withPlace, type Page, type Shared } from './options.ts';

@@ -1,4 +1,4 @@
-/** `drover approvals`: what waits for a person, exactly as it would be done, and the person's word. */
+/** `drover approvals`: shows what waits for a person, exactly as it would be done, and sends the decision. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { CommandError, EXIT } from './errors.ts';
 import { connected, id, json, jsonOrText, oneOf, withPage, withPlace, type Page, type Shared } from './options.ts';

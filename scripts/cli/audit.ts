@@ -1,4 +1,4 @@
-/** `drover audit`: who did what, and whether the log is still what it was. */
+/** `drover audit`: shows who did what, and checks that the log was not altered. */
 import { InvalidArgumentError, type Command } from 'commander';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
@@ -94,7 +94,7 @@ async function walk(client: Client, expected: Link | undefined): Promise<Verdict
   }
 }
 
-/** The link of a noted head, as the chain has it now. */
+/** Compares a noted head with the chain's link at its place. */
 async function compareHead(client: Client, end: Verdict, expected: Link | undefined): Promise<Partial<Verdict>> {
   if (!expected || end.broken) return {};
   const broken = { seq: expected.seq, id: null, reason: 'not the one that was noted' };

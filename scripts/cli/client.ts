@@ -1,4 +1,4 @@
-/** The command line's way to a service: HTTP, as any client's. */
+/** The command line's HTTP client, like any other client. */
 import { readSse, type SseMessage } from '../demo/read-sse.ts';
 import { CommandError, EXIT } from './errors.ts';
 
@@ -8,17 +8,17 @@ const TRANSFER_MS = 3_600_000;
 
 export interface Client {
   readonly url: string;
-  /** Nothing is driven there: it is open for this command alone. */
+  /** No run is driven there: the service is open for this command alone. */
   readonly isIdle: boolean;
-  /** The JSON of the answer. Throws a CommandError with the problem's detail for any status from 400 on. */
+  /** The JSON of the answer. Throws a CommandError with the problem's detail for a status from 400 on. */
   get<T>(path: string, query?: Record<string, string | undefined>): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
-  /** Undefined where the key may change it and not read it. */
+  /** Undefined if the key may change but not read it. */
   patch<T>(path: string, body: unknown): Promise<T | undefined>;
   delete(path: string): Promise<void>;
-  /** Sends a form, whose answer is JSON. */
+  /** Sends a form; the answer is JSON. */
   upload<T>(path: string, form: FormData): Promise<T>;
-  /** The answer as it comes. */
+  /** The answer as a stream. */
   download(path: string): Promise<ReadableStream<Uint8Array>>;
   /** Server-sent events after `lastEventId`, until the stream ends or breaks. */
   follow(path: string, lastEventId: string | undefined, signal?: AbortSignal): AsyncGenerator<SseMessage>;
@@ -69,7 +69,7 @@ export function createClient({ url, key, isIdle = false }: Target): Client {
     },
     async *follow(path, lastEventId, signal) {
       const resume = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
-      // A stream is open for as long as its run goes on, and pings every 15 s.
+      // A stream stays open while its run goes on, and pings every 15 s.
       const response = await reach(url, `${url}${path}`, {
         headers: { ...headers, ...resume },
         signal: signal ?? null,
@@ -80,7 +80,7 @@ export function createClient({ url, key, isIdle = false }: Target): Client {
   };
 }
 
-/** Whether anything answers there, whatever it is. */
+/** Whether anything answers there, Drover or not. */
 export async function answers(url: string): Promise<boolean> {
   try {
     await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(5000) });
@@ -93,7 +93,7 @@ export async function answers(url: string): Promise<boolean> {
 async function reach(url: string, address: string, init: RequestInit): Promise<Response> {
   try {
     const response = await fetch(address, init);
-    // What refuses may be a proxy before it, and says so by its status.
+    // A proxy may have refused; its status says so.
     if (!response.ok || response.headers.has('x-request-id')) return response;
   } catch (error) {
     const why =
@@ -118,7 +118,7 @@ interface Problem {
 
 async function problemOf(response: Response, asked: string): Promise<CommandError> {
   const { detail, errors = [] } = parseProblem(await response.text());
-  // What is wrong with one field alone the detail says already.
+  // The detail already names a single faulty field.
   const more = errors.map(({ path, message }) => `${path} ${message}`).filter((fault) => !detail?.startsWith(fault));
   const faults = more.map((fault) => `\n  ${fault}`).join('');
   const exitCode = response.status === 401 || response.status === 403 ? EXIT.denied : EXIT.refused;

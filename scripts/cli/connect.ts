@@ -1,4 +1,4 @@
-/** Where a command's requests go: to the service that runs, or to the data directory that nobody holds. */
+/** Sends a command's requests to a running service, or opens a data directory that no process holds. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadClientConfig, type ClientConfig } from '../../config.ts';
@@ -13,8 +13,8 @@ interface Place {
 }
 
 /**
- * Does `work` with a client. The service is the one that was named, else the one on this machine; where none answers and
- * none was named, an embedded data directory is opened for the command alone, if nobody else has it open.
+ * Does `work` with a client of the named service, else of the one on this machine. If none is named and none answers,
+ * opens an embedded data directory for this command alone, unless another process has it open.
  */
 export async function withClient<T>(place: Place, work: (client: Client) => Promise<T>): Promise<T> {
   const config = loadClientConfig();
@@ -34,7 +34,7 @@ export async function withClient<T>(place: Place, work: (client: Client) => Prom
     );
   }
   if (named === undefined && hasData(config) && !(await answers(url))) {
-    // Only now: loading a whole service takes longer than asking one.
+    // Only now, since loading a whole service takes longer than asking one.
     const { withDataDir } = await import('./data-dir.ts');
     return withDataDir(place.key, work);
   }
@@ -45,7 +45,7 @@ function hasData({ embedded, dataDir }: ClientConfig): boolean {
   return embedded && dataDir !== 'memory:' && existsSync(dataDir);
 }
 
-/** The key that embedded mode has made for itself. */
+/** The key that embedded mode made at its first start. */
 function keptKey({ embedded, dataDir }: ClientConfig): string | undefined {
   const file = join(dataDir, 'api-key');
   return embedded && existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;

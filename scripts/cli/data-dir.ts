@@ -7,7 +7,7 @@ import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { createClient, type Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 
-/** The same API on the same data, in this process and for this command; nothing is driven meanwhile. */
+/** Serves the API on the data directory in this process, for this command alone; no run is driven meanwhile. */
 export async function withDataDir<T>(key: string | undefined, work: (client: Client) => Promise<T>): Promise<T> {
   const platform = await openPlatform(loadConfig(), { log: pino({ level: 'silent' }) }).catch((error: unknown) => {
     const message = messageOf(error);

@@ -1,4 +1,4 @@
-/** How a command ends, and what it says then. */
+/** How a command ends, and its last message. */
 import { messageOf } from '../../core/errors.ts';
 import { ConfigError } from '../../lib/environment.ts';
 
@@ -6,7 +6,7 @@ import { ConfigError } from '../../lib/environment.ts';
 export const EXIT = { done: 0, refused: 1, usage: 2, unreachable: 3, denied: 4 } as const;
 type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** A command that did not do what it was asked for; the message is for whoever typed it. */
+/** A failed command; the message is for the user. */
 export class CommandError extends Error {
   readonly exitCode: ExitCode;
 
@@ -17,7 +17,7 @@ export class CommandError extends Error {
   }
 }
 
-/** One line or more for stderr, and the code to end with. */
+/** The message for stderr (one line or more) and the exit code. */
 export function explain(error: unknown): { message: string; exitCode: ExitCode } {
   if (error instanceof CommandError) return { message: error.message, exitCode: error.exitCode };
   const message = messageOf(error);

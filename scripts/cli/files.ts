@@ -74,7 +74,7 @@ async function put(path: string, options: Shared & { thread?: string; type: stri
   if (!found?.isFile()) throw new CommandError(EXIT.usage, `${path} is no file.`);
   const form = new FormData();
   if (options.thread !== undefined) form.set('thread_id', options.thread);
-  // Read as it is sent.
+  // Read while it is sent.
   form.set('file', await openAsBlob(path, { type: options.type || 'application/octet-stream' }), basename(path));
   const made = await connected(options, (client) => client.upload<StoredFile>('/v1/files', form));
   if (options.json) printJson(made);

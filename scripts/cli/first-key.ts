@@ -4,7 +4,7 @@ import type { ApiKeyRequest } from '../../modules/tenants/create-api-key.ts';
 import { createOperatorKey } from '../../modules/tenants/create-operator-key.ts';
 import { CommandError, EXIT } from './errors.ts';
 
-/** Makes a key in the database of DATABASE_URL itself; no service and no key are needed. */
+/** Makes a key directly in the database of DATABASE_URL, without a service or a key. */
 export async function createDirectly(request: ApiKeyRequest, tenantId?: string) {
   const config = loadConfig();
   if (config.databaseUrl === undefined) {

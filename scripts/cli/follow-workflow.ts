@@ -1,4 +1,4 @@
-/** A workflow in the terminal: a tree of its subtasks, which is drawn anew as they go on. */
+/** Shows a workflow in the terminal as a tree of its subtasks, redrawn as they progress. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
@@ -23,13 +23,13 @@ export interface Workflow {
 }
 
 const ENDED = new Set(['completed', 'failed', 'cancelled']);
-/** What its stream does not tell, such as a child that waits for a person, is looked for so often. */
+/** How often to poll for what the stream omits, such as a child that waits for a person. */
 const LOOK_MS = 5000;
 const PAUSE_MS = 500;
-/** How often in a row the service may be away, as when it is started again. */
+/** The most failed polls in a row, as during a restart of the service. */
 const ATTEMPTS = 60;
 
-/** Shows a workflow as its stream tells that it goes on; answers it when it has ended. */
+/** Shows a workflow as its stream reports progress; returns it once it has ended. */
 export async function followWorkflow(client: Client, id: string, { isQuiet }: { isQuiet: boolean }): Promise<Workflow> {
   const view = isQuiet ? undefined : createView();
   const news = listen(client, id);
@@ -48,7 +48,7 @@ export async function followWorkflow(client: Client, id: string, { isQuiet }: { 
   }
 }
 
-/** Undefined where nothing answers. */
+/** Undefined if nothing answers. */
 async function look(client: Client, id: string): Promise<Workflow | undefined> {
   try {
     return await client.get<Workflow>(`/v1/workflows/${id}`);
@@ -59,12 +59,12 @@ async function look(client: Client, id: string): Promise<Workflow | undefined> {
 }
 
 interface News {
-  /** Resolves when something has been told since the last time, or after so long. */
+  /** Resolves once the stream has news since the last call, or after `ms`. */
   next(ms: number): Promise<void>;
   stop(): void;
 }
 
-/** Reads the stream of the workflow's run; one that breaks is taken up where it was. */
+/** Reads the stream of the workflow's run; a broken one is resumed. */
 function listen(client: Client, id: string): News {
   let lastEventId: string | undefined;
   let isTold = false;
@@ -79,7 +79,7 @@ function listen(client: Client, id: string): News {
           tell();
         }
       } catch {
-        // Whoever asks for the workflow itself learns whether the service is there.
+        // Polling the workflow tells whether the service is there.
       }
       await delay(PAUSE_MS, undefined, { signal: stopped.signal }).catch(() => undefined);
     }
@@ -96,7 +96,7 @@ function listen(client: Client, id: string): News {
   };
 }
 
-/** All that there is to say about it. */
+/** Prints everything about a workflow. */
 export function printWorkflow(workflow: Workflow): void {
   const { error, meets_criteria: meets } = workflow;
   printFields({
@@ -136,7 +136,7 @@ function createView(): View {
   return process.stdout.isTTY ? drawnView() : toldView();
 }
 
-/** On a terminal the tree takes the place of the one before. */
+/** On a terminal, redraws the tree in place. */
 function drawnView(): View {
   let drawn = 0;
   return {
@@ -153,7 +153,7 @@ function drawnView(): View {
   };
 }
 
-/** Elsewhere each change is a line, and the tree stands at the end. */
+/** Elsewhere, prints a line per change, and the tree at the end. */
 function toldView(): View {
   const known = new Map<string, string>();
   const tell = (what: string, name: string, status: string) => {

@@ -1,4 +1,4 @@
-/** `drover graphs`: which way an agent's runs go. */
+/** `drover graphs`: shows the graphs of agents. */
 import type { Command } from 'commander';
 import { toMermaid } from '../../core/graph/mermaid.ts';
 import { agentOf } from './named.ts';

@@ -1,4 +1,4 @@
-/** `drover handoffs`: what one agent has passed to another. */
+/** `drover handoffs`: work that one agent passes to another. */
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
 import { connected, id, someOf, whole, withPage, withPlace, type Page, type Shared } from './options.ts';

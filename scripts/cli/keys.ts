@@ -1,4 +1,4 @@
-/** `drover keys`: keys of the API, the first one included. */
+/** `drover keys`: API keys, including the first one. */
 import pc from 'picocolors';
 import type { Command } from 'commander';
 import { loadClientConfig } from '../../config.ts';
@@ -54,7 +54,7 @@ async function create(options: Creating): Promise<void> {
   print(made.key);
 }
 
-/** Said, or the only way: a database is named, and neither a service nor a key to it. */
+/** Whether `--direct` or `--tenant` is given, or no other way is left: a database is configured, but no service and no key. */
 function isDirect({ direct, url, key, tenant }: Creating): boolean {
   if (direct === true || tenant !== undefined) return true;
   const config = loadClientConfig();

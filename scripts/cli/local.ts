@@ -1,4 +1,7 @@
-/** The commands that are programs of their own: they run in this process, with what was given after their name, which is for `start` and `migrate` nothing. */
+/**
+ * Commands that are separate programs: they run in this process, with the arguments after their name (none for `start`
+ * and `migrate`).
+ */
 import { InvalidArgumentError, type Command } from 'commander';
 
 /** Adds the commands. */
@@ -25,7 +28,7 @@ export function addLocal(program: Command): void {
     .allowUnknownOption()
     .allowExcessArguments()
     .action(async () => {
-      // It reads its own options, from where a program's are.
+      // It reads its own options from `process.argv`.
       process.argv.splice(2, 1);
       await import('../torture.ts');
     });

@@ -1,4 +1,4 @@
-/** `drover memory consolidate`, what it has done and taken away, and what undoes it. */
+/** `drover memory consolidate`: consolidates, shows results and archive, and reverts. */
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
 import { connected, id, paged, whole, type Page, type Shared } from './options.ts';

@@ -1,4 +1,4 @@
-/** `drover memory uses`, `learnt` and `usage`: where memories were used, what turns have taught, and what that costs. */
+/** `drover memory uses`, `learnt` and `usage`: where memories were used, what turns taught, and the cost. */
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
 import { connected, id, paged, type Page, type Shared } from './options.ts';

@@ -1,4 +1,4 @@
-/** `drover memory spaces`: what agents share, who writes it, and what is decided of it. */
+/** `drover memory spaces`: what agents share, its writers, and decisions on it. */
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
 import type { Client } from './client.ts';
@@ -24,7 +24,7 @@ interface Fragment {
 
 type AsAgent = Shared & { agent?: string };
 
-/** Adds the commands; `--agent` says who acts, and may be left out. */
+/** Adds the commands; `--agent` names the acting agent, and is optional. */
 export function addSpaces(command: (name: string, about: string) => Command): void {
   paged(command('spaces', 'list the spaces that agents share, newest first')).action(list);
   command('shared', 'look for what is shared; without a question the newest')
@@ -49,7 +49,7 @@ export function addSpaces(command: (name: string, about: string) => Command): vo
     .action(remove);
 }
 
-/** Who acts, where somebody is named. */
+/** The acting agent, if named. */
 async function actor(client: Client, agent: string | undefined): Promise<{ agent_id?: string }> {
   return agent === undefined ? {} : { agent_id: await agentOf(client, agent) };
 }

@@ -1,4 +1,4 @@
-/** `drover memory`: what an agent remembers, how it is corrected, and how it is forgotten. */
+/** `drover memory`: shows, corrects and forgets what an agent remembers. */
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
 import { CommandError, EXIT } from './errors.ts';

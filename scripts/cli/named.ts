@@ -1,4 +1,4 @@
-/** Which agent or team a command is about. */
+/** Finds the agent or team that a command is about. */
 import type { Client } from './client.ts';
 import { CommandError, EXIT } from './errors.ts';
 import { line } from './print.ts';
@@ -10,7 +10,7 @@ interface Named {
   status?: string;
 }
 
-/** What has a name, and where it is listed. */
+/** A kind of named thing, and its list in the API. */
 interface Kind {
   word: string;
   list: 'agents' | 'teams';
@@ -19,13 +19,13 @@ interface Kind {
 const AGENT: Kind = { word: 'agent', list: 'agents' };
 const TEAM: Kind = { word: 'team', list: 'teams' };
 
-/** The id of the agent with this id, name or external id (`ext:…`); without one that of the only agent there is. */
+/** The id of the agent with this id, name or external id (`ext:…`); without one, of the only agent. */
 export async function agentOf(client: Client, given: string | undefined): Promise<string> {
   if (given?.startsWith('ext:')) return (await client.get<Named>(`/v1/agents/${encodeURIComponent(given)}`)).id;
   return idOf(client, AGENT, given);
 }
 
-/** The same of several, each by id, name or external id. */
+/** Like `agentOf`, for several. */
 export async function agentsOf(client: Client, given: readonly string[] | undefined): Promise<string[] | undefined> {
   return given && Promise.all(given.map((each) => agentOf(client, each)));
 }
@@ -52,7 +52,7 @@ async function idOf(client: Client, { word, list }: Kind, given: string | undefi
   throw new CommandError(EXIT.usage, [why, ...there.map(({ id, name }) => `  ${id}  ${line(name, 60)}`)].join('\n'));
 }
 
-/** In a message. */
+/** The most names in a message. */
 const SHOWN = 20;
 
 async function listAll(client: Client, list: Kind['list']): Promise<Named[]> {
@@ -61,7 +61,7 @@ async function listAll(client: Client, list: Kind['list']): Promise<Named[]> {
   do {
     type Listed = Partial<Record<Kind['list'], Named[]>> & { next_cursor?: string };
     const page = await client.get<Listed>(`/v1/${list}`, { limit: '200', cursor });
-    // A deprecated agent is given nothing; others may be busy, or away for a while.
+    // Deprecated agents get no work; others may be busy or away for a while.
     found.push(...(page[list] ?? []).filter(({ status }) => status !== 'deprecated'));
     cursor = page.next_cursor;
   } while (cursor !== undefined);

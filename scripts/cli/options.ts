@@ -1,4 +1,4 @@
-/** What every command that speaks to a service takes. */
+/** Options of every command that uses a service. */
 import { InvalidArgumentError, type Command } from 'commander';
 import { holdsInfinity } from '../../core/content.ts';
 import type { Client } from './client.ts';
@@ -11,7 +11,7 @@ export interface Shared {
   json?: boolean;
 }
 
-/** Adds where the service is, with which key, and how to show what it says. */
+/** Adds options for the service's address, the key and the output format. */
 export function withPlace(command: Command): Command {
   return command
     .option('--url <url>', 'the service (DROVER_URL, else this machine and PORT)')
@@ -19,31 +19,31 @@ export function withPlace(command: Command): Command {
     .option('--json', 'print JSON, as the API gives it');
 }
 
-/** Which part of a list is shown. */
+/** The part of a list to show. */
 export interface Page {
   limit: number;
   cursor?: string;
 }
 
-/** Adds how much of a list to show, and from where on. */
+/** Adds the options of `withPlace` and of `paged`. */
 export function withPage(command: Command, length: Length = {}): Command {
   return paged(withPlace(command), length);
 }
 
-/** What a list counts, and how many of them it shows if nobody says. */
+/** The help text and the default of `--limit`. */
 interface Length {
   limit?: number;
   of?: string;
 }
 
-/** The same, for a command that has its place. */
+/** Adds options for the part of a list to show. */
 export function paged(command: Command, { limit = 50, of = 'how many' }: Length = {}): Command {
   return command
     .option('--limit <n>', of, whole(1, 200), limit)
     .option('--cursor <cursor>', 'go on where the page before has ended');
 }
 
-/** Runs a command's work with a client for the place that its options name. */
+/** Runs a command's work with a client of the service in its options. */
 export function connected<T>(options: Shared, work: (client: Client) => Promise<T>): Promise<T> {
   return withClient({ url: options.url, key: options.key }, work);
 }
@@ -72,7 +72,7 @@ export function oneOf(...words: string[]): (text: string) => string {
   };
 }
 
-/** The same, or several with commas between them. */
+/** One or several of some words, separated by commas. */
 export function someOf(...words: string[]): (text: string) => string {
   return (text) => {
     if (text.split(',').every((each) => words.includes(each.trim()))) return text;
@@ -86,14 +86,14 @@ export function time(text: string): string {
   throw new InvalidArgumentError('It is a time, as 2027-01-31T00:00:00Z.');
 }
 
-/** Names with commas between them. */
+/** One or several names, separated by commas. */
 export function names(text: string): string[] {
   const given = text.split(',').map((each) => each.trim());
   if (given.every((each) => each !== '')) return given;
   throw new InvalidArgumentError('It is one name, or several with commas between them.');
 }
 
-/** An id on the command line: it goes into a path. */
+/** An id on the command line: becomes part of a path. */
 export function id(text: string): string {
   if (isUuid(text)) return text.toLowerCase();
   throw new InvalidArgumentError('It is not an id.');
@@ -106,13 +106,13 @@ export function json(text: string): unknown {
   return parsed.value;
 }
 
-/** The same, or text where it is none. */
+/** JSON on the command line, or else plain text. */
 export function jsonOrText(text: string): unknown {
   const parsed = parse(text);
   return parsed ? parsed.value : text;
 }
 
-/** What is sent must be what was typed. */
+/** Rejects numbers that would be sent differently than typed. */
 function parse(text: string): { value: unknown } | undefined {
   let value: unknown;
   try {

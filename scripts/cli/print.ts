@@ -1,18 +1,19 @@
-/** What a command shows. Text of models and strangers is shown as it is, but for characters that would act on the terminal. */
+/** A command's output. Text of models and strangers is unchanged, but characters that act on the terminal are escaped. */
 
 export function print(text = ''): void {
   process.stdout.write(`${text}\n`);
 }
 
-/** As the API gave it, in one line, for other programs. */
+/** Prints the API's JSON on one line, for other programs. */
 export function printJson(value: unknown): void {
   print(JSON.stringify(value));
 }
 
-// Control characters (C0 but tab and line feed, DEL, C1), what reorders text (Unicode's bidi characters), and what shows nothing.
+// Control characters (C0 but tab and line feed, DEL, C1), reordering ones (Unicode's bidi characters), and invisible
+// ones.
 const ACTING = /[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\ufff9-\ufffb\u2800]|\p{Default_Ignorable_Code_Point}/gu;
 
-/** Text with such characters as `\u001b`: nothing that a model writes can draw over what a person is asked to approve. */
+/** Escapes such characters as `\u001b`, so that no model can draw over what a person is asked to approve. */
 export function plain(text: string): string {
   return text.replaceAll(ACTING, (char) => {
     const code = (char.codePointAt(0) ?? 0).toString(16).padStart(4, '0');
@@ -20,18 +21,18 @@ export function plain(text: string): string {
   });
 }
 
-/** The same, on one line. */
+/** Escapes text, and joins it into one line. */
 export function line(text: string, maxLength = 100): string {
   const flat = plain(text).replaceAll(/\s+/g, ' ');
   return flat.length > maxLength ? `${flat.slice(0, maxLength - 1)}…` : flat;
 }
 
-/** JSON over several lines, each of them exact. */
+/** JSON over several lines, exact but for escapes. */
 export function pretty(value: unknown): string {
   return plain(JSON.stringify(value, null, 2) ?? 'null');
 }
 
-/** Rows under their heads, in columns as wide as they need to be. */
+/** Prints rows under their heads, in columns of minimal width. */
 export function printTable(heads: readonly string[], rows: readonly (readonly string[])[]): void {
   const widths = heads.map((head, column) => Math.max(head.length, ...rows.map((row) => (row[column] ?? '').length)));
   for (const row of [heads, ...rows]) {
@@ -44,18 +45,18 @@ export function printTable(heads: readonly string[], rows: readonly (readonly st
   }
 }
 
-/** Says how a list goes on that has more; beside it, so that the list alone is what a pipe gets. */
+/** Says on stderr how to get the next page, so that a pipe gets the list alone. */
 export function printNext(next: string | undefined): void {
   if (next !== undefined) process.stderr.write(`There are more: --cursor ${next}\n`);
 }
 
-/** What stands below it is indented. */
+/** A node; its children are indented. */
 export interface Branch {
   text: string;
   children: readonly Branch[];
 }
 
-/** A tree, a line each; texts have to be on one line. */
+/** A tree, one line per node; texts must be single lines. */
 export function treeLines({ text, children }: Branch): string[] {
   const below = children.flatMap((child, index) => {
     const isLast = index === children.length - 1;
@@ -65,14 +66,14 @@ export function treeLines({ text, children }: Branch): string[] {
   return [text, ...below];
 }
 
-/** Names and values, one a line; what has no value is left out. */
+/** Prints names and values, one per line; empty values are left out. */
 export function printFields(fields: Record<string, string | number | null | undefined>): void {
   const given = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined && value !== '');
   const width = Math.max(...given.map(([name]) => name.length));
   for (const [name, value] of given) print(`${name.padEnd(width)}  ${plain(String(value))}`);
 }
 
-/** What differs between two sets of arguments: a line a place, `-` as it was and `+` as it is. */
+/** The differences between two sets of arguments: a line per place, `-` before and `+` after. */
 export function difference(before: unknown, after: unknown): string[] {
   return compare('', before, after);
 }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { messageOf } from '../../core/errors.ts';
 import { CommandError, EXIT } from './errors.ts';
 
-/** What a file holds that was named on the command line. */
+/** Reads a JSON file named on the command line. */
 export async function readJsonFile(path: string): Promise<unknown> {
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     throw new CommandError(EXIT.usage, `${path} cannot be read: ${messageOf(error)}`, error);

@@ -1,4 +1,4 @@
-/** `drover runs tree`: a run with all that stands below it. */
+/** `drover runs tree`: shows a run and all runs below it. */
 import type { Command } from 'commander';
 import { connected, id, withPlace, type Shared } from './options.ts';
 import { line, print, printJson, treeLines, type Branch } from './print.ts';

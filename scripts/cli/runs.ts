@@ -1,4 +1,4 @@
-/** `drover runs`: what runs there are, how each stands, and its stream. */
+/** `drover runs`: lists, shows and follows runs. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { backoffMs, jitteredMs } from '../../core/backoff.ts';
@@ -197,7 +197,7 @@ async function follow(runId: string, options: Shared & { after?: string }): Prom
       );
     }
     let lastEventId = options.after;
-    // A stream may break, as when the service is started again: it goes on where it stood.
+    // A broken stream, as during a restart of the service, is resumed.
     for (let attempt = 0; ; attempt += 1) {
       const before = lastEventId;
       lastEventId = await showStream(client, runId, { lastEventId, json: options.json === true });
@@ -214,7 +214,7 @@ async function follow(runId: string, options: Shared & { after?: string }): Prom
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
-/** Undefined where nothing answers. */
+/** Undefined if nothing answers. */
 async function statusNow(client: Client, runId: string): Promise<string | undefined> {
   try {
     return (await client.get<Run>(`/v1/runs/${runId}`)).status;
@@ -229,13 +229,13 @@ interface Showing {
   json: boolean;
 }
 
-/** Shows the stream to its end or until it breaks; answers where to go on. */
+/** Shows the stream to its end or until it breaks; returns the id to resume after. */
 async function showStream(client: Client, runId: string, { lastEventId, json }: Showing): Promise<string | undefined> {
   let last = lastEventId;
   try {
     for await (const message of client.follow(`/v1/runs/${runId}/stream`, last)) {
       const data = JSON.parse(message.data) as Record<string, unknown>;
-      // Pieces of a text have no id; the whole of it follows.
+      // Pieces of a text have no id; the whole text follows.
       if (data['done'] === false) continue;
       if (json) printJson({ id: message.lastEventId, event: message.event, data });
       else showEvent(message.event, data);

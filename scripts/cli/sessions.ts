@@ -1,4 +1,4 @@
-/** `drover sessions`: to talk with an agent, decide on its plans, and end what it does. */
+/** `drover sessions`: talks with an agent, decides on its plans, and ends its work. */
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { agentOf } from './named.ts';
@@ -15,7 +15,7 @@ interface Session {
   run_id: string | null;
   messages: { role: string; content: string }[];
   pending_plan: Plan | null;
-  /** Absent from a server of an older build. */
+  /** Absent from servers of an older build. */
   error?: { message: string } | null;
   waiting_for: { question?: string; message?: string | null } | null;
   suspended_by?: string;
@@ -74,7 +74,7 @@ type Saying = Shared & { session?: string; agent?: string; user?: string; level?
 async function say(message: string, options: Saying): Promise<void> {
   const { session: session_id, agent, level: autonomy_level, mode } = options;
   const answer = await connected(options, async (client) => {
-    // Who goes on talks as whoever began.
+    // A continued session keeps its user.
     const begun = session_id === undefined ? undefined : await client.get<Session>(`/agent/session/${session_id}`);
     const user_id = options.user ?? begun?.user_id ?? userInfo().username;
     const agent_id = agent === undefined ? undefined : await agentOf(client, agent);

@@ -1,4 +1,4 @@
-/** The subtasks of a workflow as a tree: each stands below what it has waited for longest. */
+/** Arranges a workflow's subtasks as a tree: each is below its deepest dependency. */
 import { line, type Branch } from './print.ts';
 
 export interface Task {
@@ -22,7 +22,7 @@ export interface Task {
 
 const MARKS: Record<string, string> = { completed: '✓', failed: '✗', cancelled: '–', pending: '·' };
 
-/** A branch for each task without dependencies; where a task has several, the deepest of them has it below. */
+/** One branch per task without dependencies; a task with several is below the deepest of them. */
 export function taskBranches(tasks: readonly Task[]): Branch[] {
   const byId = new Map(tasks.map((task) => [task.id, task]));
   const depths = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** `drover tasks`: one piece of work for whichever agent fits best. */
+/** `drover tasks`: single tasks for the best matching agent. */
 import type { Command } from 'commander';
 import { agentsOf } from './named.ts';
 import { connected, id, names, someOf, time, whole, withPage, withPlace, type Page, type Shared } from './options.ts';
@@ -44,7 +44,7 @@ export function addTasks(program: Command): void {
     });
 }
 
-/** A row for each. */
+/** Prints a row per task. */
 export function printTasks(tasks: readonly Task[]): void {
   if (tasks.length === 0) return print('No tasks.');
   printTable(

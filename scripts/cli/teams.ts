@@ -1,4 +1,4 @@
-/** `drover teams`: which agents work together, and how. */
+/** `drover teams`: shows which agents work together, and how. */
 import type { Command } from 'commander';
 import { teamOf } from './named.ts';
 import { connected, withPage, withPlace, type Page, type Shared } from './options.ts';

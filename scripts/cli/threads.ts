@@ -1,4 +1,4 @@
-/** `drover threads`: conversations, what was said in them, and their titles. */
+/** `drover threads`: conversations with their messages and titles. */
 import type { Command } from 'commander';
 import { connected, id, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, print, printFields, printJson, printNext, printTable } from './print.ts';

@@ -1,4 +1,4 @@
-/** `drover workflows`: work in subtasks, from its start to its end. */
+/** `drover workflows`: work in subtasks, from start to end. */
 import type { Command } from 'commander';
 import { agentOf, teamOf } from './named.ts';
 import type { Client } from './client.ts';

@@ -1,11 +1,11 @@
-/** The demo's way to Drover: HTTP alone, as any client would. */
+/** The demo's HTTP client for Drover, like any other client. */
 import { readSse, type SseMessage } from './read-sse.ts';
 
 const REQUEST_MS = 30_000;
 
 export interface ApiClient {
   readonly url: string;
-  /** Answers the JSON; throws with the problem's detail for any status from 400 on. */
+  /** Returns the JSON; throws with the problem's detail for a status from 400 on. */
   get<T>(path: string): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
   /** Server-sent events after `lastEventId`, until the stream ends or breaks. */

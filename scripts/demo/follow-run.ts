@@ -1,11 +1,11 @@
-/** Shows a run while it goes on, from its stream. */
+/** Shows a running run from its stream. */
 import type { ApiClient } from './api-client.ts';
 import type { Screen } from './screen.ts';
 
 export interface Followed {
-  /** How the turn ended; undefined if the stream broke before. */
+  /** The end of the turn; undefined if the stream broke before. */
   end: { status: string; message: string; error: string | undefined } | undefined;
-  /** Where a stream has to go on. */
+  /** The id to resume the stream after. */
   lastEventId: string | undefined;
   /** Tools that have answered. */
   answered: string[];
@@ -24,7 +24,7 @@ interface Data {
   waiting_for?: { error?: { message: string } } | null;
 }
 
-/** Follows a run to the end of its turn, or until the connection breaks: then the answer says where to go on. */
+/** Follows a run to the end of its turn, or until the connection breaks; `lastEventId` then says where to resume. */
 export async function followRun(
   { client, screen }: { client: ApiClient; screen: Screen },
   runId: string,
@@ -41,7 +41,7 @@ export async function followRun(
       followed.lastEventId = message.lastEventId;
     }
   } catch (error) {
-    // A dead server ends the stream in the middle; whoever has started it again follows from there.
+    // A dead server breaks the stream; after its restart, the caller resumes it.
     if (!isBroken(error)) throw error;
   }
   return followed;
@@ -63,7 +63,7 @@ async function show({ client, screen }: { client: ApiClient; screen: Screen }, s
     const isError = data.is_error === true;
     screen.toolResult({ tool, output: isError ? (data.error?.message ?? data.output) : data.output, isError });
   }
-  // It is asked again for as long as a day; whoever looks on wants to know why nothing happens.
+  // Drover retries for up to a day; the viewer should know why nothing happens.
   if (data.waiting_for?.error) screen.line('waits for', `the model's provider: ${data.waiting_for.error.message}`);
   if (event !== 'thought' && event !== 'message') return;
   if (data.done === false) screen.delta(step, content);
@@ -74,7 +74,7 @@ interface Responded {
   payload: { usage: Record<string, number>; cost_usd: string | null };
 }
 
-/** The text's id is the sequence number of the model's answer in the log, which knows its tokens and its cost. */
+/** The text's id is the sequence number of the model's answer in the log, which has its tokens and cost. */
 async function usageOf(client: ApiClient, { runId, id }: Shown): Promise<string> {
   const after = Number(id) - 1;
   const path = `/v1/runs/${runId}/events?types=model.responded&limit=1&after=${after}`;
@@ -91,7 +91,7 @@ function endOf(data: Data): Followed['end'] {
   return { status: data.status ?? '', message, error: data.error?.message };
 }
 
-/** undici: `terminated`, with the socket's error as cause; `fetch failed` where nobody listens any more. */
+/** undici's errors: `terminated`, caused by the socket's error; `fetch failed` if nothing listens any more. */
 function isBroken(error: unknown): boolean {
   return error instanceof TypeError && /terminated|fetch failed/.test(error.message);
 }

@@ -1,4 +1,4 @@
-/** What the demo of memory shows: three conversations, what was learnt of them, what came to mind and why, and what is forgotten. */
+/** The scenes of the memory demo: three conversations, what was learnt, what was recalled and why, and what is forgotten. */
 import type { ApiClient } from './api-client.ts';
 import type { Screen } from './screen.ts';
 
@@ -29,7 +29,7 @@ interface Talk extends MemoryStage {
   agent: string;
 }
 
-/** Answers 0 where everything was as it should be. */
+/** Returns 0 if everything went as expected. */
 export async function playMemory(stage: MemoryStage): Promise<number> {
   const { client, screen } = stage;
   const memory_config = { long_term: { enabled: true, extract: true } };
@@ -101,7 +101,7 @@ async function converse(talk: Talk, { day, message }: { day: string; message: st
   return { given, learnt: extraction.added.length + extraction.superseded.length };
 }
 
-/** What each signal has added when it was found last. */
+/** What each signal contributed at the last recall. */
 async function whyOf({ client, agent }: Talk, { id, profile, score }: Given): Promise<string> {
   if (profile) return 'always: a preference';
   const { uses } = await client.get<{ uses: { why: Record<string, number> | null }[] }>(
@@ -119,7 +119,7 @@ interface Extraction {
   refused: Record<string, number>;
 }
 
-/** What a run has taught, once that is known. */
+/** What a run has taught, once extracted. */
 async function learnt(talk: Talk, run: string): Promise<Extraction> {
   let found: Extraction | undefined;
   await until(talk, async () => {
@@ -132,7 +132,7 @@ async function learnt(talk: Talk, run: string): Promise<Extraction> {
   return found;
 }
 
-/** Shows what would go, and then has it go; answers whether nothing of it is found afterwards. */
+/** Shows what would be forgotten, then forgets it; returns whether nothing of it is found afterwards. */
 async function forget({ client, screen, agent }: Talk, query: string): Promise<boolean> {
   const path = `/v1/agents/${agent}/memory/forget`;
   const { ids } = await client.post<{ ids: string[] }>(path, { query, dry_run: true });

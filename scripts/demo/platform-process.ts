@@ -1,4 +1,4 @@
-/** Drover as a process of its own, in embedded mode, so that it can be killed and started again on the same data. */
+/** Runs Drover as a separate process in embedded mode, so that it can be killed and restarted on the same data. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
@@ -14,19 +14,19 @@ const STOP_MS = 10_000;
 export interface PlatformProcess {
   readonly url: string;
   readonly key: string;
-  /** Its log, over all starts. */
+  /** The log of all its starts. */
   readonly logFile: string;
-  /** Starts it and waits until it is ready; answers its process id and how long that took. Throws with the end of its log. */
+  /** Starts it and waits until it is ready; returns its process id and the time that took. Throws with the end of its log. */
   start(): Promise<{ pid: number; ms: number }>;
-  /** SIGKILL: it learns nothing of it. */
+  /** Sends SIGKILL: the process gets no warning. */
   kill(): Promise<void>;
-  /** SIGTERM, and SIGKILL if that takes too long. It cannot be started again. */
+  /** Sends SIGTERM, then SIGKILL if that takes too long. It cannot be restarted. */
   stop(): Promise<void>;
-  /** SIGKILL without waiting, for a process that ends. */
+  /** Sends SIGKILL without waiting, when this process exits. */
   killNow(): void;
 }
 
-/** Prepares a platform with its data in `dir`. `env` is handed on without what would take it out of embedded mode. */
+/** Prepares a platform with its data in `dir`. It inherits `env` without variables that would end embedded mode. */
 export async function createPlatformProcess(dir: string, env: NodeJS.ProcessEnv): Promise<PlatformProcess> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -75,7 +75,7 @@ function spawnPlatform(env: NodeJS.ProcessEnv, logFile: string): ChildProcess {
   }
 }
 
-/** Drover's own variables are the demo's to set; model keys and `DROVER_MODEL` stay the user's. */
+/** The demo sets Drover's variables; model keys and `DROVER_MODEL` stay the user's. */
 function embedded(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(
     ([name]) => name === 'DROVER_MODEL' || !/^(DATABASE_URL|REDIS_URL|LOG_LEVEL|DROVER_\w+)$/.test(name),

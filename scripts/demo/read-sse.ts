@@ -1,18 +1,18 @@
 export interface SseMessage {
-  /** The last id that the stream has named, this message's or an earlier one's. */
+  /** The stream's last id, of this message or an earlier one. */
   lastEventId: string | undefined;
   event: string;
   data: string;
 }
 
-/** Reads server-sent events from the body of an answer (WHATWG HTML, "Event stream interpretation"). */
+/** Parses server-sent events from an answer's body (WHATWG HTML, "Event stream interpretation"). */
 export async function* readSse(body: AsyncIterable<Uint8Array>): AsyncGenerator<SseMessage> {
   let lastEventId: string | undefined;
   let event = '';
   let data: string[] = [];
   for await (const line of linesOf(body)) {
     if (line === '') {
-      // Without data there is nothing to tell, whatever the other fields say.
+      // An event without data is dropped, whatever its other fields.
       if (data.length > 0) yield { lastEventId, event: event === '' ? 'message' : event, data: data.join('\n') };
       event = '';
       data = [];
@@ -25,7 +25,7 @@ export async function* readSse(body: AsyncIterable<Uint8Array>): AsyncGenerator<
   }
 }
 
-/** Lines end with LF, CRLF or CR. What follows the last end of a line is no line: the stream broke off in it. */
+/** Splits into lines at LF, CRLF or CR. Text after the last line end is dropped: the stream broke off in it. */
 async function* linesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = '';

@@ -1,4 +1,4 @@
-/** The two things that the demo shows: an agent at work, and a crash that costs nothing. */
+/** The demo's two scenes: an agent at work, and a crash without consequences. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { readEffects } from '../demo-effects.ts';
 import { FUEL_EXAMPLE, FUEL_QUESTION, PUBLISH_EXAMPLE, PUBLISH_QUESTION } from '../demo-question.ts';
@@ -15,14 +15,14 @@ export interface Stage {
   client: ApiClient;
   platform: PlatformProcess;
   screen: Screen;
-  /** The offline planner answers: word for word, so that every number can be asked for. */
+  /** Whether the offline planner answers: exactly, so that every number can be checked. */
   offline: boolean;
   effectsFile: string;
-  /** Fires when the demo has taken too long. */
+  /** Fires when the demo takes too long. */
   signal: AbortSignal;
 }
 
-/** Imports the demo's MCP server and registers an agent with its tools and two worked examples; answers the agent's id. */
+/** Imports the demo's MCP server and registers an agent with its tools and two worked examples; returns the agent's id. */
 export async function setUpAgent({ client, screen, effectsFile }: Stage): Promise<string> {
   const { tools } = await client.post<{ tools: { name: string }[] }>('/v1/tools/import', {
     transport: {
@@ -49,14 +49,14 @@ export async function setUpAgent({ client, screen, effectsFile }: Stage): Promis
   return agent.agent_id;
 }
 
-/** One question that takes five calls, each built on the result of an earlier one. Answers whether the answer is right. */
+/** Asks a question that takes five calls, each based on an earlier result. Returns whether the answer is right. */
 export async function answerQuestion(stage: Stage, agentId: string): Promise<boolean> {
   const runId = await ask(stage, agentId, FUEL_QUESTION);
   const followed = await followRun(stage, runId, { signal: stage.signal });
   return conclude(stage, { runId, followed, facts: fuelFacts() });
 }
 
-/** Kills the process in the middle of a call that has had its effect, and starts it again on the same data. */
+/** Kills the process during a call that has had its effect, and restarts it on the same data. */
 export async function surviveCrash(stage: Stage, agentId: string): Promise<boolean> {
   const { screen, platform, effectsFile, signal } = stage;
   const runId = await ask(stage, agentId, PUBLISH_QUESTION);
@@ -89,7 +89,7 @@ async function ask({ client, screen }: Stage, agentId: string, question: string)
   return (await client.post<{ run_id: string }>(`/v1/agents/${agentId}/runs`, body)).run_id;
 }
 
-/** True as soon as the condition holds; false if the stream has ended before. */
+/** True once the condition holds; false if the stream ended before. */
 async function holdsBeforeEnd(holds: () => boolean, watching: Promise<Followed>): Promise<boolean> {
   let over = false;
   const end = () => (over = true);

@@ -1,4 +1,4 @@
-/** What the demo shows: for people at a terminal, and readable in a file. */
+/** The demo's output, for terminals and for files. */
 import pc from 'picocolors';
 
 const INDENT = ' '.repeat(10);
@@ -14,9 +14,9 @@ export interface Screen {
   line(label: string, text: string): void;
   say(text?: string): void;
   question(text: string): void;
-  /** A piece of a text that the model is writing; shown at once if there is a terminal. */
+  /** A piece of a text while the model writes it; shown at once on a terminal. */
   delta(step: number, text: string): void;
-  /** A text of the model, with what its step took. */
+  /** A whole text, with its step's usage. */
   text(step: number, shown: { content: string; usage: string }): void;
   toolCall(call: ToolCall): void;
   toolResult(result: { tool: string; output: unknown; isError: boolean }): void;
@@ -25,9 +25,9 @@ export interface Screen {
   verdict(text: string, ok: boolean): void;
 }
 
-/** Writes to `out`. Colours follow NO_COLOR and the terminal (picocolors). */
+/** Writes to `out`, in colour depending on NO_COLOR and the terminal (picocolors). */
 export function createScreen(out: NodeJS.WriteStream): Screen {
-  // The step whose text is on the screen, not yet ended by a new line.
+  // The step whose text is on the screen without a final line break.
   let open: { step: number; text: string } | undefined;
   const width = Math.min(out.columns ?? 120, MAX_WIDTH);
   const write = (text: string) => out.write(text);

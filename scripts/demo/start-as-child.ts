@@ -1,3 +1,3 @@
-/** `npm start` for a parent that holds it by an IPC channel: when the parent is gone, however it ended, this stops too. */
+/** `npm start` for a parent with an IPC channel: stops when the parent is gone, however it ended. */
 process.on('disconnect', () => process.kill(process.pid, 'SIGTERM'));
 await import('../start.ts');

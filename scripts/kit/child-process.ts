@@ -1,4 +1,4 @@
-/** What starts Drover as a process of its own needs to know of it: whether it has ended, is ready, and what it said last. */
+/** Helpers for starting Drover as a separate process: whether it has ended or is ready, and its last output. */
 import type { ChildProcess } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
@@ -25,8 +25,8 @@ export function tailOf(file: string): string {
 }
 
 /**
- * A port of the loopback interface that was free a moment ago, from below those that the kernel gives to clients and to whoever wants any:
- * one of them may be taken before it is listened on.
+ * A loopback port that was free a moment ago, from below the kernel's ephemeral range: one of that range may be taken
+ * before it is listened on.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < 100; tries++) {

@@ -1,18 +1,18 @@
-/** Stands between Drover and a service, so that the network between them can be cut or slow. */
+/** A proxy between Drover and a service that can cut or delay their connections. */
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
 export interface ServiceProxy {
-  /** The service's URL with the proxy's address. */
+  /** The service's URL with the proxy's host and port. */
   url: string;
   /** Breaks all connections and refuses new ones until `restore`. */
   cut: () => Promise<void>;
   restore: () => Promise<void>;
-  /** Holds back everything by so long, in both directions; 0 for no more. */
+  /** Delays all data in both directions; 0 ends it. */
   setLatency: (ms: number) => void;
-  /** Connections open now. */
+  /** The number of open connections. */
   count: () => number;
-  /** Turns of the conversation: how often the client spoke after the service had. */
+  /** The number of round trips: how often the client sent after the service had. */
   roundTrips: () => number;
   close: () => Promise<void>;
 }
@@ -88,7 +88,7 @@ function countTurns(client: Socket, upstream: Socket, onTurn: () => void): void 
   });
 }
 
-/** In order, whatever the latency was when each piece came. */
+/** Forwards pieces in order, even if the latency changes between them. */
 function forward(from: Socket, to: Socket, latencyMs: () => number): void {
   const queue: { dueMs: number; chunk: Buffer }[] = [];
   let timer: NodeJS.Timeout | undefined;

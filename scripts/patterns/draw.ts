@@ -1,11 +1,11 @@
-/** Pictures of runs: Mermaid's flowchart, of what the API tells of them. */
+/** Draws runs as Mermaid flowcharts from the API's data. */
 
 interface Picture {
   nodes: { id: string; label: string; shape?: 'step' | 'end' }[];
   edges: { from: string; to: string; label?: string | undefined }[];
 }
 
-/** The lines of the picture. Nodes are named in their order, so that the same run is always the same picture. */
+/** The picture's lines. Nodes are named by their order, so that equal runs give equal pictures. */
 export function draw({ nodes, edges }: Picture): string {
   const names = new Map(nodes.map(({ id }, index) => [id, `n${index}`]));
   const nameOf = (id: string) => names.get(id) ?? 'lost';
@@ -19,7 +19,7 @@ export function draw({ nodes, edges }: Picture): string {
   return ['flowchart LR', ...[...shown, ...arrows].map((line) => `  ${line}`)].join('\n');
 }
 
-/** A task of a workflow, and who has done it. */
+/** A task of a workflow, and the agent that did it. */
 export interface DoneTask {
   id: string;
   subtask_id: string;
@@ -28,7 +28,7 @@ export interface DoneTask {
   assignment: { assigned_agent_id: string } | null;
 }
 
-/** What flows into what: the query into tasks that need nothing else, and into the answer what no task needs. */
+/** Draws data flow: the query to tasks without dependencies, and tasks that no other needs to the answer. */
 export function drawTasks(tasks: readonly DoneTask[], agentOf: (id: string) => string): string {
   const needed = new Set(tasks.flatMap(({ dependencies }) => dependencies));
   const nodes: Picture['nodes'] = tasks.map(({ id, status, assignment }) => ({
@@ -45,7 +45,7 @@ export function drawTasks(tasks: readonly DoneTask[], agentOf: (id: string) => s
   });
 }
 
-/** A run with those below it. */
+/** A run and the runs below it. */
 export interface RunNode {
   id: string;
   kind: string;
@@ -54,7 +54,7 @@ export interface RunNode {
   children: RunNode[];
 }
 
-/** Who has had whom do a part of the work. */
+/** Draws which runs delegated to which. */
 export function drawTree(root: RunNode, agentOf: (id: string) => string): string {
   const all = flatten(root);
   const isWorkflow = ({ kind }: RunNode) => kind === 'workflow';
@@ -71,14 +71,14 @@ function flatten(run: RunNode): RunNode[] {
   return [run, ...run.children.flatMap(flatten)];
 }
 
-/** A visit of a node, as the log tells it. */
+/** A visit of a node, from the log. */
 export interface Visit {
   node: string;
   visit: number;
   from: string[];
 }
 
-/** The way that a run has taken through its graph; the numbers are the order of its steps. */
+/** Draws a run's path through its graph; numbers show the order of its steps. */
 export function drawWay(visits: readonly Visit[]): string {
   const nodes = [...new Set(visits.map(({ node }) => node))];
   const steps = visits.flatMap(({ node, from }, index) =>
@@ -101,7 +101,7 @@ export function drawWay(visits: readonly Visit[]): string {
   });
 }
 
-/** As Mermaid's own entities, which stand for characters in quoted labels. */
+/** Escapes characters in quoted labels as Mermaid entities. */
 function text(label: string): string {
   return label.replaceAll(/[^\p{L}\p{N} _.,:=!?+*/()'-]/gu, (char) => `#${char.codePointAt(0) ?? 0};`);
 }

@@ -1,10 +1,10 @@
-/** One run of each way in which agents work together, and its picture. */
+/** Runs each pattern of cooperation once, and draws it. */
 import type { ApiClient } from '../demo/api-client.ts';
 import { draw, drawTasks, drawTree, drawWay, type DoneTask, type RunNode, type Visit } from './draw.ts';
 
 interface Pattern {
   name: string;
-  /** Runs it, and draws what became of it. */
+  /** Runs it, and draws the result. */
   play: (world: World) => Promise<string>;
 }
 
@@ -13,14 +13,14 @@ export interface World {
   /** The id of an agent by its name. */
   idOf: (name: string) => string;
   nameOf: (id: string) => string;
-  /** Waits until it has ended, and answers it. Throws where it did not complete. */
+  /** Waits until it has ended, and returns it. Throws if it did not complete. */
   ended: <T extends { status: string }>(path: string) => Promise<T>;
 }
 
 const QUESTION = 'What does the harbour need?';
 const WORKERS = ['north', 'south', 'east'];
 
-/** The agents that all patterns share: how each of them goes about its work with the offline model. */
+/** The agents of all patterns, with worked examples for the offline model. */
 export const AGENTS: readonly (Record<string, unknown> & { name: string })[] = [
   ...WORKERS.map((name) => ({
     name,
@@ -125,7 +125,7 @@ async function playGraph(world: World): Promise<string> {
   return drawWay(events.map(({ payload }) => payload));
 }
 
-/** Who has handed the work to whom. */
+/** Draws which agents handed over to which. */
 function drawChain(chain: readonly HandoffRow[], { nameOf }: World): string {
   const agents = [
     ...new Set(chain.flatMap(({ source_agent_id, target_agent_id }) => [source_agent_id, target_agent_id])),

@@ -1,4 +1,4 @@
-/** Plays tasks of the shop on a fleet whose workers are killed again and again, and compares the databases with the references. */
+/** Plays the shop's tasks on a fleet whose workers are killed repeatedly, and compares the databases with references. */
 import { randomBytes } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -19,11 +19,11 @@ interface Playing {
   redisUrl: string | undefined;
   mode: 'full' | 'postgres';
   workers: number;
-  /** Between two kills. */
+  /** Time between two kills. */
   killEveryMs: number;
-  /** Then nobody is killed any more. */
+  /** The most kills. */
   mostKills: number;
-  /** How long the model thinks, and a tool takes. */
+  /** How long the model and each tool take. */
   stepMs: number;
   settleMs: number;
   signal: AbortSignal;
@@ -31,26 +31,26 @@ interface Playing {
 }
 
 interface Played {
-  /** Tasks whose run has not completed, or whose database is not the reference. */
+  /** Tasks whose run did not complete, or whose database differs from the reference. */
   wrong: { id: string; status: string; why: 'end' | 'database' }[];
   kills: number;
   seconds: number;
   actions: number;
-  /** Changes that the tasks ask for, those that took place, and requests that came again. */
+  /** Changes that the tasks request, changes made, and repeated requests. */
   wanted: number;
   changes: number;
   repeats: number;
 }
 
-/** Long enough for processes that starve on a busy machine not to lose their leases to each other. */
+/** Long enough that processes short of CPU time do not lose their leases to each other. */
 const LEASE_MS = 10_000;
 const POLL_MS = 500;
 const ENDED = ['completed', 'failed', 'cancelled'];
 
-/** Every task in a run of its own, all at the same time. */
+/** Plays every task in its own run, all at the same time. */
 export async function playTasks(playing: Playing): Promise<Played> {
   const closers: (() => Promise<unknown>)[] = [];
-  // Every task asks for something at the same time.
+  // Every task sends requests at the same time.
   setMaxListeners(0, playing.signal);
   try {
     const services = await openTestServices(playing);
@@ -93,7 +93,7 @@ export async function playTasks(playing: Playing): Promise<Played> {
   }
 }
 
-/** What a task leaves behind where nothing breaks: its actions one after the other, in this process. */
+/** A task's changes without faults: its actions are run one by one in this process. */
 export function referenceOf(data: ShopData, { actions }: Task): Changes {
   const shop = openShop(data);
   for (const { name, arguments: args } of actions) {
@@ -159,7 +159,7 @@ async function startRuns(client: RetryingClient, playing: Playing & { toolsUrl: 
   return Promise.all(starts);
 }
 
-/** The model calls as the message says. */
+/** The message is a script for the model's calls. */
 function scriptOf({ id, actions }: Task, thinkMs: number): string {
   const steps = actions.map(({ name, arguments: input }) => ({ thinkMs, calls: [{ tool: name, input }] }));
   return JSON.stringify({ label: `task-${id}`, steps });
@@ -171,7 +171,7 @@ interface Running {
   runs: readonly string[];
 }
 
-/** Kills one worker after the other, each started again at once, until every run has ended or the time is over. */
+/** Kills the workers in turn, restarting each at once, until every run has ended or the time is up. */
 async function killUntilEnded(
   { killEveryMs, mostKills, settleMs, signal }: Playing,
   running: Running,
@@ -203,10 +203,10 @@ async function killUntilEnded(
   return { kills, statuses };
 }
 
-/** Whoever waits looks at why. */
+/** The promise's owner handles the error. */
 const ignore = () => undefined;
 
-/** How the runs stand; those that have ended are not asked again. */
+/** The runs' statuses; ended runs are not read again. */
 async function readStatuses({ client, runs }: Running, known: readonly string[]): Promise<string[]> {
   const statuses: string[] = [];
   for (const [index, run] of runs.entries()) {

@@ -1,12 +1,12 @@
-/** The shop's tools over HTTP: a database for each run. Changes are idempotent by their key, as the tools say of themselves. */
+/** Serves the shop's tools over HTTP, with a database per run. Changes are idempotent by key, as the tools declare. */
 import { Refusal, openShop, type Shop, type ShopData } from './shop.ts';
 import { SHOP_TOOLS } from './tools.ts';
 import { pause, startLocalServer, type LocalServer } from '../torture/local-server.ts';
 
 interface ShopServer extends LocalServer {
-  /** The database of a run; undefined where it has asked for nothing. */
+  /** The database of a run; undefined if it has sent no request. */
   shopOf: (runId: string) => Shop | undefined;
-  /** `changes` took place; `repeats` were sent again, with a key that was known. */
+  /** `changes` were made; `repeats` came again with a known key. */
   counts: { requests: number; changes: number; repeats: number };
 }
 
@@ -15,7 +15,7 @@ interface Answer {
   body: unknown;
 }
 
-/** Answers after `waitMs` each: what is killed meanwhile cannot know what has become of its call. */
+/** Delays each answer by `waitMs`: a process killed meanwhile cannot know its call's outcome. */
 export async function startShopServer(data: ShopData, waitMs: number): Promise<ShopServer> {
   const shops = new Map<string, Shop>();
   const answers = new Map<string, Answer>();

@@ -1,4 +1,4 @@
-/** A shop's database in the form of tau2-bench's retail domain. What a task changes lies over the data that all tasks share. */
+/** A shop's database in the form of tau2-bench's retail domain. A task's changes overlay data shared by all tasks. */
 
 export interface Address {
   address1: string;
@@ -12,7 +12,7 @@ export interface Address {
 interface PaymentMethod {
   source: string;
   id: string;
-  /** Of a gift card. */
+  /** Only for gift cards. */
   balance?: number;
 }
 
@@ -73,10 +73,10 @@ export interface Shop {
   readonly changes: Changes;
 }
 
-/** What a tool refuses, and why: nothing has changed then. */
+/** A tool's refusal with its reason: nothing has changed. */
 export class Refusal extends Error {}
 
-/** A database of its own, as the data is. */
+/** A separate database with the initial data. */
 export function openShop(data: ShopData): Shop {
   return { data, changes: { users: {}, orders: {} } };
 }
@@ -97,19 +97,19 @@ export function findPayment(shop: Shop, userId: string, id: string): PaymentMeth
   return findUser(shop, userId).payment_methods[id] ?? refuse('the user has no such payment method');
 }
 
-/** Puts a user in the place of the one with the same id. */
+/** Replaces the user with the same id. */
 export function putUser({ changes }: Shop, user: User): User {
   changes.users[user.user_id] = user;
   return user;
 }
 
-/** Puts an order in the place of the one with the same id. */
+/** Replaces the order with the same id. */
 export function putOrder({ changes }: Shop, order: Order): Order {
   changes.orders[order.order_id] = order;
   return order;
 }
 
-/** Adds to the balance of a gift card, or takes from it; other ways to pay have none. */
+/** Changes the balance of a gift card; other payment methods have none. */
 export function addToBalance(shop: Shop, userId: string, { id, amount }: { id: string; amount: number }): void {
   const method = findPayment(shop, userId, id);
   if (method.source !== 'gift_card') return;
@@ -118,12 +118,12 @@ export function addToBalance(shop: Shop, userId: string, { id, amount }: { id: s
   putUser(shop, { ...user, payment_methods: { ...user.payment_methods, [id]: paid } });
 }
 
-/** Throws where a gift card does not cover an amount. */
+/** Throws if a gift card does not cover the amount. */
 export function checkCovers(method: PaymentMethod, amount: number): void {
   if (method.source === 'gift_card' && (method.balance ?? 0) < amount) refuse('the gift card does not cover it');
 }
 
-/** To the cent. */
+/** Rounds to cents. */
 export function cents(amount: number): number {
   return Number(amount.toFixed(2));
 }

@@ -1,4 +1,4 @@
-/** Data and tasks of tau2-bench's retail domain, from a checkout of it, or from its git directory. */
+/** Reads data and tasks of tau2-bench's retail domain from a checkout or its git directory. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import type { ShopData } from './shop.ts';
 
 export interface Task {
   id: string;
-  /** What is to be done, in order. */
+  /** The actions to take, in order. */
   actions: { name: string; arguments: Record<string, unknown> }[];
 }
 
@@ -21,7 +21,7 @@ const FOLDER = 'data/tau2/domains/retail';
 const MOST_BYTES = 64 << 20;
 const run = promisify(execFile);
 
-/** Throws where the directory has none of it. */
+/** Throws if the directory lacks them. */
 export async function readTau2(dir: string): Promise<{ data: ShopData; tasks: Task[] }> {
   const data = (await readJson(dir, 'db.json')) as ShopData;
   const tasks = (await readJson(dir, 'tasks.json')) as Tau2Task[];

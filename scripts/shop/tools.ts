@@ -1,4 +1,4 @@
-/** The tools of the shop: what tau2-bench's retail domain lets an agent do, by the rules that its documentation has for them. */
+/** The shop's tools: what tau2-bench's retail domain lets an agent do, by its documented rules. */
 import { evaluate } from 'mathjs';
 import {
   addToBalance,
@@ -22,9 +22,9 @@ type Args = Record<string, unknown>;
 
 interface ShopTool {
   name: string;
-  /** Names of its arguments; those that end in `_ids` are lists. */
+  /** Names of the arguments; those ending in `_ids` are lists. */
   takes: readonly string[];
-  /** It changes nothing. */
+  /** Whether it changes nothing. */
   reads: boolean;
   run: (shop: Shop, args: Args) => unknown;
 }
@@ -105,7 +105,7 @@ function findItem({ data }: Shop, args: Args): unknown {
   return product?.variants[id] ?? refuse('there is no such item');
 }
 
-/** What was paid goes back to where it came from; a gift card has it at once. */
+/** Refunds each payment to its method; a gift card gets it at once. */
 function cancel(shop: Shop, args: Args): Order {
   const order = findOrder(shop, text(args, 'order_id'));
   const reason = text(args, 'reason');
@@ -135,7 +135,7 @@ function changeItems(shop: Shop, args: Args): Order {
   const last = pairs.at(-1)?.variant;
   for (const { old, variant } of pairs) {
     const item = items.find(({ item_id }) => item_id === old.item_id);
-    // The benchmark's references have price and options of the last variant on every item that was changed.
+    // In the benchmark's references every changed item has price and options of the last variant.
     if (item && last) Object.assign(item, { item_id: variant.item_id, price: last.price, options: last.options });
   }
   const payment_history = [...order.payment_history, payment];
@@ -184,7 +184,7 @@ function giveBack(shop: Shop, args: Args): Order {
   return putOrder(shop, { ...order, status: 'return requested', return_items, return_payment_method_id: id });
 }
 
-/** Items of the order with the variants that are to come in their places. */
+/** Items of the order, each with its replacement. */
 function pairsOf(shop: Shop, order: Order, args: Args) {
   const [ids, newIds] = [list(args, 'item_ids'), list(args, 'new_item_ids')];
   checkHas(order, ids);

@@ -1,15 +1,15 @@
-/** A client of the API that retries: it asks any of the processes, again and again, with one Idempotency-Key. */
+/** A client of the API that retries on any of the processes, with one Idempotency-Key. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 export interface RetryingClient {
-  /** Answers the JSON of a 2xx; any other 4xx throws. 5xx, 429 and broken connections are tried again until the signal fires. */
+  /** Returns the JSON of a 2xx; other 4xx throw. 5xx, 429 and broken connections are retried until the signal fires. */
   get: <T>(path: string) => Promise<T>;
   post: <T>(path: string, body: unknown, idempotencyKey?: string) => Promise<T>;
-  /** All pages of a list, whose items stand under its name. */
+  /** All pages of a list; `list` names its field. */
   all: <T>(path: string, list: string) => Promise<T[]>;
-  /** Undefined if it had none of these answers, and nobody knows what came of it. */
+  /** Sends once; undefined if the answer is one to retry, so that the outcome is unknown. */
   postOnce: <T>(path: string, body: unknown) => Promise<T | undefined>;
-  /** Requests that had to be sent again. */
+  /** The number of requests sent again. */
   repeats: () => number;
 }
 

@@ -1,4 +1,4 @@
-/** Drives the runs of the plan over HTTP, and waits for their ends. */
+/** Drives the planned runs over HTTP, and waits for their ends. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RetryingClient } from './client.ts';
 import { findRun, type Probe } from './probe.ts';
@@ -7,9 +7,9 @@ import { GATED_TOOL, HTTP_TOOLS, renamed, type HttpTool, type PlannedRun, type S
 export interface StartedRun {
   id: string;
   plan: PlannedRun;
-  /** Labels of the runs before it on its thread. */
+  /** Labels of earlier runs on its thread. */
   before: string[];
-  /** Undefined as long as it has not ended. */
+  /** Undefined until it has ended. */
   status?: string;
   answer?: string | undefined;
   error?: unknown;
@@ -20,7 +20,7 @@ const TOOL_TIMEOUT_MS = 20_000;
 const POLL_MS = 500;
 const NEVER_REACHED = 1_000_000_000;
 
-/** Registers the tools, a budget that nothing exceeds, and an agent that is told of unknown outcomes; answers its id. */
+/** Registers the tools, a budget that is never exceeded, and an agent that is told of unknown outcomes; returns its id. */
 export async function createAgent(client: RetryingClient, toolsUrl: string): Promise<string> {
   for (const name of HTTP_TOOLS) await client.post('/v1/tools', toolOf(name, toolsUrl), `tool-${name}`);
   await client.post('/v1/budgets', { period: 'total', max_tokens: NEVER_REACHED }, 'budget');
@@ -34,7 +34,7 @@ export async function createAgent(client: RetryingClient, toolsUrl: string): Pro
   return (await client.post<{ agent_id: string }>('/v1/agents', agent, 'agent')).agent_id;
 }
 
-/** An HTTP tool as it is registered. */
+/** The registration of an HTTP tool. */
 export function toolOf(name: HttpTool, url: string): Record<string, unknown> {
   return {
     name,
@@ -56,12 +56,12 @@ interface StartedWork {
   plan: readonly PlannedRun[];
   started: StartedRun[];
   probe: Probe;
-  /** A run that another one follows on its thread is given up when none of them has begun or ended for so long. */
+  /** How long no run may start or end before a run that follows another is given up. */
   patienceMs: number;
   signal: AbortSignal;
 }
 
-/** Starts each run when its time has come; `started` grows meanwhile. */
+/** Starts each run at its time; `started` grows meanwhile. */
 export async function startRuns(client: RetryingClient, work: StartedWork): Promise<void> {
   const sinceMs = performance.now();
   const starts = new Map<string, Promise<StartedRun | undefined>>();
@@ -87,16 +87,16 @@ export async function startRuns(client: RetryingClient, work: StartedWork): Prom
   await Promise.all(starts.values());
 }
 
-/** Who waits for all of them is told. */
+/** The caller that awaits them all gets the error. */
 const ignoreHere = () => undefined;
 
-/** How long the starts are waited for while nothing moves, and when something has moved last. */
+/** How long to wait for starts without progress, and the time of the last progress. */
 interface Patience {
   ms: number;
   movedAtMs: number;
 }
 
-/** The thread of a run, once it takes another one; undefined if the run does not end while there is patience. */
+/** A run's thread, once the run has ended; undefined if patience runs out before. */
 async function threadOnceEnded(
   client: RetryingClient,
   id: string,
@@ -131,8 +131,8 @@ async function startKeyed(
 const SEARCH_MS = 3000;
 
 /**
- * Without a key nobody may simply ask again. Where there is no answer, the run is looked for; if there is none, another one is
- * asked for, by another label.
+ * Starts a run without a key, which cannot just be retried. Without an answer it looks for the run, or else requests
+ * another one with another label.
  */
 async function startKeyless(
   client: RetryingClient,
@@ -165,7 +165,7 @@ interface RunView {
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
-/** Asks for each run until it has ended or the time is up; what has ended then has its status. */
+/** Polls each run until it has ended or the time is up; ended runs get their status. */
 export async function awaitEnds(client: RetryingClient, runs: readonly StartedRun[], withinMs: number): Promise<void> {
   const endsAtMs = performance.now() + withinMs;
   for (;;) {

@@ -1,4 +1,4 @@
-/** The world outside: HTTP tools whose effects are counted, and which misbehave as the plan says. */
+/** The outside world: HTTP tools whose effects are counted, and which misbehave as planned. */
 import { breakOff, pause, startLocalServer, type LocalServer } from './local-server.ts';
 import type { HttpTool, ToolInput } from './plan.ts';
 
@@ -8,7 +8,7 @@ export interface Delivery {
   key: string;
   call: string;
   atMs: number;
-  /** `refused` had no effect; `repeated` bore a key that an idempotent tool knew, and had none either. */
+  /** `refused` had no effect; `repeated` had none either, as an idempotent tool knew its key. */
   outcome: 'effect' | 'refused' | 'repeated' | 'read';
 }
 
@@ -16,7 +16,7 @@ export interface EffectServer extends LocalServer {
   deliveries: Delivery[];
 }
 
-/** An effect takes place when the request has come, long before its answer: whoever hangs up cannot undo it. */
+/** Effects happen when a request arrives, long before its answer: a client that hangs up cannot undo them. */
 export async function startEffectServer(): Promise<EffectServer> {
   const deliveries: Delivery[] = [];
   const keys = new Set<string>();
@@ -49,7 +49,7 @@ export async function startEffectServer(): Promise<EffectServer> {
   return { ...server, deliveries };
 }
 
-/** `run-12-3-1` is of `run-12`. */
+/** The run of an intent: `run-12-3-1` belongs to `run-12`. */
 function labelOf(intent: string): string {
   return intent.split('-').slice(0, 2).join('-');
 }

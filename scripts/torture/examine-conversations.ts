@@ -1,4 +1,4 @@
-/** Conversations as people are shown them, against the logs of their runs. */
+/** Compares conversations as people see them with the logs of their runs. */
 import type { RunEvent } from '../../core/events.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { readThreadConversations, type Conversation } from '../../modules/conversations/read-conversations.ts';
@@ -6,7 +6,7 @@ import type { StartedRun } from './drive.ts';
 import type { ExaminedRun } from './examine-run.ts';
 import type { Probe } from './probe.ts';
 
-/** Sentences about turns that are shown otherwise than the logs of ended runs say; none where all is well. */
+/** Sentences about turns shown differently from the logs of ended runs; empty if all is well. */
 export async function examineConversations(
   probe: Probe,
   examined: ReadonlyMap<StartedRun, ExaminedRun>,
@@ -35,7 +35,7 @@ async function readOf(probe: Probe, runId: string): Promise<Shown[]> {
   });
 }
 
-/** What of a run's turns is shown otherwise than its log has it. */
+/** Differences between a run's shown turns and its log. */
 export function compareConversations(shown: readonly Shown[], log: readonly RunEvent[]): string[] {
   const turns = log.flatMap(({ type, turn_id }) => (type === 'turn.started' && turn_id !== undefined ? [turn_id] : []));
   if (shown.length !== turns.length) return [`${shown.length} turns are shown, the log has ${turns.length}`];

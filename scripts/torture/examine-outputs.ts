@@ -1,16 +1,16 @@
-/** Huge outputs: a model sees them cut, and they are kept whole. */
+/** Huge outputs: cut for the model, but stored whole. */
 import type { RetryingClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
 import type { Delivery } from './effect-server.ts';
 import type { ExaminedRun } from './examine-run.ts';
 
 interface ExaminedOutputs {
-  /** Huge ones that were kept. */
+  /** Huge outputs that were stored. */
   huge: number;
   cutShort: string[];
 }
 
-/** Reads the whole output of each call that has succeeded and was answered with megabytes. */
+/** Reads the whole output of each successful call with megabytes of output. */
 export async function examineOutputs(
   client: RetryingClient,
   examined: ReadonlyMap<StartedRun, ExaminedRun>,

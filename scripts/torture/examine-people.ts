@@ -1,4 +1,4 @@
-/** What must hold of what people said: each answer is heard once, and nothing has an effect that nobody has allowed. */
+/** Checks people's answers: each is delivered once, and nothing has an effect that nobody allowed. */
 import { readEvent, type RunEvent } from '../../core/events.ts';
 import type { RetryingClient } from './client.ts';
 import type { Delivery } from './effect-server.ts';
@@ -18,9 +18,9 @@ import { answerOf } from './plan.ts';
 interface ExaminedPeople {
   answered: number;
   decided: number;
-  /** Effects that nobody had allowed. */
+  /** Effects that nobody allowed. */
   unallowed: string[];
-  /** Answers that did not reach the model as they were given, and decisions without their effect. */
+  /** Answers that did not reach the model unchanged, and decisions without their effect. */
   unheard: string[];
   gaps: string[];
   unlike: string[];
@@ -31,17 +31,17 @@ interface DecidedApproval extends Approval {
   tool_call_id: string;
 }
 
-/** What one run came to. */
+/** What was observed of one run. */
 export interface SeenAsking {
   plan: PlannedAsking;
   decided: readonly Decided[];
-  /** How each approval ended, by its intent, and whether its call has succeeded. */
+  /** Each approval's end, by intent, and whether its call succeeded. */
   approvals: ReadonlyMap<string, { status: string; succeeded: boolean }>;
-  /** What the model was told on its questions, in their order. */
+  /** The answers that the model got, in order. */
   answers: readonly string[];
 }
 
-/** Reads what has become of each run, and holds it against what people said. */
+/** Reads each run's results, and compares them with what people said. */
 export async function examinePeople(
   client: RetryingClient,
   askings: readonly StartedAsking[],
@@ -71,7 +71,7 @@ export async function examinePeople(
   return found;
 }
 
-/** What the model was told on its questions, in their order. */
+/** The answers that the model got, in order. */
 async function readAnswers(client: RetryingClient, log: readonly RunEvent[]): Promise<string[]> {
   const answers: string[] = [];
   for (const event of log) {
@@ -83,7 +83,7 @@ async function readAnswers(client: RetryingClient, log: readonly RunEvent[]): Pr
   return answers;
 }
 
-/** What is wrong: each answer is heard once and in its order, nothing has an effect before or beyond what was allowed. */
+/** Violations: each answer must arrive once and in order; effects only after and within what was allowed. */
 export function judgeAsking(
   { plan, decided, approvals, answers }: SeenAsking,
   deliveries: readonly Pick<Delivery, 'intent' | 'atMs'>[],

@@ -1,4 +1,4 @@
-/** What must hold of one run after everything: its log against the plan and the ledger. */
+/** Checks one run after everything: its log against the plan and the ledger. */
 import { readEvent, type RunEvent } from '../../core/events.ts';
 import type { RetryingClient } from './client.ts';
 import type { StartedRun } from './drive.ts';
@@ -7,12 +7,12 @@ import { answerOf } from './plan.ts';
 
 export interface ExaminedRun {
   log: RunEvent[];
-  /** Sentences; empty where all is well. */
+  /** Sentences; empty if all is well. */
   gaps: string[];
   differences: string[];
-  /** Ended, but not as it would have without faults. */
+  /** Ended differently than without faults. */
   unlike: string[];
-  /** Ids of its calls of unknown outcome, and when each was settled as such. */
+  /** Ids of its calls of unknown outcome, with the time of that. */
   unknowns: Map<string, number>;
 }
 
@@ -30,14 +30,14 @@ export async function examineRun(client: RetryingClient, probe: Probe, run: Star
   };
 }
 
-/** Numbers that are missing from a run's log, or there twice. */
+/** Numbers missing from a run's log, or repeated. */
 export function findGaps(label: string, log: readonly RunEvent[]): string[] {
   return log.flatMap(({ seq }, index) => (seq === index + 1 ? [] : [`${label}: event ${index + 1} has number ${seq}`]));
 }
 
 type LoggedRow = Parameters<typeof readEvent>[0];
 
-/** All events of a run, as the API has them. */
+/** All events of a run from the API. */
 export async function readLog(client: RetryingClient, runId: string): Promise<LoggedRow[]> {
   return client.all(`/v1/runs/${runId}/events`, 'events');
 }
@@ -54,8 +54,8 @@ function compareWithPlan({ plan, before, status, answer, error }: StartedRun, lo
 }
 
 /**
- * The ledger is no projection, but it and the log tell of the same calls. What became of a call of unknown outcome after its
- * run had ended stands in the ledger alone: the log is closed by then (modules/tool-calls/late-result.ts).
+ * The ledger is no projection, but has the log's calls. If a call of unknown outcome is settled after its run's end,
+ * only the ledger has that: the log is closed by then (modules/tool-calls/late-result.ts).
  */
 async function compareLedger(probe: Probe, { id, plan }: StartedRun, log: readonly RunEvent[]): Promise<string[]> {
   const stored = await probe.read((tx) =>
@@ -79,11 +79,11 @@ async function compareLedger(probe: Probe, { id, plan }: StartedRun, log: readon
 interface LedgerRow {
   id: string;
   status: string;
-  /** Settled after its run had ended. */
+  /** Whether it was settled after its run had ended. */
   late: boolean;
 }
 
-/** The state of each call, as the log tells it. */
+/** Each call's state according to the log. */
 function ledgerOf(log: readonly RunEvent[]): Map<string, string> {
   const calls = new Map<string, string>();
   for (const event of log) {

@@ -1,4 +1,4 @@
-/** What must hold of sessions after everything: each message that was taken is in the conversation, or a newer one has replaced it. */
+/** Checks sessions after everything: each accepted message is in the conversation, or was replaced by a newer one. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { readEvent, type RunEvent } from '../../core/events.ts';
 import type { RetryingClient } from './client.ts';
@@ -6,10 +6,10 @@ import { findGaps, readLog } from './examine-run.ts';
 import type { StartedSession } from './sessions.ts';
 
 interface ExaminedSessions {
-  /** Messages that are neither in the conversation nor replaced. */
+  /** Accepted messages that are neither in the conversation nor replaced. */
   forgotten: string[];
   gaps: string[];
-  /** Those that have not come to the answer to their last message. */
+  /** Sessions without the answer to their last message. */
   unlike: string[];
 }
 
@@ -21,7 +21,7 @@ interface SessionView {
 
 const POLL_MS = 500;
 
-/** Waits until the last message of each is answered, or the time is up, and examines what is there then. */
+/** Waits until each last message is answered or the time is up, then examines the sessions. */
 export async function examineSessions(
   client: RetryingClient,
   sessions: readonly StartedSession[],
@@ -65,7 +65,7 @@ async function readLogs(client: RetryingClient, thread: string): Promise<RunEven
   return Promise.all(runs.map(async ({ id }) => (await readLog(client, id)).map(readEvent)));
 }
 
-/** Messages that were taken, are not in the conversation, and were not replaced in the queue by a newer one. */
+/** Accepted messages that are not in the conversation and were not replaced in the queue by a newer one. */
 export function findForgotten(
   { plan, taken }: StartedSession,
   { conversation, logs }: { conversation: readonly string[]; logs: readonly (readonly RunEvent[])[] },
@@ -76,7 +76,7 @@ export function findForgotten(
     .map(({ label }) => `${label} was taken by ${plan.label} and is not in the conversation`);
 }
 
-/** What became of messages in a run, for whoever looks for one. */
+/** The history of a run's messages, for debugging. */
 function storyOf(log: readonly RunEvent[]): string {
   const told = log.filter(({ type }) => /^(run|turn|message|model)\./.test(type));
   return told.map(({ seq, type, payload }) => `${seq} ${type} ${labelIn(payload)}`.trim()).join(', ');

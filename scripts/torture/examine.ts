@@ -1,4 +1,4 @@
-/** The examination after a torture: runs, effects, unknowns, jobs, and how long recovery took. */
+/** Examines everything after a torture: runs, effects, unknowns, jobs, and recovery times. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
 import { TURNS } from '../../jobs/turns.ts';
@@ -24,7 +24,7 @@ import { examineWorkflows, type StartedWorkflow } from './workflows.ts';
 
 export interface Findings {
   completed: number;
-  /** Workflows whose subtasks were all done. */
+  /** Workflows whose subtasks all completed. */
   workflows: number;
   unlike: string[];
   lost: string[];
@@ -36,26 +36,26 @@ export interface Findings {
   gaps: string[];
   differences: string[];
   stuck: string[];
-  /** Messages of sessions that are neither in the conversation nor replaced by a newer one. */
+  /** Accepted messages of sessions that are neither in the conversation nor replaced by a newer one. */
   forgotten: string[];
-  /** Completed runs of whose end the webhook was not told. */
+  /** Completed runs that the webhook was not told of. */
   untold: string[];
-  /** Huge outputs that were kept, and those of which something is missing. */
+  /** Huge outputs that were stored; `cutShort` has the incomplete ones. */
   hugeOutputs: number;
-  /** Facts of turns that are remembered once, and those that are not, or twice. */
+  /** Facts of turns remembered exactly once; `memories` has the others. */
   remembered: number;
   memories: string[];
   cutShort: string[];
-  /** Answers of people, and their decisions. */
+  /** People's answers and decisions. */
   answered: number;
   decided: number;
   unallowed: string[];
   unheard: string[];
   /** Model calls that waited for the end of an outage. */
   deferred: number;
-  /** What is set aside in budgets against what the model calls say. */
+  /** Differences between budgets' reservations and the model calls. */
   drift: string[];
-  /** From the kill of a worker to the next event of each run that it held, in ms. */
+  /** From a worker's kill to the next event of each run that it held, in ms. */
   recoveriesMs: number[];
 }
 
@@ -66,10 +66,10 @@ interface Evidence {
   sessions: readonly StartedSession[];
   workflows: readonly StartedWorkflow[];
   askings: readonly StartedAsking[];
-  /** Absent where nothing was taught. */
+  /** Absent if nothing was taught. */
   lessons: StartedLessons | undefined;
   settleMs: number;
-  /** Absent where no webhooks were set up. */
+  /** Absent without webhooks. */
   hooks: HookServer | undefined;
   tools: EffectServer;
   model: LocalServer;
@@ -77,7 +77,7 @@ interface Evidence {
   leaseMs: number;
 }
 
-/** Examines everything once the runs have ended, or the wait for them has. */
+/** Examines everything once the runs have ended or the time is up. */
 export async function examine(evidence: Evidence): Promise<Findings> {
   const { client, probe, runs, tools, leaseMs } = evidence;
   const sessions = await examineSessions(client, evidence.sessions, evidence.settleMs);
@@ -135,7 +135,7 @@ function tailOf(log: ExaminedRun['log']): string {
     .join(', ');
 }
 
-/** Intents that took effect more than once, whatever keys they came with. */
+/** Intents that took effect more than once, with any keys. */
 export function findRepeated(deliveries: readonly Delivery[]): string[] {
   const effects = groupBy(
     deliveries.filter(({ outcome }) => outcome === 'effect'),
@@ -149,7 +149,7 @@ export function findRepeated(deliveries: readonly Delivery[]): string[] {
   });
 }
 
-/** Calls of unknown outcome that went out more than once. */
+/** Calls of unknown outcome that were sent more than once. */
 export function findUnknownViolations(
   deliveries: readonly Delivery[],
   unknowns: ReadonlyMap<string, number>,
@@ -163,7 +163,7 @@ export function findUnknownViolations(
   );
 }
 
-// A webhook whose sender has died, or whose job is lost, has its next turn when its lease of a minute has run out.
+// If its sender died or its job was lost, a webhook is served again once its one-minute lease expires.
 const TOLD_WITHIN_MS = 90_000;
 
 async function findUntold(runs: readonly StartedRun[], { told }: HookServer): Promise<string[]> {
@@ -179,10 +179,7 @@ async function findUntold(runs: readonly StartedRun[], { told }: HookServer): Pr
 
 const DEAD_END = ['waiting', 'active', 'delayed', 'prioritized', 'waiting-children'] as const;
 
-/**
- * Jobs and outbox rows that are still there although no run is left that they could be for, and unfinished runs that were made for a
- * request without an answer.
- */
+/** Jobs and outbox rows left although no run remains for them, and unfinished runs of requests without an answer. */
 async function findStuck(probe: Probe, known: readonly string[], withinMs: number): Promise<string[]> {
   const endsAtMs = performance.now() + withinMs;
   for (;;) {
@@ -202,7 +199,7 @@ async function findStuck(probe: Probe, known: readonly string[], withinMs: numbe
   }
 }
 
-/** What a dead driver had set aside is settled by maintenance, soon after its run has ended. */
+/** A dead driver's reservations are settled by maintenance, soon after its run has ended. */
 async function findDrift(probe: Probe, withinMs: number): Promise<string[]> {
   const endsAtMs = performance.now() + withinMs;
   for (;;) {
@@ -219,7 +216,7 @@ async function openJobs(probe: Probe, queue: string): Promise<string[]> {
 
 const SAME_MOMENT_MS = 1000;
 
-/** The runs that a killed worker held are those whose requests to the model or a tool broke with it. */
+/** A killed worker held those runs whose requests to the model or a tool broke with it. */
 function recoveries(evidence: Evidence, examined: ReadonlyMap<StartedRun, ExaminedRun>): number[] {
   const broken: BrokenRequest[] = [...evidence.model.broken, ...evidence.tools.broken];
   const logs = new Map([...examined].map(([run, { log }]) => [run.plan.label, log]));

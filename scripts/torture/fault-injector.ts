@@ -1,6 +1,6 @@
 /**
- * Preloaded into each process of a torture. It ends with the one that started it, however that one ended; it may have a
- * clock of its own (`?skew=MS` in the URL of this module); and it dies at a point that it is told (`KillPoint`).
+ * Preloaded into each process of a torture. Ends it with its parent, however that ended; may shift its clock
+ * (`?skew=MS` in this module's URL); and kills it at a given point (`KillPoint`).
  */
 import pg from 'pg';
 import { isAt, type KillPoint } from './kill-points.ts';
@@ -20,7 +20,7 @@ function die(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-/** What asks for the time of day is told another; timers and durations run as ever. */
+/** Shifts the time of day; timers and durations stay right. */
 function skewClock(skewMs: number): void {
   if (skewMs === 0) return;
   const now = () => RealDate.now() + skewMs;
@@ -42,7 +42,7 @@ type Query = (...args: unknown[]) => unknown;
 function watchStatements(): void {
   const prototype = pg.Client.prototype as unknown as { query: Query };
   const query = prototype.query;
-  /** Connections on which the statement has passed that the process dies after, in a transaction still open. */
+  /** Connections on which the fatal statement has run, in a transaction still open. */
   const passed = new WeakSet<object>();
   const open = new WeakSet<object>();
   prototype.query = function watched(this: object, ...args: unknown[]) {
@@ -58,7 +58,7 @@ function watchStatements(): void {
   };
 }
 
-/** Ends the process with the answer, before anybody else learns of it. */
+/** Kills the process with the answer, before anything else sees it. */
 function dieAfter(query: Query, client: object, args: unknown[]): unknown {
   const callback = args.at(-1);
   if (typeof callback === 'function') {

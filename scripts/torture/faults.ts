@@ -1,4 +1,4 @@
-/** Injects the faults of the schedule, each when its time has come, whatever the others do. */
+/** Injects the schedule's faults, each at its time, independently of the others. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,24 +18,24 @@ interface Stage {
   redisProxy: ServiceProxy | undefined;
   model: ScriptedModel;
   signal: AbortSignal;
-  /** One line for whoever watches. */
+  /** Prints a progress line. */
   say: (line: string) => void;
 }
 
 export interface Injected {
   fault: Fault;
-  /** The wall clock at the moment of the fault; where a process dies at a point, of its death. */
+  /** Wall clock of the fault; for a death at a point, of the death. */
   atMs: number;
-  /** Nothing was there that it could have hit. */
+  /** Whether there was nothing to hit. */
   skipped: boolean;
 }
 
 const SLOW_MS = 60;
 const RESTART_MS = 600_000;
-// A service is restarted by one fault at a time.
+// Only one fault at a time affects a service.
 const SERVICE_FAULTS = /^(restart|flush|cut|slow|dump)/;
 
-/** Answers when every fault is over and every process is up again. Throws where one of them cannot be started. */
+/** Resolves when every fault is over and every process is up again. Throws if one cannot be restarted. */
 export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Promise<Injected[]> {
   const sinceMs = performance.now();
   const injected: Injected[] = [];
@@ -63,7 +63,7 @@ export async function injectFaults(stage: Stage, schedule: readonly Fault[]): Pr
   return injected;
 }
 
-/** What was hit; undefined if there was nothing. */
+/** The target that was hit; undefined if there was none. */
 async function carryOut(stage: Stage, fault: Fault, died: () => void): Promise<string | undefined> {
   switch (fault.kind) {
     case 'kill worker':
@@ -105,7 +105,7 @@ function pickSlot({ fleet }: Stage, kind: Slot['kind'], { choice }: Pick<Fault, 
   return free[choice % Math.max(1, free.length)];
 }
 
-/** Where all are being started again, one of them is killed in its start. */
+/** Kills a process; if all are being restarted, kills one during its start. */
 async function kill(stage: Stage, kind: Slot['kind'], choice: number): Promise<string | undefined> {
   const slot = pickSlot(stage, kind, { choice });
   if (!slot) {
@@ -135,7 +135,7 @@ async function killAtPoint(
   return hit ? `${slot.name}, ${point.name}` : undefined;
 }
 
-/** As a supervisor would: a process that cannot start while a service is away is started again. */
+/** Like a supervisor: a process that cannot start while a service is away is started again. */
 async function killAndStart({ signal, say }: Stage, slot: Slot): Promise<void> {
   await slot.kill();
   const endsAtMs = performance.now() + RESTART_MS;
@@ -152,7 +152,7 @@ async function killAndStart({ signal, say }: Stage, slot: Slot): Promise<void> {
   }
 }
 
-/** A shell of its own thaws it, so that no frozen process is left behind whatever becomes of this one. */
+/** A separate shell thaws it, so that it is not left frozen even if this process dies. */
 async function freeze(slot: Slot | undefined, forMs: number): Promise<string | undefined> {
   if (!slot) return undefined;
   slot.busy = 'frozen';
@@ -166,7 +166,7 @@ async function freeze(slot: Slot | undefined, forMs: number): Promise<string | u
   return `${slot.name} for ${forMs} ms`;
 }
 
-/** It runs on without the services for longer than its leases. */
+/** Cuts it off from the services beyond its leases, while it runs. */
 async function isolate(slot: Slot | undefined, forMs: number): Promise<string | undefined> {
   if (!slot?.link) return undefined;
   slot.busy = 'isolated';

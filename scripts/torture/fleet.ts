@@ -1,4 +1,4 @@
-/** The processes under torture: APIs, workers, and such as are both, each in a slot that it is started in again after its death. */
+/** The processes under torture: APIs, workers, and combined ones, each in a slot in which it is restarted after its death. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
@@ -12,29 +12,29 @@ import { openWorkerLink, type WorkerLink } from './worker-link.ts';
 interface FleetOptions {
   apis: number;
   workers: number;
-  /** API and workers in one process, as `npm start`. */
+  /** Processes with API and workers, as `npm start`. */
   combined: number;
-  /** The compiled programs of the release before: every second API and worker runs from there. */
+  /** Compiled programs of the previous release, which every second API and worker runs. */
   previous?: string | undefined;
-  /** The whole environment of each process. */
+  /** The complete environment of each process. */
   env: Record<string, string>;
-  /** Where each process writes its log. */
+  /** The directory of the processes' logs. */
   dir: string;
-  /** How far the clock of the nth process is off, in ms. */
+  /** The clock error of the nth process, in ms. */
   skewMs: (index: number) => number;
 }
 
 export interface Slot {
   name: string;
   kind: KillPoint['kind'];
-  /** A fault has it in hand: killed and being started again, or frozen. */
+  /** Set while a fault affects it, such as a restart or a freeze. */
   busy: 'starting' | 'frozen' | 'doomed' | 'isolated' | undefined;
-  /** A worker's way to the services. */
+  /** A worker's own connection to the services. */
   link?: WorkerLink;
   pid: () => number;
-  /** SIGKILL, and the wait for its end. */
+  /** Sends SIGKILL, and waits for its end. */
   kill: () => Promise<void>;
-  /** It dies when it comes to the point; answers whether it did within the time. */
+  /** Kills it at the point; returns whether it reached that within the time. */
   killAt: (point: KillPoint, withinMs: number) => Promise<boolean>;
   /** Starts it and waits until it is ready; throws with the end of its log. */
   start: () => Promise<void>;
@@ -42,17 +42,17 @@ export interface Slot {
 
 export interface Fleet {
   slots: readonly Slot[];
-  /** Of all that serve the API, whether they run or not. */
+  /** URLs of all API processes, running or not. */
   urls: readonly string[];
-  /** How often a process that was ready ended, and nobody had killed it. */
+  /** How often a ready process ended without being killed. */
   crashes: () => number;
-  /** Kills every process and waits for their ends. Nothing starts any more. */
+  /** Kills every process and waits for their ends. Nothing can be started any more. */
   close: () => Promise<void>;
 }
 
 const READY_MS = 180_000;
 
-/** Starts everything and answers when all are ready. */
+/** Starts all processes, and resolves when they are ready. */
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const state = newState();
   const { children, ready, doomed } = state;
@@ -113,7 +113,7 @@ interface FleetState {
   crashes: number;
   children: Set<ChildProcess>;
   ready: WeakSet<ChildProcess>;
-  /** Those that were told to die. */
+  /** Processes that were told to die. */
   doomed: WeakSet<ChildProcess>;
 }
 
@@ -128,7 +128,7 @@ const newState = (): FleetState => ({
 interface LaunchOptions {
   env: Record<string, string>;
   skewMs: number;
-  /** Compiled programs; the torture's own where none are named. */
+  /** Compiled programs; by default the torture's own. */
   build?: string | undefined;
 }
 
@@ -159,10 +159,10 @@ function createLaunch(options: FleetOptions, state: FleetState): Launch {
 interface SlotParts {
   dir: string;
   start: (name: string) => ChildProcess;
-  /** Absent: the log says when it is ready. */
+  /** If absent, the log shows when it is ready. */
   isReady?: () => Promise<boolean>;
   ready: WeakSet<ChildProcess>;
-  /** Those that were told to die. */
+  /** Processes that were told to die. */
   doomed: WeakSet<ChildProcess>;
 }
 
@@ -205,7 +205,7 @@ function makeSlot(name: string, kind: Slot['kind'], parts: SlotParts): Slot {
   return slot;
 }
 
-/** One that has just ended hears nothing any more: without the callback it would be an error that nobody handles. */
+/** A process that has just ended gets no message: without the callback that would be an unhandled error. */
 function tell(child: ChildProcess, message: { dieAt?: KillPoint }): void {
   if (child.connected) child.send(message, () => undefined);
 }
@@ -222,7 +222,7 @@ async function runToEnd(child: ChildProcess, log: string): Promise<void> {
   if (code !== 0) throw new Error(`the migration failed:\n${tailOf(log)}`);
 }
 
-/** A worker takes jobs while its first reconciliation is still under way, which a backlog can make long. */
+/** A worker takes jobs during its first reconciliation, which a backlog can make long. */
 function isStarted(log: string, pid: number): boolean {
   const lines = readFileSync(log, 'utf8').split('\n');
   return lines.some((line) => line.includes(`"pid":${pid},`) && /"msg":"(workers started|job)"/.test(line));

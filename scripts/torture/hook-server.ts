@@ -1,9 +1,9 @@
-/** Two endpoints of webhooks: one that takes everything, and beside it one that never answers. */
+/** Two webhook endpoints: one accepts everything, the other never answers. */
 import { startLocalServer, type LocalServer } from './local-server.ts';
 import type { RetryingClient } from './client.ts';
 
 export interface HookServer extends LocalServer {
-  /** Runs of whose end the endpoint that answers was told. */
+  /** Runs whose end was reported to the answering endpoint. */
   told: Set<string>;
 }
 
@@ -20,7 +20,7 @@ export async function startHookServer(): Promise<HookServer> {
   return { ...server, told };
 }
 
-/** The tarpit comes first, so that it has the first turn. */
+/** Registers the tarpit first, so that it is served first. */
 export async function createWebhooks(client: RetryingClient, { url }: HookServer): Promise<void> {
   for (const name of ['tarpit', 'healthy']) {
     await client.post('/v1/webhooks', { url: `${url}/${name}`, events: ['run.completed'] }, `webhook-${name}`);

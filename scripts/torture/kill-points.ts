@@ -1,16 +1,16 @@
-/** Named moments at which a process of a torture dies: just before or just after a certain statement of the database. */
+/** Named moments at which a process of a torture dies: just before or after a certain database statement. */
 
 export interface KillPoint {
   name: string;
   kind: 'worker' | 'api' | 'combined';
   when: 'before' | 'after';
-  /** What the statement, or a parameter of it, holds. */
+  /** A text in the statement or one of its parameters. */
   holds: string;
 }
 
 const event = (type: string) => `"type":"${type}"`;
 
-/** Between any two of them lies something that only the process knew: a paid answer, an effect, a job not yet sent. */
+/** Between any two, something exists only in the process: a paid answer, an effect, an unsent job. */
 export const KILL_POINTS: readonly KillPoint[] = [
   { name: 'a run claimed', kind: 'worker', when: 'after', holds: 'claim_run' },
   { name: 'a model about to be asked', kind: 'worker', when: 'after', holds: event('model.called') },
@@ -42,7 +42,7 @@ export const KILL_POINTS: readonly KillPoint[] = [
   { name: 'a run taken along with a result', kind: 'combined', when: 'after', holds: '"then_claim":' },
 ];
 
-/** Whether a statement with its parameters is the one that a point means. */
+/** Whether a statement with its parameters matches a point. */
 export function isAt(point: KillPoint, statement: { text: string; values: readonly unknown[] }): boolean {
   if (statement.text.includes(point.holds)) return true;
   return statement.values.some((value) => typeof value === 'string' && value.includes(point.holds));

@@ -1,9 +1,9 @@
-/** What the stand-ins of a torture have in common: HTTP on the loopback interface, and a note of who hung up. */
+/** Base of a torture's stand-ins: HTTP on the loopback interface, recording which clients hung up. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** A request whose client went away before it had its answer. */
+/** A request whose client hung up before the answer. */
 export interface BrokenRequest {
   label: string;
   atMs: number;
@@ -20,11 +20,11 @@ interface LocalRequest {
   headers: IncomingMessage['headers'];
   body: unknown;
   response: ServerResponse;
-  /** Notes it under this label if the client hangs up. */
+  /** Records it under this label if the client hangs up. */
   watch: (label: string) => void;
 }
 
-/** Serves until it is closed. What `answer` throws is a 500. */
+/** Serves until closed. An error of `answer` is a 500. */
 export async function startLocalServer(answer: (request: LocalRequest) => Promise<void>): Promise<LocalServer> {
   const broken: BrokenRequest[] = [];
   const take = async (incoming: IncomingMessage, response: ServerResponse) => {
@@ -33,7 +33,7 @@ export async function startLocalServer(answer: (request: LocalRequest) => Promis
     const body = JSON.parse(Buffer.concat(chunks).toString() || '{}') as unknown;
     const watch = (label: string) => {
       response.once('close', () => {
-        // The stand-in itself destroys a response only with an error, which marks it.
+        // The stand-in itself destroys responses only with an error, which marks them.
         if (!response.writableFinished && !response.errored) broken.push({ label, atMs: Date.now() });
       });
     };
@@ -59,12 +59,12 @@ export async function startLocalServer(answer: (request: LocalRequest) => Promis
   };
 }
 
-/** Ends the connection in the middle of an answer, on purpose. */
+/** Breaks the connection in the middle of an answer, on purpose. */
 export function breakOff(response: ServerResponse): void {
   response.destroy(new Error('broken on purpose'));
 }
 
-/** Resolves after `ms`; false if the client has gone by then. */
+/** Resolves with true after `ms`, or with false once the client has gone. */
 export function pause(response: ServerResponse, ms: number): Promise<boolean> {
   return new Promise((resolve) => {
     const end = () => {

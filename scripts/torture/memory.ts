@@ -1,4 +1,4 @@
-/** Memories of a torture: turns that teach one fact each, consolidations meanwhile, and what must be remembered afterwards. */
+/** Memories in a torture: turns that teach one fact each, consolidations meanwhile, and what must be remembered afterwards. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RetryingClient } from './client.ts';
 import type { Script } from './plan.ts';
@@ -10,7 +10,7 @@ interface PlannedLesson extends Script {
 
 export interface StartedLessons {
   agent: string;
-  /** Runs by their labels. */
+  /** Run ids by label. */
   runs: Map<string, string>;
 }
 
@@ -18,7 +18,7 @@ const RUNS_PER_LESSON = 4;
 const CONSOLIDATES_EVERY_MS = 3000;
 const POLL_MS = 500;
 
-/** Plans a lesson for some runs each: a turn whose message is its label, which the model answers at once. */
+/** Plans one lesson per several runs: a turn whose message is its label, answered by the model at once. */
 export function planLessons(seed: number, { runs, withinMs }: { runs: number; withinMs: number }): PlannedLesson[] {
   const random = createRandom(seed, 'lessons');
   return Array.from({ length: Math.ceil(runs / RUNS_PER_LESSON) }, (_lesson, index) => ({
@@ -28,7 +28,7 @@ export function planLessons(seed: number, { runs, withinMs }: { runs: number; wi
   }));
 }
 
-/** What the stand-in for a model has an agent remember of a turn: the fact of its lesson. */
+/** What the stand-in model submits as memories of a turn: its lesson's fact. */
 export function submitted(material: string): { add: object[] } {
   const said = material.split('<user>').at(-1) ?? '';
   const label = /lesson-\d+/.exec(said)?.[0];
@@ -39,7 +39,7 @@ function factOf(label: string): string {
   return `The fact of ${label} is remembered.`;
 }
 
-/** An agent that learns from its turns; what it has learnt may be consolidated at any time. */
+/** Makes an agent that learns from its turns, and whose memories may be consolidated at any time. */
 async function createLearner(client: RetryingClient, model: string): Promise<string> {
   const memory_config = {
     short_term: { max_tokens: 10_000_000 },
@@ -50,7 +50,7 @@ async function createLearner(client: RetryingClient, model: string): Promise<str
   return (await client.post<{ agent_id: string }>('/v1/agents', agent, 'learner')).agent_id;
 }
 
-/** Teaches each lesson when its time has come, and consolidates all the while. */
+/** Teaches each lesson at its time, and consolidates meanwhile. */
 export async function teach(
   client: RetryingClient,
   work: { model: string; plan: readonly PlannedLesson[]; signal: AbortSignal },
@@ -77,9 +77,9 @@ export async function teach(
 }
 
 interface ExaminedMemory {
-  /** Facts that are remembered once. */
+  /** Facts remembered exactly once. */
   remembered: number;
-  /** Runs without a memory of their fact, facts that are there twice, and proposals that were applied twice. */
+  /** Runs without a memory of their fact, repeated facts, and proposals applied twice. */
   wrong: string[];
 }
 
@@ -92,7 +92,7 @@ interface Consolidation {
   diff: { kept: { id: string }[] };
 }
 
-/** Waits until every lesson is learnt, or the time is up, consolidates once more, and examines what is remembered. */
+/** Waits until every lesson is learnt or the time is up, consolidates once more, and examines the memories. */
 export async function examineMemory(
   client: RetryingClient,
   { agent, runs }: StartedLessons,
@@ -118,7 +118,7 @@ export async function examineMemory(
   });
 }
 
-/** What is wrong: each fact is there once, each entry was consolidated once. */
+/** Violations: each fact must be there once, and each entry consolidated once. */
 export function judgeMemory(found: {
   lessons: readonly { label: string; learnt: boolean }[];
   contents: readonly string[];

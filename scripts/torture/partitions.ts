@@ -1,12 +1,12 @@
-/** What happens to the partitioned tables while a torture runs: a dump holds its locks, and time goes over a boundary. */
+/** Stresses the partitioned tables during a torture: a dump holds its locks, and time crosses a boundary. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Probe } from './probe.ts';
 
 const PARTITIONED = ['run_log', 'messages', 'checkpoints'];
 
 /**
- * Splits the partitions of the present, so that runs whose ids are made before and after `atMs` (wall clock) lie in different
- * ones. To be called before there are runs.
+ * Splits the current partitions, so that runs with ids from before and after `atMs` (wall clock) are in different ones.
+ * Must be called before there are runs.
  */
 export async function drawBoundary({ database }: Probe, atMs: number): Promise<void> {
   const boundary = uuidAt(atMs);
@@ -31,7 +31,7 @@ export async function drawBoundary({ database }: Probe, atMs: number): Promise<v
   });
 }
 
-/** Holds for so long what `pg_dump` holds, while maintenance finds that a partition is missing. */
+/** Holds the locks of `pg_dump` for `forMs`, while maintenance finds a partition missing. */
 export async function dump({ database }: Probe, forMs: number): Promise<string> {
   await database.asOwner(async (client) => {
     await client.query(`do $$ begin

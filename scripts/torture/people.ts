@@ -5,15 +5,15 @@ import { MODEL, toolOf } from './drive.ts';
 import { GATED_TOOL, type PlannedCall, type PlannedStep, type Script, type ToolInput } from './plan.ts';
 import { createRandom, type Random } from './random.ts';
 
-/** What people say to a call: `contest` is one who approves and one who denies it at the same moment. */
+/** People's decisions on a call; `contest`: one approves and another denies at the same moment. */
 const VERDICTS = ['approve', 'deny', 'edit', 'contest'] as const;
 export type Verdict = (typeof VERDICTS)[number];
 
 export interface PlannedAsking extends Script {
   startAtMs: number;
-  /** All questions are answered before any of them is asked. */
+  /** Whether all questions are answered before any is asked. */
   early: boolean;
-  /** By the intent of the call. */
+  /** By the call's intent. */
   verdicts: Record<string, Verdict>;
 }
 
@@ -21,20 +21,20 @@ export interface PlannedAsking extends Script {
 export interface Decided {
   intent: string;
   verdict: Verdict;
-  /** When it first left, in ms since 1970. */
+  /** When it was first sent, in ms since 1970. */
   atMs: number;
 }
 
 export interface StartedAsking {
   plan: PlannedAsking;
   id: string;
-  /** By the approval. */
+  /** By the approval's id. */
   decided: Map<string, Decided>;
 }
 
 const RUNS_PER_ASKING = 8;
 
-/** Plans a run for some runs each that asks a person in every step: a question, or leave for one or two calls. */
+/** Plans one run per several runs that asks a person in every step: a question, or approval of one or two calls. */
 export function planAskings(seed: number, { runs, withinMs }: { runs: number; withinMs: number }): PlannedAsking[] {
   const random = createRandom(seed, 'people');
   return Array.from({ length: Math.ceil(runs / RUNS_PER_ASKING) }, (_asking, index) => {
@@ -64,7 +64,7 @@ function gatedCalls(random: Random, name: string): PlannedCall[] {
 export const answerTo = (asked: string) => `The answer to ${asked}.`;
 export const editedOf = (intent: string) => `${intent}-edited`;
 
-/** The questions of a run in their order. */
+/** A run's questions, in order. */
 export function questionsOf({ steps }: Script): string[] {
   return steps.flatMap(({ calls }) => calls.flatMap(({ input }) => ('question' in input ? [input.question] : [])));
 }
@@ -75,12 +75,12 @@ interface Attended {
   toolsUrl: string;
   plan: readonly PlannedAsking[];
   started: StartedAsking[];
-  /** People give up when nothing has happened for so long. */
+  /** How long nothing may happen before people give up. */
   patienceMs: number;
   signal: AbortSignal;
 }
 
-/** Starts each run when its time has come and says what people say, until all have ended; `started` grows meanwhile. */
+/** Starts each run at its time, and answers and decides until all have ended; `started` grows meanwhile. */
 export async function attend(client: RetryingClient, work: Attended): Promise<void> {
   const { plan, started, signal } = work;
   const agent = await createAsker(client, work.toolsUrl);
@@ -114,7 +114,7 @@ interface AskingView {
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
-/** Looks after every run again and again: what it asks is answered. */
+/** Polls every run, and answers its questions. */
 async function sayAll(client: RetryingClient, { plan, started, patienceMs, signal }: Attended): Promise<void> {
   const ended = new Set<string>();
   const said = new Set<string>();
@@ -136,14 +136,14 @@ async function sayAll(client: RetryingClient, { plan, started, patienceMs, signa
   }
 }
 
-/** Sends it twice; it counts once by its id. */
+/** Sends the answer twice; by its id it counts once. */
 async function answer(client: RetryingClient, run: string, asked: string): Promise<void> {
   const body = { type: 'user', payload: { message: answerTo(asked) }, id: asked };
   const send = () => client.post(`/v1/runs/${run}/signals`, body).catch(ignoreConflict);
   await Promise.all([send(), send()]);
 }
 
-/** The other of two may have come first. */
+/** The other of two concurrent requests may have won. */
 function ignoreConflict(error: unknown): void {
   if (!/ answered 409/.test(String(error))) throw error;
 }
@@ -154,7 +154,7 @@ export interface Approval {
   arguments: { intent?: string };
 }
 
-/** Decides on what is pending as it was planned, each by two people at once. */
+/** Decides pending approvals as planned, each by two people at once. */
 async function decideAll(
   client: RetryingClient,
   { started, said }: { started: readonly StartedAsking[]; said: Set<string> },

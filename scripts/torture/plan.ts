@@ -1,25 +1,25 @@
-/** The work of a torture: what each run's model asks for and how the tools behave, all from the seed. */
+/** The work of a torture, all from the seed: what each run's model requests, and how tools behave. */
 import { createRandom, type Random } from './random.ts';
 
-/** `calculator` is built in and pure; the others are HTTP tools of the torture, `…_inline` called by the driver itself. */
+/** `calculator` is built in and pure; the others are the torture's HTTP tools, `…_inline` called by the driver itself. */
 export const HTTP_TOOLS = ['lookup', 'record', 'charge', 'record_inline', 'charge_inline'] as const;
-/** One that a person has to allow. */
+/** A tool whose calls a person must allow. */
 export const GATED_TOOL = 'wire';
 export type HttpTool = (typeof HTTP_TOOLS)[number] | typeof GATED_TOOL;
 type ToolName = HttpTool | 'calculator' | 'ask_user';
 
 /**
- * What the tool does at the first delivery: `break` has its effect and then drops the connection, `refuse` answers 503
- * with Retry-After and has none.
+ * A tool's fault at the first delivery: `break` has its effect, then drops the connection; `refuse` answers 503 with
+ * Retry-After, without effect.
  */
 type Misbehaviour = 'none' | 'break' | 'refuse';
 
-/** Arguments of an HTTP tool. An intent is one call that the model asks for once, whatever happens to it. */
+/** Arguments of an HTTP tool. An intent is one call that the model requests once, whatever happens to it. */
 export interface ToolInput {
   intent: string;
   ms: number;
   fault: Misbehaviour;
-  /** It answers with so many bytes more. */
+  /** Extra bytes in its answer. */
   bytes?: number;
 }
 
@@ -30,13 +30,13 @@ export interface PlannedCall {
 
 export interface PlannedStep {
   calls: PlannedCall[];
-  /** Time before the model begins its answer. */
+  /** Time until the model begins its answer. */
   thinkMs: number;
-  /** The first answer breaks off in the middle. */
+  /** Whether the first answer breaks off in the middle. */
   breaks: boolean;
 }
 
-/** What a run's message holds, as JSON; the stand-in model reads it back. */
+/** The JSON content of a run's message, which the stand-in model parses. */
 export interface Script {
   label: string;
   steps: PlannedStep[];
@@ -44,29 +44,29 @@ export interface Script {
 
 export interface PlannedRun extends Script {
   startAtMs: number;
-  /** Its request has an Idempotency-Key. */
+  /** Whether its request has an Idempotency-Key. */
   keyed: boolean;
-  /** Label of the run whose thread it goes on with, once that has ended. */
+  /** Label of the run whose thread it continues, once that run has ended. */
   follows?: string;
 }
 
 const MEBIBYTE = 1024 * 1024;
 const HUGE_SHARE = 0.06;
 
-/** Of so many runs in a row the last two go on with the thread of the one before. */
+/** Of this many runs in a row, the last two continue the thread of the one before. */
 const THREAD_EVERY = 5;
 
 interface PlannedWork {
   runs: number;
   withinMs: number;
   leaseMs: number;
-  /** Some runs go on with the thread of another. */
+  /** Whether some runs continue another's thread. */
   threads: boolean;
-  /** Some tools answer with megabytes. */
+  /** Whether some tools answer with megabytes. */
   hugeOutputs: boolean;
 }
 
-/** Plans `runs` runs that begin within `withinMs`. Some tools take longer than a lease. */
+/** Plans `runs` runs that start within `withinMs`. Some tools take longer than a lease. */
 export function planRuns(seed: number, work: PlannedWork): PlannedRun[] {
   const random = createRandom(seed, 'runs');
   const sizes = createRandom(seed, 'huge outputs');
@@ -77,13 +77,13 @@ export function planRuns(seed: number, work: PlannedWork): PlannedRun[] {
     ).map((step) => (work.hugeOutputs ? enlarged(sizes, step) : step));
     const startAtMs = Math.floor((index * work.withinMs) / work.runs);
     const follows = work.threads && index % THREAD_EVERY >= THREAD_EVERY - 2;
-    // A second request without a key would meet the unfinished run that the first one has made.
+    // A repeated request without a key would find the unfinished run of the first one.
     if (follows) return { label, startAtMs, steps, keyed: true, follows: `run-${index}` };
     return { label, startAtMs, steps, keyed: index % 2 === 0 };
   });
 }
 
-/** The same work under another label, so that nothing of it counts as done again. */
+/** The same work under another label, so that none of it counts as repeated. */
 export function renamed(plan: PlannedRun, label: string): PlannedRun {
   const rename = ({ tool, input }: PlannedCall): PlannedCall =>
     'intent' in input
@@ -92,7 +92,7 @@ export function renamed(plan: PlannedRun, label: string): PlannedRun {
   return { ...plan, label, steps: plan.steps.map((step) => ({ ...step, calls: step.calls.map(rename) })) };
 }
 
-/** How the run's last answer reads; `before` are the labels of the runs before it on its thread. */
+/** The run's expected last answer; `before`: labels of earlier runs on its thread. */
 export function answerOf(label: string, before: readonly string[]): string {
   return before.length === 0 ? `done: ${label}` : `done: ${label} after ${before.join(', ')}`;
 }
@@ -110,7 +110,7 @@ function planStep(random: Random, name: string, leaseMs: number): PlannedStep {
   return { calls, thinkMs: random.whole(0, 150), breaks: random.chance(0.03) };
 }
 
-/** The first call of one step in sixteen or so answers with more than a model is shown. */
+/** Makes the first call of about one step in sixteen answer with more than a model is shown. */
 function enlarged(random: Random, step: PlannedStep): PlannedStep {
   const bytes = random.whole(1, 4) * MEBIBYTE;
   const [first, ...others] = step.calls;

@@ -1,4 +1,4 @@
-/** A look behind the API, past the faults in the network: the database and the queues themselves. */
+/** Looks behind the API, past the network faults: at the database and the queues themselves. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { loadConfig } from '../../config.ts';
 import type { Database, Tx } from '../../db/database.ts';
@@ -12,7 +12,7 @@ import { createRandom } from './random.ts';
 export interface Probe {
   database: Database;
   queues: QueueBackend;
-  /** Reads as the tenant; tried again while the database is away. */
+  /** Reads as the tenant; retries while the database is away. */
   read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>;
   close: () => Promise<void>;
 }
@@ -44,7 +44,7 @@ export async function openProbe(settings: Record<string, string>): Promise<Probe
   };
 }
 
-/** The run whose first message this is. */
+/** The run with this first message. */
 export async function findRun(probe: Probe, message: string): Promise<string | undefined> {
   const rows = await probe.read((tx) =>
     tx.query<{ run_id: string }>(`select run_id from turns where input->>'message' = $1`, [message]),
@@ -67,8 +67,8 @@ interface Call {
 const MOST_RUNS = 8;
 
 /**
- * Sends jobs again: for the position that a run is at, under its own id and a new one, for one it has passed, and for one
- * that it has not reached; and for tool calls whatever their state. Answers how many; 0 if the queue is away.
+ * Sends jobs again: for a run's position, with its own id and a new one, for a passed one, and for a future one; and
+ * for tool calls in any state. Returns how many; 0 if the queue is away.
  */
 export async function sendDuplicates(probe: Probe, choice: number): Promise<number> {
   const random = createRandom(choice, 'duplicates');

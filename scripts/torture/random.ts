@@ -1,6 +1,6 @@
-/** Chance from a seed: the same seed and name give the same numbers, on any machine. */
+/** Random numbers from a seed: same seed and name, same numbers, on any machine. */
 export interface Random {
-  /** A number from 0 up to, not including, 1. */
+  /** A number from 0 to below 1. */
   next: () => number;
   /** A whole number from `min` to `max`, both included. */
   whole: (min: number, max: number) => number;
@@ -9,7 +9,7 @@ export interface Random {
   shuffle: <T>(items: readonly T[]) => T[];
 }
 
-/** A stream of its own for each `name`, so that more numbers for one purpose change nothing for another. */
+/** A separate stream per `name`, so that more numbers for one purpose do not change another's. */
 export function createRandom(seed: number, name: string): Random {
   let state = seed >>> 0;
   for (const char of name) state = Math.imul(state ^ (char.codePointAt(0) ?? 0), 0x01_00_01_93) >>> 0;

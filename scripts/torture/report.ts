@@ -1,20 +1,20 @@
-/** The table at the end of a torture. */
+/** The final table of a torture. */
 import type { Findings } from './examine.ts';
 import type { Injected } from './faults.ts';
 import { FAULT_KINDS } from './schedule.ts';
 
 export interface Outcome {
-  /** Runs that were to be started. */
+  /** Runs that were planned. */
   planned: number;
   findings: Findings;
   injected: readonly Injected[];
-  /** Requests to the API that had to be sent again. */
+  /** Requests to the API that were sent again. */
   apiRepeats: number;
   crashes: number;
   elapsedMs: number;
 }
 
-/** What must be nothing, each with its sentences. Crashed processes are among them: faults must not end a process. */
+/** Violations by name, each with its sentences; all must be empty. Includes crashes: faults must not end a process. */
 export function violationsOf({ findings, planned, crashes }: Outcome): Map<string, string[]> {
   const found = findings.completed + findings.lost.length + findings.unlike.length;
   const missing = Math.max(0, planned - found);
@@ -37,7 +37,7 @@ export function violationsOf({ findings, planned, crashes }: Outcome): Map<strin
   ]);
 }
 
-/** Lines of text, what was violated below the table. */
+/** The table, with violations below. */
 export function describeOutcome(outcome: Outcome): string {
   const { findings } = outcome;
   const violations = violationsOf(outcome);

@@ -1,4 +1,4 @@
-/** The faults of a torture, from its seed: which, when, and to whom. */
+/** The faults of a torture, from its seed: kind, time and target. */
 import { KILL_POINTS, type KillPoint } from './kill-points.ts';
 import { createRandom, type Random } from './random.ts';
 
@@ -27,22 +27,22 @@ type FaultKind = (typeof FAULT_KINDS)[number];
 export interface Fault {
   kind: FaultKind;
   atMs: number;
-  /** How long a freeze, a cut, an outage or slowness lasts, or a process is waited for to come to its point. */
+  /** How long a freeze, a cut, an outage or slowness lasts, or how long to wait for a kill point. */
   forMs: number;
-  /** Picks among the processes, or among the runs, that there are then. */
+  /** Selects among the processes or runs present at that time. */
   choice: number;
-  /** Where the process dies. */
+  /** The point at which the process dies. */
   point?: KillPoint;
 }
 
 interface ScheduleOptions {
   forMs: number;
   leaseMs: number;
-  /** Without Redis there is nothing to break about it. */
+  /** Whether there is a Redis to break. */
   redis: boolean;
-  /** Only services that the torture has started itself may be restarted or emptied. */
+  /** Whether services may be restarted or emptied: only those started by the torture. */
   ownServices: boolean;
-  /** Whether the fleet bears that a model's provider is away. */
+  /** Whether the fleet survives outages of a model's provider. */
   modelOutages: boolean;
 }
 
@@ -58,10 +58,7 @@ const MORE_OFTEN: readonly FaultKind[] = [
   'kill worker at a point',
 ];
 
-/**
- * Each kind comes once in a shuffled round, killed workers and duplicates more often; then the next round. So do the
- * points at which a process dies.
- */
+/** Each kind comes once per shuffled round, killed workers and duplicates more often. Kill points do the same. */
 export function makeSchedule(seed: number, options: ScheduleOptions): Fault[] {
   const random = createRandom(seed, 'faults');
   const kinds = possibleKinds(options);
@@ -82,7 +79,7 @@ export function makeSchedule(seed: number, options: ScheduleOptions): Fault[] {
   return faults;
 }
 
-/** The kind of process that a fault is for. */
+/** The kind of process that a fault affects. */
 export function processOf(kind: FaultKind): KillPoint['kind'] {
   if (kind.includes('combined')) return 'combined';
   return kind.includes('api') ? 'api' : 'worker';

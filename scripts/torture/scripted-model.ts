@@ -1,4 +1,4 @@
-/** A stand-in for Anthropic's Messages API that answers as the script in the run's message says. */
+/** A stand-in for Anthropic's Messages API that follows the script in a run's message. */
 import type { ServerResponse } from 'node:http';
 import { breakOff, pause, startLocalServer, type LocalServer } from './local-server.ts';
 import { submitted } from './memory.ts';
@@ -11,11 +11,11 @@ interface ModelRequest {
 }
 
 export interface ScriptedModel extends LocalServer {
-  /** Answers every request with this status for so long. */
+  /** Answers every request with this status for `forMs`. */
   stop: (status: number, forMs: number) => void;
 }
 
-/** The same request gets the same answer, tool-use ids included; only a first answer may break off. */
+/** Equal requests get equal answers, tool-use ids included; only a first answer may break off. */
 export async function startScriptedModel(): Promise<ScriptedModel> {
   const brokenOff = new Set<string>();
   let outage = { status: 0, endsAtMs: 0 };
@@ -64,7 +64,7 @@ export async function startScriptedModel(): Promise<ScriptedModel> {
 
 const OUTAGE = JSON.stringify({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } });
 
-/** What Drover itself asks for is in no script. */
+/** Answers to Drover's own requests, which no script has. */
 const OWN: Record<string, { name: string; inputOf: (material: string) => object; thinkMs?: number } | undefined> = {
   submit_title: { name: 'submit_title', inputOf: () => ({ title: 'A run of the torture' }) },
   submit_synthesis: { name: 'submit_synthesis', inputOf: () => ({ result: 'All of it.' }) },
@@ -77,7 +77,7 @@ function sendOwn(response: ServerResponse, model: string, { name, input }: { nam
   response.end(JSON.stringify({ ...messageOf(model), content: [use], stop_reason: 'tool_use' }));
 }
 
-/** The script of the last message of a user, how many answers it has had, and the labels of those before it. */
+/** The script in the last user message, the number of answers so far, and the labels of earlier scripts. */
 function readScripts(messages: ModelRequest['messages']): { script: Script; place: number; before: string[] } {
   const scripts = messages.flatMap((message, index) => {
     return message.role === 'user'
@@ -98,7 +98,7 @@ function textsOf(content: ModelRequest['messages'][number]['content']): string[]
     : content.flatMap(({ type, text }) => (type === 'text' ? (text ?? []) : []));
 }
 
-/** Drover itself says a word here and there, which is no script; below that of a subtask stands what others have come to. */
+/** Skips Drover's own remarks, which are no scripts; below a subtask's script are results of other subtasks. */
 function parseScript(text: string): Script[] {
   const [first = ''] = text.split('\n', 1);
   return first.startsWith('{') ? [JSON.parse(first) as Script] : [];

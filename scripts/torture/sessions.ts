@@ -1,14 +1,14 @@
-/** Sessions of a torture: users who send the next message, or interrupt, while a turn is open. */
+/** Sessions in a torture: users who send the next message, or interrupt, during a turn. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RetryingClient } from './client.ts';
 import type { PlannedCall, Script } from './plan.ts';
 import { createRandom, type Random } from './random.ts';
 
 interface PlannedMessage extends Script {
-  /** Time since the message before it, or since the beginning of the torture. */
+  /** Time after the previous message, or after the torture's start. */
   afterMs: number;
   mode: 'queue' | 'steer';
-  /** The user interrupts so long after it was taken. */
+  /** The user interrupts this long after it was accepted. */
   interruptsAfterMs?: number;
 }
 
@@ -20,13 +20,16 @@ interface PlannedSession {
 export interface StartedSession {
   plan: PlannedSession;
   id: string;
-  /** The texts of the messages that were answered 202, in their order. */
+  /** Messages that were answered 202, in order. */
   taken: { label: string; text: string }[];
 }
 
 const RUNS_PER_SESSION = 8;
 
-/** Plans a session for some runs each. The last message is neither interrupted nor steered: it shows whether the session goes on. */
+/**
+ * Plans one session per several runs. The last message is neither interrupted nor steered: it shows whether the session
+ * goes on.
+ */
 export function planSessions(seed: number, { runs, withinMs }: { runs: number; withinMs: number }): PlannedSession[] {
   const random = createRandom(seed, 'sessions');
   return Array.from({ length: Math.ceil(runs / RUNS_PER_SESSION) }, (_session, index) => {
@@ -44,7 +47,7 @@ export function planSessions(seed: number, { runs, withinMs }: { runs: number; w
   });
 }
 
-/** Steps that only read, and too few calls for a plan: nobody has to approve any of them. */
+/** Read-only steps, with too few calls for a plan, so that none needs approval. */
 function planSteps(random: Random, label: string): Script['steps'] {
   return Array.from({ length: random.whole(1, 2) }, (_step, step) => ({
     calls: Array.from({ length: random.whole(1, 2) }, (_call, place): PlannedCall => {

@@ -1,4 +1,4 @@
-/** Where a torture runs: a database of its own on given services, or on private ones that end with it. */
+/** The torture's services: its own database on given ones, or private ones that end with it. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync } from 'node:fs';
@@ -10,11 +10,11 @@ import { promisify } from 'node:util';
 import { Redis } from 'ioredis';
 import pg from 'pg';
 
-/** The two servers that this torture has started itself. */
+/** The two servers started by this torture. */
 export interface OwnServices {
-  /** Ends Postgres as a crash would, and starts it again. */
+  /** Ends Postgres as a crash would, and restarts it. */
   restartPostgres: () => Promise<void>;
-  /** Kills Redis and starts it again: what it has not written yet is gone. */
+  /** Kills Redis and restarts it: unwritten data is lost. */
   restartRedis: () => Promise<void>;
   flushRedis: () => Promise<void>;
 }
@@ -24,7 +24,7 @@ export interface TestServices {
   redisUrl: string | undefined;
   /** Undefined if the services were given. */
   own: OwnServices | undefined;
-  /** For logs; removed by `close` unless `keepLogs`. */
+  /** The folder for logs; `close` removes it unless `keepLogs`. */
   dir: string;
   close: (options: { keepLogs: boolean }) => Promise<void>;
 }
@@ -32,7 +32,7 @@ export interface TestServices {
 const SCRIPT = fileURLToPath(new URL('../services.sh', import.meta.url));
 const run = promisify(execFile);
 
-/** Creates the database, and starts services if none are given. Throws where services cannot be started or the database cannot be created. */
+/** Creates the database, and starts services if none are given. Throws if either fails. */
 export async function openTestServices(given: {
   databaseUrl: string | undefined;
   redisUrl: string | undefined;
@@ -77,7 +77,7 @@ interface StartedServices {
 }
 
 async function startServices(parent: string): Promise<StartedServices> {
-  // Postgres may run as another user, who must get to its data.
+  // Postgres may run as another user, who needs access to its data.
   await run('chmod', ['711', parent]);
   const dir = join(parent, 'services');
   const guard = spawnGuard(dir);
@@ -93,7 +93,7 @@ async function startServices(parent: string): Promise<StartedServices> {
   }
 }
 
-/** Stops the services when this process ends, however it does: it waits for the end of its input, in a session of its own. */
+/** Stops the services when this process ends in any way: it waits, in a session of its own, for the end of its input. */
 function spawnGuard(dir: string): { end: () => Promise<void> } {
   const script = 'cat >/dev/null; "$0" down "$1"; rm -rf "$1"';
   const guard = spawn('/bin/sh', ['-c', script, SCRIPT, dir], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });

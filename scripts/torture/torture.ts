@@ -1,4 +1,4 @@
-/** A torture from beginning to end. */
+/** Runs a torture from beginning to end. */
 import { randomBytes } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { createRetryingClient } from './client.ts';
@@ -34,9 +34,9 @@ export interface TortureOptions {
   apis: number;
   combined: number;
   leaseMs: number;
-  /** Most seconds by which the clock of a process is off, either way. */
+  /** The largest clock error of a process in seconds, either way. */
   skewSeconds: number;
-  /** The compiled programs of the release before: every second API and worker runs from there. */
+  /** Compiled programs of the previous release, which every second API and worker runs. */
   previous: string | undefined;
   planOnly: boolean;
   keepLogs: boolean;
@@ -47,7 +47,7 @@ interface Watcher {
   say: (line: string) => void;
 }
 
-/** Tortures a fleet and says what came of it; answers whether every promise held. Nothing of it stays, logs aside. */
+/** Tortures a fleet and reports; returns whether every promise held. Leaves nothing behind but logs. */
 export async function torture(options: TortureOptions, { signal, say }: Watcher): Promise<boolean> {
   const schedule = scheduleOf(options);
   say(`torture: seed ${options.seed}, ${options.runs} runs, ${schedule.length} faults in ${options.seconds} s`);
@@ -56,7 +56,7 @@ export async function torture(options: TortureOptions, { signal, say }: Watcher)
       say(`${String(atMs).padStart(8)} ms  ${kind}  ${point?.name ?? choice}`);
     return true;
   }
-  // Every request, fault and run listens for the end.
+  // Every request, fault and run listens to it.
   setMaxListeners(0, signal);
   const closers: (() => Promise<unknown>)[] = [];
   let clean = false;
@@ -82,7 +82,7 @@ function scheduleOf(options: TortureOptions): Fault[] {
   });
 }
 
-/** The release before bears less: two runs of a thread by different clocks, a provider's outage, a tarpit; it has no sessions. */
+/** The previous release survives less: runs of a thread on different clocks, outages, a tarpit; it has no sessions. */
 const isOneBuild = ({ previous }: TortureOptions) => previous === undefined;
 
 interface Scene {
@@ -127,7 +127,7 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
     DROVER_SECRET_KEY: key,
     DROVER_QUEUE_PREFIX: `torture-${process.pid}`,
     DROVER_LEASE_MS: String(options.leaseMs),
-    // A short lease on a busy machine bears no more: drivers that starve lose their leases to each other.
+    // A busy machine with a short lease allows no more: drivers short of CPU time lose their leases to each other.
     DROVER_CONCURRENCY: '15',
     DROVER_EGRESS_ALLOW: '127.0.0.1',
     ANTHROPIC_BASE_URL: model.url,
@@ -158,7 +158,7 @@ async function openScene(options: TortureOptions, opening: Opening): Promise<Sce
   return { services, tools, model, hooks, databaseProxy, redisProxy, fleet, probe, key };
 }
 
-/** The first process keeps the right time, so that somebody does. */
+/** The first process keeps the right time, so that at least one does. */
 function skewsOf({ seed, skewSeconds, apis, workers, combined }: TortureOptions): (index: number) => number {
   const random = createRandom(seed, 'clocks');
   const skews = Array.from({ length: apis + combined + workers }, () => random.whole(-skewSeconds, skewSeconds) * 1000);
@@ -169,7 +169,7 @@ interface Play extends Scene, Watcher {
   schedule: readonly Fault[];
 }
 
-// The last runs begin while there are still faults to come.
+// The last runs start while faults are still to come.
 const STARTING_SHARE = 0.8;
 
 async function play(options: TortureOptions, scene: Play): Promise<boolean> {

@@ -1,8 +1,8 @@
-/** The connections of one worker to the services: they can be cut while all others keep theirs. */
+/** One worker's connections to the services, which can be cut without affecting others. */
 import { openServiceProxy, type ServiceProxy } from '../kit/service-proxy.ts';
 
 export interface WorkerLink {
-  /** Where the worker finds the services. */
+  /** Variables with the services' addresses for the worker. */
   env: Record<string, string>;
   cut: () => Promise<void>;
   restore: () => Promise<void>;
@@ -10,7 +10,7 @@ export interface WorkerLink {
 
 const SERVICES = ['DATABASE_URL', 'REDIS_URL'] as const;
 
-/** Opens a proxy before each service that `env` names. `cut` closes it, too. */
+/** Opens a proxy for each service in `env`. `cut` closes it, too. */
 export async function openWorkerLink(env: Readonly<Record<string, string>>): Promise<WorkerLink> {
   const proxies = new Map<string, ServiceProxy>();
   for (const name of SERVICES) {

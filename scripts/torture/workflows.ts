@@ -1,4 +1,4 @@
-/** Workflows of a torture: subtasks with effects on three levels, and what must hold of them afterwards. */
+/** Workflows in a torture: subtasks with effects on three levels, and checks afterwards. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RetryingClient } from './client.ts';
 import type { HttpTool, Script } from './plan.ts';
@@ -6,7 +6,7 @@ import { createRandom } from './random.ts';
 
 interface PlannedSubtask {
   id: string;
-  /** A script, which the model that works on it plays. */
+  /** A script for the model of this subtask. */
   description: string;
   dependencies: string[];
 }
@@ -26,7 +26,7 @@ const RUNS_PER_WORKFLOW = 8;
 const LEVELS = 3;
 const WIDTH = 3;
 
-/** Plans a workflow for some runs each: each subtask makes a call, and needs two of the level below. */
+/** Plans one workflow per several runs: each subtask makes a call, and depends on two of the level below. */
 export function planWorkflows(seed: number, { runs, withinMs }: { runs: number; withinMs: number }): PlannedWorkflow[] {
   const random = createRandom(seed, 'workflows');
   const scriptOf = (label: string): Script => {
@@ -47,7 +47,7 @@ export function planWorkflows(seed: number, { runs, withinMs }: { runs: number; 
   });
 }
 
-/** Starts each when its time has come; `started` grows meanwhile. */
+/** Starts each workflow at its time; `started` grows meanwhile. */
 export async function startWorkflows(
   client: RetryingClient,
   work: { agent: string; plan: readonly PlannedWorkflow[]; started: StartedWorkflow[]; signal: AbortSignal },
@@ -68,9 +68,9 @@ export async function startWorkflows(
 
 interface ExaminedWorkflows {
   completed: number;
-  /** Those that have not completed, with the subtasks that have not. */
+  /** Incomplete workflows, with their incomplete subtasks. */
   unlike: string[];
-  /** Subtasks that were begun more than once. */
+  /** Subtasks that were started more than once. */
   repeated: string[];
 }
 
@@ -83,7 +83,7 @@ interface WorkflowView {
 const ENDED = ['completed', 'failed', 'cancelled'];
 const POLL_MS = 500;
 
-/** Waits for their ends, or until the time is up, and examines what is there then. */
+/** Waits for their ends or until the time is up, then examines them. */
 export async function examineWorkflows(
   client: RetryingClient,
   workflows: readonly StartedWorkflow[],

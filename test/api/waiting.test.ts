@@ -59,6 +59,30 @@ describe('what a run waits for', () => {
     assert.deepEqual(run.waits, [run.waiting_for]);
   });
 
+  it('is approved once by a signal that comes twice: what the run waits for by then has not been seen', async () => {
+    const calls = 'call calculator {"expression":"1+1"} | call calculator {"expression":"2+2"} | say Four.';
+    const { id, waiting_for: first } = await waiting(calls, ['approval'], { autonomy_level: 0 });
+    const approve = async (more: object, headers = {}) => {
+      const body = { type: 'approval', payload: { decision: 'approve' }, ...more };
+      const { status, json } = await api.call('POST', `/v1/runs/${id}/signals`, { body, headers });
+      return status === 200 ? json.id : status;
+    };
+    const read = async () => (await api.call('GET', `/v1/runs/${id}`)).json;
+    assert.equal(await approve({ id: 'yes' }), first.approval_id);
+    await waitUntil(
+      'it asks again',
+      async () => ![undefined, first.approval_id].includes((await read()).waiting_for?.approval_id),
+    );
+    const { waiting_for: second } = await read();
+    assert.equal(await approve({ id: 'yes' }), first.approval_id);
+    assert.equal((await read()).waiting_for.approval_id, second.approval_id);
+    const key = { 'idempotency-key': 'sure' };
+    assert.equal(await approve({}, key), second.approval_id);
+    await waitUntil('it is done', async () => (await read()).status === 'completed');
+    assert.equal(await approve({}, key), second.approval_id);
+    assert.equal(await approve({}), 409);
+  });
+
   it('has why a person is asked about a budget, in a session as well', async () => {
     const { json: agent } = await post('/v1/agents', { name: newName('spender'), tools: ['calculator'] });
     const budget = { agent_id: agent.id, name: 'small', period: 'total', max_tokens: 1_000_000, soft_limit: 0.000_001 };

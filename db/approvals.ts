@@ -183,6 +183,21 @@ export async function findRequesters(tx: Tx, of: { runId: string; turnId: string
   return row?.keys ?? [];
 }
 
+/** The turn of another run that a turn does again: of a run that is a fork, by a retry or a replay, the first one. */
+export async function findTurnRedone(
+  tx: Tx,
+  of: { runId: string; turnId: string },
+): Promise<{ runId: string; turnId: string } | undefined> {
+  const rows = await tx.query<{ runId: string; turnId: string }>(
+    `select o.run_id as "runId", o.id as "turnId" from turns t join runs r on r.id = t.run_id
+       join turns o on o.run_id = r.forked_from_run_id and o.number = t.number
+       where t.id = $2 and r.id = $1
+         and not exists (select from turns e where e.run_id = r.id and e.number < t.number)`,
+    [of.runId, of.turnId],
+  );
+  return rows[0];
+}
+
 /** A row of `signals`. `digest`: of its content, if the sender chose the id. */
 export interface NewSignal {
   tenantId: string;

@@ -83,8 +83,8 @@ export const conversation = z
     messages: z
       .array(z.unknown())
       .describe(
-        'As they were said: nothing left out, nothing summarised. One of role `user` that is not its own words has ' +
-          '`origin`: `tool` (results of calls), or `drover`.',
+        'As they were said: nothing left out, nothing summarised. One of role `user` in which Drover speaks ' +
+          'has `origin: "drover"`.',
       ),
     stop_reason: z.string().nullable(),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),

@@ -5,7 +5,13 @@ import { canonicalJson } from '../../core/canonical-json.ts';
 import { isInDoubt } from '../../core/ledger.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { bytesOf } from '../../core/tool-output.ts';
-import { findApproval, findRequesters, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
+import {
+  findApproval,
+  findRequesters,
+  findTurnRedone,
+  replaceArguments,
+  type ApprovalRow,
+} from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';
@@ -218,11 +224,20 @@ function isSame(left: PolicyRef | null, right: PolicyRef | null): boolean {
   return left?.id === right?.id && left?.version === right?.version;
 }
 
+/** How many retries of retries are looked through. */
+const MOST_RETRIES = 100;
+
+const FOUR_EYES = 'This call needs four eyes: a key that asked for the turn, or had a say in it, may not approve it.';
+
+/** Throws 403 for a key that had a say in the turn, or in one of another run that the turn does again. */
 async function refuseRequester(tx: Tx, approval: ApprovalRow, keyId: string | undefined): Promise<void> {
   if (keyId === undefined) return;
-  const requesters = await findRequesters(tx, { runId: approval.run_id, turnId: approval.turn_id });
-  if (!requesters.includes(keyId)) return;
-  throw forbidden('This call needs four eyes: a key that asked for the turn, or had a say in it, may not approve it.');
+  let turn: { runId: string; turnId: string } | undefined = { runId: approval.run_id, turnId: approval.turn_id };
+  // Who asked for a turn that a retry does again had a say in that, too.
+  for (let depth = 0; turn && depth <= MOST_RETRIES; depth++) {
+    if ((await findRequesters(tx, turn)).includes(keyId)) throw forbidden(FOUR_EYES);
+    turn = await findTurnRedone(tx, turn);
+  }
 }
 
 async function auditDecision(

@@ -29,8 +29,8 @@ import { requireThread } from './threads.ts';
 
 export type { ConversationRow };
 
-/** A message with where it comes from, where its role does not say it: its user has not said it. */
-export type SaidMessage = Message & { origin?: Exclude<MessageOrigin, 'user' | 'model'> };
+/** A message; `origin` if it has the role of the user and Drover wrote it. */
+export type SaidMessage = Message & { origin?: Extract<MessageOrigin, 'drover'> };
 
 export interface Conversation extends Spending {
   row: ConversationRow;
@@ -129,7 +129,7 @@ async function readTurnMessages(
   return messagesFor(said, Number.POSITIVE_INFINITY).messages.map((message, index) => {
     const stored = said[index];
     const origin = stored && originOf(stored);
-    return origin === 'tool' || origin === 'drover' ? { ...message, origin } : message;
+    return origin === 'drover' ? { ...message, origin } : message;
   });
 }
 

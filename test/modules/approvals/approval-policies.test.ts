@@ -5,6 +5,8 @@ import { newId } from '../../../lib/new-id.ts';
 import type { PolicyDefinition } from '../../../core/policy.ts';
 import type { Caller } from '../../../core/caller.ts';
 import { decideApproval, type ApprovalDecision } from '../../../modules/approvals/decide-approval.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../../../modules/governance/write-policy.ts';
 import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
@@ -113,6 +115,26 @@ describe('Approvals and policies', () => {
       refusedWith(403, /four eyes/),
     );
     assert.equal((await decide(second, { decision: 'deny' }, KEY)).status, 'denied');
+  });
+
+  it('are refused to the key that asked for the turn also where another one has retried it, and then a third', async () => {
+    let run = await asked([PAY], { execution_config: { four_eyes: true } });
+    for (const requestedBy of [OTHER, newId()]) {
+      await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+      engine.say((request, n) =>
+        n === 0 ? use({ name: offered(request, 'pay'), input: { amount: 7 } }) : text('paid'),
+      );
+      const idempotency = { tenantId: engine.tenantId, route: 'retry', body: null };
+      const again = { tenantId: engine.tenantId, runId: run, requestedBy, traceparent: undefined, idempotency };
+      run = (await retryRun(engine.context, again)).body.new_run_id;
+      await engine.drive(run);
+      const approval = await open(run);
+      for (const key of [KEY, OTHER])
+        await assert.rejects(decide(approval, { decision: 'approve' }, key), refusedWith(403, /four eyes/));
+    }
+    await decide(await open(run), { decision: 'approve' }, newId());
+    await engine.finish(run);
+    assert.equal(engine.tools.seen.length, 1);
   });
 
   it('are refused to the key that asked for the turn where the policy asks for four eyes only since then', async () => {

@@ -1,4 +1,4 @@
-/** Before a model call: the log says that it is made, and what it may use of its budgets is set aside, in one commit. */
+/** Before a model call: one commit announces it in the log and reserves its budgets. */
 import { announceModelCall, reachStepLimit, recordModelFailure } from '../../../core/decision-events/model-calls.ts';
 import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
 import { decide, type Decision } from '../../../core/decide.ts';
@@ -16,18 +16,18 @@ import { newStep, type Drive } from './drive-state.ts';
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /**
- * Says in the log that the model is called next, in the commit before the call: a new step begins. `examples` are the worked
- * examples that it is shown: the turn's, once they have been chosen.
+ * Announces the model call in the log, in the commit before it: a new step begins. `examples`: the worked examples shown; by
+ * default those chosen for the turn.
  */
 export function announce(drive: Drive, call: CallModel, examples = drive.log.state.turn?.examples): void {
   const { log, limits } = drive;
-  // Results that others have written, workers or clients, are in no checkpoint yet.
+  // Results written by others (workers, clients) are in no checkpoint yet.
   if (log.state.calls.length > 0 && !log.pending.checkpoint) saveCheckpointIfDue(drive);
   appendEvent(log, ...reachStepLimit(log.state, call, limitReached(log.state, limits) ?? limits.maxSteps));
   const [first] = modelsFor(drive);
   const { provider, model, rateLimiter, rates } = first;
   drive.step = newStep();
-  // A model with rate limits is acquired in a step of its own.
+  // The rate limiter of a model with rate limits is asked in a step of its own.
   log.pending.rateLimiter = rates ? null : rateLimiter;
   const length = lengthOf(log);
   const fitted = recordCut(drive, first);
@@ -39,7 +39,7 @@ export function announce(drive: Drive, call: CallModel, examples = drive.log.sta
   drive.step.announced = { asked: window, seq: log.state.seq, fitted };
 }
 
-/** A call that is never made, for what went wrong on the way to it: the log counts what it would have read, and cuts nothing. */
+/** Records a call that is not made because its preparation failed. The log counts the messages it would have read; nothing is cut. */
 export function announceUnmade(drive: Drive, call: CallModel, error: { code: string; message: string }): void {
   const { log } = drive;
   const [{ provider, model }] = modelsFor(drive);
@@ -48,7 +48,7 @@ export function announceUnmade(drive: Drive, call: CallModel, error: { code: str
   appendEvent(log, recordModelFailure(log.state, call.step, { model, error }));
 }
 
-/** Sets aside, in the commit before the call, what it may use of its budgets. */
+/** Reserves the call's share of its budgets, in the commit before the call. */
 export function reserveCall(drive: Drive, call: Pick<CallModel, 'step' | 'toolChoice'>): void {
   const [resolved] = modelsFor(drive);
   const { provider, model } = resolved;
@@ -56,12 +56,12 @@ export function reserveCall(drive: Drive, call: Pick<CallModel, 'step' | 'toolCh
   reserve(drive, { step: call.step, provider, model, request });
 }
 
-/** Where every call has its result, the model call after them is announced together with the last of them. */
+/** Once every call has its result, announces the next model call together with the last result. */
 export function announceNext(drive: Drive): void {
   const next = decide(drive.log.state, drive.limits);
-  // A conversation that has to be compacted is announced after that.
+  // If the conversation must be compacted, the announcement comes after that.
   if (next.kind !== 'call_model' || next.announced || mustCompact(drive)) return;
-  // Nor is one before which the model is to read what its user has said meanwhile.
+  // Nor if the model is to read new user messages first.
   if (drive.log.state.queued?.mode === 'steer' || nextToRead(drive.log.state, lengthOf(drive.log))) return;
   const point = mark(drive.log);
   const { step } = drive;

@@ -1,4 +1,4 @@
-/** One question to the models of a run: the first that answers, each tried several times. */
+/** Asks a run's models one question: each is tried several times, until one answers. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordFallback, recordModelFailure } from '../../../core/decision-events/model-calls.ts';
 import { turnTimeout, type Decision } from '../../../core/decide.ts';
@@ -36,7 +36,7 @@ import { paidInVain } from './spending.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** The turn's driving time ran out while the model was thinking, or no model could be asked or could answer. */
+/** The turn ran out of driving time during a model call, or no model could be asked or answered. */
 export class TurnFailure extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
@@ -46,10 +46,10 @@ export class TurnFailure extends Error {
   }
 }
 
-/** Asks the model that is next: those that have failed this call already are left out. Throws TurnFailure, ThrottledError, ParkedError. */
+/** Asks the next model, skipping those that have already failed this call. Throws TurnFailure, ThrottledError, ParkedError. */
 export async function askModels(drive: Drive, call: CallModel): Promise<ModelResponse> {
   const budgetMs = drive.limits.turnTimeoutMs - (drive.log.state.turn?.drivenMs ?? 0);
-  // An attempt has a limit of its own, which providers keep, and whose end is not the turn's.
+  // Each attempt has a limit of its own, kept in the providers' code, whose end does not end the turn.
   const deadline = startDeadline(Math.max(1, budgetMs), drive.signal);
   try {
     return await askWithin(drive, call, deadline);
@@ -83,7 +83,7 @@ async function askWithin(drive: Drive, call: CallModel, deadline: Deadline): Pro
   throw giveUp(drive, call, failed);
 }
 
-/** Of a model that would refuse the request for its length. */
+/** For a model that is not asked, since it would refuse the request for its length. */
 const NOT_ASKED: Admission = { kind: 'open', tokens: 0 };
 
 interface Asked {
@@ -93,7 +93,7 @@ interface Asked {
   admission: Exclude<Admission, { kind: 'away' }>;
 }
 
-/** A model that gave no answer; `noted` where its provider may be back later. */
+/** A model that gave no answer; `noted` if its provider may be back later. */
 interface Failed {
   resolved: ResolvedModel;
   problem: { code: string; message: string };
@@ -101,7 +101,7 @@ interface Failed {
   noted?: NotedOutage;
 }
 
-/** The attempts of one model. Of the one that asks for all that wait others must learn, whatever comes of it. */
+/** Makes the attempts of one model. If the run asks on behalf of all waiting runs, it always reports the outcome to them. */
 async function askOne(drive: Drive, asked: Asked): Promise<ModelResponse | ModelError> {
   const { kind } = asked.admission;
   if (kind === 'open') return attempts(drive, asked);
@@ -117,7 +117,7 @@ async function askOne(drive: Drive, asked: Asked): Promise<ModelResponse | Model
   }
 }
 
-/** Throws where the run was taken away, or the turn's time is up. */
+/** Records the failure. Throws if the run was taken away or the turn's time is up. */
 async function recordFailed(drive: Drive, asked: Asked, error: ModelError): Promise<Failed> {
   const { resolved, call, deadline, admission } = asked;
   drive.signal.throwIfAborted();
@@ -134,7 +134,7 @@ async function recordFailed(drive: Drive, asked: Asked, error: ModelError): Prom
   return { resolved, problem, error, noted: await noteOutage(drive, { rateLimiter, error, entry: admission.kind }) };
 }
 
-/** No model has answered: the run waits where one of them may be back, and fails at once where none can. */
+/** No model has answered: ParkedError if one of them may be back, otherwise TurnFailure. */
 function giveUp(drive: Drive, { step }: CallModel, failed: readonly Failed[]): ParkedError | TurnFailure {
   const away = failed.flatMap(({ noted, ...rest }) => (noted ? [{ ...rest, noted }] : []));
   const [first, ...others] = away;
@@ -150,13 +150,13 @@ function giveUp(drive: Drive, { step }: CallModel, failed: readonly Failed[]): P
   return new TurnFailure(`model_${code}`, message);
 }
 
-/** The run has waited for its provider as long as it may. */
+/** The failure of a run that has waited for its provider for as long as allowed. */
 export function notWithin({ definition }: Pick<Drive, 'definition'>, message: string): TurnFailure {
   const within = `within the ${outageSeconds(definition)} s of execution_config.provider_outage_seconds`;
   return new TurnFailure('provider_unavailable', `No model answered ${within}: ${message}`);
 }
 
-/** The error of a call that cannot be made: what must be sent is longer than what the model takes. */
+/** The error if the messages that must be sent exceed the model's window; the call is not made. */
 function overflow(drive: Drive, resolved: ResolvedModel): ModelError | undefined {
   const source = sourceOf(drive);
   const asked = askedOf(source.limits, resolved);
@@ -177,7 +177,7 @@ function callOf({ log: { state } }: Drive): { failures: number; retries: number 
   return { failures: state.modelCall?.failures ?? 0, retries: state.modelCall?.retries ?? 0 };
 }
 
-/** The attempts of one model. They are counted in the log: those before a run was put off count too. */
+/** Attempts of one model. The log counts them, so that attempts before a run was put off count too. */
 async function attempts(drive: Drive, asked: Asked): Promise<ModelResponse | ModelError> {
   const { resolved, call, deadline, admission } = asked;
   const { signal } = deadline;
@@ -192,7 +192,7 @@ async function attempts(drive: Drive, asked: Asked): Promise<ModelResponse | Mod
       const { step } = call;
       const isThrottled = error.kind === 'rate_limited' || error.kind === 'overloaded';
       if (isThrottled) return await backOff(drive, { resolved, error, attempt, step });
-      // A provider that asks for a longer pause is waited for without a worker.
+      // For a longer pause, asked for by the provider, the run waits without a worker.
       const waitMs = pauseBeforeRetry(error, { firstMs, attempt });
       if (waitMs === undefined) return error;
       recordRetry(drive, { resolved, error, attempt, step, waitMs });
@@ -201,7 +201,7 @@ async function attempts(drive: Drive, asked: Asked): Promise<ModelResponse | Mod
   }
 }
 
-/** Attempts of a model, and the pause before the second one, doubled each time. */
+/** Most attempts of a model, and the pause before the second one (in ms), doubled each time. */
 function retriesOf({ definition }: Drive, { kind }: Admission): { most: number; firstMs: number } {
   const { max_retries, base_delay } = { ...definition.model_preferences, ...definition.llm_config };
   const most = max_retries === undefined ? LIMITS.modelAttempts : max_retries + 1;
@@ -216,7 +216,7 @@ async function attemptOnce(drive: Drive, { resolved, call, deadline }: Asked): P
   const partial = { model: resolved.model, step, text: '' };
   drive.uncommitted.partial = partial;
   let at = 0;
-  // What an attempt before it has written of calls is void.
+  // Discards the calls shown by an earlier attempt.
   drive.step.callIds = [];
   const calls = tellCalls(drive, drive.step.callIds);
   const of = { tenantId: drive.run.tenant_id, taken: filesTakenBy(resolved) };
@@ -236,13 +236,13 @@ async function attemptOnce(drive: Drive, { resolved, call, deadline }: Asked): P
   return resolved.stream({ ...request, messages, maxTokens }, { signal: deadline.signal, onDelta }).finally(flush);
 }
 
-/** The model of the run, then those fallbacks of its definition that this process has a key for. Throws TurnFailure. */
+/** The run's model, then those of the definition's fallbacks for which this process has a key. Throws TurnFailure. */
 export function modelsFor(drive: Drive): [ResolvedModel, ...ResolvedModel[]] {
   const name = primaryModelOf(drive.definition, drive.run.config.model_override ?? modelOf(drive));
   const first = resolve(drive, name);
   if (first instanceof DroverError) throw new TurnFailure('model_unavailable', first.message);
   const begunWith = drive.run.pinned.limits?.model;
-  // Where the process that began the run had a model to ask, its answer is not made up here.
+  // If the process that began the run had a model, this one does not let the offline model make up the answer.
   if (
     first.provider === OFFLINE &&
     begunWith !== undefined &&

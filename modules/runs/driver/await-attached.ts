@@ -1,6 +1,6 @@
 /**
- * Queued calls that this process makes itself are over soon in most cases. Their driver holds the run for a moment and commits
- * what they came to with the next step, as it does with its own calls; a call that takes longer than that is left to itself.
+ * Queued calls made by this process usually end soon. Their driver holds the run for a moment and commits their results with
+ * the next step, like those of its own calls; a slower call is left to itself.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LIMITS } from '../../../core/limits.ts';
@@ -10,11 +10,11 @@ import { finish, serialize } from './commit-attempts.ts';
 import type { AttachedCalls, Drive } from './drive-state.ts';
 
 interface Attachment extends AttachedCalls {
-  /** Waits until all are over, for a moment at most; after that the run may be left. */
+  /** Waits for a moment at most until all have ended; after that the driver may leave the run. */
   wait: () => Promise<void>;
 }
 
-/** What the next commit begins stays attached to the driver. */
+/** Attaches to the driver the calls that the next commit begins. */
 export function attachCalls(drive: Drive): Attachment {
   const inTurn = serialize();
   const over = latch();
@@ -34,14 +34,14 @@ export function attachCalls(drive: Drive): Attachment {
   return {
     open,
     async offer(made) {
-      // What is to be made again waits in the queue, and its run without a driver.
+      // A call to be retried waits in the queue, and its run without a driver.
       if (made.settlement.status === 'retry') letGo();
       if (isHeld) {
         try {
           await settle(made);
           return true;
         } catch (error) {
-          // The run is lost to this driver, which hears it too; what the call came to is not.
+          // This driver has lost the run, and is told so; the call's result is not lost.
           over.reject(error);
         }
       }
@@ -65,14 +65,14 @@ export function attachCalls(drive: Drive): Attachment {
         moment.abort();
         release();
         isHeld = false;
-        // What is being committed is committed before anything else is.
+        // Waits for commits that are under way.
         await inTurn(() => Promise.resolve());
       }
     },
   };
 }
 
-/** A promise that is settled from outside; nobody need wait for it. */
+/** A promise settled from outside; its rejection may go unhandled. */
 function latch(): { promise: Promise<void>; resolve: () => void; reject: (reason: unknown) => void } {
   let settle: Pick<ReturnType<typeof latch>, 'resolve' | 'reject'> | undefined;
   const promise = new Promise<void>((resolve, reject) => {

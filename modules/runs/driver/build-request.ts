@@ -1,4 +1,4 @@
-/** A request to a model. */
+/** Builds the requests to models. */
 import { percentOf, type Calibration } from '../../../core/calibration.ts';
 import type { Compaction } from '../../../core/compaction.ts';
 import { chooseExamples } from '../../../core/choose-examples.ts';
@@ -31,7 +31,7 @@ import {
   type LeftOut,
 } from '../../run-log/conversation.ts';
 
-/** A model, and the tokens that it takes. */
+/** A model and its context window, in tokens. */
 interface AskedWindow {
   provider: string;
   model: string;
@@ -42,40 +42,40 @@ interface Asked extends AskedWindow {
   toolChoice: 'auto' | 'none';
 }
 
-/** What the requests of a run are made from. */
+/** The material of a run's requests. */
 export interface RequestSource {
   definition: AgentDefinition;
-  /** Those that the model is offered. */
+  /** Those offered to the model. */
   tools: ReadonlyMap<string, ToolDefinition>;
-  /** What the node of a graph adds to the system prompt. */
+  /** What the graph's node adds to the system prompt. */
   prompt?: string | undefined;
   messages: readonly MessageRow[];
-  /** Messages before these that no model is sent. */
+  /** Earlier messages that no model is sent. */
   before?: LeftOut;
-  /** Places of messages that came in the middle of a turn. */
+  /** Ordinals of messages that came in the middle of a turn. */
   steered?: readonly number[] | undefined;
-  /** What takes the place of the beginning of the conversation. */
+  /** Replaces the beginning of the conversation. */
   compaction?: Compaction | undefined;
-  /** What the turn was given of its agent's memory: it stands before the words of the message at that place. */
+  /** Memories given to the turn; they precede the text of the message at their ordinal. */
   memory?: GivenText | null | undefined;
-  /** Places of the worked examples that are shown; absent: those whose words were said last. */
+  /** Indexes of the worked examples shown; if absent, they are chosen by the user's last words. */
   examples?: readonly number[] | undefined;
-  /** Absent in runs that an older build has created. */
+  /** Absent in runs created by an older build. */
   limits: PinnedLimits | undefined;
-  /** The container that the provider's code ran in last. */
+  /** The last container in which the provider's code ran. */
   containerId?: string | undefined;
-  /** How far estimates of tokens are off. */
+  /** Corrects token estimates by earlier counts. */
   calibration?: Calibration | undefined;
-  /** What the model that was announced is given of it, while the log says nothing newer. */
+  /** The context fitted for the announced call, while the log says nothing newer. */
   announced?: AnnouncedContext | null | undefined;
 }
 
-/** What a model call is given of the conversation. */
+/** The part of the conversation sent with a model call. */
 export interface FittedContext extends FittedMessages {
   room: ContextRoom;
 }
 
-/** What a model call was announced with: made once, for its announcement and its request. */
+/** The context with which a model call was announced: fitted once, for its announcement and its request. */
 export interface AnnouncedContext {
   asked: AskedWindow;
   /** Of the announcement's event. */
@@ -83,7 +83,7 @@ export interface AnnouncedContext {
   fitted: FittedContext;
 }
 
-/** The part of a drive that requests are made from. */
+/** The part of a drive from which requests are made. */
 interface Driven {
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
@@ -97,7 +97,7 @@ interface Driven {
   run: Pick<RunRow, 'pinned'>;
 }
 
-/** The source of the requests of a run that is being driven. */
+/** The request source of a driven run. */
 export function sourceOf(driven: Driven): RequestSource {
   const { definition, log, run, memory } = driven;
   const tools = offeredTools(driven);
@@ -120,12 +120,12 @@ export function toRequest(
   return buildRequest(source, { ...askedOf(source.limits, resolved), toolChoice });
 }
 
-/** A model as the requests of a run ask it. */
+/** A model with the window that the run's requests assume. */
 export function askedOf(limits: PinnedLimits | undefined, resolved: ResolvedModel): AskedWindow {
   return { provider: resolved.provider, model: resolved.model, window: windowOf(limits, resolved) };
 }
 
-/** Tokens that a model takes: as the run has pinned them, or, for another model than the run's, as this process knows. */
+/** The model's window in tokens: pinned for the run's own model, otherwise as this process knows it. */
 export function windowOf(
   limits: PinnedLimits | undefined,
   { provider, model, contextWindow }: Pick<ResolvedModel, 'provider' | 'model' | 'contextWindow'>,
@@ -133,7 +133,7 @@ export function windowOf(
   return limits?.model === `${provider}/${model}` ? limits.context_window : contextWindow;
 }
 
-/** A request to a model, from a definition, its pinned tools and the stored conversation. */
+/** Builds a request to a model from a definition, its pinned tools and the stored conversation. */
 export function buildRequest(source: RequestSource, { toolChoice, ...asked }: Asked): ModelRequest {
   const { definition } = source;
   const settings = { ...definition.model_preferences, ...definition.llm_config };
@@ -151,7 +151,7 @@ export function buildRequest(source: RequestSource, { toolChoice, ...asked }: As
   };
 }
 
-/** Settings of the provider. What is said to one means nothing to another, which a fallback may be. */
+/** Provider settings; undefined for another provider (a fallback), where they mean nothing. */
 function optionsOf(
   { definition, limits, containerId }: RequestSource,
   asked: AskedWindow,
@@ -161,7 +161,7 @@ function optionsOf(
   return isMeant ? providerOptions(settings, containerId) : undefined;
 }
 
-/** What a request lets the model say and think, in tokens, and how many tools it offers, as the log keeps it. */
+/** For the log: most output and thinking tokens of a request, and the number of tools offered. */
 export function offerOf(
   source: RequestSource,
   asked: AskedWindow,
@@ -175,7 +175,7 @@ export function offerOf(
   };
 }
 
-/** The part of the conversation that a model with such a window is sent. */
+/** The part of the conversation that fits the model's window. */
 export function fitContext(source: RequestSource, asked: AskedWindow): FittedContext {
   const { announced } = source;
   if (announced && isSameWindow(announced.asked, asked)) return announced.fitted;
@@ -202,7 +202,7 @@ function isSameWindow(left: AskedWindow, right: AskedWindow): boolean {
   return left.provider === right.provider && left.model === right.model && left.window === right.window;
 }
 
-/** The room that a conversation has with such a window, whatever it is. */
+/** Tokens available to a conversation in this window, whatever its content. */
 export function roomFor(
   source: Omit<RequestSource, 'messages'>,
   { window, provider, model }: AskedWindow,
@@ -218,7 +218,7 @@ export function roomFor(
   });
 }
 
-/** Estimated tokens of a request beside its conversation: system prompt, tools, memories. */
+/** Estimated tokens of a request besides its conversation: system prompt, tools, memories. */
 export function besideTokens(source: Pick<RequestSource, 'definition' | 'tools' | 'prompt' | 'memory'>): number {
   return fixedTokens(source) + estimateTokens(source.prompt ?? '') + memoryTokens(source);
 }
@@ -232,7 +232,7 @@ function outputTokens({ definition, limits }: Pick<RequestSource, 'definition' |
   return outputTokensWithin(window, output_tokens);
 }
 
-/** By a run's tools, which are the same at each of its calls: they can be long. */
+/** By the run's tools, which are the same for all its calls, and may be long. */
 const fixed = new WeakMap<ReadonlyMap<string, ToolDefinition>, number>();
 
 function fixedTokens({ definition, tools }: Pick<RequestSource, 'definition' | 'tools'>): number {
@@ -244,7 +244,7 @@ function fixedTokens({ definition, tools }: Pick<RequestSource, 'definition' | '
   return tokens;
 }
 
-/** The system prompt, that of the node, and the tools by their categories where there are several. */
+/** The system prompt: of the agent, of the node, and, if there are several categories, the tools by category. */
 function systemOf(
   { definition, tools, prompt }: Pick<RequestSource, 'definition' | 'tools' | 'prompt'>,
   examples: readonly string[],
@@ -254,7 +254,7 @@ function systemOf(
   return parts.filter(Boolean).join('\n\n');
 }
 
-/** The agent's worked examples, of many those that were chosen for the turn, or else whose words were said last. */
+/** The worked examples: if there are many, those chosen for the turn, or by the user's last words. */
 function chosenFor({ definition, messages, examples }: RequestSource): string[] {
   const all = examplesOf(definition);
   const said = messages.findLast(({ role, content }) => role === 'user' && content.some(({ type }) => type === 'text'));
@@ -262,7 +262,7 @@ function chosenFor({ definition, messages, examples }: RequestSource): string[] 
   return (examples ?? chooseExamples(all, asked)).flatMap((place) => all[place] ?? []);
 }
 
-/** As many as are shown at most, and the longest: there is room for any of them. */
+/** The longest examples, as many as are ever shown: reserves room for any choice. */
 function longestOf(definition: AgentDefinition): string[] {
   const byLength = examplesOf(definition).toSorted((left, right) => right.length - left.length);
   return byLength.slice(0, LIMITS.examplesShown);
@@ -274,7 +274,7 @@ export function examplesOf({ system_prompt: prompt }: AgentDefinition): string[]
   return (prompt?.examples ?? []).map((example) => (typeof example === 'string' ? example : exampleText(example)));
 }
 
-/** What the worked examples of a definition are about, in the same order: their questions, where they are data. */
+/** The questions of a definition's worked examples, in the same order; free-text examples as a whole. */
 export function questionsOf({ system_prompt: prompt }: AgentDefinition): string[] {
   if (typeof prompt === 'string') return [];
   return (prompt?.examples ?? []).map((example) => (typeof example === 'string' ? example : example.question));

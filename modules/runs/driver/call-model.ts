@@ -1,4 +1,4 @@
-/** Makes the model call of a step: announced, within its budgets, let through by the rate limiter; or says after how long to try again. */
+/** Makes the model call of a step: announces it, keeps to its budgets, asks the rate limiter; or says when to try again. */
 import type { Decision } from '../../../core/decide.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { commit, type Park } from './commit.ts';
@@ -15,11 +15,11 @@ import { ThrottledError } from './rate-limiter.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** Undefined if the run's state says what is next; else the run is to be put off. Throws TurnFailure. */
+/** Undefined if the run's state determines what is next; otherwise when the run continues. Throws TurnFailure. */
 export async function makeModelCall(drive: Drive, call: CallModel): Promise<{ afterMs: number } | Park | undefined> {
   if (!call.announced) {
     await loadMemory(drive, call);
-    // What a summary is asked for may not be taken back any more.
+    // The messages to be summarised must not be rewound later.
     if (drive.uncommitted.reconsider && mustCompact(drive)) {
       await commit(drive);
       if (drive.log.state.queued) return undefined;
@@ -33,10 +33,10 @@ export async function makeModelCall(drive: Drive, call: CallModel): Promise<{ af
   reserveCall(drive, call);
   const { messages, reservations } = drive.log.pending;
   if (!call.announced || messages.length > 0 || reservations.length > 0) await commit(drive);
-  // The commit may have found that the policy epoch has advanced, or that the user has said something that this call is to read.
+  // The commit may have found a newer policy epoch, or a new user message that this call is to read.
   await catchUp(drive);
   if (isHeldUp(drive, call)) return undefined;
-  // Where a newer message has taken the place of one that the call was announced with, it is announced anew.
+  // If a newer message has replaced one announced with the call, the call is announced again.
   if (drive.log.state.queued?.mode === 'steer' || !drive.log.state.modelCall) return undefined;
   await leaveOutForgotten(drive);
   const answer = await lookAtBudgets(drive);
@@ -45,7 +45,7 @@ export async function makeModelCall(drive: Drive, call: CallModel): Promise<{ af
   return orLater(drive, () => think(drive, call));
 }
 
-/** What the user has said stays in the conversation where the turn fails because no summary could be made. */
+/** Compacts if due. If no summary can be made and the turn fails, the user's message stays in the conversation. */
 async function compact(drive: Drive, call: CallModel): Promise<void> {
   try {
     await compactIfDue(drive, call.step);
@@ -55,7 +55,7 @@ async function compact(drive: Drive, call: CallModel): Promise<void> {
   }
 }
 
-/** Does what asks a model, or says until when the run is put off. */
+/** Runs `act`, which asks a model; if the run must wait, answers for how long. */
 export async function orLater(drive: Drive, act: () => Promise<void>): Promise<{ afterMs: number } | Park | undefined> {
   try {
     await act();
@@ -64,7 +64,7 @@ export async function orLater(drive: Drive, act: () => Promise<void>): Promise<{
     if (!(error instanceof ThrottledError) && !(error instanceof ParkedError)) throw error;
     releaseReservation(drive, 'released');
     if (error instanceof ParkedError) return { park: error.park };
-    // Runs that wait must not all go on at once when the rate limiter lets requests through again.
+    // Jitter: waiting runs must not all go on the moment the rate limiter lets requests through.
     return { afterMs: error.waitMs + Math.ceil(Math.random() * Math.min(error.waitMs, 1000)) };
   }
 }

@@ -1,11 +1,11 @@
-/** Holds the answer that would end a turn against what the turn demands; one that does not fit goes back to the model. */
+/** Checks a turn's final answer against the format it demands; an answer that does not fit goes back to the model. */
 import { textOf, type AssistantBlock } from '../../../core/content.ts';
 import { attemptOf, rejectAnswer, validateAnswer } from '../../../core/decision-events/answers.ts';
 import { checkAnswer, correctionOf, outputFormat } from '../../../core/output-format.ts';
 import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
 import type { Drive } from './drive-state.ts';
 
-/** Follows the answer's own event. Does nothing where the turn goes on, or takes any answer. */
+/** To be called after the answer's own event. Does nothing if the turn goes on, or takes any answer. */
 export function checkFinalAnswer(
   { log, definition, context }: Drive,
   answered: { step: number; ordinal: number; content: readonly AssistantBlock[]; last?: boolean },

@@ -1,4 +1,4 @@
-/** How a driver commits the attempts of its own calls: with the steps of its run, the first one with the call's request. */
+/** Commits the attempts of the driver's own calls along with the steps of its run; the first attempt with the call's request. */
 import { approvalSeconds } from '../../../core/definition.ts';
 import { beginAttempt, settleCall, type SettledAs } from '../../../core/decision-events/tool-calls.ts';
 import { attemptError, interruptedAttempt, settleUnmade } from '../../../core/ledger.ts';
@@ -25,10 +25,10 @@ import { commit } from './commit.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { currentRun, type Drive } from './drive-state.ts';
 
-/** Lets what is committed for a call happen after what is committed for another one of the step. */
+/** Runs a call's commit after those of the step's other calls. */
 export type InTurn = (work: () => Promise<void>) => Promise<void>;
 
-/** Lets the commits of calls that end at the same time happen one after the other. */
+/** Serializes the commits of calls that end at the same time. */
 export function serialize(): InTurn {
   let last: Promise<void> = Promise.resolve();
   return (work) => {
@@ -43,7 +43,7 @@ interface Attempts {
   drive: Drive;
   call: CallState;
   inTurn: InTurn;
-  /** The number of the attempt that was made last, or that was under way when its driver died. */
+  /** Number of the last attempt, or of the one under way when its driver died. */
   attempt: number;
   isRetry: boolean;
 }
@@ -55,7 +55,7 @@ export function commitWithSteps(drive: Drive, call: CallState, inTurn: InTurn): 
   const attempts: Attempts = { drive, call, inTurn, attempt: call.attempt, isRetry: false };
   return {
     claim: () => claim(attempts),
-    // A pure call is harmless, whoever holds the run by now, and its result counts only with a commit of whoever does.
+    // A pure call is harmless even after the run is lost, and its result counts only if the current driver commits it.
     hold: (claimed) => ({
       maySend: () => call.mode === 'pure' || drive.holdsLease(),
       ...outliveLease(drive, claimed),
@@ -64,7 +64,7 @@ export function commitWithSteps(drive: Drive, call: CallState, inTurn: InTurn): 
   };
 }
 
-/** The first attempt was claimed with the call's request; any other is claimed here. A pure call is claimed once and for all. */
+/** The first attempt was claimed with the call's request; later ones are claimed here. Pure calls are claimed once only. */
 async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
   const { drive, call, isRetry } = attempts;
   const own = drive.step.ownCalls.get(call.id);
@@ -74,8 +74,8 @@ async function claim(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
 }
 
 /**
- * Another attempt is another call to the tool, and policies and suspensions may not be what they were. It is not made where
- * they refuse it, or for as long as the run is suspended.
+ * Each attempt is a new call to the tool, and policies and suspensions may have changed: it is checked again, and not made if
+ * refused, or while the run is suspended.
  */
 async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEnd> {
   const { drive, call, inTurn } = attempts;
@@ -102,14 +102,14 @@ async function claimAnother(attempts: Attempts): Promise<ClaimedCall | AttemptEn
       await inTurn(() => begin(attempts, row));
     }
     isBegun = true;
-    // The commit may have found a newer policy epoch than the one that was checked: the newer one counts before anything is sent.
+    // The commit may have found a newer policy epoch than the one checked: it must be checked before anything is sent.
     if (drive.governance.epoch === governance.epoch) return toClaim(attempts, row);
   }
 }
 
 interface Looked {
   row: LedgerCall;
-  /** The attempt was under way when its driver died. */
+  /** Whether the attempt was under way when its driver died. */
   wasUnderWay: boolean;
   authorization: Authorization;
 }
@@ -123,7 +123,7 @@ async function lookAgain({ drive, call, isRetry }: Attempts): Promise<Looked> {
     const row = own?.row ?? found(stored, call.id);
     const pinned = { definition, tools };
     const authorization = await authorize(context, tx, { run, pinned, call: row });
-    // The ledger has `pending` where a person wants it to be made again, or where it was put off.
+    // `pending` in the ledger: a person wants the call made again, or it was put off.
     const wasUnderWay = !isRetry && call.status === 'running' && stored?.status === 'running';
     const lost = wasUnderWay && { error: interruptedAttempt(stored) };
     return { row: { ...row, ...lost }, wasUnderWay, authorization };
@@ -139,7 +139,7 @@ function found(row: ToolCallRow | undefined, id: string): ToolCallRow {
   return row;
 }
 
-/** A driver's call cannot wait for a person: a call that now needs approval is not made either. */
+/** Why a call may not be made, if so. The driver cannot wait for a person: a call that now needs approval is not made either. */
 function obstacleOf({ decision }: Authorization): string | undefined {
   return obstacleTo(decision) ?? (decision.kind === 'ask' ? decision.message : undefined);
 }
@@ -155,13 +155,13 @@ function toClaim({ drive, call, attempt }: Attempts, row: LedgerCall): ClaimedCa
   return { call: row, attempt, agentId, tool, retry, acceptsDuplicates, questionSeconds, longestPauseMs };
 }
 
-/** Nothing of it is under way: whoever drives the run when the suspension is lifted makes the next attempt. */
+/** Puts off a call of a suspended run: nothing of it is under way, and the driver after the suspension makes the next attempt. */
 async function putOff(drive: Drive, row: LedgerCall): Promise<void> {
   drive.step.ownCalls.set(row.id, { row, isBegun: false });
   changeCall(drive.log, { id: row.id, from: ['pending', 'running'], set: { status: 'pending', ...errorOf(row) } });
 }
 
-/** What became of the attempt before. */
+/** The error of the previous attempt. */
 function errorOf({ error }: LedgerCall): Pick<LedgerCall, 'error'> {
   return error ? { error } : {};
 }
@@ -180,7 +180,7 @@ async function begin({ drive, attempt }: Attempts, row: LedgerCall): Promise<voi
 async function settle(attempts: Attempts, made: MadeAttempt): Promise<AttemptEnd> {
   const { drive, call, inTurn, attempt } = attempts;
   const { claim: claimed, outcome, settlement, latencyMs, facts } = made;
-  // A drive that is stopped from outside leaves the call to whoever takes the run up; what it has is kept.
+  // If the drive is stopped from outside, the call is left to the next driver; a result already there is kept.
   if (outcome.kind === 'aborted') drive.signal.throwIfAborted();
   drive.context.metrics.stepSeconds.observe({ kind: 'tool' }, latencyMs / 1000);
   if (settlement.status === 'retry' && settlement.question === undefined) {
@@ -188,7 +188,7 @@ async function settle(attempts: Attempts, made: MadeAttempt): Promise<AttemptEnd
     drive.step.ownCalls.set(call.id, { row: { ...claimed.call, error: attemptError(settlement) }, isBegun: true });
     return { kind: 'later', waitMs: settlement.waitMs };
   }
-  // A driver that holds its run asks nobody: what wants an answer has failed.
+  // The driver cannot ask a person while it holds the run: a call that needs an answer has failed.
   const ended: SettledAs = settlement.status === 'retry' ? { ...settlement, status: 'failed' } : settlement;
   await inTurn(() => finish(drive, { call, attempt, settlement: ended, latencyMs, facts }));
   return DONE;
@@ -200,16 +200,19 @@ interface Finished {
   attempt: number;
   settlement: SettledAs;
   latencyMs: number;
-  /** What became of parts of the result. */
+  /** About parts of the result that became files. */
   facts?: readonly FileFact[];
 }
 
-/** What the run's calls have stored, those of the next commit included. */
+/** Bytes stored by the run's calls, including those of the next commit, and their limit. */
 export function roomOf({ outputBytes, context }: Drive): OutputRoom {
   return { storedBytes: outputBytes, limitBytes: context.config.runOutputBytes };
 }
 
-/** Commits how a call ended; with the last one of its step, that the model is called next. */
+/**
+ * Records how a call ended and commits it, along with the announcement of the next model call after the last one of the step.
+ * A pure call's result waits for the next commit.
+ */
 export async function finish(drive: Drive, finished: Finished): Promise<void> {
   const { call, attempt, latencyMs, facts = [] } = finished;
   const settlement = withinOutputLimit(finished.settlement, roomOf(drive));
@@ -230,6 +233,6 @@ async function giveUp({ drive, call, attempt }: Attempts, row: LedgerCall, messa
   const why = { code: 'stopped', message };
   const failed = { status: 'failed' as const, origin: 'drover' as const, ...why };
   const settlement = settleUnmade({ ...row, attempt }, why) ?? failed;
-  // A call that was put off, or is to be made again, has no attempt under way.
+  // A call that was put off, or is to be retried, has no attempt under way.
   await finish(drive, { call, attempt, settlement, latencyMs: 0, from: ['pending', 'running'] });
 }

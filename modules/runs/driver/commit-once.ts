@@ -1,4 +1,4 @@
-/** One commit of a driver, whose answer may be lost with the connection: then the log says whether it was made. */
+/** Makes one commit of a driver. If the answer is lost with the connection, the log shows whether it was made. */
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { isDatabaseAway } from '../../../db/database.ts';
 import { readEvents } from '../../../db/events.ts';
@@ -9,8 +9,8 @@ import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts'
 import type { Drive } from './drive-state.ts';
 
 /**
- * Commits a change once, and waits for a database that is away as long as the lease of before may hold: what a model has
- * answered is known here and nowhere else. A change without events leaves no trace in the log, and is not tried again.
+ * Commits a change once. Retries while the database is away, for at most the length of a lease: the model's answer exists only
+ * here. A change without events leaves no trace in the log, and is not retried.
  */
 export async function commitOnce(drive: Drive, change: RunChange): Promise<CommitResult> {
   if (change.events.length === 0) return drive.context.commit(change);
@@ -20,7 +20,7 @@ export async function commitOnce(drive: Drive, change: RunChange): Promise<Commi
     if (made) return made;
     try {
       const outcome = await drive.context.commit(change);
-      // The commit in doubt may have come through just before this one.
+      // The earlier commit, in doubt, may have come through just before this one.
       return outcome.ok || !isInDoubt ? outcome : ((await findMade(drive, change)) ?? outcome);
     } catch (error) {
       isInDoubt ||= isDatabaseAway(error);
@@ -30,14 +30,14 @@ export async function commitOnce(drive: Drive, change: RunChange): Promise<Commi
   return retryWhileUnavailable(attempt, retryWindowOf(drive));
 }
 
-/** How long a driver waits for the database with what it has not committed. */
+/** How long a driver retries what it has not committed, in ms. */
 export function retryWindowOf({ context, signal }: Drive): { forMs: number; signal: AbortSignal } {
   return { forMs: context.config.leaseMs, signal };
 }
 
 /**
- * What the commit would have answered, where the log has its events. A server that is still about to make it holds the
- * run's row, and is waited for; one that has yet to begin is too late once anything else was committed there.
+ * The result of the commit, if its events are in the log. A server still making it holds the run's row, so the lock waits for
+ * it; a commit that has yet to begin fails once anything else is committed.
  */
 async function findMade(drive: Drive, change: RunChange): Promise<CommitResult | undefined> {
   const { events, run_id: id, expect = 0 } = change;

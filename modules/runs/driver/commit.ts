@@ -1,4 +1,4 @@
-/** The way from a drive to the log: one commit, one transaction, one round trip. */
+/** Commits a drive to its log: one commit, one transaction, one round trip. */
 import { newId } from '../../../lib/new-id.ts';
 import type { CallState } from '../../../core/state.ts';
 import { originOf } from '../../../core/origin.ts';
@@ -22,8 +22,8 @@ import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts'
 import { newUncommitted, type Drive } from './drive-state.ts';
 
 /**
- * Gives the run up for others in the same commit: until something comes for it, until the suspension is lifted, or with a job
- * that goes on: at once, after a while, after calls. A run that is parked is dormant, too.
+ * How a commit gives the run up: dormant until something arrives, paused until the suspension is lifted, or with a job that
+ * continues it: at once, after a delay, after calls. A parked run is dormant, too.
  */
 type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] } | Park;
 
@@ -35,9 +35,9 @@ export interface Park {
 const MOST_RETRIES = 20;
 
 /**
- * Commits what is pending. Where others have appended meanwhile, or the tenant's policy epoch has advanced, nothing was
- * written: their events are folded first, or the calls gated again, and the commit is tried again; with a hand-over it
- * answers false instead, so that the caller decides anew.
+ * Commits what is pending. If others have appended meanwhile, or the policy epoch has advanced, nothing was written: folds
+ * their events, or gates the calls again, and retries. With a hand-over it returns false instead, so that the caller decides
+ * anew.
  */
 export async function commit(drive: Drive, handOver?: HandOver): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
@@ -54,14 +54,14 @@ export async function commit(drive: Drive, handOver?: HandOver): Promise<boolean
     await retryWhileUnavailable(() => catchUp(drive), retryWindowOf(drive));
     if (outcome.why === 'behind') drive.uncommitted.reconsider?.();
     if (!handOver) continue;
-    // The calls of a hand-over may be others now, or none: the model's answer is committed before anything follows it.
+    // The hand-over's calls may have changed or gone: commit the model's answer before anything follows it.
     if (outcome.why === 'policy_epoch') await commit(drive);
     return false;
   }
   throw new Error(`others kept appending to run ${drive.run.id}`);
 }
 
-/** Commits what creates the run. It is not retried: nothing is lost without it, and a client waits for the answer. */
+/** Makes the commit that creates the run. Not retried: nothing is lost without it, and a client is waiting. */
 async function commitInitial(drive: Drive, initialCommit: InitialCommit, change: RunChange): Promise<CommitResult> {
   const outcome = await drive.context.commit(change);
   initialCommit.written(outcome);
@@ -69,7 +69,7 @@ async function commitInitial(drive: Drive, initialCommit: InitialCommit, change:
   return outcome;
 }
 
-/** All that a commit writes: what the events mean for rows, whether the driver keeps the run, what is stored beside, and what follows. */
+/** Everything that a commit writes: rows, the lease, stored data, and jobs to follow. */
 function toChange(drive: Drive, handOver: HandOver | undefined): RunChange {
   const { run } = drive;
   const { pending, base } = drive.log;
@@ -92,14 +92,14 @@ function toChange(drive: Drive, handOver: HandOver | undefined): RunChange {
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 
-/** What becomes of the lease. */
+/** Whether the lease is renewed or released. */
 function leaseAfter({ context }: Drive, handOver: HandOver | undefined): Partial<RunChange> {
   if (!handOver) return { lease_ms: context.config.leaseMs };
   if (isPark(handOver)) return { release: true, dormant: true, park: handOver.park };
   return handOver === 'dormant' ? { release: true, dormant: true } : { release: true };
 }
 
-/** What is stored beside the events; lists with nothing in them are left out. */
+/** Rows stored beside the events; empty lists are left out. */
 function rowsOf(drive: Drive, handOver: HandOver | undefined): Partial<RunChange> {
   const { pending } = drive.log;
   const rows = {
@@ -114,7 +114,7 @@ function rowsOf(drive: Drive, handOver: HandOver | undefined): Partial<RunChange
   return Object.fromEntries(Object.entries(rows).filter(([, of]) => of.length > 0)) as Partial<typeof rows>;
 }
 
-/** The thread gets a title from its first turn. A child's thread is in no list of threads. */
+/** Titles the thread by its first turn. Threads of children are not listed, and need none. */
 function titleAfter(drive: Drive): Partial<RunChange> {
   const { run, log } = drive;
   if (run.parent_run_id !== null || !log.pending.events.some(({ type }) => type === 'turn.completed')) return {};
@@ -134,7 +134,7 @@ function checkpointOf({ tenantId, run, log, limits }: Drive, { id, trigger }: No
   });
 }
 
-/** Call batches of a session that run by themselves: where a person approves one, that is audited. */
+/** Audits call batches of a session that execute automatically; approved ones are audited with their approval. */
 function auditOf({ run, log }: Drive): NonNullable<RunChange['audit']> {
   const { autonomy_level, session } = run.config;
   if (session === undefined) return [];
@@ -147,7 +147,10 @@ function auditOf({ run, log }: Drive): NonNullable<RunChange['audit']> {
   });
 }
 
-/** The calls of the step that the log was in, and those that this commit has requested. Only a tool that there is has a name to be told. */
+/**
+ * Context for reporting events. Names the calls of the step at the last commit and those requested by this one; only names of
+ * existing tools are reported.
+ */
 function reportedRun({ tenantId, run, log, tools }: Drive): ReportedRun {
   const nameOf = (id: string) => {
     const requested = log.pending.events.find(
@@ -160,32 +163,32 @@ function reportedRun({ tenantId, run, log, tools }: Drive): ReportedRun {
   return { tenantId, runId: run.id, agentId: run.agent_id, toolOf };
 }
 
-/** Of a model call that is announced and that this driver does not make: whoever goes on sets aside anew. */
+/** Releases the reservation of an announced model call that this driver does not make: the next driver reserves anew. */
 function releaseOf({ step: { reservation } }: Drive): ReservationChange[] {
   return reservation?.call ? [{ step: reservation.step, settle: 'released' }] : [];
 }
 
-/** Whether the thread has had no turn before: no look at them is needed. */
+/** Whether this is surely the thread's first turn: saves looking at its turns. */
 function isFirstTurn({ run, log }: Drive): boolean {
   return run.thread_place === 1 && log.state.turnCount === 1;
 }
 
-/** Whether something leaves the process after the commit, which must not happen under an outdated policy epoch. */
+/** Whether something leaves the process after the commit: forbidden under an outdated policy epoch. */
 function beginsCalls({ newCalls, events }: Pending): boolean {
   return newCalls.length > 0 || events.some(({ type }) => type === 'model.called' || type === 'tool.started');
 }
 
-/** The outcomes of its calls are the ledger's, not the message's. */
+/** Outcomes of calls are stored in the ledger, not with the message. */
 function toStored({ ordinal, role, content, chain, origin, trust = 'trusted' }: MessageRow): StoredMessage {
   return { ordinal, role, content, chain, origin: originOf({ role, content, origin }), trust };
 }
 
-/** Whether a run is handed over to nobody but the end of an outage. */
+/** Whether the hand-over only waits for the end of an outage. */
 export function isPark(handOver: HandOver | undefined): handOver is Park {
   return typeof handOver === 'object' && 'park' in handOver;
 }
 
-/** Jobs that go on with the run, where it is handed over to some. */
+/** The jobs that continue the run; none if it becomes dormant, paused or parked. */
 function jobsAfter(drive: Drive, handOver: HandOver | undefined): OutboxRow[] {
   if (!handOver || handOver === 'dormant' || handOver === 'pause' || isPark(handOver)) return [];
   const traceparent = drive.traceparent;
@@ -201,7 +204,7 @@ function jobsAfter(drive: Drive, handOver: HandOver | undefined): OutboxRow[] {
   if ('afterMs' in handOver) return [{ ...turn, delay_ms: handOver.afterMs }];
   const { steps: step } = drive.log.state;
   const { awaitCalls } = handOver;
-  // Calls of one answer are the children of the turn that goes on after them. Whether it does, the database decides.
+  // Several calls of one answer become children of the job that continues the turn. The database decides whether it continues.
   const isFlow = awaitCalls.length > 1;
   const calls = awaitCalls.map(({ id: callId, attempt }) => ({
     id: newId(),
@@ -223,7 +226,7 @@ interface Committed {
 function committed(drive: Drive, change: RunChange, result: Committed): void {
   const { rateLimiter, events } = drive.log.pending;
   reportEvents(drive.context, reportedRun(drive), events);
-  // A commit that was found in the log says nothing of the rate limiter, which is looked at by itself then.
+  // A commit that was found in the log has no reading of the rate limiter, which is read separately then.
   if (rateLimiter && result.back_off_ms !== undefined) {
     drive.step.backOff = { rateLimiter, waitMs: result.back_off_ms };
   }
@@ -235,11 +238,11 @@ function committed(drive: Drive, change: RunChange, result: Committed): void {
   if (change.events.length === 0) return;
   const advanced = { subject: drive.run.id, kind: 'advanced', seq: result.seq } as const;
   if (changesTurn(change)) drive.context.bus.publish(advanced);
-  // Of a run that there was not yet nobody has heard, and whoever does looks at its log first.
+  // Nobody can watch a run before it exists, and watchers first read its log.
   else if (!change.create) drive.context.bus.publish({ ...advanced, isWorking: true });
 }
 
-/** Whether a turn has begun, ended or come to ask something; in the commit that creates the run, whether it has ended or asks. */
+/** Whether a turn has begun, ended or asks something; for the commit that creates the run: has ended or asks. */
 function changesTurn({ create, rows }: RunChange): boolean {
   return (rows?.['turns'] ?? []).some(
     ({ insert, set }) =>

@@ -1,4 +1,4 @@
-/** Compaction: before a model call, what is sent of a conversation that has grown too long is made shorter. */
+/** Compaction: shortens what is sent of a conversation that has grown too long, before a model call. */
 import { z } from 'zod';
 import { planCompaction, type Compaction, type Part, type Strategy } from '../../../core/compaction.ts';
 import { cleanText, isProviderBlock, textOf, type Message } from '../../../core/content.ts';
@@ -22,17 +22,17 @@ interface Planned {
   strategy: Strategy;
   parts: readonly Part[];
   tokens: number;
-  /** Estimated, by what is known of the model; and as if that were what it counts. */
+  /** In estimated tokens, corrected by the model's calibration; `limit`: without that. */
   budget: number;
   limit: number;
 }
 
-/** Whether the conversation is to be compacted before the next model call. */
+/** Whether the conversation must be compacted before the next model call. */
 export function mustCompact(drive: Drive): boolean {
   return plan(drive) !== undefined;
 }
 
-/** Compacts the conversation where that is due, and says so in the log; a summary is asked of the run's models. */
+/** Compacts the conversation if due, and records it in the log. Summaries come from the run's models. */
 export async function compactIfDue(drive: Drive, step: number): Promise<void> {
   const planned = plan(drive);
   if (!planned) return;
@@ -44,7 +44,7 @@ export async function compactIfDue(drive: Drive, step: number): Promise<void> {
   const from = planned.parts[0]?.ordinal ?? 0;
   const needsSummary = planned.plan.first_kept_ordinal > from;
   const summary = needsSummary ? await summarize(drive, planned, step) : planned.plan.summary;
-  // Without a summary the oldest turns stay, as far as they fit.
+  // Without a summary the oldest turns stay, if they fit.
   const isLacking = needsSummary && summary === undefined;
   const made: Compaction = isLacking
     ? { ...planned.plan, first_kept_ordinal: from }
@@ -103,8 +103,8 @@ const SYSTEM =
 const SUMMARY_TOKENS = 1000;
 
 /**
- * Asks for a summary of the messages that are not to be sent any more; undefined if no model gives one. Throws
- * ParkedError, ThrottledError, SummaryFailure: a provider that is away is waited for, or the conversation would forget for that.
+ * Asks for a summary of the messages that will not be sent any more; undefined if no model gives one. Throws ParkedError,
+ * ThrottledError, SummaryFailure: it waits for an absent provider, so that the conversation does not forget.
  */
 async function summarize(drive: Drive, planned: Planned, step: number): Promise<string | undefined> {
   const { context, run, log } = drive;
@@ -129,8 +129,8 @@ async function summarize(drive: Drive, planned: Planned, step: number): Promise<
 }
 
 /**
- * The run waits as before any model call. Once it has waited for as long as it may, the turn fails; but where others were
- * answered meanwhile, it is the summary that nobody gives, and the thread has to go on without it.
+ * Lets the run wait as before any model call. If its time is up, throws SummaryFailure; but if the provider answered others
+ * meanwhile, returns: only this summary fails, and the thread goes on without it.
  */
 function waitFor(
   drive: Drive,
@@ -146,7 +146,7 @@ function waitFor(
   if (!away.some(({ noted }) => noted.alone)) throw new SummaryFailure(notWithin(drive, fault.message));
 }
 
-/** No provider has given the summary in time. */
+/** No provider gave the summary in time. */
 export class SummaryFailure extends TurnFailure {
   constructor({ code, message }: TurnFailure) {
     super(code, message);
@@ -154,7 +154,7 @@ export class SummaryFailure extends TurnFailure {
   }
 }
 
-/** What is to be summarised, as text; of what is longer than the models take, the beginning and the end. */
+/** The text to be summarised; if too long for the models, its beginning and end. */
 function transcript({ log }: Drive, { plan: made, parts, budget }: Planned): string {
   const from = parts[0]?.ordinal ?? 0;
   const rows = log.messages.filter(({ ordinal }) => ordinal >= from && ordinal < made.first_kept_ordinal);

@@ -1,6 +1,6 @@
 /**
- * Queued calls that this process makes itself: the commit that asks for them claims them, as the claim of a worker would, and
- * no job is sent. Where the process has no room, the queue takes them.
+ * Queued calls made by this process: the commit that requests them also claims them, like a worker's claim, and no job is
+ * sent. If the process has no room, they go to the queue.
  */
 import { setImmediate } from 'node:timers/promises';
 import { beginAttempt } from '../../../core/decision-events/tool-calls.ts';
@@ -16,8 +16,8 @@ import type { Drive } from './drive-state.ts';
 const FIRST_ATTEMPT = 1;
 
 /**
- * Claims those of the calls for which this process has room, with the next commit; answers the rest. Only calls that this
- * commit asks for: any other may have been settled or decided about meanwhile.
+ * Claims calls with the next commit, while this process has room; returns the rest. Only calls requested by this commit:
+ * others may have been settled or decided meanwhile.
  */
 export function claimLocally(drive: Drive, calls: readonly CallState[]): CallState[] {
   leaveReplaced(drive);
@@ -26,7 +26,7 @@ export function claimLocally(drive: Drive, calls: readonly CallState[]): CallSta
   return left;
 }
 
-/** Calls that were asked for anew, under a newer policy epoch, have new ids. */
+/** Frees the slots of calls that were requested again, with new ids, under a newer policy epoch. */
 function leaveReplaced({ log, step }: Drive): void {
   for (const [id, { slot }] of step.dispatched) {
     if (findInserted(log, id)) continue;
@@ -52,7 +52,7 @@ function claim(drive: Drive, call: CallState): boolean {
   return true;
 }
 
-/** Makes the calls that a commit has begun. */
+/** Starts the calls that a commit has claimed. */
 export function makeDispatched(drive: Drive, events: readonly NewEvent[]): void {
   const { context, step, run, tools, limits, attached } = drive;
   for (const event of events) {
@@ -76,7 +76,7 @@ export function makeDispatched(drive: Drive, events: readonly NewEvent[]): void 
     attached?.open.add(row.id);
     slot.make(payload, async (stop) => {
       try {
-        // A tool may answer at once: a driver that leaves the run ends before that, and leaves what it knows in the run cache.
+        // A tool may answer at once: lets a driver that leaves the run end first, and put its state into the run cache.
         if (!attached) await setImmediate();
         return await runClaimedCall(context, payload, { claimed, sinceMs, stop, offer: attached?.offer });
       } finally {
@@ -86,7 +86,7 @@ export function makeDispatched(drive: Drive, events: readonly NewEvent[]): void 
   }
 }
 
-/** Lets go what no commit has claimed for sure: a claim that was made all the same is given back, since nothing was sent. */
+/** Gives up calls whose claim may not have been committed. A claim that was committed is given back, since nothing was sent. */
 export function leaveDispatched({ context, step, attached }: Drive): void {
   attached?.left();
   for (const { slot, job } of step.dispatched.values()) {

@@ -1,4 +1,4 @@
-/** A driver's hold on one run: what is fixed, the run's log, and what dies with a step or with a commit. */
+/** A drive: what is constant, the run's log, and what lasts for one step or one commit. */
 import type { RunLimits } from '../../../core/decide.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
@@ -15,7 +15,7 @@ import type { MadeAttempt } from '../../tool-calls/attempt.ts';
 import type { AnnouncedContext } from './build-request.ts';
 import type { ReplaySource } from './replay-source.ts';
 
-/** What stays the same from the start of a drive to its end. */
+/** Constant from the start of a drive to its end. */
 export interface DriveBasis {
   readonly context: Context;
   readonly tenantId: string;
@@ -26,127 +26,127 @@ export interface DriveBasis {
   readonly tools: ReadonlyMap<string, ToolDefinition>;
   readonly limits: RunLimits;
   readonly traceparent: string | undefined;
-  /** What a run that was forked from another may take from its record. */
+  /** The record of a forked run's original, as far as it may be used. */
   readonly replaySource: ReplaySource | null;
-  /** Messages that were heard over the bus and not handled yet. */
+  /** Bus messages received and not yet handled. */
   readonly heard: { governance: boolean };
-  /** Whether the driver's lease surely lasts, by a clock that nobody sets. */
+  /** Whether the lease surely lasts, by the monotonic clock. */
   readonly holdsLease: () => boolean;
   /** Fires when the run was cancelled, the lease was lost, or the process must stop. */
   readonly signal: AbortSignal;
-  /** Fires when the process must stop, and for nothing else. */
+  /** Fires only when the process must stop. */
   readonly stop: AbortSignal;
-  /** When it began, by `performance.now()`. */
+  /** Start of the drive, by `performance.now()`. */
   readonly sinceMs: number;
 }
 
-/** One claim of a run: the work on it from there until the driver gives it up. */
+/** The work on a run from one claim until the driver gives it up. */
 export interface Drive extends DriveBasis {
   readonly log: RunLog;
-  /** How the turn ended that the drive has come to the end of. */
+  /** How the turn ended, once the drive has ended it. */
   turnEnd?: 'completed' | 'failed';
-  /** The tenant's policies and the like, as the pending calls were gated by them. */
+  /** The tenant's policies and suspensions under which the pending calls were gated. */
   governance: Governance;
-  /** A budget applied to the run when it was looked up last. */
+  /** Whether a budget applied to the run at the last look. */
   isBudgeted: boolean;
   step: Step;
-  /** What the turn was given of its agent's memory. */
+  /** The turn's memories of its agent. */
   memory?: TurnMemory | undefined;
-  /** Bytes that the run's calls have stored, pending ones included: whoever else stores something makes the driver load again. */
+  /** Bytes stored by the run's calls, pending ones included. If others store something, the driver reloads. */
   outputBytes: number;
   uncommitted: Uncommitted;
-  /** Queued calls that this process makes and the driver waits for, while it does. */
+  /** Queued calls made by this process, while the driver waits for them. */
   attached: AttachedCalls | null;
 }
 
 /** See await-attached.ts. */
 export interface AttachedCalls {
-  /** Which are under way. */
+  /** Ids of calls under way. */
   readonly open: Set<string>;
-  /** Commits what a call came to, with the run's next step; false once the driver has left the run, so that the call is settled by itself. */
+  /** Commits a call's result with the run's next step; false once the driver has left the run, and the call is settled separately. */
   offer: (made: MadeAttempt) => Promise<boolean>;
-  /** The attempt is over, whatever became of it. */
+  /** The attempt has ended, with whatever outcome. */
   ended: (callId: string) => void;
   /** The driver has left the run. */
   left: () => void;
 }
 
-/** What a model is told with the message at `ordinal`. */
+/** Memories that a model is given with the message at `ordinal`. */
 export interface TurnMemory {
   turnId: string;
   ordinal: number;
   text: string | undefined;
-  /** Those that it has words of. */
+  /** Of the memories in `text`. */
   ids: readonly string[];
 }
 
-/** What belongs to one model call and the tool calls of its answer: from the call's announcement to that of the next one. */
+/** State of one model call and its answer's tool calls: from the call's announcement to the next one's. */
 interface Step {
-  /** What the model that is called next is given of the conversation. */
+  /** The context fitted for the announced model call. */
   announced: AnnouncedContext | null;
-  /** What is set aside for the model call, until it is settled. */
+  /** The model call's budget reservation, until it is settled. */
   reservation: Reservation | null;
-  /** What attempts of the call have spent that gave no answer. */
+  /** Spent by attempts of the call that gave no answer. */
   inVain: Spent | null;
-  /** How long the model's rate limiter backed off when the call was announced, until that was looked at. */
+  /** The rate limiter's back-off when the call was announced, until it is read. */
   backOff: { rateLimiter: string; waitMs: number } | null;
-  /** Calls that this driver makes itself, as far as it has asked for them or looked at them. */
+  /** The driver's own calls that it has requested or read. */
   ownCalls: Map<string, OwnCall>;
-  /** Calls that the next commit claims for this process. */
+  /** Calls claimed for this process by the next commit. */
   dispatched: Map<string, DispatchedCall>;
-  /** In which policy epoch calls passed the gate; a call that a person let pass has none. */
+  /** Policy epoch in which each call passed the gate; calls allowed by a person have none. */
   gatedAt: Map<string, number>;
-  /** The ids of the answer's calls, in their order, as far as they were shown while it was written. */
+  /** Ids of the answer's calls, in order, as far as they were shown while it was written. */
   callIds: string[];
 }
 
-/** A call that the driver makes itself, as the ledger has it. */
+/** One of the driver's own calls, as in the ledger. */
 interface OwnCall {
   row: LedgerCall;
-  /** This driver began the attempt under way: any other call that is `running` was interrupted. */
+  /** Whether this driver began the current attempt: any other `running` call was interrupted. */
   isBegun: boolean;
 }
 
-/** A call that a commit is to claim for this process. */
+/** A call that a commit will claim for this process. */
 interface DispatchedCall {
   slot: CallSlot;
   row: LedgerCall;
   job: ToolCallJob & { claimId: string };
-  /** When its lease was asked for, by the process's own clock (`performance.now`). */
+  /** When its lease was requested, by the monotonic clock (`performance.now`). */
   sinceMs: number;
 }
 
-/** What goes with the next commit, and is over once it is made. */
+/** State that lasts until the next commit. */
 interface Uncommitted {
-  /** Set while the run is still to be created, by the next commit. */
+  /** Set until the next commit creates the run. */
   initialCommit: InitialCommit | null;
-  /** The answer that a model is writing, until the commit has it. */
+  /** The answer being written, until it is committed. */
   partial: PartialAnswer | null;
-  /** Gates the pending calls again, by what the drive then has as its governance. */
+  /** Gates the pending calls again, by the drive's new governance. */
   reauthorize: (() => Promise<void>) | null;
-  /** Takes back what the user's newest message changes, once what others have appended meanwhile is known. */
+  /** Rewinds what the user's newest message makes obsolete, once the events of others are known. */
   reconsider: (() => void) | null;
 }
 
-/** The answer that is being written; `text` is what has come of it so far. */
+/** The answer being written; `text`: so far. */
 export interface PartialAnswer {
   model: string;
   step: number;
   text: string;
 }
 
-/** A step whose model call is announced, or is about to be. */
+/** A step whose model call is, or is about to be, announced. */
 export function newStep(): Step {
   const calls = { ownCalls: new Map(), dispatched: new Map(), gatedAt: new Map(), callIds: [] };
   return { announced: null, reservation: null, inVain: null, backOff: null, ...calls };
 }
 
-/** A new set of uncommitted things: empty, or with the initial commit of the run. */
+/** Empty state, or with the run's initial commit. */
 export function newUncommitted(initialCommit: InitialCommit | null = null): Uncommitted {
   return { initialCommit, partial: null, reauthorize: null, reconsider: null };
 }
 
-/** The run as the gate sees it. Its row is not copied: it has fifty columns, and the gate asks for each call. */
+/** The run as the gate sees it. Its row is not copied: it has fifty columns, and this runs for each call. */
 export function gatedRun(drive: Drive): Omit<GatedRun, 'usedUp'> {
   const { context, definition, tools, governance, log } = drive;
   const { id, agent_id, agent_version, thread_id, workspace_id, config } = drive.run;
@@ -154,7 +154,7 @@ export function gatedRun(drive: Drive): Omit<GatedRun, 'usedUp'> {
   return { context, run, definition, tools, governance };
 }
 
-/** The row of the run with the turn that its log is in. */
+/** The run's row, with the log's turn count. */
 export function currentRun({ run, log }: Drive): RunRow {
   return { ...run, turn_count: log.state.turnCount };
 }

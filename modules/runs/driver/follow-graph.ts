@@ -1,4 +1,4 @@
-/** Follows the graph of a run's agent: enters its nodes, completes them, and takes the edges that their outputs lead to. */
+/** Follows the graph of a run's agent: enters nodes, completes them, and takes the edges that their outputs select. */
 import { setImmediate } from 'node:timers/promises';
 import { beginningOf, cleanJson, isDeeperThan, type ToolUseBlock } from '../../../core/content.ts';
 import { completeNode, enterNode } from '../../../core/decision-events/nodes.ts';
@@ -22,13 +22,13 @@ import { requestGated } from './request-gated.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';
 import { newStep, type Drive } from './drive-state.ts';
 
-/** Error code of a turn whose graph cannot be followed. */
+/** Error code of a turn that cannot follow its graph. */
 const GRAPH_FAILED = 'graph_failed';
 
-/** Of a commit: a graph that goes on without calls writes them in between. */
+/** Per commit: a graph that runs without calls commits after so many. */
 const MOST_PENDING_EVENTS = 200;
 
-/** The decision `enter_node`. Throws TurnFailure. */
+/** Carries out the decision `enter_node`. Throws TurnFailure. */
 export async function enter(drive: Drive, next: NextNode): Promise<void> {
   const { log } = drive;
   const node = nodeNamed(drive, next.node);
@@ -42,7 +42,7 @@ export async function enter(drive: Drive, next: NextNode): Promise<void> {
       return appendEvent(log, ...enterNode(log.state, { ...entered, length: lengthOf(log) }));
     case 'llm': {
       const prompt = node.prompt.isPlain ? undefined : textFrom(node, node.prompt, variables);
-      // One that is entered once more, in a fork, was told before.
+      // A node entered again in a fork was told before.
       const told = log.state.graph?.open ? [] : next.from;
       for (const from of told) await tellOutput(drive, outcomes[from]);
       const given = { ...(prompt !== undefined && { prompt }), length: lengthOf(log) };
@@ -67,7 +67,7 @@ async function outputOf(drive: Drive, outcome: NodeOutcome | undefined): Promise
   return output;
 }
 
-/** What the turn has been given is in the conversation already. */
+/** Appends an earlier node's output as a message; the turn's own input is in the conversation already. */
 async function tellOutput(drive: Drive, outcome: NodeOutcome | undefined): Promise<void> {
   if (outcome?.ordinal === undefined) return;
   const { text, untrusted } = await outputOf(drive, outcome);
@@ -105,7 +105,7 @@ function textFrom(node: CompiledNode, template: Template, variables: GraphVariab
 interface Call {
   name: string;
   input: Record<string, unknown>;
-  /** What a person is asked to approve. */
+  /** The question for a person to approve. */
   approval?: string;
   seconds?: number | undefined;
 }
@@ -132,7 +132,7 @@ interface Asking extends Call {
   node: CallingNode;
 }
 
-/** Asks for the call of a node as a model would: the conversation stays one that a provider takes. */
+/** Requests a node's call as a model would: providers still accept the conversation. */
 async function ask(drive: Drive, { next, node, name, input, approval, seconds }: Asking): Promise<void> {
   const { log } = drive;
   const use: ToolUseBlock = { type: 'tool_use', id: newUseId(drive), name, input };
@@ -146,7 +146,7 @@ async function ask(drive: Drive, { next, node, name, input, approval, seconds }:
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(drive);
 }
 
-/** The same in each replay, so that requests after it are the same. */
+/** Deterministic, so that later requests are the same in each replay. */
 function newUseId({ log }: Drive): string {
   const ordinal = lengthOf(log);
   for (let other = 0; ; other += 1) {
@@ -155,7 +155,7 @@ function newUseId({ log }: Drive): string {
   }
 }
 
-/** The decision `complete_node`. Throws TurnFailure where neither an edge nor an answer follows. */
+/** Carries out the decision `complete_node`. Throws TurnFailure if neither an edge nor an answer follows. */
 export async function complete(drive: Drive): Promise<void> {
   const { log, limits } = drive;
   const node = openNode(drive);
@@ -177,7 +177,7 @@ export async function complete(drive: Drive): Promise<void> {
   else if (!finish(drive, { node, outcome, output, base })) return;
   saveCheckpointIfDue(drive);
   if (log.pending.events.length > MOST_PENDING_EVENTS) await commit(drive);
-  // Routers alone would keep the process to themselves.
+  // Yields: routers alone would block the process.
   else if (node.type === 'router') await setImmediate();
 }
 
@@ -187,13 +187,13 @@ function outcomeOf({ log: { state } }: Drive, node: CompiledNode): NodeOutcome {
   if (node.type === 'router') return { ...graph?.outcomes[graph.from.at(-1) ?? ''], status: 'succeeded' };
   const [call] = calls;
   const before = graph?.outcomes[node.name];
-  // The call was settled in the run that this one was forked from.
+  // The call was settled in the run from which this one was forked.
   if (!call && before) return before;
   const status = call?.status === 'succeeded' || call?.status === 'denied' ? call.status : 'failed';
   return { status: call?.status === 'unknown' ? 'unknown' : status, ordinal: graph?.ordinal, tool_call_id: call?.id };
 }
 
-/** The channels that the end of a node sets. */
+/** The channels set when a node ends; undefined if none. */
 function written(drive: Drive, node: CompiledNode, here: Here): Record<string, unknown> | undefined {
   if (node.writes.length === 0) return undefined;
   const variables = variablesOf(drive, here);
@@ -204,7 +204,7 @@ function written(drive: Drive, node: CompiledNode, here: Here): Record<string, u
   throw new TurnFailure(GRAPH_FAILED, message);
 }
 
-/** The first edge whose condition holds; the default edge where none does. */
+/** The first edge whose condition holds; otherwise the default edge. */
 function edgeFrom(node: CompiledNode, variables: GraphVariables): CompiledEdge | undefined {
   for (const edge of node.edges) {
     const outcome = edge.condition?.test(variables) ?? { ok: true, value: false };
@@ -237,7 +237,7 @@ interface Finished {
   base: NodeOutcome & { next: string[] };
 }
 
-/** The graph ends: what the node has given is the turn's answer, unless that does not fit and the model is asked again. */
+/** Ends the graph: the node's output is the turn's answer. Returns false if it does not fit and the model is asked again. */
 function finish(drive: Drive, { node, outcome, output, base }: Finished): boolean {
   const { log } = drive;
   const { steps: step } = log.state;
@@ -259,7 +259,7 @@ function finish(drive: Drive, { node, outcome, output, base }: Finished): boolea
   return true;
 }
 
-/** The drive, with what its node waits for where a person, the time or a webhook answers it. */
+/** The drive, with the settings of its open human node, if a person, a timer or a webhook answers it. */
 export function waitingIn(drive: Drive): WaitingRun {
   const node = openNode(drive);
   if (node?.type !== 'human') return drive;

@@ -1,4 +1,4 @@
-/** A driver's hold on a run: its lease, and what is heard while it lasts. */
+/** A driver's hold on a run: keeps its lease, and listens to the bus meanwhile. */
 import type { Context } from '../../governance/context.ts';
 import { LostRunError } from '../../run-log/errors.ts';
 import { keepLease, type Held } from '../../run-log/keep-lease.ts';
@@ -11,7 +11,7 @@ interface Hold {
   close: () => void;
 }
 
-/** Keeps the lease, once there is a run and until that is lost, and listens for a cancel. */
+/** Renews the lease, once the run exists and until the lease is lost, and listens for a cancel. */
 export function holdRun(context: Context, held: Held, isCreated: () => boolean): Hold {
   const lost = new AbortController();
   const heard = { governance: false };

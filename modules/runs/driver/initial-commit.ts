@@ -1,14 +1,14 @@
-/** A run that its first driver creates (`InitialCommit`). */
+/** A run created by its first driver (`InitialCommit`). */
 import { toLogged, type NewEvent } from '../../../core/events.ts';
 import { newRun } from '../../../core/projections/runs.ts';
 import type { ClaimedRun, RunRow } from '../../../db/claim-run.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
 import type { InitialCommit } from '../../../jobs/slot-reservation.ts';
 
-/** The ids of a run that is to be created. */
+/** Ids of a run to be created. */
 export type NewRun = Pick<RunRow, 'id' | 'tenant_id' | 'workspace_id' | 'lineage'>;
 
-/** What the driver begins with: the run as a claim would read it; `at` is when it was created, if it is there already. */
+/** The new run as a claim would return it; `at`: when it was created, if it exists already. */
 export function toClaim(
   run: NewRun,
   { events, policyEpoch, at = '' }: Pick<InitialCommit, 'events' | 'policyEpoch'> & { at?: string },
@@ -39,7 +39,7 @@ function toRow({ id, tenant_id: tenantId, workspace_id: workspaceId }: NewRun, e
   };
 }
 
-/** What makes a driver's change the one that creates its run. */
+/** Turns a driver's change into the one that creates its run. */
 export function toCreation(initialCommit: InitialCommit, change: RunChange): Partial<RunChange> {
   const { dormant = false, fence, checkpoint } = change;
   return {

@@ -1,11 +1,11 @@
-/** The turn that a commit completes is learnt from, where its agent has a memory: the commit says so, and sends the job. */
+/** If the agent has a memory, the commit that completes a turn marks it to be learnt from, and sends the job. */
 import { extractionSettings } from '../../../core/definition.ts';
 import type { RunChange } from '../../../db/commit-run.ts';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Drive } from './drive-state.ts';
 
-/** Children and replays of a record say nothing that their agent has not heard. */
+/** Does nothing for children and recorded replays: their agent has heard it all before. */
 export function learnFromTurn({ run, log, definition, tenantId, replaySource }: Drive, change: RunChange): void {
   const ended = log.pending.events.find(({ type }) => type === 'turn.completed');
   if (!ended?.turn_id || run.parent_run_id !== null || replaySource?.original) return;

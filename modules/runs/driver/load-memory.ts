@@ -1,4 +1,4 @@
-/** The memories of a turn: found before its first model call, kept in the log, and read from there by whoever goes on with it. */
+/** The memories of a turn: found before its first model call, kept in the log, and read from there by later drivers. */
 import { recordMemories } from '../../../core/decision-events/memory.ts';
 import { memorySettings } from '../../../core/definition.ts';
 import type { Decision } from '../../../core/decide.ts';
@@ -18,7 +18,7 @@ import type { Drive, TurnMemory } from './drive-state.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** Gives the turn its memories, once, where its agent has any: the event goes with the commit that announces the model call. */
+/** Gives the turn its memories, once, if its agent has any: the event goes with the commit that announces the model call. */
 export async function loadMemory(drive: Drive, { step }: CallModel): Promise<void> {
   const { log, definition, context, tenantId, run } = drive;
   const { turn } = log.state;
@@ -43,8 +43,8 @@ export async function loadMemory(drive: Drive, { step }: CallModel): Promise<voi
 }
 
 /**
- * No model is told what has been forgotten since the turn was given it or the tool `recall` has found it, also where whoever
- * forgot it could not see it in the log yet. Looked at before each model call: what a process has in mind of a run may be old.
+ * Removes memories forgotten since the turn was given them or the tool `recall` found them, even if the log did not show them
+ * yet to the one who forgot. Checked before each model call, since the process's copy of a run may be old.
  */
 export async function leaveOutForgotten(drive: Drive): Promise<void> {
   const { memory, context, tenantId, run, log } = drive;
@@ -56,27 +56,27 @@ export async function leaveOutForgotten(drive: Drive): Promise<void> {
   if (gone.size === 0) return;
   drive.memory = await readMemory(context, run, log.state);
   const isEmptied = (callId: string) => recalled.get(callId)?.some((id) => gone.has(id)) === true;
-  // Another row, as what a model reads of a row is made once.
+  // A new row, since the rendering of a row is cached.
   log.messages = log.messages.map((row) => {
     const outcomes = Object.entries(row.outcomes ?? {});
     if (!outcomes.some(([callId]) => isEmptied(callId))) return row;
     const left = outcomes.map(([callId, outcome]) => [callId, isEmptied(callId) ? NOTHING_RECALLED : outcome]);
     return { ...row, outcomes: Object.fromEntries(left) as MessageRow['outcomes'] };
   });
-  // The request that was announced has what is gone now.
+  // The announced request contains what is gone now.
   drive.step.announced = null;
 }
 
-/** As `forgetInRuns` leaves it in the ledger. */
+/** The same that `forgetInRuns` writes to the ledger. */
 const NOTHING_RECALLED: CallOutcome = { status: 'succeeded', output: { entries: [] }, is_error: false };
 
-/** What the built-in tool has found in the conversation, or what has read that on: ids by call, where it has found any. */
+/** Ids found by the built-in tool `recall`, by call; includes calls that read its output on. */
 function recalledIn({ log, tools }: Drive): Map<string, string[]> {
   const recalled = new Map<string, string[]>();
   if (tools.get('recall')?.transport.type !== 'builtin') return recalled;
-  /** By the id of the recall in the answer that asks for it. */
+  /** Ids by tool use of the recall. */
   const found = new Map<string, string[]>();
-  /** What the answer asks for, and of which recall each is. */
+  /** Tool uses of the answer, with the recall that each belongs to. */
   let asked = new Map<string, string>();
   for (const { role, content, outcomes } of log.messages) {
     if (role === 'assistant') asked = new Map(content.flatMap(recallOf));
@@ -101,21 +101,21 @@ function recallOf(block: StoredBlock): [string, string][] {
   return typeof read === 'string' ? [[id, read]] : [];
 }
 
-/** The output may be cut for the model. What is within a text has its quotes escaped there. */
+/** Ids in an outcome. The output may be cut for the model; quotes within a text are escaped there. */
 function idsWithin(outcome: CallOutcome | undefined): string[] {
   const { output, content = [] } = outcome ?? {};
   const texts = [JSON.stringify(output ?? null), ...content.map((part) => (part.type === 'text' ? part.text : ''))];
   return texts.flatMap((text) => [...text.matchAll(/"id":\s*"([0-9a-f-]{36})"/g)].map(([, id = '']) => id));
 }
 
-/** Where the turn begins in the conversation; a fork in the middle of a turn goes on with the message that is there. */
+/** Ordinal of the turn's first message; in a fork in the middle of a turn, of the last one that begins a turn. */
 function firstMessageOf({ messages, state }: RunLog): number {
   const begins = (message: MessageRow) => startsTurn(message, state.steered ?? []);
   const first = messages.find((message) => message.ordinal === state.turn?.from && begins(message));
   return (first ?? messages.findLast(begins))?.ordinal ?? 0;
 }
 
-/** The memories of a turn that has begun, from its log. */
+/** Reads the memories of a turn that has begun from its log. */
 export async function readMemory(
   { db }: Pick<Context, 'db'>,
   run: Pick<RunRow, 'id' | 'tenant_id'>,

@@ -1,4 +1,4 @@
-/** From the rows of a run to its drive, and back to the truth when others have written. */
+/** Makes the drive of a run from its rows, and reloads it when others have written. */
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { planOf } from '../../../core/graph/graph-step.ts';
 import { modelsNamed } from '../../../core/graph/tools.ts';
@@ -38,8 +38,8 @@ interface CorruptCheckpoint {
 type ReadRun = (run: ReadRequest) => Promise<ClaimResult>;
 
 /**
- * State of a loaded run: newest checkpoint that fits its hash, and the events after it. `loaded` is what it was read
- * from. Throws CorruptCheckpointError where nothing fits, UnknownEventError for the log of a newer build.
+ * Restores the state of a loaded run from the newest checkpoint that fits its hash, and the events after it. `loaded`: the
+ * rows used. Throws CorruptCheckpointError if nothing fits, UnknownEventError for the log of a newer build.
  */
 export async function restore(
   read: ReadRun,
@@ -55,7 +55,7 @@ export async function restore(
     if (!at.checkpoint || start) return { state: await foldLog(start, at), loaded: at, corrupt };
     if (!isNewer) corrupt.push({ id: at.checkpoint.id, seq: at.checkpoint.seq });
     const { tenant_id: tenantId, id: runId } = loaded.run;
-    // Without a checkpoint that vouches for them, all messages are verified.
+    // Without a checkpoint to vouch for them, all messages are verified.
     const earlier = await read({ tenant_id: tenantId, run_id: runId, beforeCheckpoint: at.checkpoint.seq });
     if (!earlier.ok) throw new LostRunError(earlier.why);
     at = earlier;
@@ -89,14 +89,14 @@ interface OpenOptions {
   signal: AbortSignal;
   stop: AbortSignal;
   traceparent: string | undefined;
-  /** What the run cache of this process held when the run was claimed. */
+  /** The run cache's entry when the run was claimed. */
   cached: CachedRun | undefined;
   heard: DriveBasis['heard'];
   holdsLease: DriveBasis['holdsLease'];
   initialCommit: InitialCommit | undefined;
 }
 
-/** The drive of a claimed run. */
+/** Opens the drive of a claimed run. */
 export async function openDrive(context: Context, claimed: ClaimedRun, options: OpenOptions): Promise<Drive> {
   const { run } = claimed;
   const pins = context.definitions.load({
@@ -149,15 +149,15 @@ export async function openDrive(context: Context, claimed: ClaimedRun, options: 
   return drive;
 }
 
-/** The position of a run, from the run cache if it fits, else from its rows. */
+/** The position of a run, from the run cache if that fits, otherwise from its rows. */
 interface FoundPosition extends Position {
-  /** Checkpoints that do not fit and have not been reported. */
+  /** Checkpoints that do not fit their hashes, and are not reported yet. */
   corrupt: CorruptCheckpoint[];
 }
 
 interface KnownPosition {
   cached: CachedRun | undefined;
-  /** Most tokens of the conversation that any model of the run is sent. */
+  /** Most conversation tokens that any of the run's models is sent. */
   mostTokens: () => Promise<number>;
 }
 
@@ -167,7 +167,7 @@ async function findPosition(
   { cached, mostTokens }: KnownPosition,
 ): Promise<FoundPosition> {
   const loaded = await readRemainingPages(context.db, claimed);
-  // A conversation only grows: what was left out for so many tokens is left out for no more of them, too.
+  // Conversations only grow: messages left out for some budget stay left out for any up to it.
   const isEnough = async ({ messages, budgetTokens }: UnreadMessages) =>
     messages === 0 || (await mostTokens()) <= budgetTokens;
   if (cached && loaded.from !== null) {
@@ -212,14 +212,14 @@ function mostConversationTokens(
   return Math.max(...budgets);
 }
 
-/** The tenant's policy epoch has advanced since the pending calls were gated: they are gated again. */
+/** Gates the pending calls again, since the tenant's policy epoch has advanced. */
 export async function reauthorizePending(drive: Drive): Promise<void> {
   const { db, governance } = drive.context;
   drive.governance = await db.withTenant(drive.tenantId, (tx) => governance.current(tx, drive.tenantId));
   await drive.uncommitted.reauthorize?.();
 }
 
-/** Reads what others have appended, and puts what is pending on top of it: a paid model response is kept. */
+/** Reads what others have appended, and rebases what is pending onto it: a paid model response is kept. */
 export async function reload(drive: Drive): Promise<void> {
   const cached = toCachedRun(drive.log);
   const ref = { tenant_id: drive.tenantId, run_id: drive.run.id };

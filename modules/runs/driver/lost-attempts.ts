@@ -1,4 +1,4 @@
-/** What a driver has begun when it loses its run, and what comes of it after that. */
+/** What becomes of attempts whose driver loses its run. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { linkSignals } from '../../../lib/link-signals.ts';
 import { LostRunError } from '../../run-log/errors.ts';
@@ -7,13 +7,10 @@ import type { AttemptEnd, ClaimedCall, HeldClaim, MadeAttempt } from '../../tool
 import { settleLostCall } from '../../tool-calls/settle-tool-call.ts';
 import type { Drive } from './drive-state.ts';
 
-/** How long the result is kept for whoever drives the run next, and for a database that is away. */
+/** How long a result is retried, for the next driver, and while the database is away. */
 const PATIENCE_MS = 600_000;
 
-/**
- * The signal of an attempt. One that may not be repeated is not broken off because the lease of its run is lost: what it
- * comes to is known here and nowhere else.
- */
+/** The signal of an attempt. A lost lease does not abort a call that may not be repeated: its result exists only here. */
 export function outliveLease(drive: Drive, { call }: ClaimedCall): Pick<HeldClaim, 'signal' | 'release'> {
   const { signal: source, stop } = drive;
   if (call.effect !== 'unknown') return { signal: source, release: () => undefined };
@@ -31,7 +28,10 @@ export function outliveLease(drive: Drive, { call }: ClaimedCall): Pick<HeldClai
   return { signal: linked.signal, release };
 }
 
-/** Settles an attempt with the steps of its run; if the run is lost by then, in the ledger, as a late result. */
+/**
+ * Settles an attempt with the steps of its run. If the run is lost and the call may not be repeated, settles it in the ledger,
+ * as a late result.
+ */
 export async function keepLost(
   drive: Drive,
   made: MadeAttempt,

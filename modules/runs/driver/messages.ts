@@ -1,4 +1,4 @@
-/** Messages of a turn: what the user has said, and what the model has said last. */
+/** Messages of a turn: the user's, and the model's last words. */
 import { textOf, type Attachment, type UserBlock } from '../../../core/content.ts';
 import type { TurnInput } from '../../../core/events.ts';
 import { turnInstructions } from '../../../core/output-format.ts';
@@ -7,7 +7,7 @@ import type { MessageRow } from '../../../db/claim-run.ts';
 import { appendMessage, lengthOf, type RunLog } from '../../run-log/run-log.ts';
 import type { Drive } from './drive-state.ts';
 
-/** The last message of the turn in which the model said something. */
+/** Ordinal of the turn's last message with words of the model. */
 export function findLastSaid({ log: { messages, state } }: Drive): number | undefined {
   const start = state.turn?.from ?? 0;
   const isWords = ({ ordinal, role, content }: MessageRow) =>
@@ -16,8 +16,8 @@ export function findLastSaid({ log: { messages, state } }: Drive): number | unde
 }
 
 /**
- * Appends what a turn begins with, unless it is in the conversation: its message, after those that no model has read, and
- * what its answer has to fit. The event of its first model call, or of its first node, counts it.
+ * Appends a turn's first messages, unless they are in the conversation: those that no model has read, its own, and the format
+ * its answer must fit. The event of its first model call or node counts them.
  */
 export function appendQuestion(log: RunLog): void {
   const { turn, unread = [], length } = log.state;
@@ -27,7 +27,7 @@ export function appendQuestion(log: RunLog): void {
   if (demands) appendMessage(log, demands);
 }
 
-/** What a user says, attachments first. */
+/** A user's message, attachments first. */
 export function userMessage(input: TurnInput): Omit<MessageRow, 'ordinal' | 'chain'> {
   const { message, attachments = [] } = input;
   const content: UserBlock[] = [...attachments.map(asBlock), { type: 'text', text: message }];
@@ -41,7 +41,7 @@ function asBlock(attachment: Attachment): UserBlock {
   return block;
 }
 
-/** What Drover says after the message of a turn whose answer has to fit a schema of its own. */
+/** Drover's message about the schema that a turn's answer must fit; undefined without one. */
 function demandsOf({ output_schema: schema }: TurnInput): Omit<MessageRow, 'ordinal' | 'chain'> | undefined {
   if (!schema) return undefined;
   const content = [{ type: 'text' as const, text: turnInstructions(schema) }];

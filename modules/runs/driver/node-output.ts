@@ -1,4 +1,4 @@
-/** What a node of a graph has given: read from the conversation, or from the ledger where it is too large for that. */
+/** The output of a graph's node: read from the conversation, or from the ledger if it is too large for that. */
 import type { TwoReadings } from '../../../core/cel-shape.ts';
 import { textOf, type Json } from '../../../core/content.ts';
 import type { TurnInput } from '../../../core/events.ts';
@@ -11,15 +11,18 @@ import { resultText } from '../../run-log/conversation.ts';
 import type { Drive } from './drive-state.ts';
 
 export interface NodeOutput {
-  /** As a model reads it. */
+  /** For models. */
   text: string;
-  /** As expressions read it. */
+  /** For expressions. */
   readings: TwoReadings;
   /** Nobody vouches for it. */
   untrusted: boolean;
 }
 
-/** The output of a node whose outcome this is; the turn's input where it has none. Undefined where it is not in sight any more. */
+/**
+ * The output of a node with this outcome; without a message of its own, the turn's input. Undefined if the message is not
+ * loaded any more.
+ */
 export async function readOutput(drive: Drive, outcome: NodeOutcome | undefined): Promise<NodeOutput | undefined> {
   const { log } = drive;
   if (outcome?.ordinal === undefined) return ofInput(log.state.turn?.input);
@@ -38,7 +41,7 @@ function ofInput(input: TurnInput | undefined): NodeOutput {
 
 type Read = Omit<NodeOutput, 'untrusted'>;
 
-/** A text is read as it is, and by the fields of the JSON object that it may be. */
+/** A text has two readings: as it is, and as the fields of a JSON object, if it is one. */
 function ofText(text: string): Read {
   return { text, readings: readingsOf(text) };
 }
@@ -76,7 +79,7 @@ async function ofCall(drive: Drive, { result, outcome }: OfCall): Promise<Read> 
     return { text: said, readings: { plain: said, fields } };
   }
   const value = result?.content ? await readLedger(drive, outcome.tool_call_id ?? '') : (result?.output ?? null);
-  // What is cut for models is cut where a node gives it to one.
+  // Cut for models only where a node passes it to one.
   if (typeof value === 'string') return { text: said, readings: readingsOf(value) };
   const alone = messageAlone(value);
   if (alone !== undefined) return { text: cutText(alone), readings: { plain: alone, fields: value } };
@@ -84,7 +87,7 @@ async function ofCall(drive: Drive, { result, outcome }: OfCall): Promise<Read> 
   return { text: said, readings: { plain: value, fields } };
 }
 
-/** The text of an answer that holds nothing else, as those of people do. */
+/** The text of an object with nothing but a `message`, like the answers of people. */
 function messageAlone(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || Object.keys(value).length !== 1) return undefined;
   const { message } = value as { message?: unknown };

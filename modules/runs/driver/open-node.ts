@@ -1,4 +1,4 @@
-/** The node of its agent's graph that a run is in, as far as its model calls and waits are concerned. */
+/** The graph node that a run is in, as its model calls and waits see it. */
 import type { AgentDefinition } from '../../../core/definition.ts';
 import { compileGraph, type CompiledGraph, type CompiledNode } from '../../../core/graph/compile.ts';
 import type { WorkflowGraph } from '../../../core/graph/definition.ts';
@@ -8,20 +8,20 @@ import { isForModels } from '../../tools-registry/pin-tools.ts';
 
 type Tools = ReadonlyMap<string, ToolDefinition>;
 
-/** What of a run's position says which node it is in. */
+/** The part of a run's position that names its node. */
 export type NodePosition = Pick<GraphState, 'node' | 'open' | 'prompt'>;
 
-/** What a run is driven by, and where it stands. */
+/** What a run is driven by, and its position. */
 interface InGraph {
   definition: AgentDefinition;
   tools: Tools;
   log: { state: { graph?: NodePosition | null | undefined } };
 }
 
-/** By definition, which never changes and is kept as long as runs need it. */
+/** By definition: these never change, and last as long as runs need them. */
 const compiled = new WeakMap<WorkflowGraph, CompiledGraph>();
 
-/** The graph of a published definition, prepared once. Throws for a faulty one, which is never published. */
+/** The compiled graph of a published definition, cached. Throws if it is faulty, which publishing prevents. */
 export function graphOf(graph: WorkflowGraph): CompiledGraph {
   const known = compiled.get(graph);
   if (known) return known;
@@ -31,16 +31,16 @@ export function graphOf(graph: WorkflowGraph): CompiledGraph {
   return compilation.graph;
 }
 
-/** The node that has been entered and not completed. */
+/** The node that was entered and not completed. */
 export function openNode({ definition, log: { state } }: Omit<InGraph, 'tools'>): CompiledNode | undefined {
   const { workflow_graph: graph } = definition;
   return graph && state.graph?.open ? graphOf(graph).nodes.get(state.graph.node) : undefined;
 }
 
-/** By a run's tools, then by node ('' for none): the same map at each call, since what it costs is kept by it. */
+/** By the run's tools, then by node ('' for none). The same map at each call, since its token cost is cached by it. */
 const offered = new WeakMap<Tools, Map<string, Tools>>();
 
-/** The tools that a model is offered now: those of the node, else those that the agent has for its models. */
+/** The tools offered to the model now: the node's, otherwise the agent's tools for its models. */
 export function offeredTools(run: InGraph): Tools {
   const { definition, tools } = run;
   if (!definition.workflow_graph) return tools;
@@ -56,14 +56,14 @@ export function offeredTools(run: InGraph): Tools {
   return found;
 }
 
-/** What the node adds to the system prompt. */
+/** The node's addition to the system prompt. */
 export function promptOf(run: Omit<InGraph, 'tools'>): string | undefined {
   const node = openNode(run);
   if (node?.type !== 'llm') return undefined;
   return run.log.state.graph?.prompt ?? node.config.prompt;
 }
 
-/** The model that the node asks first. */
+/** The first model that the node asks. */
 export function modelOf(run: Omit<InGraph, 'tools'>): string | undefined {
   const node = openNode(run);
   return node?.type === 'llm' ? node.config.model : undefined;

@@ -1,11 +1,11 @@
-/** What a driver asks for itself is asked for its run: by its models, in its books, and no longer than it is driven. */
+/** A driver's own questions are asked for its run: of its models, on its budgets, and only while it is driven. */
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import type { ToolAsk } from '../../model-calls/ask-for-tool.ts';
 import type { Drive } from './drive-state.ts';
 
 type OwnAsk = Pick<ToolAsk<unknown>, 'tenantId' | 'workspaceId' | 'agentId' | 'threadId' | 'run' | 'models' | 'signal'>;
 
-/** Whose ask it is, and which models it goes to. */
+/** The asker's ids, and the models to ask. */
 export function ownAskOf({ run, definition, tenantId, signal }: Drive): OwnAsk {
   return {
     tenantId,

@@ -1,4 +1,4 @@
-/** The text that a model had written when its turn was broken off: it is kept in the log, and shown with the turn. */
+/** The text that a model had written when its turn was broken off: kept in the log, and shown with the turn. */
 import { cleanText } from '../../../core/content.ts';
 import { checkEvent, toLogged, type NewEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
@@ -7,14 +7,14 @@ import { commitRunIn, NO_ROWS } from '../../../db/commit-run.ts';
 import { findTurn } from '../../../db/turns.ts';
 import type { Drive, PartialAnswer } from './drive-state.ts';
 
-/** The text as it may be kept; undefined if nothing was said. */
+/** The text, cleaned and cut for the log; undefined if there is none. */
 export function partialText(partial: PartialAnswer | null): string | undefined {
   return partial?.text ? cleanText(partial.text.slice(0, LIMITS.partialAnswerChars)) : undefined;
 }
 
 /**
- * Appends what was said to the log of a run whose turn was cancelled or failed behind its driver's back, after the end
- * of that turn. A run that only somebody else drives gets nothing. Never throws: the turn has ended either way.
+ * Appends the partial answer to the log of a run whose turn was cancelled or failed from outside, after the end of that turn.
+ * Writes nothing if the turn goes on with another driver. Never throws: the turn has ended either way.
  */
 export async function keepPartialAnswer(drive: Drive): Promise<void> {
   const { context, tenantId, run } = drive;

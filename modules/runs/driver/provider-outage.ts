@@ -1,6 +1,6 @@
 /**
- * Providers that are away. A run that no model answers is parked: dormant, until one of them is back. Of all runs that wait
- * for the same credential and model one asks at a time, for all of them.
+ * Provider outages. A run that no model answers is parked: dormant, until a provider is back. Of all runs waiting for the same
+ * credential and model, one at a time asks for all.
  */
 import { deferModelCall, resumeModelCall } from '../../../core/decision-events/model-calls.ts';
 import { outageSeconds } from '../../../core/definition.ts';
@@ -21,7 +21,7 @@ import type { OutageGuard } from '../../model-calls/throttle.ts';
 import type { Park } from './commit.ts';
 import type { Drive } from './drive-state.ts';
 
-/** No model answers: the run is to be parked. */
+/** No model answers: the run must be parked. */
 export class ParkedError extends Error {
   readonly park: Park['park'];
   constructor(park: Park['park']) {
@@ -31,7 +31,7 @@ export class ParkedError extends Error {
   }
 }
 
-/** An outage as it was noted: the database's time then, and when somebody asks next. */
+/** An outage as noted: the database's time then, and when the next run asks. */
 export interface NotedOutage {
   outage: string;
   at: string;
@@ -39,27 +39,27 @@ export interface NotedOutage {
   alone: boolean;
 }
 
-/** Since when the run waits for a provider; undefined if it does not. */
+/** The run's wait for a provider; undefined if it does not wait. */
 export function deferralOf({ log: { state } }: Drive): Deferral | undefined {
   return state.modelCall?.deferred ?? state.deferred;
 }
 
-/** Whether the run may ask the model, and whether it then asks for all that wait. */
+/** Whether the run may ask the model, and whether on behalf of all waiting runs. */
 export function enter(drive: Drive, rateLimiter: string): Promise<Entry> {
   const outage = outageOf(drive, rateLimiter, deferralOf(drive)?.alone ?? false);
   const entering = { outage, rateLimiter, runId: drive.run.id, probeMs: LIMITS.modelTimeoutMs };
   return enterModel(drive.context.db, entering);
 }
 
-/** The outage that a run meets which knows it already. */
+/** A known outage, as met by this run. */
 export function metOutage(drive: Drive, rateLimiter: string, entry: Extract<Entry, { kind: 'away' }>): NotedOutage {
   const alone = deferralOf(drive)?.alone ?? false;
   return { outage: outageOf(drive, rateLimiter, alone), at: entry.at, nextAt: entry.next_at, alone };
 }
 
 /**
- * Notes for all that a model gave no answer. A run that has waited, and is let in because another was answered, speaks for
- * itself alone: its request may be what the provider fails at, and the others are not to wait for that.
+ * Notes for all runs that a model gave no answer. A run that has waited, and was let in because another was answered, notes it
+ * for itself alone: its own request may be the cause, and others must not wait for that.
  */
 export async function noteOutage(
   drive: Drive,
@@ -83,19 +83,19 @@ function outageOf({ run }: Drive, rateLimiter: string, alone: boolean): string {
   return alone ? `${rateLimiter}#${run.id}` : rateLimiter;
 }
 
-/** A provider answers, be it with a refusal: whoever waits for it goes on, this run included. */
+/** The provider answers, even if with a refusal: all waiting runs go on, this one included. */
 export async function endOutages(drive: Drive): Promise<void> {
   await endModelOutages(drive.context.db, drive.run.id);
 }
 
-/** The run does not ask for all after all; where the database does not hear of it, its time for that ends by itself. */
+/** The run does not ask on behalf of all after all. If the database cannot be told, its time to ask runs out. */
 export async function leaveProbe({ context, run }: Drive): Promise<void> {
   await leaveProbes(context.db, run.id).catch((error: unknown) =>
     context.log.debug({ run: run.id, err: error }, 'probe not left'),
   );
 }
 
-/** Says in the log that the wait is over. */
+/** Records in the log that the wait is over. */
 export function resume(drive: Drive, answered: { step: number; model: string; at: string | undefined }): void {
   const deferral = deferralOf(drive);
   if (!deferral) return;
@@ -104,20 +104,20 @@ export function resume(drive: Drive, answered: { step: number; model: string; at
   appendEvent(drive.log, resumeModelCall(drive.log.state, step, { model, waited_ms }));
 }
 
-/** A model that gave no answer, where its provider may be back later. */
+/** A model that gave no answer, and whose provider may be back later. */
 export interface AwayModel {
   resolved: ResolvedModel;
   problem: OutageProblem;
   noted: NotedOutage;
 }
 
-/** What a call has found out of outages; `at`: when the last model was asked, by the database's time. */
+/** Outages met by a call; `at`: when the last model was asked, by the database's time. */
 export interface Heard {
   away: AwayModel[];
   at?: string;
 }
 
-/** The gate of a call that is made on the way to the run's next step, which waits with it. */
+/** Guards a call made on the way to the run's next step, which waits with it. */
 export function outageGuardOf(drive: Drive, heard: Heard): OutageGuard {
   const { away } = heard;
   return {
@@ -138,7 +138,7 @@ export function outageGuardOf(drive: Drive, heard: Heard): OutageGuard {
   };
 }
 
-/** Says in the log that the run waits, and answers until when at most; undefined if it has waited as long as it may. */
+/** Records in the log that the run waits; returns the error that parks it. Undefined if it has waited for as long as allowed. */
 export function defer(
   drive: Drive,
   { step, away }: { step: number; away: readonly [AwayModel, ...AwayModel[]] },

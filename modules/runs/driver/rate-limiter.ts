@@ -1,6 +1,6 @@
 /**
- * One rate limiter for each credential and model, shared by all workers: after a provider has said that it is asked too much,
- * nobody asks it again before the time that it named. A run that has to wait is put off without a worker.
+ * One rate limiter per credential and model, shared by all workers: after a provider has refused for too many requests, none
+ * asks it before the time it named. A run that has to wait is put off without a worker.
  */
 import { recordModelRetry } from '../../../core/decision-events/model-calls.ts';
 import { backoffMs, jitteredMs } from '../../../core/backoff.ts';
@@ -16,7 +16,7 @@ import { deferralOf, enter, leaveProbe, metOutage, type NotedOutage } from './pr
 import type { Drive } from './drive-state.ts';
 import { paidInVain } from './spending.ts';
 
-/** The rate limit is reached: the run goes on after `waitMs`, in another job. */
+/** The rate limit is reached: another job continues the run after `waitMs`. */
 export class ThrottledError extends Error {
   readonly waitMs: number;
   constructor(waitMs: number) {
@@ -30,14 +30,14 @@ interface ModelCall {
   toolChoice: 'auto' | 'none';
 }
 
-/** A model may be asked, as the `probe` for all that wait or not; or its provider is known to be away. */
+/** A model may be asked (`probe`: on behalf of all waiting runs), or its provider is known to be away. */
 export type Admission =
   | { kind: 'open' | 'probe'; tokens: number; at?: string }
   | { kind: 'away'; problem: OutageProblem; noted: NotedOutage };
 
 /**
- * Acquires a request of a model, or throws ThrottledError; answers the prompt tokens that it has let through. As a rule
- * the commit before the call has already read how long it backs off.
+ * Acquires a request of a model; returns the prompt tokens let through. Throws ThrottledError. Usually the commit before the
+ * call has read the back-off already.
  */
 export async function acquire(drive: Drive, resolved: ResolvedModel, call: ModelCall): Promise<Admission> {
   const { rateLimiter, rates } = resolved;
@@ -59,7 +59,7 @@ export async function acquire(drive: Drive, resolved: ResolvedModel, call: Model
   return { ...entry, tokens };
 }
 
-/** Backs off for everybody after a refusal, says so in the log, and throws ThrottledError. */
+/** After a refusal, makes all workers back off, records it in the log, and throws ThrottledError. */
 export async function backOff(
   drive: Drive,
   refused: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number },
@@ -73,7 +73,7 @@ export async function backOff(
   throw new ThrottledError(waitMs);
 }
 
-/** Says in the log that a model is asked again. */
+/** Records in the log that a model is asked again. */
 export function recordRetry(
   drive: Drive,
   retry: { resolved: ResolvedModel; error: ModelError; attempt: number; step: number; waitMs: number },
@@ -84,7 +84,7 @@ export function recordRetry(
   appendEvent(drive.log, recordModelRetry(drive.log.state, step, payload));
 }
 
-/** Takes what an answer has used beyond its estimate out of what the credential permits. */
+/** Charges the credential's rate for what an answer used beyond its estimate. */
 export async function charge(
   drive: Drive,
   { resolved, answer, passedTokens }: { resolved: ResolvedModel; answer: ModelResponse; passedTokens: number },

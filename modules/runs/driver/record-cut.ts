@@ -1,11 +1,11 @@
-/** Tells what is left out of the conversation: in the log and as a metric, whenever the cut moves. */
+/** Records what is left out of the conversation, in the log and as a metric, whenever the cut moves. */
 import { recordContextCut } from '../../../core/decision-events/model-calls.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
 import { askedOf, fitContext, sourceOf, type FittedContext } from './build-request.ts';
 import type { Drive } from './drive-state.ts';
 
-/** Records where the conversation begins that a model is sent, unless the log says so already. Answers what is sent. */
+/** Records where the conversation sent to a model begins, unless the log has it. Returns what is sent. */
 export function recordCut(drive: Drive, resolved: ResolvedModel): FittedContext {
   const { log, context } = drive;
   const source = sourceOf(drive);

@@ -1,4 +1,4 @@
-/** What a call becomes that the record of an earlier run answers, or about which that leaves a doubt. */
+/** The outcome of a call that is answered, or left in doubt, by an earlier run's record. */
 import { attemptError, type AttemptError } from '../../../core/ledger.ts';
 import type { CallOutcome } from '../../../db/claim-run.ts';
 import type { RecordedCall } from './replay-source.ts';
@@ -8,12 +8,12 @@ const UNSETTLED = {
   message: 'The run that this one was started from had asked for the same call, whose outcome is not known.',
 };
 
-/** That nobody knows what became of a call, as its row in this run has it. */
+/** The error that marks a call's outcome as unknown, in its row of this run. */
 export function doubtOf({ error }: RecordedCall): AttemptError {
   return attemptError({ ...(error ?? UNSETTLED), perhapsIn: 0 });
 }
 
-/** What the model reads as the result of such a call. */
+/** The call's result for the model. */
 export function outcomeInRecord(call: RecordedCall): CallOutcome {
   const { status, is_error } = settledByRecord(call, '').row;
   if (status === 'unknown') return { status, output: null, is_error };
@@ -21,7 +21,7 @@ export function outcomeInRecord(call: RecordedCall): CallOutcome {
   return { status, output, is_error, ...(content && { content }) };
 }
 
-/** A call that the record answers, as its row in the ledger, into which the output is copied, and the event that settles it. */
+/** The ledger row of a call that the record answers (its output is copied), and the event that settles it. */
 export function settledByRecord(call: RecordedCall, callId: string) {
   const { is_error, error, output_bytes } = call;
   const tainted = call.trust === 'untrusted' && { untrusted: true as const };

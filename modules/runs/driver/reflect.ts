@@ -1,4 +1,4 @@
-/** Reflection: before a turn ends, a model is asked whether its answer does what was asked for; what it lacks goes back to the agent. */
+/** Reflection: before a turn ends, asks a model whether the answer does what was asked for; gaps go back to the agent. */
 import { z } from 'zod';
 import { cleanText, textOf } from '../../../core/content.ts';
 import { completeReflection, reflectionsOf } from '../../../core/decision-events/answers.ts';
@@ -17,27 +17,27 @@ import { ThrottledError } from './rate-limiter.ts';
 import { recordedReflection } from './replay-source.ts';
 import type { Drive } from './drive-state.ts';
 
-/** `meets_criteria` is null where no model could say. */
+/** `meets_criteria` is null if no model could say. */
 interface Found {
   meets_criteria: boolean | null;
   gaps: string[];
 }
 
-/** The decision `reflect`. An answer that nobody can look at is taken. Throws ParkedError, ThrottledError. */
+/** Carries out the decision `reflect`. If no model can judge the answer, accepts it. Throws ParkedError, ThrottledError. */
 export async function reflect(drive: Drive, { ordinal }: Extract<Decision, { kind: 'reflect' }>): Promise<void> {
   const { log } = drive;
   const { steps: step } = log.state;
   const recorded = recordedReflection({ state: log.state, replaySource: drive.replaySource }, step);
   const { meets_criteria, gaps } = recorded ?? (await look(drive, { ordinal, step }));
   const isDone = meets_criteria !== false || gaps.length === 0;
-  // A fork does not know of those before its point.
+  // A fork does not count those before its point.
   const last = recorded?.last ?? (isDone || reflectionsOf(log.state) >= LIMITS.reflectionsPerTurn);
   if (!last) tellGaps(drive, gaps);
   const found = { step, ordinal, meets_criteria, gaps, last, length: lengthOf(log) };
   appendEvent(log, ...completeReflection(log.state, found));
 }
 
-/** The gaps may repeat what nobody vouches for, as the answer may. */
+/** Sends the gaps back. Like the answer, they may repeat untrusted content. */
 function tellGaps({ log }: Drive, gaps: readonly string[]): void {
   const list = gaps.map((gap) => `- ${gap}`).join('\n');
   const text = `Your answer does not do all that was asked for:\n${list}\nSee to that, and give the whole answer again.`;
@@ -60,13 +60,13 @@ const SYSTEM =
 
 const UNKNOWN: Found = { meets_criteria: null, gaps: [] };
 
-/** Asks the models of the run. The answer is committed before: it was paid for. */
+/** Asks the run's models. Commits the answer first, since it was paid for. */
 async function look(drive: Drive, { ordinal, step }: { ordinal: number; step: number }): Promise<Found> {
   const { context, run, log, definition } = drive;
   const own = ownAskOf(drive);
   const examples = workflowExamplesOf(definition);
   const isShown = examples.some(({ steps }) => steps.some(({ tool }) => tool === SUBMIT_VERDICT.name));
-  // The offline model judges nothing, unless a worked example shows it how.
+  // The offline model judges only if a worked example shows it how.
   const isOffline = (own.models[0] ?? context.models.defaultName()).split('/')[0] === 'offline';
   if (isOffline && !isShown) return UNKNOWN;
   if (log.pending.events.length > 0) await commit(drive);
@@ -99,7 +99,7 @@ async function look(drive: Drive, { ordinal, step }: { ordinal: number; step: nu
   return UNKNOWN;
 }
 
-/** The run waits as before any model call, for as long as it may. */
+/** Lets the run wait as before any model call, for as long as allowed. */
 function waitFor(drive: Drive, { step, heard, fault }: { step: number; heard: Heard; fault: ToolFault }): void {
   const [first, ...others] = heard.away;
   if (first) {
@@ -108,7 +108,7 @@ function waitFor(drive: Drive, { step, heard, fault }: { step: number; heard: He
   } else if (fault.waitMs !== undefined) throw new ThrottledError(fault.waitMs);
 }
 
-/** What the user has said in the turn, and the answer. */
+/** The user's messages of the turn, and the answer. */
 function materialOf({ log }: Drive, ordinal: number): string {
   const from = log.state.turn?.from ?? 0;
   const asked = log.messages.filter((row) => row.ordinal >= from && row.ordinal < ordinal && originOf(row) === 'user');

@@ -1,6 +1,6 @@
 /**
- * Answers calls of a fork from the record of the run that it was forked from. A fork does not silently repeat that run's
- * effects, and a recorded replay asks no model whose answer the record has (docs/replay.md).
+ * Answers a fork's calls from the record of its original run. A fork does not silently repeat that run's effects, and a
+ * recorded replay asks no model if the record has its answer (docs/replay.md).
  */
 import type { Compaction } from '../../../core/compaction.ts';
 import type { RunLimits } from '../../../core/decide.ts';
@@ -34,20 +34,20 @@ import type { Context } from '../../governance/context.ts';
 import { buildRequest, windowOf } from './build-request.ts';
 import { offeredTools, promptOf, type NodePosition } from './open-node.ts';
 
-/** What a fork may still use of its record. */
+/** What is left of a fork's record. */
 export interface ReplaySource {
   calls: RecordedCall[];
-  /** The model's answer of the step that is done again. */
+  /** The model's answer in the step that is redone. */
   redo: RecordedAnswerRow | undefined;
-  /** For a recorded replay that has not diverged. */
+  /** For recorded replays that have not diverged. */
   original: OriginalRun | undefined;
 }
 
 export interface RecordedCall extends RecordedCallRow {
-  /** Canonical arguments, as it was made and as the model had asked for it. */
+  /** Canonical arguments: `key` as made, `askedKey` as the model asked. */
   key: string;
   askedKey: string;
-  /** It had its result before the point: it is part of where the run starts from. */
+  /** Settled before the fork's point: part of its starting state. */
   isPast: boolean;
 }
 
@@ -57,17 +57,17 @@ interface OriginalRun {
   compactions: RecordedCompaction[];
   reflections: RecordedReflection[];
   nodes: RecordedNode[];
-  /** What the run began with. */
+  /** The compaction that the run began with. */
   context: Compaction | undefined;
   containerId: string | undefined;
   messages: MessageRow[];
   definition: AgentDefinition;
   tools: ReadonlyMap<string, ToolDefinition>;
-  /** Tokens that a model takes, as this process knows. */
+  /** A model's window in tokens, as this process knows it. */
   windowOf: (name: string) => number;
 }
 
-/** Reads the record of a fork; null for any other run. */
+/** Reads a fork's record; null for other runs. */
 export async function loadReplaySource(context: Context, run: RunRow, state: RunState): Promise<ReplaySource | null> {
   const { replay } = state;
   if (!replay || run.forked_at_seq === null) return null;
@@ -113,16 +113,16 @@ function pinsOf(run: RunRow) {
   return { tenantId: run.tenant_id, agentId: run.agent_id, agentVersion: run.agent_version, tools: run.pinned.tools };
 }
 
-/** How the record answers a model call: with a response, or not, because the request is another one. */
+/** The record's reply to a model call: its response, or how the request differs. */
 type RecordedAnswer = { kind: 'same'; response: ModelResponse } | { kind: 'differs'; differs: RequestPart[] };
 
-/** A request, and who would get it. */
+/** A request, and the provider to receive it. */
 export interface AskedModel {
   provider: string;
   request: ModelRequest;
 }
 
-/** What the record's turn was given of the agent's memory before a step; undefined where nothing is to be taken from it. */
+/** Memories given to the record's turn before a step; undefined if the record is not to be used. */
 export function recordedMemories(
   source: { log: { state: RunState }; replaySource: ReplaySource | null },
   step: number,
@@ -131,7 +131,7 @@ export function recordedMemories(
   return row && (row.memory?.entries ?? []);
 }
 
-/** The worked examples that the record's model call of a step showed, by their places; undefined where nothing is to be taken from it. */
+/** Indexes of worked examples shown by the record's model call of a step; undefined if the record is not to be used. */
 export function recordedExamples(
   source: { log: { state: RunState }; replaySource: ReplaySource | null },
   step: number,
@@ -149,7 +149,7 @@ function recordedRow(
   return replaySource?.original?.answers.find((each) => each.step - replay.steps === step - replay.iteration);
 }
 
-/** What the record says to the model call of a step; undefined if nothing is to be taken from it. */
+/** The record's reply to the model call of a step; undefined if the record is not to be used. */
 export function recordedAnswer(
   source: { state: RunState; replaySource: ReplaySource | null },
   step: number,
@@ -180,7 +180,7 @@ function answer({ responded, content }: RecordedAnswerRow): RecordedAnswer {
   return { kind: 'same', response };
 }
 
-/** How the record compacted the conversation before the model call of a step; undefined if nothing is to be taken from it. */
+/** The record's compaction before the model call of a step; undefined if there is none to be used. */
 export function recordedCompaction(
   { state: { replay }, replaySource: record }: { state: RunState; replaySource: ReplaySource | null },
   step: number,
@@ -190,7 +190,7 @@ export function recordedCompaction(
   return found?.payload;
 }
 
-/** What the record found when it looked at the answer of a step; undefined if nothing is to be taken from it. */
+/** The record's reflection on the answer of a step; undefined if there is none to be used. */
 export function recordedReflection(
   { state: { replay }, replaySource: record }: { state: RunState; replaySource: ReplaySource | null },
   step: number,
@@ -217,7 +217,7 @@ function originalRequest(
     examples: row.asked.examples,
     compaction: original.compactions.findLast(({ step }) => step <= row.step)?.payload ?? original.context,
     containerId: containerBefore(original, row),
-    // Those of this run: as long as it takes its answers from the record, they are the record's.
+    // This run's: while it takes its answers from the record, they equal the record's.
     calibration,
     steered,
     memory: row.memory && { ordinal: row.memory.ordinal, text: renderMemories(row.memory.entries) },
@@ -227,13 +227,13 @@ function originalRequest(
   return { provider, request: buildRequest(source, { provider, model, toolChoice, window }) };
 }
 
-/** Where the record stood in its agent's graph when it asked. */
+/** The record's position in its agent's graph at that request. */
 function nodeAt({ nodes }: OriginalRun, { seq }: RecordedAnswerRow): NodePosition | null {
   const { node, prompt } = nodes.findLast((each) => each.seq < seq) ?? {};
   return node == null ? null : { node, open: true, ...(prompt != null && { prompt }) };
 }
 
-/** The container that a model call of the record named: that of the answer before it which had one, or what the run began with. */
+/** The container in a recorded model call: of the last answer before it that named one, otherwise the run's initial one. */
 function containerBefore({ answers, containerId }: OriginalRun, { step }: RecordedAnswerRow): string | undefined {
   const named = answers.findLast((each) => each.step < step && each.responded.container_id !== undefined);
   return named?.responded.container_id ?? containerId;
@@ -257,9 +257,9 @@ function partsOf({ provider, request }: AskedModel): Record<RequestPart, unknown
 }
 
 /**
- * The call of the record that answers a call: the first of the same tool and the same arguments, or else for which the model had asked in
- * the same words, whatever a person or a policy has made of them then or now. It is used up. In a live replay what only reads is
- * called again, and so is what surely had no effect.
+ * Finds the recorded call to reuse: the first one with the same tool and arguments; otherwise one for which the model asked
+ * for the same arguments, whatever a person or policy made of them. Removes it from the record. A live replay repeats calls
+ * that only read, and those that surely had no effect.
  */
 export function takeRecordedCall(
   source: { state: RunState; replaySource: ReplaySource | null },
@@ -289,7 +289,7 @@ function mayAnswer(replay: ReplayState, call: RecordedCallRow): boolean {
   );
 }
 
-/** Whether a call had an effect outside, may have had one, or may still get one from the run that asked for it. */
+/** Whether a call had, may have had, or may still get (from the run that requested it) an effect outside. */
 export function hadEffect(call: Pick<RecordedCallRow, 'effect' | 'status' | 'error'>): boolean {
   const { effect, status, error } = call;
   if (effect === 'read_only') return false;
@@ -299,8 +299,9 @@ export function hadEffect(call: Pick<RecordedCallRow, 'effect' | 'status' | 'err
 }
 
 /**
- * Whether a retry makes a call of unknown outcome again, or one that has failed without an answer, and asks nobody: its tool or its agent
- * allows that under the key that it had, with the arguments that went with the key. What something from outside answers is sent under none.
+ * Whether a retry repeats a call that has an unknown outcome or failed without an answer, without asking a person: if its tool
+ * or agent allows that, under the recorded idempotency key and with the same arguments. Calls answered from outside are not
+ * sent under a key.
  */
 export function isMadeAgain(
   recorded: RecordedCall,

@@ -1,4 +1,4 @@
-/** From a model's tool uses to rows of the ledger: each passes the gate before it may become a call. */
+/** Turns a model's tool uses into ledger rows: each passes the gate before it becomes a call. */
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import type { BudgetStanding } from '../../../core/budget.ts';
 import type { ToolUseBlock } from '../../../core/content.ts';
@@ -21,8 +21,8 @@ import { isMadeAgain, takeRecordedCall, type RecordedCall } from './replay-sourc
 import { gatedRun, type Drive } from './drive-state.ts';
 
 /**
- * Records a call for each that is proposed, and one message that refers to all their results: the results are filled in when
- * they are read, so that every tool use has its result from the start.
+ * Records a call for each proposed one, and one message that refers to all their results. These are filled in when read, so
+ * that every tool use has its result from the start.
  */
 export function requestCalls(drive: Drive, intents: readonly Intent[], asked: AskedIn): void {
   const { step } = asked;
@@ -37,7 +37,7 @@ export function requestCalls(drive: Drive, intents: readonly Intent[], asked: As
   }));
   const isAllInvalid = verdicts.every(({ decision }) => isRejected(decision));
   const attempt = asked.node ? undefined : isAllInvalid ? invalidAnswersBefore(drive.log.state) + 1 : 0;
-  // In a session, what has to be asked about is one call batch, however little it is.
+  // In a session, any calls that need approval form one call batch, even a single call.
   const asks = verdicts.some(({ decision }) => decision.kind === 'ask');
   const isWhole = intents.some(({ kind }) => kind === 'plan');
   const formsBatch = isWhole || (asks && drive.run.config.session !== undefined);
@@ -69,28 +69,28 @@ function isUntrusted({ log }: Drive, calls: readonly CallIntent[]): boolean {
   return log.state.calls.some(({ toolUseId, untrusted }) => untrusted && ids.has(toolUseId));
 }
 
-/** The answer that asks for the calls. */
+/** The answer that requests the calls. */
 export interface AskedIn {
   step: number;
-  /** A budget that the answer has used up: its calls are not made. */
+  /** A budget exhausted by the answer: its calls are not made. */
   usedUp: BudgetStanding | undefined;
-  /** Of tools that a binding limits: how many calls of the answer the last minute still permits. */
+  /** For tools with a rate limit in their binding: calls of the answer that the last minute still permits. */
   granted?: ReadonlyMap<string, number> | undefined;
-  /** By tool use: the id that a call has had since watchers were shown it. */
+  /** By tool use: call ids already shown to watchers. */
   shownIds?: ReadonlyMap<string, string> | undefined;
-  /** Tools that the model was offered; all of the run's where a node of the graph asks. */
+  /** Tools offered to the model; if a graph's node asks, all of the run's. */
   offered?: ReadonlyMap<string, ToolDefinition> | undefined;
-  /** A node of the graph asks, and not a model: where `approval` says so, a person is asked that, for so long. */
+  /** If a graph's node asks, not a model: with `approval`, a person is asked that question, for `seconds`. */
   node?: { approval?: string | undefined; seconds?: number | undefined } | undefined;
 }
 
 /**
- * A call that passes the gate is made, asked about, or answered from the record of an earlier run; `again`: the call there
- * under whose key it is made.
+ * A call that passes the gate is made, asked about, or answered from an earlier run's record; `again`: the recorded call whose
+ * key it is made under.
  */
 type Verdict = (GateDecision & { again?: RecordedCall }) | Recorded;
 
-/** `passed`: what the gate has decided about the call. */
+/** `passed`: the gate's decision on the call. */
 interface Recorded {
   kind: 'recorded';
   tool: ToolDefinition;
@@ -104,11 +104,11 @@ interface Requested {
   place: number;
   step: number;
   decision: Verdict;
-  /** It is held until its call batch is approved. */
+  /** Whether it is held until its call batch is approved. */
   waits: boolean;
-  /** The `attempt` of `intent.rejected`, where a model has asked. */
+  /** The `attempt` of `intent.rejected`, if a model asked. */
   attempt: number | undefined;
-  /** How long a person is asked, where that is not what the agent says. */
+  /** How long a person is asked, if other than the agent's setting. */
   seconds: number | undefined;
 }
 
@@ -122,7 +122,7 @@ function requestCall(drive: Drive, requested: Requested): void {
   const named = { tool_call_id: id, tool_use_id: use.id, place, name: use.name, mode, effect };
   const call = { ...named, ...origin(decision), ...taint };
   const gated = decision.kind === 'recorded' ? decision.passed : decision;
-  // Those with which it was made, where the record answers.
+  // If the record answers: the recorded arguments.
   const args = decision.kind === 'recorded' ? decision.answer.arguments : gated.arguments;
   const isOther = (decision.kind === 'recorded' || gated.rewritten) && canonicalJson(args) !== canonicalJson(use.input);
   const decided = decisionEvents(gated, { callId: id, turnId, step });
@@ -178,7 +178,7 @@ function requestOutcome(
   }
 }
 
-/** What of the turn the call was asked for under, and whether somebody vouches for its answer. */
+/** The untrusted content of the turn when the call was requested, and whether its answer is untrusted. */
 function taintOf(drive: Drive, { use, decision }: Requested): { untrusted?: true; tainted_by?: number[] } {
   const { tool } = decision;
   const taintedBy = drive.log.state.turn?.untrusted ?? [];
@@ -190,7 +190,7 @@ function isMade({ kind }: Verdict): boolean {
   return kind !== 'invalid' && kind !== 'deny';
 }
 
-/** An output that is read once more is no better than it was. */
+/** Trust of a call's answer. Reading an output again does not make it more trusted. */
 function trustOfAnswer({ log, tools }: Drive, tool: ToolDefinition, args: Record<string, unknown>): Trust {
   if (tool.transport.type !== 'builtin' || tool.name !== 'read_tool_output') return trustOf(tool);
   const isRead = (block: { type: string }): block is ToolUseBlock =>
@@ -217,9 +217,9 @@ function recordOf(decision: Verdict): RecordedCall | undefined {
 }
 
 /**
- * A call that waits for approval is made by a worker, whatever its tool asks for, or from outside: the driver does not
- * wait with it. So is one with other arguments than the model's, which the driver would take from the conversation,
- * and one of a run that is suspended meanwhile.
+ * The mode of a call. A worker makes a call that waits for approval, whatever its tool asks for, or it is answered from
+ * outside: the driver does not wait with it. A worker also makes calls with arguments other than the model's, which the driver
+ * would take from the conversation, and those of a run suspended meanwhile.
  */
 function modeOf(drive: Drive, decision: Verdict, waits: boolean): CallState['mode'] {
   if ((decision.kind === 'allow' || decision.kind === 'ask') && isWait(decision.tool)) return 'wait';
@@ -228,7 +228,7 @@ function modeOf(drive: Drive, decision: Verdict, waits: boolean): CallState['mod
   if (decision.rewritten || waits) return 'queued';
   if (isPure(tool)) return 'pure';
   const suspended = suspendedBy(drive.governance, drive.run.agent_id) !== undefined;
-  // Whose work goes on elsewhere holds nobody up, and no driver.
+  // A call whose work goes on elsewhere (A2A) must not keep a driver waiting.
   const isDriven = tool.execution.inline && tool.transport.type !== 'a2a';
   return isDriven && !suspended ? 'inline' : 'queued';
 }
@@ -251,12 +251,12 @@ function outcomeOf(decision: Verdict): CallOutcome {
   return { status: decision.kind === 'deny' ? 'denied' : 'failed', output: decision.message, is_error: true };
 }
 
-/** Whether the model proposed something invalid. Arguments that a policy has made invalid are not the model's fault. */
+/** Whether the model's proposal is invalid. Arguments made invalid by a policy are not the model's fault. */
 function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind: 'invalid' }> {
   return decision.kind === 'invalid' && !decision.rewritten;
 }
 
-/** `before`: calls of the turn before this answer. */
+/** `before`: number of the turn's calls before this answer. */
 function decideOn(
   drive: Drive,
   asked: AskedIn &
@@ -284,7 +284,7 @@ function decideOn(
   return { kind: 'recorded', tool, answer, passed: decision };
 }
 
-/** A node that waits for an approval asks for one, whatever the policies let pass. */
+/** An approval node asks a person even for calls that policies allow. */
 function askedByNode(decision: GateDecision, node: AskedIn['node']): GateDecision {
   if (node?.approval === undefined || decision.kind !== 'allow') return decision;
   return { ...decision, kind: 'ask', code: 'approval_node', message: node.approval, fourEyes: false };

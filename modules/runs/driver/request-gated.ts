@@ -1,4 +1,4 @@
-/** Calls on their way into the ledger: asked for under the policies of one epoch, and anew where that has advanced by the commit. */
+/** Requests calls under one policy epoch, and again if it has advanced by the commit. */
 import { callsOf, type Intent } from '../../../core/intents.ts';
 import { bindingOf } from '../../../core/tool-bindings.ts';
 import { takeCalls } from '../../../db/rate-counts.ts';
@@ -12,7 +12,7 @@ import type { Drive } from './drive-state.ts';
 
 const PATIENCE_MS = 30_000;
 
-/** Requests the calls; if the policy epoch has advanced by the commit, they are gated once more from here. */
+/** Requests the calls; if the policy epoch has advanced by the commit, they are rewound and gated again. */
 export async function requestGated(drive: Drive, intents: readonly Intent[], answer: AskedIn): Promise<void> {
   const point = mark(drive.log);
   const { step } = drive;
@@ -27,19 +27,19 @@ export async function requestGated(drive: Drive, intents: readonly Intent[], ans
     rewind(drive.log, point);
     drive.step = step;
     if (drive.replaySource && recorded) drive.replaySource.calls.splice(0, Infinity, ...recorded);
-    // What the step knows of the calls that were taken back must not be taken for these ones.
+    // Ids shown for the rewound calls must not be reused for these.
     await request({ ...answer, shownIds: undefined });
   };
   await request(answer);
 }
 
-/** Saves a checkpoint where one is due, and announces the model call that follows. */
+/** Saves a checkpoint if due, and announces the model call that follows. */
 export function goOn(drive: Drive): void {
   saveCheckpointIfDue(drive);
   announceNext(drive);
 }
 
-/** How many of the calls the minute still permits, of each tool that a binding limits. They are taken, whatever becomes of them. */
+/** For each tool with a rate limit in its binding: how many of the calls the minute still permits. They count, whatever becomes of them. */
 async function takeLimitedCalls(drive: Drive, intents: readonly Intent[]) {
   const { context, tenantId, run, definition, tools, signal } = drive;
   const calls = callsOf(intents);
@@ -52,7 +52,7 @@ async function takeLimitedCalls(drive: Drive, intents: readonly Intent[]) {
     wanted.set(use.name, { name, wanted: (wanted.get(use.name)?.wanted ?? 0) + 1, most });
   }
   if (wanted.size === 0) return undefined;
-  // The answer is paid for: a database that is away for a moment must not lose it.
+  // The answer is paid for, and must not be lost to a short database outage.
   const taken = await retryWhileUnavailable(
     () => context.db.withTenant(tenantId, (tx) => takeCalls(tx, [...wanted.values()])),
     { forMs: PATIENCE_MS, signal },

@@ -1,4 +1,4 @@
-/** Calls that workers or the client make: the run waits for them without a driver, but for a moment. */
+/** Calls made by workers or the client: after a moment at most, the run waits for them without a driver. */
 import { awaitCalls } from '../../../core/decision-events/turns.ts';
 import { isSettled } from '../../../core/state.ts';
 import { appendEvent } from '../../run-log/run-log.ts';
@@ -7,11 +7,10 @@ import { commit } from './commit.ts';
 import { claimLocally } from './dispatch-calls.ts';
 import type { Drive } from './drive-state.ts';
 
-/** Hands the run over to whoever makes its calls. Undefined if it goes on: decide anew. */
+/** Hands the run over to those who make its calls. Undefined if the drive goes on: decide anew. */
 export async function sendCalls(drive: Drive): Promise<'dormant' | 'handed_over' | undefined> {
   const { log } = drive;
-  // Whatever the log did not know as sent when it was last committed is sent with this commit, and nothing twice;
-  // reconciliation replaces jobs that were lost.
+  // Sends the calls that were not marked as sent at the last commit, each once; reconciliation replaces lost jobs.
   const sent = new Set(log.base.calls.filter((call) => call.sent).map((call) => call.id));
   const unsent = log.state.calls.filter(
     (call) => call.mode === 'queued' && call.status === 'pending' && !sent.has(call.id),
@@ -21,13 +20,13 @@ export async function sendCalls(drive: Drive): Promise<'dormant' | 'handed_over'
   if (dispatched.size > 0 && log.state.calls.every((call) => isSettled(call) || dispatched.has(call.id)))
     return stayAttached(drive);
   appendEvent(log, ...awaitCalls(log.state));
-  // Calls of this process that go on are claimed, and no job is due for them.
+  // Calls under way in this process are claimed, and need no job.
   const hasBegun = dispatched.size > 0 || (drive.attached?.open.size ?? 0) > 0;
   if (jobs.length === 0 && !hasBegun) return (await commit(drive, 'dormant')) ? 'dormant' : undefined;
   return (await commit(drive, { awaitCalls: jobs })) ? 'handed_over' : undefined;
 }
 
-/** All calls that are open begin in this process: the run is held until they are over, for a moment at most. */
+/** All open calls begin in this process: holds the run until they end, for a moment at most. */
 async function stayAttached(drive: Drive): Promise<undefined> {
   const attached = attachCalls(drive);
   drive.attached = attached;

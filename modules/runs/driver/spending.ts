@@ -1,11 +1,11 @@
-/** What a driver's model calls have spent, as metrics; and what of it gave no answer, for the log and for what is set aside for the call. */
+/** What a driver's model calls cost: as metrics, and for failed attempts also for the log and the reservation. */
 import type { ModelError, TokenUsage } from '../../../core/model.ts';
 import { costOf } from '../../../llm/prices.ts';
 import type { ResolvedModel } from '../../../llm/models.ts';
 import { addSpent, tokensOf } from '../../budgets/hold-to-budget.ts';
 import type { Drive } from './drive-state.ts';
 
-/** Counts the tokens of a call, and its cost where that is known. */
+/** Counts a call's tokens, and its cost if known. */
 export function countSpending(
   { metrics }: Drive['context'],
   { model, usage, cost }: { model: string; usage: TokenUsage; cost: string | null },
@@ -17,7 +17,7 @@ export function countSpending(
   if (cost !== null) metrics.costUsd.inc({ model }, Number(cost));
 }
 
-/** What is paid for although there is no answer, as the event of the attempt has it. */
+/** Usage and cost of an attempt that gave no answer, as fields of its event. */
 export function paidInVain(drive: Drive, { provider, model }: ResolvedModel, { usage }: ModelError) {
   if (!usage) return {};
   const cost = costOf(provider, model, usage);

@@ -1,12 +1,12 @@
-/** Suspension as a driver meets it: before each decision it knows whether its tenant or agent is suspended. */
+/** Suspension in a drive: checked before each decision. */
 import type { Decision } from '../../../core/decide.ts';
 import { suspendedBy } from '../../governance/governance.ts';
 import { reauthorizePending } from './load.ts';
 import type { Drive } from './drive-state.ts';
 
 /**
- * Whether a decision begins something, which a suspended run does not do. It may wait for calls under way, and makes those
- * that the ledger has as begun.
+ * Whether a decision begins something, which a suspended run must not. It may wait for calls under way, and make those that
+ * the ledger has as begun.
  */
 function beginsSomething(drive: Drive, decision: Decision): boolean {
   switch (decision.kind) {
@@ -21,12 +21,12 @@ function beginsSomething(drive: Drive, decision: Decision): boolean {
   }
 }
 
-/** Whether a decision has to wait until a suspension is lifted. */
+/** Whether a decision must wait until a suspension is lifted. */
 export function isHeldUp(drive: Drive, decision: Decision): boolean {
   return beginsSomething(drive, decision) && suspendedBy(drive.governance, drive.run.agent_id) !== undefined;
 }
 
-/** Reads the tenant's policies and suspensions again after the bus has announced a change, and gates the pending calls again. */
+/** After the bus has announced a change, reads the tenant's policies and suspensions again, and gates the pending calls again. */
 export async function catchUp(drive: Drive): Promise<void> {
   if (!drive.heard.governance) return;
   drive.heard.governance = false;

@@ -1,4 +1,4 @@
-/** Calls of an answer that is being written, as far as whoever watches may see them before they have passed the gate. */
+/** Shows watchers the calls of an answer while it is written, as far as permitted before they have passed the gate. */
 import type { ArgumentsPiece } from '../../../core/model.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -8,15 +8,15 @@ import { gatedRun, type Drive } from './drive-state.ts';
 import type { Piece } from './tell-pieces.ts';
 
 interface WrittenCalls {
-  /** What watchers are told of a piece; `after`: how many characters of the answer came before it. */
+  /** The piece for watchers; undefined if not shown. `after`: number of the answer's characters before it. */
   take: (piece: ArgumentsPiece, after: number) => Piece | undefined;
-  /** The answer has gone on with something else: its calls are told once they are in the log. */
+  /** The answer has gone on with something else: its calls are shown once they are in the log. */
   leave: () => void;
 }
 
 /**
- * Gives a call the id in `ids` that it will have in the log, so that watchers know it again there. The log has an answer's
- * calls in their order and after its texts: once one is not told, those after it are not either, and none before a text.
+ * Gives each call its later id in the log, in `ids`, so that watchers recognise it there. The log has an answer's calls in
+ * order and after its texts: after a call that is not shown, none is, and none before a text.
  */
 export function tellCalls(drive: Drive, ids: string[]): WrittenCalls {
   const chars: number[] = [];

@@ -1,4 +1,4 @@
-/** Pieces of an answer on their way to whoever watches the run. */
+/** Sends pieces of an answer to those who watch the run. */
 import type { Bus, BusMessage } from '../../../bus/bus.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { inFrames, type Frames } from '../../../lib/in-frames.ts';
@@ -12,7 +12,7 @@ interface Answer {
 type PieceOf<Message> = Message extends unknown ? Omit<Message, keyof Answer> : never;
 export type Piece = PieceOf<Extract<BusMessage, { kind: 'delta' | 'call_piece' }>>;
 
-/** Tells the first piece at once, then those of a frame together, as far as they are of one text or one call. The end of the answer flushes. */
+/** Sends the first piece at once, then those of each frame together, if of the same text or call. The answer's end flushes. */
 export function tellPieces(bus: Pick<Bus, 'publish'>, of: Answer): Frames<Piece> {
   return inFrames<Piece>({ frameMs: LIMITS.streamFrameMs, send: (piece) => bus.publish({ ...of, ...piece }), join });
 }

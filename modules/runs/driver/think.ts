@@ -1,4 +1,4 @@
-/** Think: one model call, with its retries and its fallback, and its answer turned into events, messages and calls. */
+/** Makes one model call, with retries and fallbacks, and turns its answer into events, messages and calls. */
 import { ZodError } from 'zod';
 import type { AssistantBlock } from '../../../core/content.ts';
 import { cleanJson, noteReplaced } from '../../../core/content.ts';
@@ -25,8 +25,8 @@ import { countSpending } from './spending.ts';
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /**
- * Calls the model and commits what it answered, unless the turn ends or is handed over with it: then that commits. An answer
- * that cannot be kept counts as an empty one: it is paid for, and no other call would say so.
+ * Calls the model and commits its answer, unless the turn ends or is handed over with it: then that commits. An answer that
+ * cannot be stored counts as empty: it was paid for, and nothing else would record that.
  */
 export async function think(drive: Drive, call: CallModel): Promise<void> {
   const startedMs = performance.now();
@@ -54,7 +54,7 @@ export async function think(drive: Drive, call: CallModel): Promise<void> {
 
 const UNFIT: EmptyFault = { code: 'empty_answer', message: 'The answer had a form that cannot be kept.' };
 
-/** Whether something does not fit what is to be done with it, and never will: by our schemas, our code, or the database's types. */
+/** Whether an error will recur: content that does not fit our schemas, our code, or the database's types. */
 function isUnfit(error: unknown): boolean {
   if (error instanceof ZodError || error instanceof TypeError || error instanceof RangeError) return true;
   return error instanceof Error && 'code' in error && /^(22|54)[0-9A-Z]{3}$/.test(String(error.code));
@@ -67,7 +67,7 @@ interface Answered {
   cost: string | null;
   recorded: boolean;
   replay: Parameters<typeof recordAnswer>[1]['replay'];
-  /** Why nothing of it is taken. */
+  /** Why nothing of the answer is taken. */
   fault?: EmptyFault;
 }
 
@@ -100,19 +100,19 @@ async function take(drive: Drive, { call, response, recorded, cost, ...answered 
   appendEvent(drive.log, ...files.map((fact) => recordFile(drive.log.state, call.step, fact)));
   const usedUp = settleAnswer(drive, { response, cost, recorded });
   if (empty && !usedUp) appendEvent(drive.log, rejectEmptyAnswer(drive.log.state, call.step, empty));
-  // The answer of a node is the turn's where the graph ends with it: then it is checked.
+  // A node's answer is checked when the graph ends with it, since only then it is the turn's.
   const isOfNode = drive.limits.graph !== undefined && drive.log.state.graph?.open === true;
   if (!isOfNode || call.last) checkFinalAnswer(drive, { step: call.step, ordinal, content });
   const shownIds = shownIdsOf(drive, content);
   if (calls > 0) await requestGated(drive, intents, { step: call.step, usedUp, offered, shownIds });
   if (drive.log.state.turn?.answer) return;
   if (calls === 0) goOn(drive);
-  // Where only others have something to do, the hand-over to them is the commit.
+  // If only others have something to do, the hand-over to them commits.
   const { kind } = decide(drive.log.state, drive.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(drive);
 }
 
-/** By tool use: the ids under which calls were shown while the answer was written. */
+/** By tool use: call ids shown while the answer was written. */
 function shownIdsOf({ step }: Drive, content: readonly AssistantBlock[]): ReadonlyMap<string, string> {
   const uses = content.filter((block) => block.type === 'tool_use');
   return new Map(step.callIds.slice(0, uses.length).map((id, place) => [uses[place]?.id ?? '', id]));
@@ -122,7 +122,7 @@ function filesFor({ tenantId, run, signal }: Drive) {
   return { tenantId, runId: run.id, signal };
 }
 
-/** What the cost of an answer is made of; nothing where the record gave it. */
+/** The parts of an answer's cost; none if it came from the record. */
 function paidFor({ provider, model, usage }: ModelResponse, recorded: boolean) {
   if (recorded) return {};
   return { costs: costsOf(provider, model, usage), longContext: isLongContext(provider, model, usage) };
@@ -134,8 +134,8 @@ function firstRequest(drive: Drive, call: CallModel): AskedModel {
 }
 
 /**
- * The answer in canonical form; every tool use has an id that occurs once in the conversation. Where a part of that was not
- * read, nobody knows which ids it has, and a use gets a new one unless its own is random enough to be the only one.
+ * The answer in canonical form; tool use ids are unique in the conversation. If part of it was not read, its ids are unknown:
+ * a use then gets a new id, unless its own is random enough to be unique.
  */
 function usable(response: ModelResponse, call: CallModel, drive: Drive): AssistantBlock[] {
   const { toolUseIds: taken, before } = drive.log;
@@ -152,7 +152,7 @@ function usable(response: ModelResponse, call: CallModel, drive: Drive): Assista
   });
 }
 
-/** As Anthropic and OpenAI make them; servers that count their calls have shorter ones. */
+/** The form of Anthropic and OpenAI; servers that number their calls have shorter ids. */
 const RANDOM_ID = /^[a-z]+_[A-Za-z0-9]{20,}$/;
 
 function observe(drive: Drive, call: { response: ModelResponse; latencyMs: number; cost: string | null }): void {

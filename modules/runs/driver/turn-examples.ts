@@ -1,4 +1,4 @@
-/** The worked examples of a turn: chosen before its first model call, and kept in the log, so that whoever goes on with it shows the same. */
+/** The worked examples of a turn: chosen before its first model call, and kept in the log, so that later drivers show the same. */
 import { chooseExamples } from '../../../core/choose-examples.ts';
 import { memorySettings } from '../../../core/definition.ts';
 import type { Decision } from '../../../core/decide.ts';
@@ -10,7 +10,7 @@ import type { Drive } from './drive-state.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
-/** Their places among the agent's; undefined where all of them are shown. */
+/** Indexes of the chosen examples; undefined if all are shown. */
 export async function chooseTurnExamples(
   drive: Drive,
   { step }: Pick<CallModel, 'step'>,
@@ -27,7 +27,7 @@ export async function chooseTurnExamples(
   return chooseExamples(examples, { question, likeness, most: LIMITS.examplesShown });
 }
 
-/** By vectors, where those of the examples are there already and the question's comes in time: a turn never fails for them. */
+/** Similarities by vectors. Undefined if the examples have none yet, or the question's comes too late: a turn never fails for them. */
 async function likenessOf(
   { definition, context: { embeddings, log }, signal }: Drive,
   question: string,

@@ -1,4 +1,4 @@
-/** How a turn begins in a drive, what it takes of messages that wait, and how it ends: as events that the next commit writes. */
+/** Begins a turn, takes waiting messages, and ends the turn: as events of the next commit. */
 import { isNextTaken, NO_BUDGET, type Decision } from '../../../core/decide.ts';
 import { OUT_OF_BUDGET } from '../../../core/events.ts';
 import { completeCallBatch } from '../../../core/decision-events/call-batches.ts';
@@ -19,7 +19,7 @@ import { appendQuestion, findLastSaid, userMessage } from './messages.ts';
 import { saveCheckpoint } from './save-checkpoint.ts';
 import type { Drive } from './drive-state.ts';
 
-/** Begins the turn that waits; the first one of a run with a graph after a checkpoint. */
+/** Begins the waiting turn. A run with a graph saves a checkpoint before its first turn. */
 export async function startTurn(drive: Drive): Promise<void> {
   const { log, limits } = drive;
   if (limits.graph && log.state.status === 'created') {
@@ -31,7 +31,7 @@ export async function startTurn(drive: Drive): Promise<void> {
   appendQuestion(log);
 }
 
-/** Commits that the message which waits begins the next turn: the newest one, where another has come meanwhile. */
+/** Lets the waiting message begin the next turn, and commits: the newest one, if another has come meanwhile. */
 export async function takeNext(drive: Drive): Promise<void> {
   const { log } = drive;
   const point = mark(log);
@@ -47,9 +47,9 @@ export async function takeNext(drive: Drive): Promise<void> {
 }
 
 /**
- * Puts what the model reads next into the conversation: the turn's own message where whoever began it could not have it counted,
- * what it had read in the run that this one was forked from, and one that came for the open turn. That goes into a call that is announced, too, since what has waited for a budget, a provider
- * or another driver may have been announced long ago.
+ * Appends what the model reads next to the conversation: the turn's own message, if its creator could not count it; messages
+ * read in the run from which this one was forked; and one for the open turn. That is also added to an announced call, since a
+ * call that waited for a budget, a provider or another driver may have been announced long ago.
  */
 export function takeMessages(drive: Drive): void {
   const { log, step } = drive;
@@ -62,7 +62,7 @@ export function takeMessages(drive: Drive): void {
   const point = mark(log);
   const { reservation } = step;
   drive.uncommitted.reconsider = () => {
-    // A newer one has taken its place before it was taken.
+    // A newer one replaced it before it was taken.
     if (!log.state.queued) return;
     rewind(log, point);
     drive.step = Object.assign(step, { reservation });
@@ -76,8 +76,8 @@ function read({ log }: Drive, message: QueuedMessage): void {
 }
 
 /**
- * Completes the turn with the answer that the decision names. Where its budget is used up in the middle, that is what the model has said
- * last; where it has said nothing, the turn has failed.
+ * Completes the turn with the decision's answer. If its budget is used up in the middle, the model's last words are the
+ * answer; without any, the turn fails.
  */
 export function completeOpenTurn(drive: Drive, decided: Extract<Decision, { kind: 'complete_turn' }>): void {
   const { log } = drive;
@@ -91,7 +91,7 @@ export function completeOpenTurn(drive: Drive, decided: Extract<Decision, { kind
   drive.turnEnd = 'completed';
 }
 
-/** Fails the turn; `ordinal` is the message to show with it. Calls that wait for approval are not made. */
+/** Fails the turn; `ordinal`: the message to show with it. Calls waiting for approval are not made. */
 export function failOpenTurn(drive: Drive, error: { code: string; message: string }, ordinal?: number): void {
   const { log } = drive;
   const events = failTurn(log.state, error, ordinal);

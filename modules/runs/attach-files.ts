@@ -1,4 +1,4 @@
-/** Runs and turns that begin with files: contents become files first, so that the log and the conversation hold ids alone. */
+/** Runs and turns with attached files: contents are stored as files first, so that the log and the conversation hold only ids. */
 import type { Attachment } from '../../core/content.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { impossible, notFound } from '../../core/errors.ts';
@@ -20,20 +20,20 @@ import { cachedStart } from './creation/agent-for-run.ts';
 import { onNamedThread } from './creation/named-thread.ts';
 import { postTurn, type PostTurn } from './post-turn.ts';
 
-/** What a client says to begin a turn. */
+/** A client's input that begins a turn. */
 export interface GivenInput {
   message: string;
   attachments?: readonly GivenAttachment[] | null | undefined;
-  /** Where each of them stands in what the client has sent; as in `input` where absent. */
+  /** Path of each attachment in the client's request; if absent, as in `input`. */
   attachmentPaths?: readonly string[] | undefined;
   output_schema?: Record<string, unknown> | null | undefined;
-  /** What the client keeps with the turn. */
+  /** Kept with the turn for the client. */
   metadata?: Record<string, string> | undefined;
-  /** Characters of the request that could not be kept. */
+  /** Number of the request's characters that could not be stored. */
   replaced?: number | undefined;
 }
 
-/** `createRun` with what the client has attached. Throws as that and `withAttachments` do. */
+/** `createRun` with a client's attachments. Throws as it and `withAttachments` do. */
 export async function createRunWith(
   context: Context,
   { input, ...asked }: Omit<CreateRun, 'input'> & { input: GivenInput | undefined },
@@ -53,7 +53,7 @@ export async function createRunWith(
   );
 }
 
-/** `postTurn` in the same way. */
+/** `postTurn` with a client's attachments. */
 export async function postTurnWith(
   context: Context,
   { input, ...request }: Omit<PostTurn, 'input'> & { input: GivenInput },
@@ -71,7 +71,7 @@ export async function postTurnWith(
   );
 }
 
-/** The input of a turn of this run, in the transaction that begins it. */
+/** Gives the input of this run's turn, in the transaction that begins it. */
 export type InputFor = (tx: Tx, run: { runId: string; isNew: boolean }) => Promise<TurnInput>;
 
 interface SaidOnThread {
@@ -81,7 +81,7 @@ interface SaidOnThread {
   threadId: string;
 }
 
-/** What is said on a thread: `work` finds for which run. Throws as `withAttachments` does. */
+/** Runs `work` with the input for a turn on a thread; `work` finds its run. Throws as `withAttachments` does. */
 export async function withInput<T>(
   context: Context,
   { input, ...at }: SaidOnThread & { input: GivenInput },
@@ -98,7 +98,7 @@ export async function withInput<T>(
   );
 }
 
-/** What the model takes that is going to read it: that of the open run, else that of the agent's next one. */
+/** File types accepted by the model that will read the message: of the open run, otherwise of the agent's next one. */
 async function takenOnThread(context: Context, { tenantId, threadId, ...wanted }: SaidOnThread): Promise<FilesTaken> {
   const run = await context.db.withTenant(tenantId, async (tx) => {
     const shown = await findShownTurn(tx, threadId);
@@ -121,14 +121,14 @@ function isFile(given: GivenAttachment): boolean {
   return given.type === 'file' || (given.type === 'image' && given.source.type === 'base64');
 }
 
-/** Nothing in it is a file. */
+/** The input of a turn whose attachments contain no files to store. */
 function plain({ message, attachments, output_schema, metadata, replaced }: GivenInput): TurnInput {
   const attached = attachments && { attachments: attachments as Attachment[] };
   const noted = replaced !== undefined && { replaced };
   return { message, ...attached, ...(output_schema && { output_schema }), ...(metadata && { metadata }), ...noted };
 }
 
-/** Throws 422 for a schema that no answer can be held to. */
+/** Throws 422 for a schema that answers cannot be checked against. */
 function checkSchema({ tools }: Context, { output_schema: schema }: GivenInput): void {
   const errors = schema ? tools.validator.checkAnswerSchema(schema) : [];
   const at = 'body.input.output_schema';

@@ -1,4 +1,4 @@
-/** Cancelling what stands below a run: in the transaction that ends the run, so that nothing of it is left running. */
+/** Cancels a run's descendants in the transaction that ends the run, so that none is left running. */
 import { endAsCancelled } from '../../core/decision-events/endings.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -9,12 +9,13 @@ import { announceAppended, appendIn, type Appended, type AppendedChange } from '
 import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { closeApprovals, closeCalls, closeCallBatch } from './end/close-open.ts';
 
-/** A run that was cancelled in a transaction which may not have been committed yet. */
+/** A run cancelled in a transaction that may not be committed yet. */
 export type CancelledRun = Appended;
 
 /**
- * Cancels the unfinished descendants of a run whose row is locked, from above to below as all do who lock several, and ends
- * its open tasks; a subtask whose child has done it is done. Answers the events for the run's own log, and whom to tell after the commit.
+ * Cancels the unfinished descendants of a run whose row is locked, top down (the common lock order), and ends its open tasks:
+ * as completed if their child has completed. Returns the events for the run's own log, and the runs to announce after the
+ * commit.
  */
 export async function cancelChildren(
   tx: Tx,
@@ -39,7 +40,7 @@ function endOfTask(task: EndedTask, turn_id: string | undefined): NewEvent {
   return { type: 'task.completed', actor: 'system', turn_id, payload };
 }
 
-/** Cancels one run with its descendants, unless it has ended; whoever calls holds its parent. */
+/** Cancels one run with its descendants, unless it has ended. The caller holds the lock on its parent. */
 export async function cancelChild(
   tx: Tx,
   ref: { tenantId: string; runId: string },
@@ -55,7 +56,7 @@ export async function cancelChild(
   return own ? [own, ...below] : [];
 }
 
-/** What cancels a run: calls that were not begun never are, one in flight settles in its own row. */
+/** The change that cancels a run: calls not begun are refused, and one in flight with a worker settles in its own row. */
 export async function cancellation(
   tx: Tx,
   run: RunRow,
@@ -76,7 +77,7 @@ export async function cancellation(
   };
 }
 
-/** After the commit: sends the jobs, and tells the workers that drive these runs to stop. */
+/** After the commit: sends the jobs, and tells the drivers of these runs to stop. */
 export function announceCancelled(context: RunLogContext, cancelled: readonly CancelledRun[]): void {
   for (const appended of cancelled) {
     const { run, fence: below } = appended;

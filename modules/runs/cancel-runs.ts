@@ -24,26 +24,26 @@ interface CancelRequest {
 interface CancelledRuns {
   cancelled: number;
   run_ids: string[];
-  /** Whether there are, or may be, other runs that fit. */
+  /** Whether other runs match, or may. */
   more: boolean;
 }
 
-/** What a request would act on. */
+/** The runs that a request would act on. */
 export interface MatchingRuns {
   matching: number;
   run_ids: string[];
   more: boolean;
 }
 
-/** The first `most` of the runs that were found; `found` has one more where there are others. */
+/** The first `most` of the runs found; `found` has one more if there are others. */
 export function matchingRuns(found: readonly { id: string }[], most: number): MatchingRuns {
   const run_ids = found.slice(0, most).map(({ id }) => id);
   return { matching: run_ids.length, run_ids, more: found.length > run_ids.length };
 }
 
 /**
- * Cancels the unfinished runs of the caller's workspace that fit the filter, newest first, `LIMITS.cancelRuns` at most.
- * Each is a transaction of its own, and one that ends by itself meanwhile is none of them.
+ * Cancels the unfinished runs of the caller's workspace that match the filter, newest first, at most `LIMITS.cancelRuns`. Each
+ * in a transaction of its own; runs that end by themselves meanwhile are not counted.
  */
 export async function cancelRuns(
   context: Context,
@@ -53,7 +53,7 @@ export async function cancelRuns(
   const status = UNFINISHED.filter((each) => filter.status?.includes(each) ?? true);
   const wanted = { ...filter, status, workspaceId: caller.workspaceId, limit: LIMITS.cancelRuns + 1 };
   const found = await context.db.withTenant(caller.tenantId, async (tx) => {
-    // The request is in the audit log before the first run is cancelled by it.
+    // The request is audited before it cancels the first run.
     const details = { filter: { ...filter, status }, ...reasonGiven(reason) };
     if (!isDryRun)
       await recordAudit(tx, caller, { action: 'runs.cancelled', target: ['workspace', caller.workspaceId], details });

@@ -1,10 +1,10 @@
-/** Lays two runs beside each other, step by step. */
+/** Compares two runs step by step. */
 import { textOf } from '../../core/content.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { Tx } from '../../db/database.ts';
 import { findFork, listSteps, type StepRow } from '../../db/run-steps.ts';
 
-/** What of a step may differ, in the order in which it is looked at; `missing`: only one of the runs has the step. */
+/** The aspects in which steps may differ, in the order of comparison; `missing`: only one of the runs has the step. */
 export const DIFFERENCES = ['missing', 'tools', 'arguments', 'results', 'message'] as const;
 type Difference = (typeof DIFFERENCES)[number];
 
@@ -15,7 +15,7 @@ export interface ComparedStep {
   differs: Difference[];
 }
 
-/** Steps of both runs by number. A fork's first steps are those of the run that it was forked from. */
+/** The steps of both runs by number. A fork's first steps are its original's. */
 export async function compareRuns(tx: Tx, a: string, b: string): Promise<ComparedStep[]> {
   const left = await stepsOf(tx, a);
   const right = await stepsOf(tx, b);

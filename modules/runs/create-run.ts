@@ -1,4 +1,4 @@
-/** Starts a run of an agent on a new thread, or goes on with one. One commit, then one job. */
+/** Starts a run of an agent, on a new thread or an existing one. One commit, then one job. */
 import { autonomyOf } from '../../core/definition.ts';
 import { unavailable } from '../../core/errors.ts';
 import {
@@ -34,13 +34,13 @@ import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../
 export interface CreateRun extends OnThread {
   tenantId: string;
   agentId: string;
-  /** Where there is no thread of this id, it begins with the run. */
+  /** If there is no thread of this id, the run begins it. */
   beginsThread?: boolean;
-  /** It is the run in which a handoff of the thread's conversation goes on. */
+  /** It carries on a handoff of the thread's conversation. */
   takesHandoffOn?: boolean;
-  /** Its input is the message that has waited in the run before it, which else goes along and waits in this one. */
+  /** Its input is the message left waiting in the run before it; otherwise that message is carried along, and waits in this run. */
   beginsWithWaiting?: boolean;
-  /** The ids that it and its thread get, where something was made for them before. */
+  /** Ids of the run and its thread, if something was stored under them before. */
   runId?: string | undefined;
   newThreadId?: string | undefined;
   input?: TurnInput | undefined;
@@ -48,15 +48,15 @@ export interface CreateRun extends OnThread {
   metadata?: Record<string, string> | undefined;
   /** Whether the caller may raise the autonomy level above the agent's. */
   mayRaiseAutonomy: boolean;
-  /** The autonomy level was taken from an earlier run: it is that of the agent where that is lower now, and the caller may not raise it. */
+  /** The autonomy level comes from an earlier run: lowered to the agent's current one, unless the caller may raise it. */
   carriesAutonomy?: true;
-  /** `agent` where absent. */
+  /** `agent` if absent. */
   kind?: RunKind;
-  /** A child works on a task of its parent; `attempt` counts its attempts from 0. */
+  /** A child works on its parent's task; `attempt` counts from 0. */
   child?: { parent: Parent; taskId: string; attempt: number };
-  /** The run that it does again; it is paid from the same budget, unless it brings one of its own. A retry stands in its place on the thread. */
+  /** The run that it repeats. It is paid from the same budget, unless it brings its own. A retry takes that run's place on the thread. */
   again?: { of: Pick<RunRow, 'id' | 'root_run_id'>; isRetry: boolean; bringsBudget: boolean };
-  /** The key that asks. */
+  /** The requesting key. */
   requestedBy?: string | undefined;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
@@ -70,12 +70,12 @@ export interface CreatedRun {
 }
 
 /**
- * Creates the run and its first turn. Throws 404 for an unknown agent or thread, 409 for a deprecated agent, a thread with
- * an unfinished run or one of a deleted session, 422 for a model or version that there is not.
+ * Creates the run and its first turn. Throws 404 for an unknown agent or thread; 409 for a deprecated agent, a thread with an
+ * unfinished run, or a deleted session's thread; 422 for an unknown model or version.
  */
 export async function createRun(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
   context.models.resolve(request.config.model_override ?? undefined);
-  // Where no thread and no key has to be looked at, the run is one change, which goes along with those of the drivers.
+  // If no thread and no key must be looked up, the run is a single change, batched with those of the drivers.
   const isAlone = request.threadId === undefined && request.threadName === undefined;
   if (isAlone && request.idempotency.key === undefined) return createAtOnce(context, request);
   let written: Announcement | undefined;
@@ -90,7 +90,7 @@ export async function createRun(context: Context, request: CreateRun): Promise<I
 
 const statusOf = ({ input }: Pick<CreateRun, 'input'>) => (input ? 202 : 201);
 
-/** Most attempts: each fails only if somebody changes the tenant's policies, agents or tools while the run is being written. */
+/** An attempt fails only if the tenant's policies, agents or tools change while the run is being written. */
 const MOST_ATTEMPTS = 20;
 
 async function createAtOnce(context: Context, request: CreateRun): Promise<IdempotentAnswer<CreatedRun>> {
@@ -107,13 +107,13 @@ async function createAtOnce(context: Context, request: CreateRun): Promise<Idemp
   throw new Error(`the governance of tenant ${request.tenantId} kept changing`);
 }
 
-/** Where this process has room to drive the run, its driver creates it; else it is created with a job that says so. */
+/** If this process has room to drive the run, the driver creates it; otherwise it is created along with its job. */
 async function commitNew(context: Context, made: PreparedRun, policyEpoch: number): Promise<CommitResult> {
   const slot = made.job && context.outbox.reserveSlot(made.job.tenantId);
   if (made.job && slot) return driveNew(context, { ...made, job: made.job, slot, policyEpoch });
   const change = changeOf(made);
   const result = await context.commit({ ...change, policy_epoch: policyEpoch });
-  // Nobody has heard of the run yet, so that there is nothing to tell but its job.
+  // Nobody knows of the run yet: only its job is sent.
   if (result.ok && change.outbox.length > 0) void context.outbox.send(change.run_id, result, change.outbox);
   return result;
 }
@@ -132,7 +132,7 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
       { ...job, seq: events.length },
       { claimed: toClaim(run, initialCommit), initialCommit },
     );
-    // Only a process that is about to stop leaves a drive before its first commit, and then without an error.
+    // Only a process that is about to stop ends a drive before its first commit, without an error.
     const leave = () => {
       if (!isAnswered) reject(unavailable('This process is stopping; the request may be sent again.'));
     };
@@ -141,8 +141,8 @@ function driveNew(context: Context, made: PreparedRun & DrivenAtOnce): Promise<C
 }
 
 /**
- * The same in a transaction of the caller's, who announces afterwards what was written. `start`: what was read already, or
- * what no agent has. `moreTools`: those that it has beside its agent's.
+ * Like `createRun`, in the caller's transaction; the caller announces the result. `start`: already read, or for a run without
+ * an agent. `moreTools`: in addition to the agent's.
  */
 export async function writeRun(
   context: Pick<Context, 'models'>,
@@ -156,14 +156,14 @@ export async function writeRun(
 
 type PrepareRun = Omit<CreateRun, 'idempotency'> & { moreTools?: readonly PinnedTool[] };
 
-/** A run that is ready to be written in a transaction: nothing about it can be wrong any more. */
+/** A run ready to be written in a transaction: it is fully validated. */
 export interface ReadyRun {
   body: CreatedRun;
-  /** `held`: where there is one, the run is claimed with its creation, to be driven there after the commit. */
+  /** With `held`, the run is claimed when created, to be driven in that slot after the commit. */
   write: (tx: Tx, held?: HeldSlot) => Promise<WrittenRun>;
 }
 
-/** A run on a thread of its own. Throws as `createRun` does; `under.governance` is what the transaction has read. */
+/** Prepares a run on a thread of its own. Throws as `createRun` does; `under.governance`: as read by the transaction. */
 export async function prepareRun(
   context: Pick<Context, 'models' | 'starts'>,
   under: { tx: Tx; governance: Governance },
@@ -191,7 +191,7 @@ function prepare(
   return { body: made.body, write };
 }
 
-/** The configuration, with an autonomy level that its agent has, too. */
+/** The configuration, with the autonomy level lowered to the agent's. */
 function withinAgent({ config, mayRaiseAutonomy }: PrepareRun, { definition }: Start): PrepareRun['config'] {
   const { autonomy_level: level } = config;
   if (mayRaiseAutonomy || level === undefined) return config;
@@ -212,7 +212,7 @@ async function writeHeld(
   return { ...announcement(change, result), driver: { slot, job: { ...job, seq: events.length }, from } };
 }
 
-/** Of a run that is claimed by its creation. */
+/** Fence of a run claimed when created. */
 const FIRST_FENCE = 1;
 
 function withTools(start: Start, more: readonly PinnedTool[]): Start {
@@ -222,13 +222,13 @@ function withTools(start: Start, more: readonly PinnedTool[]): Start {
 
 interface PreparedRun {
   run: NewRun;
-  /** The turn that begins with the run. */
+  /** The new thread's row; undefined if the thread exists. */
   thread: Record<string, unknown> | undefined;
   events: NewEvent[];
   /** Undefined if no turn begins with the run. */
   job: Omit<TurnJob, 'seq'> | undefined;
   child: CreateRun['child'];
-  /** Where the job goes, and what its id follows from. */
+  /** The job's queue, and the basis of its id. */
   sentTo: { queue: string } & ({ job_id: string } | { at_position: true });
   body: CreatedRun;
 }
@@ -308,7 +308,7 @@ function createdEvent(
     agent_version: parts.start.version,
     thread_id: parts.threadId,
     thread_place: parts.place,
-    // A thread's runs share one lineage of messages: each starts where the one before ended.
+    // A thread's runs share one lineage of messages: each starts at the end of the one before.
     lineage: parts.previous?.lineage ?? newId(),
     lineage_base: parts.previous?.lineage_base ?? [],
     base_length: parts.previous?.length ?? 0,

@@ -1,6 +1,6 @@
 /**
- * Drives a run: load, decide, act, commit, until the run is dormant. One job, one claim, warm state; whoever takes the run from
- * us (a cancel, a newer claim) makes the next commit fail, and then we stop without a word.
+ * Drives a run: load, decide, act, commit, until the run is dormant. One job, one claim, warm state. If the run is taken away
+ * (by a cancel, a newer claim), the next commit fails, and the drive ends silently.
  */
 import { decide, isNextTaken, type Decision } from '../../core/decide.ts';
 import { completeCallBatch } from '../../core/decision-events/call-batches.ts';
@@ -39,27 +39,27 @@ import { catchUp, isHeldUp } from './driver/suspension.ts';
 import { completeOpenTurn, failOpenTurn, startTurn, takeMessages, takeNext } from './driver/turn.ts';
 import { answerWith, openWaits } from '../waits/open-waits.ts';
 
-/** Why a drive ended: nothing left to do, handed to another job, taken by somebody else, or never claimed. */
+/** Why a drive ended: nothing left to do, handed to another job, taken away, or never claimed. */
 export type DriveEnd = 'dormant' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
 
-/** What has become of a run: how the turn ended, or that it waits; else why the drive ended. */
+/** How the turn ended, or that the run waits; otherwise why the drive ended. */
 type DriveOutcome = 'completed' | 'failed' | 'cancelled' | 'waiting' | Exclude<DriveEnd, 'dormant'>;
 
-/** `stop` fires when the process is to stop: `draining` asks to hand the run over at the next step. */
+/** `stop` fires when the process must stop; `draining` asks to hand the run over at the next step. */
 interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
-  /** Absent if the run is still to be claimed. */
+  /** Absent if the run must still be claimed. */
   from?: DrivenFrom | undefined;
 }
 
-/** Why the drive that a job asked for ended, and what has become of its run. */
+/** Why the drive for a job ended, and what has become of its run. */
 export interface Driven {
   result: DriveEnd;
   outcome: DriveOutcome;
 }
 
-/** Drives the run that a job names for a slice at most. Infrastructure errors throw; what models and tools do is data. */
+/** Drives a job's run for one slice at most. Infrastructure errors throw; outcomes of models and tools are data. */
 export async function driveRun(context: Context, job: TurnJob, options: DriveOptions): Promise<Driven> {
   const { end, drive } = await claimAndDrive(context, job, options);
   return { result: end, outcome: outcomeOf(end, drive) };
@@ -111,7 +111,7 @@ async function claimAndDrive(
       if (drive) await keepPartialAnswer(drive);
       return { end: 'lost' };
     }
-    // A newer build has written what this one cannot read: the run waits for a process that can, and does not fail.
+    // A newer build wrote something unknown here: the run does not fail, but waits for a process that can read it.
     const isNewer = error instanceof UnknownEventError;
     const again = options.stop.aborted || isNewer;
     await giveBack(context, held, again && (isNewer ? { delay_ms: NEWER_BUILD_MS } : {}));
@@ -124,22 +124,21 @@ async function claimAndDrive(
   }
 }
 
-/** A run that has ended is not driven again, and one that answers from a record is read with its record. */
+/** Caches the run's state, unless the run has ended, or answers from a record, which is not cached. */
 function keepInCache(drive: Drive): void {
   const cached = drive.replaySource || isTerminal(drive.log.state.status) ? undefined : toCachedRun(drive.log);
   if (cached) drive.context.runCache.keep(drive.run.id, cached);
 }
 
-/** How long a run that only a newer build can read is left alone. */
+/** Delay before a run that only a newer build can read is tried again. */
 const NEWER_BUILD_MS = 5000;
 
-/** Where the run goes on, and when. */
+/** The queue in which the run continues, and the delay. */
 type GivenOn = { queue?: string; delay_ms?: number };
 
 /**
- * Gives the lease back so that the next job need not wait for its end; where even that fails, it runs out by itself. A job that is to
- * wait is left to the sweep: where a delay in the queue ends, each process says by its own clock, and the one whose is the furthest ahead
- * would take the run back each time.
+ * Releases the lease early for the next job; if even that fails, the lease runs out. A delayed job is left to the sweep: in
+ * the queue each process ends delays by its own clock, and the process furthest ahead would take the run back each time.
  */
 async function giveBack(context: Context, held: Held, again: false | GivenOn): Promise<void> {
   const { tenantId, runId, fence } = held;
@@ -163,9 +162,9 @@ async function giveBack(context: Context, held: Held, again: false | GivenOn): P
 
 async function loop(drive: Drive, options: DriveOptions): Promise<DriveEnd> {
   for (;;) {
-    // What was paid for is committed first, even by a process that is about to stop.
+    // Commits first what was paid for, even if the process is about to stop.
     if (drive.log.pending.events.length === 0) drive.signal.throwIfAborted();
-    // Before the decision: calls that are denied by what is heard change what is next.
+    // Before the decision, since calls denied by the changes affect it.
     await catchUp(drive);
     const decision = decide(drive.log.state, drive.limits);
     if (mayYield(drive, decision) && mustYield(drive, options)) {
@@ -181,7 +180,7 @@ async function loop(drive: Drive, options: DriveOptions): Promise<DriveEnd> {
   }
 }
 
-/** A log must end: a run that has filled its own fails at its next step. */
+/** Bounds the log: a run whose log is full fails at its next step. */
 function withinLog(drive: Drive, decision: Decision): Decision {
   const goesOn = decision.kind === 'call_model' || decision.kind === 'enter_node';
   if (!goesOn || drive.log.state.seq < LIMITS.eventsPerRun) return decision;
@@ -239,7 +238,10 @@ async function carryOut(drive: Drive, decision: Decision): Promise<DriveEnd | un
   }
 }
 
-/** Commits the end of a turn. A message that waits begins the next turn in the same commit, unless the conversation goes to another agent, and the drive goes on. */
+/**
+ * Commits the end of a turn. A waiting message begins the next turn in the same commit, and the drive goes on, unless the
+ * conversation goes to another agent.
+ */
 async function endTurn(drive: Drive): Promise<DriveEnd | undefined> {
   const { log } = drive;
   if (!isNextTaken(log.state)) return (await commit(drive, 'dormant')) ? 'dormant' : undefined;
@@ -247,7 +249,7 @@ async function endTurn(drive: Drive): Promise<DriveEnd | undefined> {
   return undefined;
 }
 
-/** A node that cannot be entered or completed fails the turn. */
+/** Runs `act`; a node that cannot be entered or completed fails the turn. */
 async function inGraph(drive: Drive, act: () => Promise<void>): Promise<DriveEnd | undefined> {
   try {
     await act();
@@ -259,7 +261,7 @@ async function inGraph(drive: Drive, act: () => Promise<void>): Promise<DriveEnd
   }
 }
 
-/** Asks a model, or puts the run off; a call that cannot be made fails the turn. */
+/** Asks a model, or puts the run off; fails the turn if the call cannot be made. */
 async function askModel(drive: Drive, ask: () => ReturnType<typeof makeModelCall>): Promise<DriveEnd | undefined> {
   try {
     const later = await ask();
@@ -274,7 +276,7 @@ async function askModel(drive: Drive, ask: () => ReturnType<typeof makeModelCall
   }
 }
 
-/** Before a turn or a model call, and never between the user's message and the event that counts it. */
+/** Whether the drive may yield: before a turn or a model call, but not between the user's message and the event that counts it. */
 function mayYield(drive: Drive, { kind }: Decision): boolean {
   const isBetween = kind === 'call_model' || kind === 'enter_node' || kind === 'reflect';
   return kind === 'begin_turn' || (isBetween && drive.log.pending.messages.length === 0);

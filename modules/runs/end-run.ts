@@ -1,4 +1,4 @@
-/** The ways a run ends other than by its own answer: cancelled, completed by a person, or idle for too long. */
+/** Ends a run other than by its answer: cancelled, completed by a person or when idle, or failed. */
 import { endAsCompleted, endAsFailed, type OpenRun } from '../../core/decision-events/endings.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type Actor, type NewEvent } from '../../core/events.ts';
@@ -14,13 +14,14 @@ import { closeApprovals, closeCalls, closeCallBatch } from './end/close-open.ts'
 interface RunRef {
   tenantId: string;
   runId: string;
-  /** Whoever ends it, for the audit log. */
+  /** The one who ends it, for the audit log. */
   by?: AuditedBy;
 }
 
 /**
- * Cancels a run at once with all that stands below it, whoever drives it: the claim is taken away, its worker is told over the bus, calls that were
- * not begun never are; a call in flight settles in its own row. Answers false if it was cancelled already. Throws 409 where it has ended otherwise.
+ * Cancels a run and its descendants at once, whoever drives it: revokes the claim, tells its worker over the bus, refuses
+ * calls not begun; a call in flight with a worker settles in its own row. Returns false if it was already cancelled. Throws
+ * 409 if it has ended otherwise.
  */
 export async function cancelRun(context: Context, ref: RunRef, reason?: string): Promise<boolean> {
   return cancelIf(context, { ...ref, reason }, (run) => {
@@ -29,7 +30,7 @@ export async function cancelRun(context: Context, ref: RunRef, reason?: string):
   });
 }
 
-/** The same where it does as well that somebody else ends the run first. Answers whether it was cancelled by this. */
+/** Like `cancelRun`, but accepts any other end. Returns whether this call cancelled it. */
 export async function cancelUnlessEnded(context: Context, ref: RunRef, reason?: string): Promise<boolean> {
   return cancelIf(context, { ...ref, reason }, (run) => !isTerminal(run.status));
 }
@@ -51,7 +52,7 @@ async function cancelIf(
   return true;
 }
 
-/** Tells whoever drives a run that was cancelled, and its descendants, once that is committed. */
+/** After the commit: tells the drivers of a cancelled run and its descendants. */
 export function tellCancelled(
   context: Context,
   { runId, fence, below }: { runId: string; fence: number; below: readonly CancelledRun[] },
@@ -60,7 +61,7 @@ export function tellCancelled(
   announceCancelled(context, below);
 }
 
-/** What cancels an unfinished run whose row is locked, with its descendants, which are to be announced after the commit. */
+/** The change that cancels an unfinished run whose row is locked. Cancels its descendants, to be announced after the commit. */
 export async function cancelIn(
   tx: Tx,
   run: RunRow,
@@ -73,12 +74,15 @@ export async function cancelIn(
   return { change: await cancellation(tx, run, { reason, events }), cancelled };
 }
 
-/** Completes a run that waits between turns. Answers false if it is completed already. */
+/**
+ * Completes a run that waits between turns. Returns false if it was already completed. Throws 409 if it has ended otherwise,
+ * or is working.
+ */
 export async function completeRun(context: Context, ref: RunRef): Promise<boolean> {
   return (await complete(context, ref, { actor: 'user', stopReason: 'completed' })) !== null;
 }
 
-/** Completes a run that was idle at this position of its log; answers false for one that is not any more, which stays as it is. */
+/** Completes a run that was idle at this position of its log. Returns false, without a change, if it no longer is. */
 export async function expireRun(context: Context, ref: RunRef & { seq: number }): Promise<boolean> {
   const appended = await appendToRun(context, ref, (run) => {
     const isIdle = run.last_seq === ref.seq && !run.open_turn_id && mayBecome(run.status, 'completed');
@@ -103,12 +107,12 @@ interface Completion {
   stopReason: string;
 }
 
-/** What completes a run that waits between turns, whose row is locked. */
+/** The change that completes a run that waits between turns and whose row is locked. */
 export function completion(run: Pick<RunRow, 'status'>, { actor, stopReason }: Completion): AppendedChange {
   return { events: endAsCompleted({ status: run.status }, actor, stopReason) };
 }
 
-/** Fails a run that could not be driven: what kept it from going on will not go away by itself. */
+/** Fails a run that could not be driven, for a cause that will not go away by itself. */
 export async function failRun(context: Context, ref: RunRef, error: { code: string; message: string }): Promise<void> {
   let below: CancelledRun[] = [];
   const appended = await appendToRun(context, ref, async (run, tx) => {
@@ -120,7 +124,7 @@ export async function failRun(context: Context, ref: RunRef, error: { code: stri
   if (appended) announceCancelled(context, below);
 }
 
-/** What fails a run whose row is locked, with its descendants, which are to be announced after the commit. */
+/** The change that fails a run whose row is locked. Cancels its descendants, to be announced after the commit. */
 export async function failure(
   tx: Tx,
   run: RunRow,

@@ -1,4 +1,4 @@
-/** Erases what was said in runs; what is left is when they were, what they cost, and that they are erased. */
+/** Erases the content of runs; their times and costs stay, and the fact that they are erased. */
 import { eraseEvent } from '../../core/erasure.ts';
 import { DroverError, notFound } from '../../core/errors.ts';
 import { eraseRows, eraseThreadRow, findDependents, holdAnswers, listUnerasedRuns } from '../../db/erasure.ts';
@@ -13,21 +13,24 @@ import { cancelUnlessEnded } from './end-run.ts';
 
 interface Erasure {
   id: string;
-  /** Erases the runs that stand on it, too. */
+  /** Also erases runs that share its messages. */
   dependents: boolean;
 }
 
 /**
- * Erases a run with all that stands below it, cancelled first where it has not ended. Answers false if it was erased already. Throws 409 with the runs that
- * stand on its messages, unless they are to be erased too. Each run is a transaction: an erasure that was broken off goes on
- * where it is asked for again.
+ * Erases a run with its descendants, and cancels unfinished ones first. Returns false if all were already erased. Throws 409
+ * with the runs that share its messages, unless they are to be erased too. Each run has its own transaction: an interrupted
+ * erasure continues when requested again.
  */
 export async function eraseRun(context: Context, caller: Caller, { id, dependents }: Erasure): Promise<boolean> {
   await context.db.withTenant(caller.tenantId, (tx) => refuseDependents(tx, 'run', { ids: [id], dependents }));
   return eraseAll(context, caller, await cancelAll(context, caller, { ids: [id], dependents }));
 }
 
-/** Erases a thread with all its runs; no other run starts on it. Answers and throws as `eraseRun` does; 404 too. */
+/**
+ * Erases a thread with all its runs; no other run can start on it. Returns when it was erased, and whether anything was erased
+ * by this call. Throws as `eraseRun` does, and 404.
+ */
 export async function eraseThread(
   context: Context,
   caller: Caller,
@@ -48,13 +51,13 @@ export async function eraseThread(
   return { isNew: any || !wasMarked, erasedAt };
 }
 
-/** Runs that are to be erased, and whether those are, too, that stand on their messages. */
+/** Runs to erase, and whether to erase runs that share their messages too. */
 interface Erased {
   ids: readonly string[];
   dependents: boolean;
 }
 
-/** Throws 409 with the runs that stand on these or what is below them, where they are not to be erased. */
+/** Throws 409 with the runs that share messages with these or their descendants, unless they are to be erased too. */
 async function refuseDependents(tx: Tx, what: 'run' | 'thread', { ids, dependents }: Erased): Promise<void> {
   if (dependents) return;
   const found = await findDependents(tx, [...ids, ...(await listBelowIds(tx, ids))]);
@@ -62,8 +65,8 @@ async function refuseDependents(tx: Tx, what: 'run' | 'thread', { ids, dependent
 }
 
 /**
- * Cancels the runs, from above: a child that is cancelled by itself would be tried again. Answers them with all that is to be erased along, each
- * behind what it stands on: what stands below them is known once they have ended, and begin nothing any more.
+ * Cancels the runs top down, since a child cancelled alone would be retried. Returns them with all runs to be erased along,
+ * each after those it stands on. Descendants are listed after the cancel, when no new ones can begin.
  */
 async function cancelAll(context: Context, caller: Caller, { ids, dependents }: Erased): Promise<string[]> {
   const all: string[] = [];
@@ -80,7 +83,7 @@ async function cancelAll(context: Context, caller: Caller, { ids, dependents }: 
   return all;
 }
 
-/** One after the other, from the last: nothing that is left stands on what is gone. Answers whether any was not erased yet. */
+/** Erases the runs one by one, last first, so that no remaining run stands on an erased one. Returns whether any was not erased before. */
 async function eraseAll(context: Context, caller: Caller, ids: readonly string[]): Promise<boolean> {
   let any = false;
   for (const id of ids.toReversed()) any = (await eraseOne(context, caller, id)) || any;
@@ -92,7 +95,7 @@ async function eraseOne(context: Context, caller: Caller, runId: string): Promis
   await cancelUnlessEnded(context, { ...ref, by: caller });
   const appended = await context.db.withTenant(caller.tenantId, async (tx) => {
     await holdAnswers(tx, runId);
-    // The thread before its run, as whoever begins another run on it.
+    // Locks the thread before its run, as does the start of another run.
     const { thread_id: threadId } = (await findRunRow(tx, runId)) ?? {};
     if (threadId !== undefined) await lockThread(tx, threadId);
     const done = await appendIn(tx, ref, async (run) => {
@@ -105,7 +108,7 @@ async function eraseOne(context: Context, caller: Caller, runId: string): Promis
     if (done) await eraseRows(tx, runId, eraseEvent);
     return done;
   });
-  // What this process remembers of the run is forgotten; others do so by themselves (`cachedRunSeconds`).
+  // Clears this process's cache; other caches expire (`cachedRunSeconds`).
   context.runCache.take(runId);
   if (appended) announceAppended(context, { ...appended, runId });
   await sweepTenant(context, caller.tenantId);

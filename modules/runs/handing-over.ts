@@ -1,10 +1,13 @@
-/** A conversation that another agent is to have: nothing begins on its thread before that agent, or whoever it comes back to, has it. */
+/**
+ * A conversation being handed over: nothing begins on its thread before the target agent (or, after a rejection, the former
+ * one) has it.
+ */
 import { DroverError } from '../../core/errors.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { findConversationHandoff } from '../../db/handoffs.ts';
 
-/** 409 to clients of whoever does not take the handoff on first (`afterHandoff`). */
+/** The error (409) for clients, unless the handoff is carried out first (`afterHandoff`). */
 export class HandingOver extends DroverError {
   readonly handoffId: string;
 
@@ -15,7 +18,10 @@ export class HandingOver extends DroverError {
   }
 }
 
-/** Stops what begins the next turn of the thread whose newest run this is, which is locked or has ended, where another agent is to have its conversation. */
+/**
+ * Throws HandingOver if the conversation is to go to another agent, so that no turn begins before that. The run is the
+ * thread's newest, and locked or ended.
+ */
 export async function mustHaveAgent(tx: Tx, { id, open_turn_id }: Pick<RunRow, 'id' | 'open_turn_id'>): Promise<void> {
   const handoffId = open_turn_id === null ? await findConversationHandoff(tx, id) : undefined;
   if (handoffId !== undefined) throw new HandingOver(handoffId);

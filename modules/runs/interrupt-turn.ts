@@ -1,4 +1,4 @@
-/** A person ends the open turn of a run that goes on: at once, whoever drives it. */
+/** A person ends the open turn of a run that continues: at once, whoever drives it. */
 import { interruptTurn as interruptTurnEvents } from '../../core/decision-events/endings.ts';
 import type { NewEvent } from '../../core/events.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -13,15 +13,15 @@ import { turnOfQueued } from './message-queue.ts';
 
 interface Interruption {
   reason: 'interrupt' | 'reject';
-  /** Of the calls that are not made, or whose result nobody waits for. */
+  /** For calls that are not made, or whose results nobody awaits. */
   error: { code: string; message: string };
-  /** Events that come before the end of the turn: a decision. They have closed the approvals and the plan. */
+  /** Events of a decision, before the end of the turn; they have closed the approvals and the plan. */
   decided?: readonly NewEvent[];
 }
 
 /**
- * What ends the open turn, as a change under the lock of the run: its driver loses it, its calls are closed towards the
- * model, the conversation stays with its agent, and a message that waits begins the next turn. Whoever commits it tells the driver (`announceInterruption`).
+ * The change that ends the open turn of a locked run: revokes the driver's claim, closes the calls for the model, undoes
+ * handoffs, and lets a waiting message begin the next turn. After the commit, call `announceInterruption`.
  */
 export async function interruptedTurn(
   tx: Tx,
@@ -48,7 +48,10 @@ export async function interruptedTurn(
   };
 }
 
-/** Tells whoever drove the run that its turn is over, and who makes its calls; not the driver and the calls of the next one, which may have begun. */
+/**
+ * Tells the former driver, and the workers that make its calls, that the turn is over; not those of the next turn, which may
+ * have begun.
+ */
 export function announceInterruption(
   context: Pick<Context, 'bus'>,
   { run, fence }: Pick<Appended, 'run' | 'fence'>,

@@ -1,22 +1,22 @@
-/** That a thread has another run, as something to wait for. A hint only: whoever waits looks at the thread anyway. */
+/** Notices that a thread has another run. Hints only: the receiver looks at the thread anyway. */
 import type { Bus } from '../../bus/bus.ts';
 import type { Context } from '../governance/context.ts';
 import { listenToRun } from './streams/run-notices.ts';
 
 export interface ThreadNotices {
-  /** Waits until the thread is worth a look: it may have a run at `place`, its session was deleted, or the signal fired. */
+  /** Waits until the thread may have a run at `place`, its session was deleted, or the signal fires. */
   next: (place: number) => Promise<void>;
   /** Whether it may have a run after `place`, or its session was deleted. */
   isBeyond: (place: number) => boolean;
   close: () => void;
 }
 
-/** Tells whoever waits for the thread's run at `places`, or one before it, that the thread is worth a look. */
+/** Wakes those who wait for the thread's run at `places`, or an earlier one. */
 export function announceThread(bus: Bus, threadId: string, places: number): void {
   bus.publish({ subject: threadId, kind: 'advanced', seq: places });
 }
 
-/** Listens from now on. */
+/** Starts listening. */
 export function listenToThread(
   context: Context,
   { threadId, signal }: { threadId: string; signal: AbortSignal },

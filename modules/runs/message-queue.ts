@@ -1,4 +1,4 @@
-/** The queue of one message that a run keeps while a turn is open. */
+/** The queue of one message that a run keeps during a turn. */
 import { takeQueued } from '../../core/decision-events/turns.ts';
 import type { NewEvent } from '../../core/events.ts';
 import { toQueued } from '../../core/message-queue.ts';
@@ -12,15 +12,15 @@ import { appendIn, type Announcement } from '../run-log/append-to-run.ts';
 /** A message as it was queued. */
 export type WaitingMessage = Extract<NewEvent, { type: 'message.queued' }>['payload'];
 
-/** The message that waits; undefined if none does, or if it was erased. */
+/** The waiting message; undefined if there is none, or it was erased. */
 export function waitingMessage(run: Pick<RunRow, 'queued' | 'dequeued_id' | 'erased_at'>): WaitingMessage | undefined {
   if (!run.queued || run.erased_at) return undefined;
   return run.queued.message_id === run.dequeued_id ? undefined : run.queued;
 }
 
 /**
- * What has waited in the run before waits in the next one of the thread, from its first commit on, under its id. The turn of a run that ends
- * with it reads it.
+ * The event that carries the message left waiting in the previous run over to the thread's next run, under its id, in the
+ * first commit. In a run that ends with its turn, that turn reads it.
  */
 export function takeAlong(
   waiting: WaitingMessage | undefined,
@@ -31,7 +31,7 @@ export function takeAlong(
   return [{ type: 'message.queued', actor: 'user', turn_id: turnId, payload }];
 }
 
-/** Queues a message at a run whose turn is open. The caller holds the run: no turn ends meanwhile. */
+/** Queues a message at a run with an open turn. The caller holds the run's lock: no turn ends meanwhile. */
 export async function queueMessageIn(
   tx: Tx,
   { tenantId, runId, message }: { tenantId: string; runId: string; message: WaitingMessage },
@@ -44,7 +44,7 @@ export async function queueMessageIn(
   return { ...appended, runId };
 }
 
-/** The turn that a waiting message begins, with its job; none if no message waits. */
+/** The turn begun by a waiting message, with its job; empty if none waits. */
 export function turnOfQueued(run: RunRow): { events: NewEvent[]; outbox: OutboxRow[] } {
   const waiting = waitingMessage(run);
   if (!waiting) return { events: [], outbox: [] };

@@ -1,4 +1,4 @@
-/** Posts the next turn to a run that waits for one. */
+/** Posts the next turn to a waiting run. */
 import { notFound } from '../../core/errors.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
@@ -22,9 +22,9 @@ export interface PostTurn extends NextTurn {
 }
 
 /**
- * Appends the turn and sends a job to drive it; answers the turn's id. A repeated `Idempotency-Key` answers the same turn.
- * While one question of a turn is open, the message answers it, and it is that turn which goes on. Throws 404 for an unknown
- * run, 409 for a finished or a busy one, and one whose conversation goes to another agent.
+ * Appends the turn and sends a job to drive it; a repeated `Idempotency-Key` returns the same turn. If exactly one question of
+ * a turn is open, the message answers it, and that turn continues. Throws 404 for an unknown run; 409 for a finished or busy
+ * one, or one whose conversation goes to another agent.
  */
 export async function postTurn(context: Context, request: PostTurn): Promise<CarriedTurn> {
   let written: Announcement | undefined;
@@ -46,13 +46,16 @@ export async function postTurn(context: Context, request: PostTurn): Promise<Car
   return { turnId, after, begunAt, replayed: answer.replayed };
 }
 
-/** A turn that is on its way. */
+/** A turn under way. */
 interface Posted {
   turnId: string;
   written: Announcement;
 }
 
-/** Where the message answers a question, with `after`, the position at which that was asked. The run is locked once for either. */
+/**
+ * Answers the open question, if there is one (`after`: the position at which it was asked); otherwise begins a turn. Locks the
+ * run once for both.
+ */
 async function carryOn(tx: Tx, request: PostTurn): Promise<Posted & { after?: number }> {
   const next = nextTurn(request);
   let answered: { turnId: string; after: number } | undefined;
@@ -66,12 +69,12 @@ async function carryOn(tx: Tx, request: PostTurn): Promise<Posted & { after?: nu
     answered = { turnId: run.open_turn_id, after: answer.after };
     return answer.change;
   };
-  // Whatever remembers the answer under its key comes after the change, in the same transaction.
+  // With a key, its answer is stored after the change, in the same transaction.
   const append = request.idempotency.key === undefined ? appendLast : appendIn;
   return { ...toPosted(await append(tx, request, act), { ...request, turnId: next.turnId }), ...answered };
 }
 
-/** Begins the next turn in a transaction of the caller's, who announces afterwards what was written. */
+/** Begins the next turn in the caller's transaction; the caller announces the result. */
 export async function postTurnIn(tx: Tx, request: Omit<PostTurn, 'idempotency'>): Promise<Posted> {
   const { turnId, begin } = nextTurn(request);
   const appended = await appendIn(tx, request, (run) => {

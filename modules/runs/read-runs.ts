@@ -1,4 +1,4 @@
-/** Runs, their turns, events and checkpoints as the API shows them, of the caller's workspace alone. */
+/** Runs, their turns, events and checkpoints as shown by the API, only of the caller's workspace. */
 import type { Caller } from '../../core/caller.ts';
 import { erased, notFound } from '../../core/errors.ts';
 import type { Message } from '../../core/content.ts';
@@ -64,30 +64,30 @@ export type {
   TurnRow,
 };
 
-/** A run as a path names it: with its agent, where the path has one. */
+/** A run as named by a path: with its agent, if the path has one. */
 export interface RunPath {
   run: string;
   id?: string | undefined;
 }
 
-/** The run that a path names, of the caller's workspace and of the agent, where the path has one. Throws 404. */
+/** The run named by a path, if it is of the caller's workspace and the path's agent. Throws 404. */
 export async function requireRun(tx: Tx, caller: Caller, path: RunPath): Promise<RunView> {
   return theirRun(await findRun(tx, path.run), caller, path);
 }
 
-/** The same where reading needs no scope: a key without `runs:read` finds those runs alone that it has asked for. Throws 404. */
+/** Like `requireRun`, for reading without a scope: a key without `runs:read` finds only runs that it requested. Throws 404. */
 export async function requireReadableRun(tx: Tx, caller: Caller, path: RunPath): Promise<RunView> {
   const run = await requireRun(tx, caller, path);
   if (!(await mayRead(tx, caller, run.id))) throw notFound('The run');
   return run;
 }
 
-/** Whether a caller may be shown a run of its workspace: without the scope `runs:read` it has asked for it itself. */
+/** Whether a caller may see a run of its workspace: with the scope `runs:read`, or if it requested the run. */
 export async function mayRead(tx: Tx, { scopes, keyId }: Caller, runId: string): Promise<boolean> {
   return hasScope(scopes, 'runs:read') || hasAskedFor(tx, { runId, keyId });
 }
 
-/** The same as `requireRun` where nothing of the run is shown. */
+/** Like `requireRun`, if nothing of the run is shown. */
 export async function requireRunRef(tx: Tx, caller: Caller, path: RunPath): Promise<RunRef> {
   const [run] = await findRunRefs(tx, [path.run]);
   return theirRun(run, caller, path);
@@ -99,7 +99,7 @@ function theirRun<R extends RunRef>(run: R | undefined, caller: Caller, path: Ru
   return run;
 }
 
-/** The same without a transaction of the caller's, together with other runs of the tenant that are asked for at the time. */
+/** Like `requireRun`, without a transaction: batched with concurrent reads of the tenant's runs. */
 export async function readRun(
   { reads }: Pick<RunLogContext, 'reads'>,
   caller: Caller,
@@ -108,7 +108,7 @@ export async function readRun(
   return theirRun(await reads.run(caller.tenantId, path.run), caller, path);
 }
 
-/** A run with what was said in its last turn, where that was cut off: a statement more. Lists leave it out. */
+/** The run with the partial answer of its last turn, if that was cut off. Costs another statement, so lists leave it out. */
 export async function withLastWords(
   context: Pick<RunLogContext, 'db'>,
   tenantId: string,
@@ -120,7 +120,7 @@ export async function withLastWords(
   return { ...row, cut_off: { ...last, partial: turn?.partial ?? null } };
 }
 
-/** The same where nothing of the run is shown. */
+/** Like `readRun`, if nothing of the run is shown. */
 export async function readRunRef(
   { reads }: Pick<RunLogContext, 'reads'>,
   caller: Caller,
@@ -130,8 +130,8 @@ export async function readRunRef(
 }
 
 /**
- * A run and all that stands below it, at whatever depth, oldest first, `LIMITS.treeRuns` at most, and what has room. Whether there are more says
- * `more`. Throws 404.
+ * A run and its descendants at any depth, oldest first, at most `LIMITS.treeRuns` and as many as fit in size; `more`: whether
+ * there are others. Throws 404.
  */
 export async function readTree(tx: Tx, caller: Caller, path: RunPath): Promise<{ runs: RunView[]; more: boolean }> {
   const run = await requireRun(tx, caller, path);
@@ -139,7 +139,7 @@ export async function readTree(tx: Tx, caller: Caller, path: RunPath): Promise<{
   return { runs: [run, ...rows], more };
 }
 
-/** A page of runs, newest first. Throws 404 if `ofAgent` names an agent that there is not. */
+/** A page of runs, newest first. Throws 404 if `ofAgent` is an unknown agent. */
 export async function readRuns(
   tx: Tx,
   caller: Caller,
@@ -151,7 +151,7 @@ export async function readRuns(
   return listRuns(tx, { ...rest, ...where });
 }
 
-/** A page of an agent's runs, those first that have changed last. */
+/** A page of an agent's runs, last changed first. */
 export async function readRunsByChange(
   tx: Tx,
   agentId: string,
@@ -160,12 +160,12 @@ export async function readRunsByChange(
   return listRunsByChange(tx, { ...filter, agentId });
 }
 
-/** When a run has ended, or else changed last. */
+/** When a run ended, otherwise last changed. */
 export function changedAt({ completed_at, updated_at }: Pick<RunView, 'completed_at' | 'updated_at'>): string {
   return (completed_at ?? updated_at).toISOString();
 }
 
-/** How many runs of an agent fit, on whatever page. */
+/** Number of an agent's runs that match, on all pages. */
 export async function countRunsOf(
   tx: Tx,
   agentId: string,
@@ -185,22 +185,22 @@ export async function readTurns(
   return listTurns(tx, id, rest);
 }
 
-/** The last turns of a run that was read for its reader, as many as fit on a page, oldest first, with their size. */
+/** The last turns of a run (already authorised), as many as fit on a page, oldest first, with their sizes. */
 export async function readLastTurns(tx: Tx, run: RunHead, limit: number): Promise<(TurnRow & Sized)[]> {
   return listLastTurns(tx, run.id, limit);
 }
 
-/** A turn with what happened in it. */
+/** A turn with its events' details. */
 interface TurnDetail {
   turn: TurnRow;
   modelCalls: ModelCallRow[];
   toolCalls: ToolCallRow[];
   plans: CallBatchRow[];
-  /** Of an agent with a graph. */
+  /** For agents with a graph. */
   nodes: { node: string; step: number }[];
 }
 
-/** A turn with its model calls, tool calls and call batches. Throws 404. */
+/** A turn with its model calls, tool calls, call batches and nodes. Throws 404. */
 export async function requireTurn(tx: Tx, caller: Caller, path: RunPath & { turn: string }): Promise<TurnDetail> {
   await requireRunRef(tx, caller, path);
   const turn = await findTurn(tx, path.run, path.turn);
@@ -214,7 +214,7 @@ export async function requireTurn(tx: Tx, caller: Caller, path: RunPath & { turn
   };
 }
 
-/** The calls that a turn's answer shows: those that the client is to execute while it waits for them, else all of the turn. */
+/** The calls shown with a turn's answer: while it waits for the client, those that the client is to execute; otherwise all of the turn. */
 export async function readAnswerCalls(tx: Tx, turn: Pick<TurnRow, 'id' | 'run_id' | 'status'>): Promise<ToolCallRow[]> {
   return turn.status === 'awaiting_tool' ? listAwaitedCalls(tx, turn.run_id) : listToolCalls(tx, turn.run_id, turn.id);
 }
@@ -241,7 +241,7 @@ export async function readCheckpoints(
   return listCheckpoints(tx, id, rest);
 }
 
-/** A checkpoint of a run, without its messages. Throws 404, 409 where its state is erased. */
+/** A checkpoint of a run, without its messages. Throws 404; 409 if its state is erased. */
 export async function requireCheckpoint(
   tx: Tx,
   caller: Caller,
@@ -254,10 +254,7 @@ export async function requireCheckpoint(
   return row;
 }
 
-/**
- * The conversation at a checkpoint, put together from where it lies, page by page, with the results that its calls had by then,
- * and the addresses of large outputs.
- */
+/** Yields the conversation at a checkpoint page by page, with its calls' results at that time, and addresses of large outputs. */
 export async function* readCheckpointMessages(
   db: Database,
   run: { tenantId: string; runId: string },
@@ -277,12 +274,12 @@ export async function requireToolCall(tx: Tx, caller: Caller, id: string): Promi
   return row;
 }
 
-/** Characters of an output that are in memory at a time. */
+/** Characters of an output held in memory at a time. */
 const PIECE_CHARS = 1024 * 1024;
 
 /**
- * The whole output of a call as JSON text, piece by piece, as fast as it is taken. Each piece is a transaction of its own;
- * throws if somebody has settled the call otherwise meanwhile.
+ * Streams a call's whole output as JSON text, with backpressure. Each piece is read in its own transaction; throws if the
+ * output changes meanwhile.
  */
 export async function* streamOutput(
   db: Database,
@@ -293,17 +290,17 @@ export async function* streamOutput(
     const piece = await db.withTenant(tenantId, (tx) => readOutputPiece(tx, call, { from, chars: PIECE_CHARS }));
     if (piece === undefined) throw new Error(`the output of call ${call.id} has changed while it was read`);
     if (piece !== '') yield piece;
-    // Beyond the plane of 16 bits a character has two units, so that a piece may have more of them than characters.
+    // A character beyond the BMP has two code units, so a piece may have more units than characters.
     if (piece.length < PIECE_CHARS) return;
   }
 }
 
-/** The run that has asked for a call; undefined where there is no such call. */
+/** The run that requested a call; undefined if there is no such call. */
 export async function runOfCall(tx: Tx, callId: string): Promise<string | undefined> {
   return (await findToolCall(tx, callId))?.run_id;
 }
 
-/** The thread that a run is on; undefined where there is no such run. */
+/** The thread of a run; undefined if there is no such run. */
 export async function threadOfRun(tx: Tx, runId: string): Promise<string | undefined> {
   return (await findRunRow(tx, runId))?.thread_id;
 }

@@ -19,17 +19,17 @@ import { firstStartPoint, startPointAt, type StartPoint } from './creation/start
 export interface ReplayRun {
   tenantId: string;
   runId: string;
-  /** A checkpoint's id, or `start`: before the run's first turn. */
+  /** A checkpoint's id, or `start` for before the run's first turn. */
   checkpointId: string;
   mode: 'live' | 'recorded';
   rerunEffects: boolean;
-  /** `pending_sends` are given back as they were read, or left out; `current_node` may be another node of the graph. */
+  /** `pending_sends`: as they were read, or left out; `current_node`: may be another node of the graph. */
   modified: ModifiedState & { current_node?: string | undefined; pending_sends?: unknown[] | undefined };
   config: RequestedConfig;
   mayRaiseAutonomy: boolean;
   traceparent: string | undefined;
   idempotency: IdempotentRequest;
-  /** Whoever asks for it, for the audit log. */
+  /** The requester, for the audit log. */
   by?: AuditedBy;
 }
 
@@ -45,14 +45,14 @@ export interface ReplayedRun {
 }
 
 /**
- * Starts the replay. Throws 404 for an unknown run or checkpoint, 400 for a state that cannot be, 422 for a checkpoint
- * that does not fit its hash, and for a model or version that there is not.
+ * Starts the replay. Throws 404 for an unknown run or checkpoint; 400 for an invalid state; 422 for a checkpoint that does not
+ * fit its hash, and an unknown model or version.
  */
 export async function replayRun(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
   context.models.resolve(request.config.model_override ?? undefined);
   let written: Announcement | undefined;
   const answer = await idempotently<ReplayedRun>(context, request.idempotency, async (tx) => {
-    // Held, so that nobody erases what the fork will stand on.
+    // Locked, so that nobody erases the messages that the fork will share.
     const original = await lockRun(tx, request.runId);
     if (!original) throw notFound('The run');
     if (original.erased_at) throw erased('The run');
@@ -88,12 +88,12 @@ export async function replayRun(context: Context, request: ReplayRun): Promise<I
   return answer;
 }
 
-/** What a run has done outside. */
+/** The calls with which a run had, or may have had, effects outside. */
 export async function effectsOfRun(tx: Tx, runId: string): Promise<RecordedEffect[]> {
   return effectsOf(tx, runId);
 }
 
-/** The channels to replace. Throws 400 with every fault. */
+/** Validates the channels to replace. Throws 400 with all faults. */
 function checkedState(
   given: ReplayRun['modified'],
   { from, graph }: { from: StartPoint; graph: WorkflowGraph | undefined },
@@ -122,14 +122,17 @@ function checkedState(
   return { messages, custom, iteration, current_node: goesTo };
 }
 
-/** Whoever may not decide for a person whom a graph asks may not lead a run past that node either: by another node, or by what its edges look at. Throws 403. */
+/**
+ * Throws 403 if a caller who may not decide approvals would lead a run past a human node: by naming another node, or by
+ * changing data that its edges read.
+ */
 function refuseWayAround({ current_node, custom }: ModifiedState, graph: WorkflowGraph | undefined): void {
   const channel = current_node === undefined ? custom && 'custom' : 'current_node';
   if (channel === undefined || !asksPeople(graph)) return;
   throw forbidden(`The graph of the agent asks people: modified_state.${channel} needs the scope approvals:write.`);
 }
 
-/** Why a replay cannot go on with a node. */
+/** Why a replay cannot continue with a node; undefined if it can. */
 function faultOfNode(
   name: string,
   { from, graph, node }: { from: StartPoint; graph: WorkflowGraph | undefined; node: string },

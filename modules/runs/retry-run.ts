@@ -1,4 +1,4 @@
-/** Tries a failed or cancelled run again, from its last checkpoint. */
+/** Retries a failed or cancelled run from its last checkpoint. */
 import { conflict, erased, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
@@ -12,11 +12,11 @@ import { waitingMessage, type WaitingMessage } from './message-queue.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { lastStartPoint } from './creation/start-point.ts';
 
-/** Which run, and who asks. */
+/** The run, and the requester. */
 export interface RetryRun {
   tenantId: string;
   runId: string;
-  /** The key that asks. */
+  /** The requesting key. */
   requestedBy?: string | undefined;
   traceparent: string | undefined;
   idempotency: IdempotentRequest;
@@ -33,8 +33,9 @@ export interface RetriedRun {
 }
 
 /**
- * Starts a run on the same thread that asks the last turn's input again, or goes on with it from its last checkpoint;
- * what the failed run has done outside since then is answered from its record. Throws 409 for a run that has not failed, and for a thread that has gone on.
+ * Starts a run on the same thread that repeats the last turn's input, or continues it from its last checkpoint. Effects of the
+ * failed run since then are answered from its record. Throws 409 if the run has not failed or been cancelled, or the thread
+ * has gone on.
  */
 export async function retryRun(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
   let written: Announcement | undefined;
@@ -79,22 +80,22 @@ async function retryIn(
 
 interface Retryable {
   original: RunRow;
-  /** The number that its retry has on the thread. */
+  /** The retry's number on the thread. */
   place: number;
-  /** The message that waits in the run before the retry there. */
+  /** The message that waits in the thread's run before the retry. */
   waiting: WaitingMessage | undefined;
 }
 
-/** The run, and where its retry begins. Throws 409 where it cannot be. */
+/** The run, and the place of its retry on the thread. Throws 409 if it cannot be retried. */
 async function retryable(tx: Tx, runId: string): Promise<Retryable> {
   const found = await requireRetryable(tx, runId);
   if (found.original.kind === 'workflow') throw conflict('The run is a workflow.');
   return found;
 }
 
-/** The same of a run of whatever kind, which is held with its thread. */
+/** The same for runs of any kind; locks the run and its thread. Throws 404, 409. */
 export async function requireRetryable(tx: Tx, runId: string): Promise<Retryable> {
-  // The thread before its run, as whoever begins another run on it.
+  // Locks the thread before its run, as does the start of another run.
   const { thread_id: threadId } = (await findRunRow(tx, runId)) ?? {};
   const thread = threadId === undefined ? undefined : await lockThread(tx, threadId);
   const run = await lockRun(tx, runId);

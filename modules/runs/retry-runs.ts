@@ -19,7 +19,7 @@ interface RetryFilter extends Pick<RunFilter, 'agentId' | 'threadId' | 'createdA
 interface RetriedRuns {
   retried: number;
   runs: { run_id: string; new_run_id: string }[];
-  /** Whether there are, or may be, other runs that fit. */
+  /** Whether other runs match, or may. */
   more: boolean;
 }
 
@@ -31,10 +31,10 @@ interface RetryRequest {
 }
 
 /**
- * Retries the runs of the caller's workspace that have failed and fit the filter, newest first, `LIMITS.retryRuns` at most.
- * Each is a transaction of its own; a run whose thread has gone on, as with an earlier retry, is none of them. So the same
- * request again goes on where one was cut off. Under an `Idempotency-Key` it goes on with the runs that did fit then: they are
- * remembered before the first of them is retried, and each with the run that it has become.
+ * Retries the failed (or, if asked for, cancelled) runs of the caller's workspace that match the filter, newest first, at most
+ * `LIMITS.retryRuns`. Each has its own transaction; runs whose thread has gone on, as after a retry, are left out, so that a
+ * repeated request continues an interrupted one. Under an `Idempotency-Key` it continues with the runs that matched at first:
+ * they are stored before the first is retried, and then each with its new run.
  */
 export async function retryRuns(
   context: Context,
@@ -57,7 +57,7 @@ async function chooseRuns(tx: Tx, caller: Caller, { filter, isDryRun }: RetryReq
   const { workspaceId } = caller;
   const { status = ['failed'], ...rest } = filter;
   const details = { filter: { ...rest, status } };
-  // The request is in the audit log before the first run is retried by it.
+  // The request is audited before it retries the first run.
   if (!isDryRun) await recordAudit(tx, caller, { action: 'runs.retried', target: ['workspace', workspaceId], details });
   const wanted = { ...rest, status: [...status], workspaceId, isRetryable: true, limit: LIMITS.retryRuns + 1 };
   return matchingRuns(await listRunIds(tx, wanted), LIMITS.retryRuns);
@@ -79,7 +79,7 @@ async function retryEach(
   return runs;
 }
 
-/** The run with the new one; none where it cannot be: it was retried meanwhile, or its agent is not there any more. */
+/** The run with its new one; empty if it cannot be retried: it already was, or its agent is gone. */
 async function retryUnlessGoneOn(...[context, request]: Parameters<typeof retryRun>): Promise<RetriedRuns['runs']> {
   try {
     const { body } = await retryRun(context, request);

@@ -1,4 +1,4 @@
-/** Saves a checkpoint of a run when a client asks for one. */
+/** Saves a checkpoint of a run on a client's request. */
 import { conflict } from '../../core/errors.ts';
 import { atSeq, isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -20,8 +20,8 @@ interface SaveCheckpoint {
 }
 
 /**
- * Saves where an unfinished run stands; answers the checkpoint's id. Throws 409 for a finished run, and for one that a
- * worker is driving at this moment: its current work is not committed yet.
+ * Saves the state of an unfinished run; returns the checkpoint's id. Throws 409 for a finished run, and for one being driven,
+ * whose current work is not committed yet.
  */
 export async function saveCheckpoint(
   context: Context,

@@ -1,4 +1,4 @@
-/** What is said to a run by whoever says one thing at a time. */
+/** Takes a message to a run from clients that say one thing at a time. */
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';
 import { answerWaits } from '../waits/answer-waits.ts';
@@ -7,13 +7,13 @@ import type { RunView } from './read-runs.ts';
 
 interface Saying extends Omit<PostTurn, 'tenantId' | 'agentId' | 'runId' | 'requestedBy'> {
   caller: Caller;
-  /** As whoever says it has read it. */
+  /** As the sender has read it. */
   run: RunView;
 }
 
 /**
- * Answers the question that the run shows first, where it has any, else is its next turn. Answers the turn that goes on. Throws
- * 409 where the run waits for neither, or the question was answered meanwhile.
+ * Answers the first open question that the run shows; without any, begins its next turn. Returns the id of the turn that
+ * continues. Throws 409 if the run waits for neither, or the question was answered meanwhile.
  */
 export async function sayToRun(context: Context, { caller, run, ...request }: Saying): Promise<string> {
   const { id: runId, agent_id: agentId } = run;

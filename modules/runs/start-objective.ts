@@ -1,4 +1,4 @@
-/** Turns an objective into a run: once, however often it is sent. */
+/** Turns an objective into a run: once, even if it is sent repeatedly. */
 import { impossible } from '../../core/errors.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { digestOf } from '../../core/ids.ts';
@@ -27,7 +27,7 @@ interface OnceRequest<T extends Objective> {
 
 interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string; threadId?: string | undefined }> {
   mayRaiseAutonomy: boolean;
-  /** The key that asks. */
+  /** The requesting key. */
   requestedBy: string;
   traceparent?: string | undefined;
 }
@@ -38,8 +38,8 @@ export interface StartedObjective {
 }
 
 /**
- * Starts the run, or answers with the one that this request has started before. Throws 422 for another request with the
- * same id, and as `createRun` does.
+ * Starts the run, or returns the one started by the same request. Throws 422 for a different request with the same id, and as
+ * `createRun` does.
  */
 export async function startObjective(
   context: Context,
@@ -52,7 +52,7 @@ export async function startObjective(
   });
 }
 
-/** The same for whatever `begin` starts, in the transaction that remembers the request. */
+/** The same for anything that `begin` starts, in the transaction that stores the request. */
 export async function startOnce<T extends Objective>(
   context: Context,
   request: OnceRequest<T>,
@@ -86,7 +86,7 @@ function otherRequest() {
   ]);
 }
 
-/** What the agent reads: the prompt as it is, and what came with it as data. */
+/** The message for the agent: the prompt as it is, followed by context and constraints as data. */
 function toMessage({ prompt, context, constraints }: Objective): string {
   const parts = Object.entries({ Context: context, Constraints: constraints }).flatMap(([name, value]) =>
     value === undefined ? [] : [`${name}:\n${typeof value === 'string' ? value : canonicalJson(value)}`],

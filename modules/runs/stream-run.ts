@@ -1,4 +1,4 @@
-/** A run as it happens: the log after a position, then live. The bus only says when to look. */
+/** Streams a run: the log after a position, then live. The bus only says when to look. */
 import type { EventType } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { LoggedEvent } from '../../db/events.ts';
@@ -7,17 +7,17 @@ import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';
 import type { LogPageRequest } from '../run-log/shared-reads.ts';
 import { listenToRun, type Delta, type Piece, type RunNotices } from './streams/run-notices.ts';
 
-/** Where it begins, and what it shows; of a turn it ends with the turn. */
+/** The stream's start and content; with a turn, it ends with that turn. */
 export interface StreamRequest extends LogPageRequest {
-  /** Shows reasoning and calls while they are written, too. */
+  /** Also shows reasoning and calls while they are written. */
   withAllPieces?: boolean;
   signal: AbortSignal;
 }
 
-/** An event of the log, a hint that is in no log, or that nothing has come for a while. */
+/** A log event, a hint that is in no log, or a ping after a quiet while. */
 export type StreamItem = { kind: 'logged'; event: LoggedEvent } | Delta | { kind: 'ping' };
 
-/** Events after which the stream of a turn closes: the client has something to do, or there is nothing left to wait for. */
+/** Events that close a turn's stream: the client must act, or there is nothing left to wait for. */
 const ENDS_STREAM: readonly string[] = [
   'turn.completed',
   'turn.failed',
@@ -26,9 +26,9 @@ const ENDS_STREAM: readonly string[] = [
 ] satisfies EventType[];
 
 /**
- * Yields durable events in order, each once, and deltas of the answer that is being written. Ends with the turn, or with
- * the run where no turn is given. Nothing is lost when the bus is: one look every few seconds finds what it has not told,
- * for all streams together.
+ * Yields durable events in order, each once, and deltas of the answer being written. Ends with the turn (or when the client
+ * must act), or without a turn with the run. Nothing is lost if the bus is: a look every few seconds, shared by all streams,
+ * finds what it missed.
  */
 export async function* streamRun(context: Context, request: StreamRequest): AsyncGenerator<StreamItem> {
   const { runId: id, turnId, signal } = request;
@@ -40,12 +40,12 @@ export async function* streamRun(context: Context, request: StreamRequest): Asyn
   }
 }
 
-/** Reads for a stream that is open: the database may be away for a while, and whoever watches need not notice. */
+/** Reads for an open stream: retries while the database is briefly away, so that watchers need not notice. */
 export function whileOpen<T>({ signal }: Pick<StreamRequest, 'signal'>, read: () => Promise<T>): Promise<T> {
   return retryWhileUnavailable(read, { forMs: LIMITS.streamRetrySeconds * 1000, signal });
 }
 
-/** The first items of a stream from a position on, and whether nothing could follow them. */
+/** The first items of a stream after a position, and whether nothing can follow. */
 export function lookAhead(
   context: Context,
   request: LogPageRequest,
@@ -59,7 +59,7 @@ async function* follow(context: Context, request: StreamRequest, notices: RunNot
   for (;;) {
     const page = await whileOpen(request, () => context.reads.logPage({ ...request, after: at.seq }));
     for (const event of page.events) {
-      // What came while the page was read was said before it.
+      // Pieces that came while the page was read precede this event.
       if (isStep(event)) yield* piecesOf(notices, { after: at.finishedStep, step: event.step ?? 0, withAllPieces });
       yield { kind: 'logged', event };
       if (isStep(event)) at.finishedStep = Math.max(at.finishedStep, event.step ?? 0);
@@ -74,7 +74,7 @@ async function* follow(context: Context, request: StreamRequest, notices: RunNot
 
 const endsStream = ({ type }: LoggedEvent) => ENDS_STREAM.includes(type);
 
-/** A model's answer in the conversation, not one that Drover asked for itself. */
+/** Whether the event is a model's answer in the conversation, not one to a question of Drover itself. */
 function isStep({ type, payload }: LoggedEvent): boolean {
   return type === 'model.responded' && !(typeof payload === 'object' && payload !== null && 'tool' in payload);
 }
@@ -88,12 +88,12 @@ function* piecesOf(
   }
 }
 
-/** Where nothing else was asked for, reasoning and calls are shown once they are whole (docs/api.md, Streams). */
+/** By default, reasoning and calls are shown only when complete (docs/api.md, Streams). */
 function isShown(piece: Piece, withAllPieces: boolean): boolean {
   return withAllPieces || (piece.kind === 'delta' && piece.delta.type === 'text');
 }
 
-/** What happens between two looks into the log. Pieces of an answer that the log has in full already are left out. */
+/** Yields hints between two looks into the log, without pieces of answers that the log has in full. */
 async function* live(
   notices: RunNotices,
   at: { seq: number; finishedStep: number; quietSinceMs: number },

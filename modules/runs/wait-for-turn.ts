@@ -1,4 +1,4 @@
-/** Waits for the end of a turn, for those who want their answer in one request. */
+/** Waits for the end of a turn, for clients that want the answer in one request. */
 import { findTurn, findTurnRow, wasCutOff, type TurnRow } from '../../db/turns.ts';
 import { isAsking } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
@@ -11,8 +11,8 @@ interface WaitedTurn {
 
 interface TurnListener {
   /**
-   * The turn as it is once it has ended or asks somebody, or as it stands after `timeoutMs`. The work goes on either way.
-   * `since`: the position at which it was let go on after the listening began; there is nothing to see before another one is told.
+   * Returns the turn once it has ended or asks something, or as it stands after `timeoutMs`; the work continues either way.
+   * `since`: the position from which it continued after listening began; there is nothing to see before a later one.
    */
   ended: (
     turnId: string,
@@ -21,7 +21,7 @@ interface TurnListener {
   close: () => void;
 }
 
-/** Listens from now on to what ends a turn of the run, or lets one ask. */
+/** Starts listening for events that end a turn of the run, or make it ask. */
 export function listenForTurn(context: Context, { tenantId, runId }: Omit<WaitedTurn, 'turnId'>): TurnListener {
   let heard = -1;
   let wake: () => void = () => undefined;
@@ -59,7 +59,10 @@ export function listenForTurn(context: Context, { tenantId, runId }: Omit<Waited
   };
 }
 
-/** Until the time is up, the signal fires, or what `give` is given is called. Without an error, whose stack would cost more than the look. */
+/**
+ * Waits until the time is up, the signal fires, or the callback passed to `give` is called. Creates no error, whose stack
+ * would cost more than the look.
+ */
 async function pause(ms: number, signal: AbortSignal, give: (end: () => void) => void): Promise<void> {
   let end: () => void = () => undefined;
   const ended = new Promise<void>((resolve) => {
@@ -73,7 +76,7 @@ async function pause(ms: number, signal: AbortSignal, give: (end: () => void) =>
   signal.removeEventListener('abort', end);
 }
 
-/** The same for a turn that goes on already. */
+/** The same for a turn already under way. */
 export async function waitForTurn(
   context: Context,
   ref: WaitedTurn,
@@ -87,7 +90,10 @@ export async function waitForTurn(
   }
 }
 
-/** A turn whose last question has just been answered is `awaiting_human` until its driver takes it up again. */
+/**
+ * Reads the turn, and whether the wait is over. After its last question is answered, a turn stays `awaiting_human` until its
+ * driver continues.
+ */
 async function lookAt(
   { db }: Pick<Context, 'db'>,
   { tenantId, runId, turnId }: WaitedTurn,

@@ -1,4 +1,4 @@
-/** Lets runs go on that wait for a provider: all of them once it is back, one at a time to ask whether it is. */
+/** Wakes runs that wait for a provider: all once it is back; until then, one at a time to ask whether it is. */
 import { isTerminal } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { claimRunsToWake, leaveProbes, unparkRun } from '../../db/model-outages.ts';
@@ -8,11 +8,11 @@ import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 
-/** Time in which a run that was woken to ask for all begins to, before another is woken. */
+/** Time for a woken run to begin asking for all, before another is woken. */
 const PROBE_BEGINS_MS = 30_000;
 const AT_A_TIME = 10;
 
-/** One tick; answers how many runs were woken. More than one tick takes is left to the next: they do not all go on at once. */
+/** One tick; returns the number of runs woken. Runs beyond a tick's limit wait for the next, so that not all continue at once. */
 export async function wakeParkedRuns(context: Context): Promise<number> {
   const claim = { limit: LIMITS.sweepRows, probeMs: PROBE_BEGINS_MS };
   const rows = await claimRunsToWake(context.db, claim);
@@ -24,7 +24,7 @@ export async function wakeParkedRuns(context: Context): Promise<number> {
   return done.filter(Boolean).length;
 }
 
-/** Sends the run a job in the commit that takes it off the list; false if it has ended or is driven already. */
+/** Takes the run off the list, and sends its job with the same commit; false if it has ended or is driven already. */
 async function wake(context: Context, ref: { tenantId: string; runId: string }): Promise<boolean> {
   let isWoken = false;
   await appendToRun(context, ref, async (run, tx) => {

@@ -1,4 +1,4 @@
-/** What a new run of an agent starts with: which version, and which tools it pins. */
+/** The agent version that a new run starts with, and the tools that it pins. */
 import { looseningOfAgent } from '../../../core/loosening.ts';
 import { autonomyOf, type AgentDefinition } from '../../../core/definition.ts';
 import { conflict, forbidden, impossible, notFound } from '../../../core/errors.ts';
@@ -16,20 +16,20 @@ interface WantedStart {
   agentId: string;
   workspaceId: string;
   config: { agent_version?: string | undefined };
-  /** The run that it is to work for: that pins the versions of agents that there were when it began. */
+  /** For a child: its parent, whose start pins the versions of agents. */
   child?: { parent: Pick<Parent, 'id' | 'created_at'> } | undefined;
 }
 
 /**
- * The version that is wanted, or the current one. Throws 404 for an agent of another workspace, 409 for one that
- * is deprecated or not active, or has a tool that is gone, 422 for a version that there is not.
+ * The wanted version, or the current one. Throws 404 for an agent of another workspace; 409 for one that is deprecated or
+ * inactive, or lacks a tool; 422 for an unknown version.
  */
 export async function readStart(tx: Tx, wanted: WantedStart): Promise<Start> {
   const agent = await agentForRun(tx, wanted);
   return { ...agent, tools: await pinTools(tx, agent.definition) };
 }
 
-/** Throws as `readStart` does, but for the tools. */
+/** Like `readStart`, without the tools. */
 export async function agentForRun(tx: Tx, wanted: WantedStart): Promise<Omit<Start, 'tools'>> {
   const agent = await findAgent(tx, wanted.agentId, wanted.workspaceId);
   if (!agent) throw notFound('The agent');
@@ -55,15 +55,12 @@ export async function agentForRun(tx: Tx, wanted: WantedStart): Promise<Omit<Sta
   return { version, definition, older };
 }
 
-/** Whether the current version may have come after the run that it is to work for had begun. */
+/** Whether the current version may be newer than the start of the child's parent. */
 function isSince({ sinceMs = Number.NaN }: Pick<Start, 'sinceMs'>, { child }: WantedStart): boolean {
   return child !== undefined && !(sinceMs < Date.parse(child.parent.created_at ?? ''));
 }
 
-/**
- * The same from memory, with the tenant's policy epoch under which it was read: a run that starts so is
- * committed at that version or not at all. Throws as `readStart` does.
- */
+/** Like `readStart`, cached, with the tenant's policy epoch at the time: the run is committed under that epoch or not at all. */
 export async function cachedStart(
   context: Context,
   wanted: WantedStart & { tenantId: string },
@@ -73,13 +70,13 @@ export async function cachedStart(
   const cached = last && context.starts.find(last, keyOf(wanted));
   if (cached) return { start: cached, policyEpoch: last.epoch };
   return context.db.withTenant(tenantId, async (tx) => {
-    // The epoch is read first: a change that comes after it is seen at the commit.
+    // The epoch is read first, so that the commit detects later changes.
     const governance = await context.governance.current(tx, tenantId);
     return { start: await startUnder(context, { tx, governance }, wanted), policyEpoch: governance.epoch };
   });
 }
 
-/** The same in a transaction that has read what governs its tenant. */
+/** The same in a transaction that has read its tenant's governance. */
 export async function startUnder(
   { starts }: Pick<Context, 'starts'>,
   { tx, governance }: { tx: Tx; governance: Governance },
@@ -89,7 +86,7 @@ export async function startUnder(
   const cached = starts.find(governance, key);
   if (cached && !isSince(cached, wanted)) return cached;
   const start = await readStart(tx, wanted);
-  // What a run has pinned is what its children alone start with.
+  // A version pinned by a parent's start holds only for its children, and is not cached.
   if (wanted.child === undefined || start.sinceMs !== undefined) starts.keep(governance, key, start);
   return start;
 }
@@ -99,8 +96,8 @@ function keyOf({ workspaceId, agentId, config }: WantedStart): string {
 }
 
 /**
- * Throws 403 where the caller may not raise the autonomy level, and the run would have a higher one than its agent, or is of an older
- * version by which calls are guarded less than by the current one.
+ * Throws 403 if the caller may not raise the autonomy level, and the run's level would exceed the agent's, or its older
+ * version guards calls less than the current one.
  */
 export function checkAutonomy(
   level: number | undefined,
@@ -120,7 +117,7 @@ export function checkAutonomy(
   );
 }
 
-/** The limits that a new run pins; undefined for a model that no provider knows, which fails the run when it is asked. */
+/** The limits that a new run pins; undefined for a model unknown to all providers, which fails the run when asked. */
 export function limitsOf(
   { models }: Pick<Context, 'models'>,
   definition: AgentDefinition,

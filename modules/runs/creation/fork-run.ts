@@ -1,4 +1,4 @@
-/** Starts a run from a point of another one: its own lineage of messages upon the other's, its own log, one job. */
+/** Starts a run from a point of another one: its own lineage of messages on top of the other's, its own log, one job. */
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Message } from '../../../core/content.ts';
@@ -28,12 +28,12 @@ import { takeAlong, type WaitingMessage } from '../message-queue.ts';
 import { carriedFields, runCreated } from './run-created.ts';
 import type { StartPoint } from './start-point.ts';
 
-/** Channels of a state that are replaced as wholes. */
+/** Channels of a state, each replaced as a whole. */
 export interface ModifiedState {
   messages?: Message[] | undefined;
   custom?: Record<string, unknown> | undefined;
   iteration?: number | undefined;
-  /** The node of the agent's graph that it goes on with. */
+  /** The graph node to continue with. */
   current_node?: string | undefined;
 }
 
@@ -44,19 +44,19 @@ interface Fork {
   mode: 'live' | 'recorded';
   rerunEffects: boolean;
   modified: ModifiedState;
-  /** Replaces settings of the original. */
+  /** Overrides the original's settings. */
   config: RequestedConfig;
   mayRaiseAutonomy: boolean;
-  /** A retry stays on the thread, with this number there; a replay gets a thread of its own. */
+  /** A retry stays on the thread, with this number; a replay gets its own thread. */
   retryAtPlace?: number;
-  /** The message that waits in the run before it on the thread. */
+  /** The message waiting in the thread's previous run. */
   waiting?: WaitingMessage | undefined;
-  /** The key that asks. */
+  /** The requesting key. */
   requestedBy?: string | undefined;
   traceparent: string | undefined;
 }
 
-/** A call of the original after the point that had or may have had an effect. `seq` is that of its last event. */
+/** A call of the original after the point that had, or may have had, an effect. `seq`: of its last event. */
 export interface RecordedEffect {
   tool_call_id: string;
   tool: string;
@@ -73,8 +73,8 @@ export interface ForkedRun {
 }
 
 /**
- * Writes the fork. It goes on with the turn that was open at the point, or takes the turn that followed in the original;
- * if there is neither, the message that waits begins it, or it waits for one. Throws as `agentForRun` and `checkAutonomy` do.
+ * Writes the fork. It continues the turn open at the point, or takes the original's next turn; without either, the waiting
+ * message begins a turn, or the fork waits for one. Throws as `agentForRun` and `checkAutonomy` do.
  */
 export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const { original, from } = fork;
@@ -106,7 +106,7 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   return { runId, threadId, turnId, status: turnId ? 'running' : 'awaiting_human', effects, written };
 }
 
-/** The point, with the turn that the fork takes. */
+/** The point, with the fork's turn. */
 async function pointOf(tx: Tx, fork: Fork): Promise<ForkPoint> {
   const { original, from, modified } = fork;
   const point = modified.messages ? withMessages(from.state, modified.messages) : forkPoint(original.id, from.state);
@@ -116,15 +116,15 @@ async function pointOf(tx: Tx, fork: Fork): Promise<ForkPoint> {
 }
 
 interface Conversation {
-  /** Messages of the original that the fork stands on. */
+  /** Number of the original's messages that the fork shares. */
   shared: number;
-  /** Its own first messages. */
+  /** The fork's own first messages. */
   added: NonNullable<RunChange['messages']>;
 }
 
 /**
- * Given messages are stored from the first on that differs; those before are shared with the original. So are the
- * messages of the point itself where a result that they refer to has come or changed since: the fork has what was so then.
+ * Stores given messages from the first one that differs; those before it are shared with the original. Also stores the point's
+ * own messages from the first one whose results have changed since: the fork keeps them as they were.
  */
 function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversation {
   if (!modified.messages && point.length <= from.unchanged) return { shared: point.length, added: [] };
@@ -144,7 +144,7 @@ function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversatio
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;
 
-/** Of messages that a client has given nobody says how they came. */
+/** Ordinals of messages that came during a turn; unknown for messages given by a client. */
 function steeredIn({ from, modified }: Fork, shared: number): number[] | undefined {
   return modified.messages ? from.state.steered?.filter((ordinal) => ordinal < shared) : from.state.steered;
 }
@@ -175,15 +175,15 @@ async function createdEvent(
     base_length: shared + added.length,
     keep_open: parts.point.turn === null || (keep_open ?? original.keep_open),
     config,
-    // Another version brings its own tools, as they are now; the same one keeps those that the original has pinned.
+    // Another version brings its current tools; the same version keeps those pinned by the original.
     pinned: {
       tools: wanted === undefined ? original.pinned.tools : await pinTools(tx, agent.definition),
       limits: forkedLimits(fork, agent.definition, config.model_override),
     },
-    // Another conversation has another beginning.
+    // A replaced conversation has no summary of its beginning.
     ...(from.state.compaction && !fork.modified.messages && { context: from.state.compaction }),
     ...carriedFields({ ...from.state, steered: steeredIn(fork, shared) }),
-    // What is asked again is paid from the same budget, unless the fork brings one of its own.
+    // A repetition is paid from the same budget, unless the fork brings its own.
     root_run_id: fork.config.budget ? null : original.root_run_id,
     forked_from_run_id: original.id,
     forked_at_seq: from.seq,
@@ -193,7 +193,7 @@ async function createdEvent(
   });
 }
 
-/** Those of the original, unless the fork is of another version or asks another model. */
+/** The original's limits, unless the fork has another version or model. */
 function forkedLimits({ original, config, models }: Fork, definition: AgentDefinition, override: string | undefined) {
   const limits = limitsOf({ models }, definition, override);
   const { limits: known } = original.pinned;
@@ -221,21 +221,21 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
       redo: point.redo,
       modified: given.map(([channel]) => channel),
       custom,
-      // A signal for one call of the original has no such call in the fork.
+      // Drops signals for specific calls: the fork has no such calls.
       signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
       ...(graph && { graph }),
     },
   };
 }
 
-/** The position in the graph; on the way to another node, where one is given. */
+/** The position in the graph; with `node`, on the way to that node. */
 function graphAt({ graph }: ForkPoint, node: string | undefined): GraphState | undefined {
   if (!graph || node === undefined) return graph ?? undefined;
   const { open, node: last, from } = graph;
   return goTo(graph, { node, from: open || !graph.outcomes[last] ? from : [last] }, false);
 }
 
-/** The turn that the fork takes, or the way to where it waits for one. */
+/** Begins the fork's turn; without one, leads to the state of waiting for one. */
 function firstEvents(
   { turn, turnCount }: ForkPoint,
   turnId: string | undefined,
@@ -253,10 +253,7 @@ function firstEvents(
   return [{ type: 'turn.started', actor: 'user', turn_id: turnId, payload }];
 }
 
-/**
- * Of what the turn had read on its way after the point: it reads that again, unless a client has put a conversation in the place of
- * the one that it was said in.
- */
+/** Messages that the turn read on its way after the point: it reads them again, unless a client has replaced their conversation. */
 async function steeringEvents(
   tx: Tx,
   { original, modified }: Fork,
@@ -272,7 +269,7 @@ async function steeringEvents(
   });
 }
 
-/** Of the message that waits: it begins the turn where there is no other. */
+/** The waiting message: it begins the turn if there is no other. */
 function waitingEvents(
   { waiting, original }: Fork,
   { turn, turnCount }: ForkPoint,
@@ -292,7 +289,7 @@ function become(way: RunStatus[]): NewEvent[] {
   });
 }
 
-/** What a run has done outside, from its first step on. */
+/** The calls with which a run had, or may have had, effects outside, from its first step on. */
 export async function effectsOf(tx: Tx, runId: string): Promise<RecordedEffect[]> {
   return effectsAfter(tx, runId, { seq: 0, redo: null });
 }

@@ -1,15 +1,15 @@
-/** Threads that a run names by what the client calls them; one that is not there yet begins with the run. */
+/** Threads that runs name by the client's own names; an unknown one begins with the run. */
 import type { Database, Tx } from '../../../db/database.ts';
 import { findByExternalId, lockExternalId, setExternalId } from '../../../db/external-ids.ts';
 
 export interface OnThread {
   workspaceId: string;
   threadId?: string | undefined;
-  /** What the client calls the thread, in place of its id. */
+  /** The client's name for the thread, in place of its id. */
   threadName?: string | undefined;
 }
 
-/** With the thread's id, where one is called so already. */
+/** Adds the thread's id, if a thread has the name. */
 export async function onNamedThread<T extends OnThread & { tenantId: string }>(db: Database, request: T): Promise<T> {
   const { tenantId, workspaceId, threadName } = request;
   if (threadName === undefined) return request;
@@ -19,7 +19,10 @@ export async function onNamedThread<T extends OnThread & { tenantId: string }>(d
   return threadId === undefined ? request : { ...request, threadId, threadName: undefined };
 }
 
-/** `write` gets the thread's id, or begins the thread: another run may have begun it since it was looked for. */
+/**
+ * Passes the thread's id to `write`, or names the thread that it begins. Looks again under a lock, since another run may have
+ * begun it meanwhile.
+ */
 export async function writeOnThread<T extends OnThread, W extends { body: { thread_id: string } }>(
   tx: Tx,
   { threadName, ...request }: T,

@@ -4,7 +4,7 @@ import type { Tx } from '../../../db/database.ts';
 import { findRunRow, type ThreadRow } from '../../../db/runs.ts';
 import { isSessionDeleted } from '../../../db/sessions.ts';
 
-/** The last run on a thread, which is locked. Throws 409 where the thread takes no other: it is that of a session that was deleted. */
+/** The last run on a locked thread. Throws 409 if the thread takes no more runs: its session was deleted. */
 export async function lastOfOpenThread(tx: Tx, { id, head_run_id: head }: ThreadRow): Promise<RunRow | undefined> {
   const [isDeleted, last] = await Promise.all([
     isSessionDeleted(tx, id),

@@ -1,4 +1,4 @@
-/** Where on a thread a new run begins. */
+/** A new run's place on its thread. */
 import type { Carried } from '../../../core/carried.ts';
 import type { Compaction } from '../../../core/compaction.ts';
 import { conflict, erased, notFound } from '../../../core/errors.ts';
@@ -13,27 +13,30 @@ import { mustHaveAgent } from '../handing-over.ts';
 import { waitingMessage, type WaitingMessage } from '../message-queue.ts';
 import { lastOfOpenThread } from './open-thread.ts';
 
-/** What a run's conversation goes on from. */
+/** What a run's conversation continues. */
 type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
-  /** What takes the place of the conversation's beginning. */
+  /** Replaces the conversation's beginning. */
   context?: Compaction | undefined;
   carried?: Carried;
 };
 
-/** Its number there, and what it goes on from. */
+/** The run's number on the thread, and what it continues. */
 export interface PlaceOnThread {
   place: number;
   previous: Previous | undefined;
-  /** The message that waits in the run before it. */
+  /** The message waiting in the run before it. */
   waiting?: WaitingMessage | undefined;
-  /** The thread begins with it. */
+  /** Whether the thread begins with it. */
   isFirst?: boolean;
 }
 
-/** A thread of its own. */
+/** The first place on a new thread. */
 export const NEW_THREAD: PlaceOnThread = { place: 1, previous: undefined, isFirst: true };
 
-/** Locks the thread of the request, where it names one. Throws 404, and 409 for a thread with an unfinished run, one that is erased, or one that is being handed over (`HandingOver`). */
+/**
+ * Locks the request's thread, if it names one. Throws 404; 409 for a thread with an unfinished run, an erased one, or one
+ * being handed over (`HandingOver`).
+ */
 export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
   if (!request.threadId) return NEW_THREAD;
   const thread = await lockThread(tx, request.threadId);
@@ -50,7 +53,7 @@ export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
   const [carried, context] = await Promise.all([findCarried(tx, last.id), findCompaction(tx, last.id)]);
   const waiting = request.beginsWithWaiting ? undefined : waitingMessage(last);
   if (!last.erased_at) return { place, waiting, previous: { ...last, context, carried } };
-  // The places of the erased messages stay taken: the conversation goes on beside them, from where its content ends.
+  // Erased messages keep their places: the conversation continues beside them, from the end of its remaining content.
   const kept = await lastUnerasedRun(tx, request.threadId);
   const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
   return { place, previous: beside };

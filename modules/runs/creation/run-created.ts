@@ -1,4 +1,4 @@
-/** The event that every run begins with: one that is created, a fork, a workflow, a child. */
+/** The first event of every run: a new one, a fork, a workflow, a child. */
 import type { Carried } from '../../../core/carried.ts';
 import { conflict } from '../../../core/errors.ts';
 import type { NewEvent, RunKind } from '../../../core/events.ts';
@@ -8,32 +8,32 @@ import type { RunRow } from '../../../db/claim-run.ts';
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;
 
-/** Where a run stands in a tree of runs. */
+/** A run's place in a tree of runs. */
 type PlaceInTree = Pick<Created['payload'], 'kind' | 'depth' | 'parent_run_id' | 'root_run_id' | 'parent_task_id'>;
 
-/** A run that is nobody's child. */
+/** The place of a run without a parent. */
 export function onItsOwn(kind: RunKind = 'agent'): PlaceInTree {
   return { kind, depth: 0, parent_run_id: null, root_run_id: null, parent_task_id: null };
 }
 
-/** The parent as a child needs to know it. */
+/** The parent's data needed by a child. */
 export type Parent = Pick<RunRow, 'id' | 'root_run_id' | 'depth' | 'config' | 'created_at'>;
 
-/** Throws 409 where the tree would become deeper than `LIMITS.runDepth`. */
+/** The place of a child. Throws 409 if the tree would be deeper than `LIMITS.runDepth`. */
 export function asChild(parent: Parent, taskId: string): PlaceInTree {
   const depth = parent.depth + 1;
   if (depth > LIMITS.runDepth) throw conflict(`Runs may have children ${LIMITS.runDepth} levels deep.`, { depth });
   return { kind: 'agent', depth, parent_run_id: parent.id, root_run_id: parent.root_run_id, parent_task_id: taskId };
 }
 
-/** The runs that a child of this one stands below, with their budgets. A retry has the root of the run that it tries again. */
+/** The ancestors of this run's children, with their budgets. A retry has the root of the run that it repeats. */
 export function ancestorsOf(parent: Parent): NonNullable<RunConfig['ancestors']> {
   const { ancestors = [], budget } = parent.config;
   const run_id = parent.depth === 0 ? parent.root_run_id : parent.id;
   return [...ancestors, { run_id, ...(budget && { budget }) }];
 }
 
-/** What is particular to a run; what is absent is that of a run which neither is a child nor stands on another one. */
+/** The particulars of a run; by default it is neither a child nor a fork. */
 type RunOrigin = Omit<
   Created['payload'],
   keyof PlaceInTree | 'forked_from_run_id' | 'forked_at_seq' | 'retried_from' | 'traceparent'
@@ -45,14 +45,14 @@ type RunOrigin = Omit<
     traceparent?: string | null | undefined;
   };
 
-/** The event. */
+/** Makes the event. */
 export function runCreated({ traceparent, ...origin }: RunOrigin): Created {
   const alone = { forked_from_run_id: null, forked_at_seq: null, retried_from: null };
   const payload = { ...onItsOwn(), ...alone, ...origin, traceparent: traceparent ?? null };
   return { type: 'run.created', actor: 'user', payload };
 }
 
-/** What a run takes over from the one that it goes on from. */
+/** The fields that a run takes over from the run that it continues. */
 export function carriedFields({ calibration, containerId, steered = [] }: Carried = {}): Pick<
   Created['payload'],
   'calibration' | 'container_id' | 'steered'

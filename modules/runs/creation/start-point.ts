@@ -1,4 +1,4 @@
-/** The point of a run that another one starts from: a checkpoint that fits its hash, or the run's own start. */
+/** The point of a run from which another starts: a checkpoint that fits its hash, or the run's own start. */
 import { impossible, notFound } from '../../../core/errors.ts';
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { fold, foldAll, type RunState } from '../../../core/state.ts';
@@ -11,19 +11,19 @@ import { firstBrokenMessage, isOfNewerBuild, verifiedState } from '../../run-log
 import { asOf, unchangedSince } from '../../run-log/messages-at.ts';
 
 export interface StartPoint {
-  /** Null if the point is none of its checkpoints. */
+  /** Null if it is not one of the run's checkpoints. */
   checkpointId: string | null;
   seq: number;
   state: RunState;
-  /** The conversation up to there, with the results that its calls had by then. */
+  /** The conversation up to the point, with its calls' results at that time. */
   messages: MessageRow[];
-  /** How many of the messages have the same results now; another run can stand on these. */
+  /** Number of first messages with the same results now; another run can share these. */
   unchanged: number;
 }
 
 type Found = Omit<StartPoint, 'unchanged'>;
 
-/** Throws 404 for an unknown checkpoint, 422 for one that does not fit its hash, UnknownEventError for a newer build's. */
+/** The point at a checkpoint. Throws 404 for an unknown one, 422 if it does not fit its hash, UnknownEventError for a newer build's. */
 export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): Promise<StartPoint> {
   const checkpoint = await findCheckpoint(tx, run.id, checkpointId);
   if (!checkpoint) throw notFound('The checkpoint');
@@ -34,15 +34,15 @@ export async function startPointAt(tx: Tx, run: RunRow, checkpointId: string): P
 }
 
 /**
- * Where a run stood last before what went wrong: its newest checkpoint in its last turn, else just before that turn, or
- * after it where it was completed. What no checkpoint holds is folded from the log.
+ * Where a run last stood before its failure: the newest checkpoint in its last turn; otherwise just before that turn, or after
+ * it if completed. Positions without a checkpoint are folded from the log.
  */
 export async function lastStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
   const turn = await findTurnAfter(tx, { runId: run.id, seq: 0 }, 'last');
   return turn ? asOfThen(tx, run, await findLast(tx, run, turn)) : firstStartPoint(tx, run);
 }
 
-/** What has come since then is left out. */
+/** Removes results that came after the point. */
 async function asOfThen(tx: Tx, run: RunRow, found: Found): Promise<StartPoint> {
   const { state } = found;
   const messages = await asOf(tx, run.id, { messages: found.messages, at: state });
@@ -71,7 +71,7 @@ async function newestCheckpoint(tx: Tx, run: RunRow, messages: MessageRow[]): Pr
   }
 }
 
-/** Undefined if the log or its messages do not fit their hashes. */
+/** Folds the log up to `end`. Undefined if the log cannot be read, or its messages do not fit their hashes. */
 async function foldUpTo(tx: Tx, run: RunRow, end: { seq: number; messages: MessageRow[] }): Promise<Found | undefined> {
   const rows = await readEvents(tx, { runId: run.id, after: 0, limit: end.seq });
   const state = folded(rows);
@@ -89,7 +89,7 @@ function folded(rows: Parameters<typeof readEvent>[0][]): RunState | null {
   }
 }
 
-/** The run before its first turn; one that was forked in the middle of a turn has started in it. */
+/** The run before its first turn; a run forked in the middle of a turn starts in that turn. */
 export async function firstStartPoint(tx: Tx, run: RunRow): Promise<StartPoint> {
   let state: RunState | null = null;
   for (const row of await readEvents(tx, { runId: run.id, after: 0, limit: 3 })) {

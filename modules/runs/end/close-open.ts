@@ -1,4 +1,4 @@
-/** What is open in a run whose turn is ended from outside: its calls, approvals and call batch are closed in the same commit. */
+/** Closes the open calls, approvals and call batch of a run whose turn is ended from outside, in the same commit. */
 import { settledEvent, type SettledCall } from '../../../core/decision-events/tool-calls.ts';
 import type { NewEvent } from '../../../core/events.ts';
 import { abandoned, settleForGood, UNKNOWN_OUTCOME } from '../../../core/ledger.ts';
@@ -15,9 +15,9 @@ import { givenUp, settlementChange } from '../../run-log/settlement.ts';
 const ENDED = { cancelled: 'was cancelled', failed: 'failed' };
 
 /**
- * Closes the calls of a run that ends. Those that were not begun never are; those that its driver was making, and those that
- * wait for another attempt after one that may have had its effect, are settled here, since nobody else can. A call that another
- * worker makes settles in its own row.
+ * Closes the calls of a run that ends. Calls not begun are refused. Calls made by its driver, and those that wait for a retry
+ * after an attempt that may have had its effect, are settled here, since nobody else can. Calls made by other workers settle
+ * in their own rows.
  */
 export async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED): Promise<CallChange[]> {
   const calls = await listOpenCalls(tx, runId);
@@ -35,15 +35,15 @@ export async function closeCalls(tx: Tx, runId: string, end: keyof typeof ENDED)
   });
 }
 
-/** Calls that a run goes on without, with their events. */
+/** Calls without which a run continues, with their events. */
 interface ClosedCalls {
   calls: CallChange[];
   events: NewEvent[];
 }
 
 /**
- * Closes the calls of a turn that a person ends while the run goes on: those that others make, too, since the model is
- * to read now what became of them. What may have had its effect is `unknown`, and nobody is asked about it.
+ * Closes the calls of a turn that a person ends while the run continues, including those made by others, since the model must
+ * now read their outcomes. A call that may have had its effect is `unknown`, and nobody is asked about it.
  */
 export async function closeCallsOfTurn(
   tx: Tx,
@@ -65,7 +65,7 @@ export async function closeCallsOfTurn(
       };
     }
     const { change, settled } = closing;
-    // The model reads why, too.
+    // Also tells the model why.
     if (settled.settlement.status === 'unknown') {
       change.set.model_output = [{ type: 'text', text: `${error.message} ${UNKNOWN_OUTCOME}` }];
     }
@@ -74,7 +74,7 @@ export async function closeCallsOfTurn(
   return { calls: closed.map(({ change }) => change), events: closed.map(({ event }) => event) };
 }
 
-/** Expires the open approvals: nobody needs to decide any more. */
+/** Expires the open approvals, since no decision is needed any more. */
 export async function closeApprovals(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn_id'>): Promise<NewEvent[]> {
   const open = await listOpenApprovals(tx, run.id);
   const by = { actor: 'system' as const, turn_id: run.open_turn_id ?? undefined };
@@ -85,7 +85,7 @@ export async function closeApprovals(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn
   });
 }
 
-/** A call batch that is under way ends with what it has. */
+/** Ends the executing call batch with the results so far. */
 export async function closeCallBatch(tx: Tx, run: Pick<RunRow, 'id' | 'open_turn_id'>): Promise<NewEvent[]> {
   const batch = run.open_turn_id && (await findExecutingCallBatch(tx, run.id));
   if (!batch) return [];
@@ -101,7 +101,7 @@ interface ClosedCall {
   settled: SettledCall;
 }
 
-/** A call whose work goes on elsewhere has failed here; that there is something left to cancel stays in its row. */
+/** Settles a call whose work goes on elsewhere as failed; its row still shows that there is something to cancel. */
 function leftElsewhere({ id, attempt }: OpenCall, remote: RemoteWork, message: string): ClosedCall {
   const settled = { callId: id, attempt, settlement: abandoned(remote, message), latencyMs: 0 };
   return { change: { ...settlementChange(settled), from: ['pending', 'running'] }, settled };

@@ -1,21 +1,21 @@
-/** What becomes of one run, as something to wait for. Hints only: whoever waits looks into the log. */
+/** Notices of one run's progress. Hints only: the receiver looks into the log. */
 import type { BusMessage } from '../../../bus/bus.ts';
 import type { Context } from '../../governance/context.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { WatchedThing } from '../../run-log/watch-positions.ts';
 
-/** What is shown live and stored nowhere: a piece of an answer, or how far a call is. */
+/** Shown live and not stored: a piece of an answer, or a call's progress. */
 export type Delta = Extract<BusMessage, { kind: 'delta' | 'call_piece' | 'progress' }>;
 
 export interface RunNotices {
   /**
-   * Waits for the next piece of an answer; `look` once the log has more than `seq` or the signal fired; `quiet` if there
-   * has been nothing of it until then (by `performance.now()`).
+   * Waits for the next delta; `look` once the log has more than `seq` or the signal has fired; `quiet` if nothing came until
+   * `untilMs` (by `performance.now()`).
    */
   next: (seq: number, untilMs: number) => Promise<Delta | 'look' | 'quiet'>;
-  /** Whether there is more than `seq`, as far as is known. */
+  /** Whether the log is known to have more than `seq`. */
   isBeyond: (seq: number) => boolean;
-  /** Pieces of answers up to a step that have come and were not waited for. */
+  /** Takes the pieces of answers up to a step that have come and not been read. */
   takePieces: (step: number) => Piece[];
   close: () => void;
 }
@@ -23,14 +23,14 @@ export interface RunNotices {
 export type Piece = Extract<Delta, { kind: 'delta' | 'call_piece' }>;
 
 interface Listening {
-  /** A run, or a thread, whose `seq` is the place of its newest run. */
+  /** A run; or a thread, whose `seq` is the place of its newest run. */
   about: WatchedThing;
-  /** Leaves out the deltas of other turns. */
+  /** If given, leaves out other turns' deltas. */
   turnId?: string | undefined;
   signal: AbortSignal;
 }
 
-/** Listens from now on. */
+/** Starts listening. */
 export function listenToRun(context: Context, { about, turnId, signal }: Listening): RunNotices {
   const deltas = keepDeltas();
   let advancedTo = 0;
@@ -57,7 +57,7 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
   return {
     next: async (seq, untilMs) => {
       for (;;) {
-        // What the log has by now was told before the pieces that have come since: they stand after it.
+        // Log events known by now were announced before the pieces that wait: they come first.
         if (signal.aborted || advancedTo > seq) return 'look';
         const delta = deltas.shift();
         if (delta) return delta;
@@ -80,14 +80,14 @@ export function listenToRun(context: Context, { about, turnId, signal }: Listeni
   };
 }
 
-/** What a timer can take. */
+/** The longest delay of a timer. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Pieces for a reader that may be slow: beyond so many characters those of an answer, or of a call, are left out from there on. */
+/** Buffers deltas for a reader that may be slow: beyond a number of characters, drops the rest of the answer or call. */
 function keepDeltas() {
   let kept: Delta[] = [];
   let chars = 0;
-  /** The answer, or the call, of which no more is told: a piece is worth nothing without those before it. */
+  /** The answer or call being dropped: a piece is worthless without those before it. */
   let leftOut = '';
   return {
     push(delta: Delta): void {

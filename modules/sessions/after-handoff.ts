@@ -1,15 +1,15 @@
-/** Whoever speaks while a conversation is being handed over speaks to the agent that it goes to. */
+/** Messages during a handoff of the conversation go to the target agent. */
 import { findTurnOfMessage, type ShownTurn } from '../../db/shown-turns.ts';
 import type { Context } from '../governance/context.ts';
 import { HandingOver } from '../runs/handing-over.ts';
 import { carryHandoff } from '../workflows/carry-handoffs.ts';
 
-/** A target that rejects it has it taken back in the next one. */
+/** If a target rejects the handoff, the next attempt returns the conversation. */
 const MOST_ATTEMPTS = 3;
 
 /**
- * Does what a message does, or begins a run, in a transaction that asks `mustHaveAgent`; where the conversation is being handed over, after it is. Throws
- * 409 where it keeps being handed on meanwhile.
+ * Runs `act`, which takes a message or begins a run in a transaction that calls `mustHaveAgent`. If the conversation is being
+ * handed over, first carries that out, then runs it again. Throws 409 if the conversation keeps being handed on.
  */
 export async function afterHandoff<T>(context: Context, tenantId: string, act: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
@@ -22,7 +22,10 @@ export async function afterHandoff<T>(context: Context, tenantId: string, act: (
   }
 }
 
-/** The turn in whose end a message waits that went along when the conversation of this turn's run was handed over; undefined where it did not. */
+/**
+ * The turn at whose end a carried message waits, if the conversation of this turn's run was handed over along with that
+ * message; otherwise undefined.
+ */
 export async function findTurnAfterHandoff(
   context: Context,
   { tenantId, turn, messageId }: { tenantId: string; turn: ShownTurn; messageId: string },

@@ -1,4 +1,4 @@
-/** A message to a session: a turn, the answer to a question, or what waits until the open turn lets it in. */
+/** A message to a session: begins a turn, answers a question, or waits for the open turn. */
 import type { Caller } from '../../core/caller.ts';
 import { autonomyOf, DEFAULT_AUTONOMY } from '../../core/definition.ts';
 import { conflict, erased, forbidden, impossible, notFound } from '../../core/errors.ts';
@@ -29,15 +29,15 @@ import { requireOpenSession, requireSession } from './session.ts';
 interface Chat {
   caller: Caller;
   message: string;
-  /** Characters of the request that could not be kept. */
+  /** Number of the request's characters that could not be stored. */
   replaced?: number | undefined;
-  /** Absent: a new session. */
+  /** Absent for a new session. */
   sessionId?: string | undefined;
   userId: string;
   agentId?: string | undefined;
   autonomyLevel?: number | undefined;
   context?: Record<string, unknown> | undefined;
-  /** What becomes of it while a turn is open. */
+  /** What becomes of the message while a turn is open. */
   mode: 'queue' | 'steer' | 'reject';
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
@@ -55,12 +55,12 @@ interface At {
   tx: Tx;
 }
 
-/** The autonomy level of a session that is not given one; its agent's, where that is lower. */
+/** Default autonomy level of a session; the agent's, if lower. */
 const SESSION_AUTONOMY = 1;
 
 /**
- * Takes a message. Throws 404 for an unknown session or agent, and for another user's session; 409 for a deleted
- * session, and in mode `reject` for one that is busy; 422 if it is not clear which agent is meant.
+ * Takes a message. Throws 404 for an unknown session or agent, and another user's session; 409 for a deleted session, and for
+ * a busy one in mode `reject`; 422 if it is unclear which agent is meant.
  */
 export async function chat(context: Context, request: Chat): Promise<IdempotentAnswer<ChatAnswer>> {
   return afterHandoff(context, request.caller.tenantId, () => take(context, request));
@@ -83,7 +83,7 @@ async function take(context: Context, request: Chat): Promise<IdempotentAnswer<C
   return answer;
 }
 
-/** The session of a message, and what is on its way to the database still, before whatever is asked after it. */
+/** The session of a message; `along`: a write under way, sent ahead of later queries. */
 interface Taken {
   id: string;
   along?: Promise<void>;
@@ -111,7 +111,7 @@ async function begin(at: At, request: Chat, written: Announcement[]): Promise<Ta
   return { id: made.threadId, along };
 }
 
-/** Whether an idle run has a higher autonomy level than its agent has now, and the caller may not raise it: another run goes on then. */
+/** Whether an idle run's autonomy level exceeds its agent's current one, and the caller may not raise it: then another run continues. */
 async function isAbove(tx: Tx, caller: Caller, { agent_id, config }: RunRow): Promise<boolean> {
   if (config.autonomy_level === undefined || hasScope(caller.scopes, 'approvals:write')) return false;
   const agent = await findAgent(tx, agent_id, caller.workspaceId);
@@ -148,12 +148,12 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
   if (!run || isLowered || isTerminal(run.status)) {
     const isHandedOn = agentId !== session.agent_id;
     const of = { agentId, isHandedOn, userId: session.user_id, level: session.autonomy_level, threadId: id };
-    // A message that still waited when its run was ended from outside comes first.
+    // A message left waiting when its run was ended from outside comes first.
     const left = run ? waitingMessage(run)?.input : undefined;
     const started = await startRun(at, request, { ...of, ...(left && { input: left }) });
     written.push(started.written);
     if (left) {
-      // No turn was open when this one came, so that it is taken whatever its mode.
+      // No turn was open when the new message came, so it is taken even in mode `reject`.
       const mode = request.mode === 'reject' ? 'queue' : request.mode;
       written.push(await queue(tx, { ...request, mode }, { runId: started.runId, status: 'planning' }));
     }
@@ -181,7 +181,10 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
   return { id };
 }
 
-/** The session, held with its newest run: of two messages at once the second sees what the first has begun, and no turn ends meanwhile. */
+/**
+ * Locks the session and its newest run: of two simultaneous messages the second sees what the first began, and no turn ends
+ * meanwhile. Throws as `requireOpenSession` does.
+ */
 async function lockSession(tx: Tx, caller: Caller, id: string): Promise<SessionState> {
   await lockThread(tx, id);
   const { run } = await requireOpenSession(tx, caller, id);
@@ -189,7 +192,7 @@ async function lockSession(tx: Tx, caller: Caller, id: string): Promise<SessionS
   return requireOpenSession(tx, caller, id);
 }
 
-/** The agent that has the conversation. Throws 409 where the message is for one that is neither that nor the session's own. */
+/** The agent that has the conversation. Throws 409 if the message names another agent that is not the session's own either. */
 async function agentNow(tx: Tx, { caller, agentId: wanted }: Chat, { run, session }: SessionState): Promise<string> {
   const isOpen = run !== null && !isTerminal(run.status);
   const isOthers = run !== null && run.agent_id !== session.agent_id;
@@ -198,16 +201,19 @@ async function agentNow(tx: Tx, { caller, agentId: wanted }: Chat, { run, sessio
   throw conflict('The session is with another agent.', { agent_id: now });
 }
 
-/** Whose the next run of a session is: its own agent's, unless that has handed the conversation to one that takes runs still. */
+/**
+ * The agent of the session's next run: the one to which the conversation was handed, if it still takes runs; otherwise the
+ * session's own.
+ */
 async function nextAgent(tx: Tx, caller: Caller, session: SessionState['session']): Promise<string> {
   const handedTo = await findHandedTo(tx, session.id);
   const agent = handedTo === undefined ? undefined : await findAgent(tx, handedTo, caller.workspaceId);
   return agent && agent.status !== 'deprecated' ? agent.id : session.agent_id;
 }
 
-/** What a session was begun with stays as it is. */
+/** Throws if the request would change the session's user (404) or autonomy level (409), or the session is erased. */
 function checkSame({ userId, autonomyLevel }: Chat, { session }: SessionState): void {
-  // With its thread it has forgotten who talked.
+  // The user id was erased with the thread.
   if (session.user_id === '') throw erased('The session');
   if (session.user_id !== userId) throw notFound('The session');
   if (autonomyLevel !== undefined && autonomyLevel !== session.autonomy_level) {
@@ -215,7 +221,10 @@ function checkSame({ userId, autonomyLevel }: Chat, { session }: SessionState): 
   }
 }
 
-/** A message during an approval goes with the decision: the turn reads it if it goes on, else it begins the next one. */
+/**
+ * Queues a message. During an approval it goes with the decision: the turn reads it if it continues, otherwise it begins the
+ * next one. Throws 409 in mode `reject`.
+ */
 async function queue(
   tx: Tx,
   request: Chat,
@@ -236,12 +245,12 @@ function inputOf({ message, replaced }: Chat): TurnInput {
 
 interface RunOfSession {
   agentId: string;
-  /** It is not the one that the session was begun with, and runs no more by itself than it may. */
+  /** Not the session's first agent; its autonomy level may not exceed its own. */
   isHandedOn?: boolean;
   userId: string;
   level: number;
   threadId?: string;
-  /** Of the first turn, where it is not the request's. */
+  /** Input of the first turn, if not the request's. */
   input?: TurnInput;
 }
 

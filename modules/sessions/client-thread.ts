@@ -1,4 +1,4 @@
-/** A thread that a client opens before anything is said on it, goes through from any place, and stops. */
+/** Threads of clients: opened before anything is said, read from any place, stopped. */
 import type { Caller } from '../../core/caller.ts';
 import { forbidden, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
@@ -21,12 +21,12 @@ interface AgentRef {
   agentId: string;
 }
 
-/** Throws 404 where the workspace has no such agent. */
+/** Throws 404 if the workspace has no such agent. */
 export async function requireAgent(tx: Tx, { caller, agentId }: AgentRef): Promise<void> {
   if (!(await findAgent(tx, agentId, caller.workspaceId))) throw notFound('The agent');
 }
 
-/** A new thread with an agent; its id. Throws 404. */
+/** Opens a thread with an agent; returns its id. Throws 404; 403 for a token bound to another thread. */
 export async function openThread(context: Context, { caller, agentId }: AgentRef): Promise<string> {
   const { tenantId, workspaceId, boundThreadId } = caller;
   if (boundThreadId !== undefined) throw forbidden('The token is for one thread, and begins no other.');
@@ -38,7 +38,7 @@ export async function openThread(context: Context, { caller, agentId }: AgentRef
   return id;
 }
 
-/** Throws 404 where the workspace has no such thread with the agent, or it is erased. */
+/** Throws 404 if the workspace has no such thread with the agent, or it is erased. */
 export async function requireThread(
   context: Context,
   { caller, agentId, threadId }: AgentRef & { threadId: string },
@@ -50,8 +50,8 @@ export async function requireThread(
 }
 
 /**
- * Throws 404 where a caller may not be shown what was said on a thread: without the scope `runs:read` it has a token for the
- * thread, or has said something on it itself.
+ * Throws 404 if the caller may not read the thread: it needs the scope `runs:read`, a token for the thread, or to have said
+ * something on it.
  */
 export async function requireReadableThread(tx: Tx, caller: Caller, threadId: string): Promise<void> {
   const { scopes, keyId, boundThreadId } = caller;
@@ -60,12 +60,12 @@ export async function requireReadableThread(tx: Tx, caller: Caller, threadId: st
   if ((await findThread(tx, threadId))?.head_run_id) throw notFound('The session');
 }
 
-/** A run, and where the turn begins in it in which a place lies. */
+/** A run, and where in it the turn of a position begins. */
 export interface RunFrom extends RunOnThread {
   turnStart: number;
 }
 
-/** The thread's run at a place, or the next one after it, and where in it the turn begins in which `seq` lies. */
+/** The thread's run at `place` or the next one after it, and the position in it at which the turn of `seq` begins. */
 export async function findRunFrom(
   context: Context,
   { tenantId, threadId, place, seq }: { tenantId: string; threadId: string; place: number; seq: number },
@@ -77,7 +77,7 @@ export async function findRunFrom(
   });
 }
 
-/** Stops the turn of a thread that is open now, and with it its run where that does not stay open; false where none is, or it has ended meanwhile. */
+/** Stops the thread's open turn, and with it a run that does not stay open. False if no turn is open, or it has ended meanwhile. */
 export async function stopTurnOf(
   context: Context,
   { caller, threadId }: { caller: Caller; threadId: string },

@@ -1,4 +1,4 @@
-/** What front ends do on a thread, whatever protocol they speak: say something, answer what is asked, find the turn to show. */
+/** The actions of front ends on a thread, in any protocol: send a message, answer what is asked, find the turn to show. */
 import type { Caller } from '../../core/caller.ts';
 import { endAsCompleted } from '../../core/decision-events/endings.ts';
 import { conflict, forbidden, notFound } from '../../core/errors.ts';
@@ -32,7 +32,10 @@ export type { Answerable, GivenInput, ShownTurn, WaitAnswer };
 
 const EXTERNAL = 'ext:';
 
-/** The thread that a client means: one of the workspace by its id or `ext:` and its external id, else the one that this name of the client's stands for. */
+/**
+ * The id of the thread that a client names: by its id, by `ext:` and its external id, otherwise the id derived from the
+ * client's own name. Throws 403 if the caller's token is for another thread.
+ */
 export async function threadIdOf(
   tx: Tx,
   { workspaceId, boundThreadId }: Pick<Caller, 'workspaceId' | 'boundThreadId'>,
@@ -49,8 +52,8 @@ export async function threadIdOf(
 }
 
 /**
- * The thread's id, begun or not. Throws 404 for what looks like an id and is none: a client's own name of that form stands for
- * a thread only once something was said on it.
+ * The thread's id, begun or not. Throws 404 for an unknown id: a client's own name in the form of an id stands for a thread
+ * only once something was said on it.
  */
 export async function nameThread(context: Context, caller: Caller, name: string): Promise<string> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
@@ -61,38 +64,41 @@ export async function nameThread(context: Context, caller: Caller, name: string)
   });
 }
 
-/** What becomes of a message while a turn is open: it begins the next one, is read by this one, or is refused. */
+/** What becomes of a message while a turn is open: it begins the next one, is read in this one, or is refused. */
 export const MESSAGE_MODES = ['queue', 'steer', 'reject'] as const;
 export type MessageMode = (typeof MESSAGE_MODES)[number];
 
 export interface Saying {
   caller: Caller;
   agentId: string;
-  /** As `threadIdOf` gives it. A thread that there is not is begun. */
+  /** From `threadIdOf`. An unknown thread is begun. */
   threadId: string;
   input: GivenInput;
   mode?: MessageMode | undefined;
-  /** The message's, if it has to wait: what its client calls it by gives it. */
+  /** Id of the message if it has to wait, derived from the client's id for it. */
   messageId?: string | undefined;
   traceparent?: string | undefined;
   idempotency: IdempotentRequest;
-  /** As what a repeated message is said that had begun this turn, which has failed or was cancelled; absent: it finds that turn. */
+  /**
+   * The request as which a repeated message is sent again if the turn that it began has failed or was cancelled; if absent,
+   * that turn is returned.
+   */
   after?: (turnId: string) => IdempotentRequest;
-  /** It comes with answers to all that is asked: it is none itself. */
+  /** The message comes along with answers to all questions, and is not one itself. */
   isBesideAnswers?: boolean;
 }
 
-/** The turn that a message has come to, or the one that it waits for. */
+/** The turn that a message began or joined, or for whose end it waits. */
 export interface Said {
   turn: ShownTurn;
-  /** The message that waits, at the time that it was said. */
+  /** Id of the message that waited when this was said. */
   waiting?: string;
 }
 
 /**
- * Takes a message: a turn of the thread's open run, the answer to its one open question, or the first turn of another run,
- * which stays open; while a turn is at work it waits as `mode` says. Throws 404 for an unknown agent, 409 in mode `reject`
- * while the thread is busy, or where its run ends with its turn, and for a session's thread, whose messages go to its chat.
+ * Takes a message: as a turn of the thread's open run, the answer to its only open question, or the first turn of a new run,
+ * which stays open. During a turn it waits as `mode` says. Throws 404 for an unknown agent; 409 for a busy thread in mode
+ * `reject` or if its run ends with its turn, and for a session's thread, whose messages go to its chat.
  */
 export async function say(context: Context, saying: Saying): Promise<Said> {
   return afterHandoff(context, saying.caller.tenantId, () => take(context, saying));
@@ -120,7 +126,7 @@ async function take(context: Context, saying: Saying): Promise<Said> {
   return { turn, ...(waiting !== undefined && { waiting }) };
 }
 
-/** The transaction of a message, and what is to be announced after it. */
+/** The transaction of a message, and what to announce after it. */
 interface At {
   context: Context;
   tx: Tx;
@@ -137,7 +143,7 @@ async function sayIn(at: At, saying: Saying): Promise<{ turnId: string; waiting?
     throw conflict('The thread is that of a session: its messages go to /agent/chat.', { session_id: threadId });
   }
   const thread = await lockThreadOrName(tx, threadId);
-  // Held, so that no turn ends before the message is in its place.
+  // Locked, so that no turn ends before the message has its place.
   const run = thread?.head_run_id ? await lockRun(tx, thread.head_run_id) : undefined;
   if (run) await mustHaveAgent(tx, run);
   if (!run || isTerminal(run.status)) return beginRun(at, saying, run && waitingMessage(run));
@@ -156,12 +162,12 @@ async function sayIn(at: At, saying: Saying): Promise<{ turnId: string; waiting?
     written.push(posted);
     return { turnId };
   }
-  // What comes while somebody is asked goes with the decision.
+  // Messages during a question or approval go with the decision.
   const mode = saying.mode === 'steer' || (await isDeciding(tx, run.id)) ? 'steer' : 'queue';
   return { turnId: run.open_turn_id, waiting: await wait(at, saying, { runId: run.id, mode, input }) };
 }
 
-/** Another agent goes on with the conversation: the run of the one before it ends. Throws 409 while it is at work. */
+/** Ends the previous agent's run, since another continues the conversation. Throws 409 while it works. */
 async function endIdle(
   tx: Tx,
   { id: runId, tenant_id: tenantId, open_turn_id: turnId }: RunRow,
@@ -178,7 +184,7 @@ async function isDeciding(tx: Tx, runId: string): Promise<boolean> {
   return (await listAnswerable(tx, runId)).some(({ type }) => type === 'approval' || type === 'user');
 }
 
-/** Begins a run. A message that still waited when the run before it was ended from outside comes first. */
+/** Begins a run. A message left waiting when the previous run was ended from outside comes first. */
 async function beginRun(
   at: At,
   saying: Saying,
@@ -221,23 +227,23 @@ async function wait(
 interface Answered {
   caller: Caller;
   threadId: string;
-  /** What of the client's answers is for something that is open. */
+  /** Selects those of the client's answers that match open questions. */
   choose: (open: readonly Answerable[]) => WaitAnswer[];
-  /** What is said along with the answers, after what this turn was asked. */
+  /** A message that comes along with the answers, given what this turn was asked. */
   sayingAfter?: (turn: { id: string; said: string }) => Saying | undefined;
   idempotency: IdempotentRequest;
 }
 
 interface Resumed extends Said {
   isAnswered: boolean;
-  /** Where the turn stood before the answers. */
+  /** The turn's position before the answers. */
   stood: number;
 }
 
 /**
- * Answers what the thread's newest run waits for, all at once; the turn with all of the answers, and the message that waits. What is answered already is
- * passed, so that a repeated request goes on where the first did. What is said along with answers waits before they are taken,
- * and goes with them. Throws 404, and what `answerWaits` and `say` throw.
+ * Answers what the thread's newest run waits for, all at once; returns the turn with all of the answers, and the waiting
+ * message. Skips what is answered already, so that a repeated request continues the first. A message along with answers is
+ * queued before them, and goes with them. Throws 404, and as `answerWaits` and `say` do.
  */
 export async function answerOnThread(
   context: Context,
@@ -260,14 +266,14 @@ export async function answerOnThread(
   const said = saying && (await say(context, { ...saying, isBesideAnswers: isAnswered }));
   if (said && !isAnswered) return { ...said, isAnswered, stood: said.turn.head };
   if (isAnswered) await answerWaits(context, { caller, runId: before.runId, answers, idempotency });
-  // After them, or after what was open was read: the turn waits for nothing any more that somebody has answered.
+  // Read after the answers (or after the open questions): the turn no longer waits for what is answered.
   const turn = await context.db.withTenant(tenantId, (tx) => requireTurn(tx, threadId, before.turnId));
   const stood = isAnswered ? before.head : turn.head;
   const waits = said ? said.waiting : before.isOpen ? waiting?.message_id : undefined;
   return { turn, isAnswered, stood, ...(waits !== undefined && { waiting: waits }) };
 }
 
-/** The newest turn of a thread of the workspace. Throws 404. */
+/** The newest turn of a thread in the workspace; undefined if it has none. Throws 404. */
 export async function readShownTurn(context: Context, caller: Caller, name: string): Promise<ShownTurn | undefined> {
   return context.db.withTenant(caller.tenantId, async (tx) => {
     const id = await threadIdOf(tx, caller, name);

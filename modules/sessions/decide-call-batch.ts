@@ -1,4 +1,4 @@
-/** Decisions on the call batch that a session waits with. */
+/** Decisions on a session's waiting call batch. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict } from '../../core/errors.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
@@ -25,7 +25,7 @@ interface CallBatchRef {
   callBatchId: string;
 }
 
-/** A call batch that was approved. `result`: what has come of one that was carried out before. */
+/** An approved call batch. `result`: the outcome of one executed earlier. */
 interface ExecutedCallBatch {
   status: SessionStatus;
   message: string;
@@ -33,8 +33,8 @@ interface ExecutedCallBatch {
 }
 
 /**
- * Approves the call batch; it is carried out at once. Throws 409 if it does not wait for a decision: while it is carried out,
- * too, and where its turn was ended meanwhile. One that has been carried out answers what came of it.
+ * Approves the call batch, which then executes; for one executed earlier, returns its result. Throws 409 if it does not wait
+ * for a decision, as during execution, or after its turn was ended.
  */
 export async function executeCallBatch(context: Context, ref: CallBatchRef): Promise<ExecutedCallBatch> {
   const { caller } = ref;
@@ -49,7 +49,7 @@ export async function executeCallBatch(context: Context, ref: CallBatchRef): Pro
   const { tenantId, workspaceId } = caller;
   await decideApproval(context, { tenantId, workspaceId, id: approvalId, by: caller, also }, { decision: 'approve' });
   if (isStarted) return { status: 'executing', message: 'Plan execution started' };
-  // Somebody else has approved it at the same moment.
+  // Someone else approved it at the same moment.
   const now = await readCallBatch(context, ref);
   if (isCarriedOut(now)) return readResult(context, ref, now);
   throw isUnderWay(now);
@@ -64,8 +64,8 @@ function isUnderWay({ batch }: FoundCallBatch) {
 }
 
 /**
- * Refuses the call batch and ends the turn; a message that has waited begins the next one. The same again changes nothing. Throws 409
- * if it does not wait.
+ * Rejects the call batch and ends the turn; a waiting message begins the next one. Repeating it changes nothing. Throws 409 if
+ * the batch does not wait.
  */
 export async function rejectCallBatch(
   context: Context,
@@ -74,7 +74,7 @@ export async function rejectCallBatch(
 ): Promise<SessionStatus> {
   const { caller } = ref;
   const found = await readCallBatch(context, ref);
-  // Not as it was found: the rejection may have come between the two reads.
+  // Checks its state again: the rejection may have come between the two reads.
   if (await isRejected(context, ref, found)) return readStatus(context, ref);
   const approvalId = mustWait(found);
   const message = reason ? `A person rejected the plan: ${reason}` : 'A person rejected the plan.';
@@ -89,7 +89,7 @@ export async function rejectCallBatch(
     },
   );
   if (appended) announceInterruption(context, appended);
-  // Somebody else has decided at the same moment.
+  // Someone else decided at the same moment.
   else if (!(await isRejected(context, ref, await readCallBatch(context, ref)))) throw dead(ref.callBatchId);
   return readStatus(context, ref);
 }
@@ -100,8 +100,8 @@ async function isRejected(context: Context, { caller }: CallBatchRef, { batch }:
 }
 
 /**
- * Refuses the call batch and lets the model make another one with what a person has said about it. Throws 409 if it does not
- * wait, and where no model has made it.
+ * Rejects the call batch, and lets the model make another with the person's feedback. Throws 409 if the batch does not wait,
+ * or was not made by a model.
  */
 export async function refineCallBatch(context: Context, ref: CallBatchRef, feedback: string): Promise<SessionStatus> {
   const { caller } = ref;
@@ -115,7 +115,7 @@ export async function refineCallBatch(context: Context, ref: CallBatchRef, feedb
   return readStatus(context, ref);
 }
 
-/** A node of a graph that makes a call has no other one to make. Throws 409. */
+/** Throws 409 if a graph's node made the batch: it has no other call to make. */
 async function requireModel(context: Context, { caller }: CallBatchRef, { batch }: FoundCallBatch): Promise<void> {
   const type = await context.db.withTenant(caller.tenantId, (tx) => findLastNodeType(tx, batch));
   if (type !== 'tool' && type !== 'human') return;
@@ -141,7 +141,7 @@ async function readCallBatch(
   });
 }
 
-/** The approval that waits. Throws 409. */
+/** The id of the waiting approval. Throws 409 if there is none. */
 function mustWait(found: FoundCallBatch): string {
   const { batch, state } = found;
   const { pending } = state;

@@ -1,4 +1,4 @@
-/** What has come of a call batch that was decided on before. */
+/** The outcome of a call batch decided on earlier. */
 import { textOf } from '../../core/content.ts';
 import { conflict } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -7,7 +7,7 @@ import type { Tx } from '../../db/database.ts';
 import type { SessionCallBatch } from '../../db/sessions.ts';
 import { findTurn, findTurnRow, type TurnRow } from '../../db/turns.ts';
 
-/** Codes of calls that the end of their turn has closed. */
+/** Error codes of calls closed by the end of their turn. */
 const CLOSED_BY_END = new Set(['interrupted', 'cancelled', 'failed', 'abandoned']);
 const OPEN = new Set(['awaiting_approval', 'pending', 'running']);
 const ENDS = {
@@ -16,10 +16,7 @@ const ENDS = {
   failed: 'The plan was cut short, since its turn failed',
 };
 
-/**
- * The answer of its turn, and until there is one what its calls have come to. Throws 409 where its turn has ended before they
- * were all made.
- */
+/** The answer of the batch's turn; until there is one, the results of its calls. Throws 409 if the turn ended before all were made. */
 export async function resultOf(tx: Tx, batch: SessionCallBatch): Promise<string> {
   const turn = await findTurn(tx, batch.run_id, batch.turn_id);
   const callIds = batch.steps.map(({ tool_call_id: id }) => id);
@@ -32,14 +29,17 @@ export async function resultOf(tx: Tx, batch: SessionCallBatch): Promise<string>
   return outcomes.map(({ name, preview }) => `${name}: ${preview}`).join('\n');
 }
 
-/** Whether the rejection of a call batch has ended its turn; one that was refined, or whose approval was denied or has expired, has left that open. */
+/**
+ * Whether the call batch's rejection ended its turn. A batch that was refined, or whose approval was denied or has expired,
+ * leaves the turn open.
+ */
 export async function wasRejected(tx: Tx, { plan_id, run_id, turn_id }: SessionCallBatch): Promise<boolean> {
   const turn = await findTurnRow(tx, run_id, turn_id);
   const batches = await listCallBatches(tx, run_id, turn_id);
   return turn?.stop_reason === 'rejected' && batches.at(-1)?.id === plan_id;
 }
 
-/** How a turn has ended without its answer. */
+/** How a turn ended without an answer; undefined if it did not. */
 function endOf({ status, stop_reason }: TurnRow): keyof typeof ENDS | undefined {
   if (status === 'failed') return status;
   if (status !== 'cancelled') return undefined;

@@ -1,4 +1,4 @@
-/** A person stops what a session does, or the session itself. */
+/** A person stops a session's turn, or deletes the session. */
 import type { Caller } from '../../core/caller.ts';
 import { isTerminal } from '../../core/events.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
@@ -20,7 +20,7 @@ interface SessionRef {
   sessionId: string;
 }
 
-/** What an interruption came to. `stopped`: a turn was open; `queued`: the message that begins the next turn. */
+/** Result of an interruption. `stopped`: a turn was open; `queued`: the message that begins the next turn. */
 interface Interrupted {
   stopped: boolean;
   status: SessionStatus;
@@ -28,8 +28,8 @@ interface Interrupted {
 }
 
 /**
- * Stops the turn that is open when it is asked for; a message that waits begins the next one. Where none is open, or that one has
- * ended meanwhile, nothing happens, also in a session that was deleted: who stops at two places, or twice, stops no turn that nobody has seen.
+ * Stops the turn open at the time of the request; a waiting message begins the next one. Does nothing if none is open, or it
+ * has ended meanwhile, even in a deleted session: stopping in two places, or twice, stops no turn that nobody has seen.
  */
 export async function interruptSession(context: Context, { caller, sessionId }: SessionRef): Promise<Interrupted> {
   const { tenantId } = caller;
@@ -49,11 +49,11 @@ export async function interruptSession(context: Context, { caller, sessionId }: 
   return { stopped: true, status: 'interrupted', queued };
 }
 
-/** Ends the session and what it does; its log stays. Deleting it again changes nothing. Throws 404. */
+/** Deletes the session and cancels its run; its log stays. Repeating it changes nothing. Throws 404. */
 export async function deleteSession(context: Context, { caller, sessionId }: SessionRef): Promise<void> {
   const { tenantId } = caller;
   const { place, cancelled } = await context.db.withTenant(tenantId, async (tx) => {
-    // No message begins another run meanwhile.
+    // Locked, so that no message begins another run meanwhile.
     await lockThread(tx, sessionId);
     const { run } = await requireSession(tx, caller, sessionId);
     if (await archiveSession(tx, sessionId)) {
@@ -62,7 +62,7 @@ export async function deleteSession(context: Context, { caller, sessionId }: Ses
     const head = await findSessionHead(tx, sessionId);
     return { place: head?.place ?? 0, cancelled: run && (await cancelOfSession(tx, caller, run.id)) };
   });
-  // Who waits for the next run learns that there will be none.
+  // Tells those who wait for the next run that there will be none.
   announceThread(context.bus, sessionId, place + 1);
   if (!cancelled) return;
   const { below, ...appended } = cancelled;
@@ -71,7 +71,7 @@ export async function deleteSession(context: Context, { caller, sessionId }: Ses
   tellCancelled(context, { runId: run.id, fence, below });
 }
 
-/** With the deletion: no session is gone whose run goes on. Null if the run has ended. */
+/** Cancels the run in the same transaction, so that no deleted session has a run that continues. Null if the run has ended. */
 async function cancelOfSession(tx: Tx, caller: Caller, runId: string) {
   let below: CancelledRun[] = [];
   const appended = await appendIn(tx, { tenantId: caller.tenantId, runId }, async (run) => {

@@ -1,7 +1,6 @@
 /**
- * Live state of sessions, served from the fast store. What it holds is that of one version of the session, and a version is
- * served without asking the database only where no turn is open, it was the present one less than a second ago, and nothing
- * newer was heard.
+ * Live state of sessions, served from the fast store. An entry belongs to one version of the session. It is served without
+ * asking the database only if no turn is open, the version was current less than a second ago, and nothing newer was heard.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
@@ -15,11 +14,11 @@ import type { LiveStore } from './live-store.ts';
 import { readSession, type SessionView } from './session.ts';
 
 export interface LiveSessions {
-  /** What `render` makes of the session as it stands now, or stood within the last second. Throws 404. */
+  /** What `render` returns for the session as it is now, or was within the last second. Throws 404. */
   read(ref: SessionRef, render: (view: SessionView) => object): Promise<object>;
-  /** Asks the database the next time: who has changed a session here reads its own writing. */
+  /** Makes the next read ask the database, so that those who changed a session here read their own writes. */
   forget(ref: SessionRef): void;
-  /** Takes what the store has of a session whose content is gone. */
+  /** Deletes the stored state of a session whose content was erased. */
   erase(ref: SessionRef): Promise<void>;
 }
 
@@ -28,7 +27,7 @@ interface SessionRef {
   sessionId: string;
 }
 
-/** A version that the database has named lately. */
+/** A version recently confirmed by the database. */
 interface Known {
   version: string;
   stopHearing: () => void;
@@ -36,16 +35,16 @@ interface Known {
 
 const storedState = z.object({
   version: z.string(),
-  /** No turn is open: nothing but a user's act changes it. */
+  /** No turn is open: only a user's act changes it. */
   isAtRest: z.boolean(),
-  /** What was rendered, through JSON: what is answered is JSON. */
+  /** The rendered state, converted through JSON, since answers are JSON. */
   body: z.custom<object>((value) => typeof value === 'object' && value !== null),
 });
 type Stored = z.output<typeof storedState>;
 
 const MOST_KNOWN = 5000;
 
-/** Reads sessions through the store. What it knows of versions is this process's. */
+/** Reads sessions through the store. Known versions are kept per process. */
 export function createLiveSessions({ db, bus }: Context, store: LiveStore): LiveSessions {
   const known = new LRUCache<string, Known>({
     max: MOST_KNOWN,
@@ -72,10 +71,10 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
       const name = nameOf({ caller, sessionId });
       const isKnown = known.get(name);
       const stored = parse(await store.get(name));
-      // What was heard while the store answered has made it unknown.
+      // If something was heard while the store answered, the version is no longer known.
       if (isKnown && stored?.version === isKnown.version && known.peek(name) === isKnown) return stored.body;
       const askedAtMs = performance.now();
-      // It takes several statements: status and messages are of one moment.
+      // A snapshot, since several statements read status and messages of the same moment.
       const found = await db.withTenantSnapshot(tenantId, async (tx) => {
         const now = await findVersion(tx, { id: sessionId, workspaceId });
         if (stored?.version === now.version) return { now, ...stored };
@@ -85,7 +84,7 @@ export function createLiveSessions({ db, bus }: Context, store: LiveStore): Live
       const { version, run_id } = found.now;
       const ids = run_id === null ? [sessionId] : [sessionId, run_id];
       const { body, isAtRest } = found;
-      // While a turn is open its version is asked for each time: whoever has seen more of it on a stream is never shown less here.
+      // During a turn the version is checked each time, so that this never shows less than a stream has shown.
       if (isAtRest) remember(name, version, { ids, ageMs: performance.now() - askedAtMs });
       if (body !== stored?.body) await store.set(name, JSON.stringify({ version, isAtRest, body } satisfies Stored));
       return body;

@@ -1,7 +1,4 @@
-/**
- * Where live state lies between two requests: in Redis, for all processes, or in this process without Redis. It may lose
- * anything at any time.
- */
+/** Stores live state between requests: in Redis for all processes, or without Redis in this process. It may lose anything at any time. */
 import { LRUCache } from 'lru-cache';
 import type { Config } from '../../config.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -9,25 +6,25 @@ import { openRedis } from '../../lib/open-redis.ts';
 import { restAfterFailure } from '../../lib/rest-after-failure.ts';
 
 export interface LiveStore {
-  /** Undefined if it is not there, or cannot be had. */
+  /** Undefined if it is missing or unavailable. */
   get(name: string): Promise<string | undefined>;
-  /** Keeps it for `LIMITS.liveStateSeconds` at most; what is too large is not kept. */
+  /** Keeps the text for at most `LIMITS.liveStateSeconds`; discards it if too large. */
   set(name: string, text: string): Promise<void>;
   delete(name: string): Promise<void>;
   close(): Promise<void>;
 }
 
 interface StoreSettings extends Pick<Config, 'redisUrl' | 'queuePrefix'> {
-  /** Told when Redis fails. */
+  /** Called when Redis fails. */
   onError: (error: unknown) => void;
 }
 
-/** The database answers as well: nobody waits for a slow Redis. */
+/** The database can answer instead, so nobody waits long for Redis. */
 const COMMAND_TIMEOUT_MS = 250;
-/** Texts of this process, in characters. */
+/** Total size of texts kept in this process, in characters. */
 const MOST_CHARS = 16 * 1024 * 1024;
 
-/** Opens the store of the mode; an unreachable Redis does not fail it. */
+/** Opens the store of the mode; works even if Redis is unreachable. */
 export async function openLiveStore(settings: StoreSettings): Promise<LiveStore> {
   const store = settings.redisUrl === undefined ? openOwnStore() : await openSharedStore(settings.redisUrl, settings);
   return {

@@ -1,4 +1,4 @@
-/** A session as requests find it, and what they answer about it. */
+/** A session as read for requests, and the answers about it. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, forbidden, notFound } from '../../core/errors.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
@@ -13,14 +13,14 @@ export type { SessionMessage, SessionCallBatch, SessionState };
 
 type SessionCaller = Pick<Caller, 'workspaceId' | 'boundThreadId'>;
 
-/** Throws 403 where the caller has a token for another session. */
+/** Throws 403 if the caller's token is for another session. */
 export function requireTokenFor({ boundThreadId }: Pick<Caller, 'boundThreadId'>, id: string): void {
   if (boundThreadId !== undefined && boundThreadId !== id) {
     throw forbidden('The token is for one session, and this is not about it.');
   }
 }
 
-/** A session of the caller's workspace. Throws 404. */
+/** A session of the caller's workspace. Throws 404; 403 as `requireTokenFor` does. */
 export async function requireSession(tx: Tx, caller: SessionCaller, id: string): Promise<SessionState> {
   requireTokenFor(caller, id);
   const state = await readSessionState(tx, { id, workspaceId: caller.workspaceId });
@@ -28,7 +28,7 @@ export async function requireSession(tx: Tx, caller: SessionCaller, id: string):
   return state;
 }
 
-/** The same for what changes it. Throws 404, and 409 for one that was deleted. */
+/** The same, for changing it. Also throws 409 if it was deleted. */
 export async function requireOpenSession(tx: Tx, caller: SessionCaller, id: string): Promise<SessionState> {
   const state = await requireSession(tx, caller, id);
   if (state.session.archived_at !== null) throw conflict('The session was deleted; start another one.');
@@ -40,7 +40,7 @@ export interface SessionView {
   status: SessionStatus;
   messages: SessionMessage[];
   queued: string | null;
-  /** The newest run, where its open turn waits for something from outside. */
+  /** The newest run, if its open turn waits for something from outside. */
   waiting: RunView | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** A session as it happens: the logs of its runs, one after the other, then live. */
+/** Streams a session: the logs of its runs in order, then live. */
 import type { EventType } from '../../core/events.ts';
 import { notFound } from '../../core/errors.ts';
 import type { SessionPosition } from '../../core/session-position.ts';
@@ -13,24 +13,24 @@ import { requireTokenFor } from './session.ts';
 interface SessionStreamRequest {
   tenantId: string;
   sessionId: string;
-  /** After which to begin. */
+  /** The position after which to begin. */
   after: SessionPosition;
-  /** Which events; the others are passed. */
+  /** Event types to include. */
   types: readonly EventType[];
   signal: AbortSignal;
 }
 
 /**
- * An event with its run's place, a hint that is in no log, that nothing has come for a while, or that the session was
- * deleted. Events from the turn's start on come first that are not after the position (`isPast`): what is shown of those
- * that are follows from them, too.
+ * An event with its run's place, a hint that is in no log, a ping after a quiet while, or that the session was deleted. The
+ * stream starts with the current turn's events up to the position (`isPast`), since what is shown of later ones also depends
+ * on them.
  */
 export type SessionStreamItem =
   | { kind: 'logged'; event: LoggedEvent; place: number; isPast: boolean }
   | Exclude<StreamItem, { kind: 'logged' }>
   | { kind: 'deleted' };
 
-/** Where a session stands now. Throws 404. */
+/** A session's current position. Throws 404. */
 export async function readSessionPosition(
   context: Context,
   caller: Pick<Caller, 'tenantId' | 'workspaceId' | 'boundThreadId'>,
@@ -43,15 +43,15 @@ export async function readSessionPosition(
 }
 
 /**
- * Yields the durable events of all runs of a session in order, each once, and deltas of the answer that is being written.
- * Ends when the session was deleted, after all that happened by then, or with the signal.
+ * Yields the durable events of all runs of a session in order, each once, and deltas of the answer being written. Ends with
+ * the signal, or once the session was deleted, after everything before that.
  */
 export async function* streamSession(
   context: Context,
   request: SessionStreamRequest,
 ): AsyncGenerator<SessionStreamItem> {
   const { sessionId, signal } = request;
-  // From before the first look, so that no run begins unheard between a look and the wait after it.
+  // Listens before the first look, so that no run begins unnoticed between a look and the wait.
   const notices = listenToThread(context, { threadId: sessionId, signal });
   try {
     let at = request.after;
@@ -73,7 +73,7 @@ export async function* streamSession(
   }
 }
 
-/** A run from a position to its end. */
+/** Streams a run from a position to its end. */
 async function* followRun(
   context: Context,
   request: SessionStreamRequest,
@@ -88,7 +88,7 @@ async function* followRun(
     } else {
       yield item;
     }
-    // Who deletes a session cancels its run, too; if the process died between the two, nothing else tells of it.
+    // Deleting a session also cancels its run; if the process died between the two, only this look shows it.
     if (item.kind !== 'ping' || !notices.isBeyond(run.place)) continue;
     if ((await look(context, request, { place: run.place, seq: 0 }))?.is_archived !== false) {
       yield { kind: 'deleted' };

@@ -1,4 +1,4 @@
-/** Gives webhooks their turns: a job for each that has something due. */
+/** Gives webhooks their turns: a job for each webhook with due deliveries. */
 import { LIMITS } from '../../core/limits.ts';
 import { giveBackWebhooks, takeDueWebhooks } from '../../db/webhooks.ts';
 import { RECURRING_JOB_OPTIONS } from '../../jobs/options.ts';
@@ -9,8 +9,8 @@ import { LEASE_MS } from './send-webhook.ts';
 const AT_ONCE = 200;
 
 /**
- * Sends the jobs of those whose turn it is, tenant by tenant; answers how many. One whose job is lost has its turn when
- * its lease has run out; where the queue takes none, they stay due.
+ * Sends the jobs of due webhooks, taking turns between tenants; returns their number. If a job is lost, its webhook becomes
+ * due again after its lease. If the queue fails, all stay due.
  */
 export async function dispatchWebhooks({ db, queues }: Pick<Context, 'db' | 'queues'>): Promise<number> {
   const taken = await takeDueWebhooks(db, { perTenant: LIMITS.webhooksAtOnce, limit: AT_ONCE, leaseMs: LEASE_MS });

@@ -1,4 +1,4 @@
-/** Whom an A2A client wants to be told of its task: webhooks of that run alone, sent as all webhooks are. */
+/** Push configurations of A2A clients: webhooks for a single run, delivered like all webhooks. */
 import { randomBytes } from 'node:crypto';
 import type { Caller } from '../../core/caller.ts';
 import { impossible, notFound } from '../../core/errors.ts';
@@ -24,20 +24,20 @@ import { PUSH_EVENTS, type PushToken } from './channels/a2a-push.ts';
 
 export type { PushConfigRow };
 
-/** States of which a client that asks to be told late is told at once. */
+/** States that are sent at once to a client that subscribes late. */
 const SETTLED: readonly RunStatus[] = ['completed', 'failed', 'cancelled', 'awaiting_human'];
 
 interface Wanted {
   runId: string;
-  /** What the client calls it; a new name where it says none. */
+  /** The client's name for it; generated if absent. */
   pushId: string | undefined;
   url: string;
   carries: PushToken;
 }
 
 /**
- * Has a client told of a run from now on, and of how it stands where it waits or has ended. The same name again changes what is there.
- * Throws 404, and 422 where there are too many.
+ * Notifies a client of a run from now on, and at once of its state if it waits or has ended. An existing name is overwritten.
+ * Throws 404 for an unknown run, 422 if there are too many.
  */
 export async function createPushConfig(
   tx: Tx,
@@ -45,7 +45,7 @@ export async function createPushConfig(
   { runId, pushId, url, carries }: Wanted,
 ): Promise<PushConfigRow> {
   const { tenantId, workspaceId } = caller;
-  // Alone in counting until the end of the transaction.
+  // Holds the tenant's count until the end of the transaction.
   await countWebhooks(tx, tenantId);
   const status = await holdRunStatus(tx, runId);
   if (!status) throw notFound('The task');
@@ -67,12 +67,12 @@ export async function createPushConfig(
   return row;
 }
 
-/** Those of a run, oldest first. */
+/** A run's push configurations, oldest first. */
 export async function readPushConfigs(tx: Tx, runId: string): Promise<PushConfigRow[]> {
   return listPushConfigs(tx, runId);
 }
 
-/** Tells a client no more; that there is none of the name is no fault. */
+/** Stops notifying a client; an unknown name is no error. */
 export async function removePushConfig(tx: Tx, caller: Caller, of: { runId: string; pushId: string }): Promise<void> {
   const row = (await listPushConfigs(tx, of.runId)).find(({ push_id }) => push_id === of.pushId);
   if (!row) return;
@@ -81,7 +81,7 @@ export async function removePushConfig(tx: Tx, caller: Caller, of: { runId: stri
   await recordAudit(tx, caller, { action: 'push_config.deleted', target: ['run', of.runId], details });
 }
 
-/** What messages to it carry. Throws `SecretUnreadableError`. */
+/** The token that the configuration's messages carry; undefined for other webhooks. Throws `SecretUnreadableError`. */
 export function openPushToken(
   keyring: Keyring,
   tenantId: string,
@@ -91,7 +91,7 @@ export function openPushToken(
   return keyring.open(ownerOf(tenantId, { runId, name }), { keyId, sealed });
 }
 
-/** What messages carry, to be put under another key. */
+/** Push tokens, for encryption under another key. */
 export const PUSH_TOKENS: SealedKind = {
   async list(tx, page) {
     const rows = await listPushTokensUnderOtherKeys(tx, page);
@@ -104,5 +104,5 @@ function ownerOf(tenantId: string, of: { runId: string; name: string }): SecretO
   return { tenantId, name: nameOf(of) };
 }
 
-/** No secret of a tenant can have this name. */
+/** A name that no secret of a tenant can have. */
 const nameOf = ({ runId, name }: { runId: string; name: string }) => `push configuration ${runId} ${name}`;

@@ -1,4 +1,4 @@
-/** Delivers events to a webhook: at least once each, through the channel of its URL. */
+/** Delivers events to a webhook, each at least once, through its URL's channel. */
 import { backoffMs, jitteredMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { SecretUnreadableError } from '../../core/secret-box.ts';
@@ -26,31 +26,31 @@ import { recordAudit } from '../audit/record-audit.ts';
 import { readSecrets } from '../tenants/secrets.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Longer than an attempt can take: each batch of a turn begins it anew. */
+/** Longer than an attempt can take; renewed for each batch of a turn. */
 export const LEASE_MS = 20_000;
 const AT_A_TIME = 10;
-/** Then others have their turn. */
+/** After this, other webhooks have their turn. */
 const TURN_MS = 10_000;
-/** So many that did not arrive, with none between them that did, mean that the endpoint is away. */
+/** After so many failures in a row, the endpoint counts as away. */
 const AWAY_AFTER = 3;
 const FIRST_WAIT_MS = 5000;
 const LONGEST_WAIT_MS = 6 * 3_600_000;
 
-/** The name under which a webhook's signing secret is kept; no secret of a client's can have it. */
+/** Name under which a webhook's signing secret is stored; no client's secret can have it. */
 export const secretNameOf = (webhookId: string) => `webhook:${webhookId}`;
 
 type Sender = Pick<Context, 'db' | 'keyring' | 'egress' | 'log' | 'metrics'>;
 
-/** How many deliveries have arrived, and how many have not. */
+/** Number of deliveries that arrived, and of others. */
 interface Sent {
   delivered: number;
   failed: number;
 }
 
 /**
- * Has one webhook's turn: sends what is due to it until nothing is left, the endpoint turns out to be away, or the turn is over.
- * What has not arrived waits for its next attempt, and the others go on. An endpoint that is away is left alone for longer and
- * longer, and then asked with a single delivery.
+ * Gives a webhook its turn: sends what is due until nothing is left, the endpoint proves to be away, or the time is up. Failed
+ * deliveries wait for their next attempt, while others go on. An endpoint that is away is paused for longer and longer, then
+ * probed with a single delivery.
  */
 export async function sendWebhook(context: Sender, of: WebhookJob, stop: AbortSignal): Promise<Sent> {
   const { signal, release } = linkSignals(stop);
@@ -91,12 +91,12 @@ async function haveTurn(context: Sender, of: WebhookJob, stop: AbortSignal): Pro
   return sent;
 }
 
-/** Nothing of a round has arrived: whether the endpoint is held to be away. One that was left alone before still is. */
+/** Whether the endpoint counts as away, after a round in which nothing arrived. If it was paused before, it still does. */
 function isAway({ failures, hook }: { failures: number; hook: HeldWebhook }, missed: number): boolean {
   return (failures > 0 && hook.next_at !== null) || failures + missed >= AWAY_AFTER;
 }
 
-/** What is sent at once; undefined if there is no such webhook any more. It is as it is now, not as it was a batch ago. */
+/** The next batch, with the webhook's current settings; undefined if the webhook is gone. */
 async function takeBatch(context: Sender, { tenantId, webhookId }: WebhookJob, failuresSoFar: number | undefined) {
   const taken = await context.db.withTenant(tenantId, async (tx) => {
     const hook = await holdWebhook(tx, { id: webhookId, leaseMs: LEASE_MS });
@@ -109,7 +109,7 @@ async function takeBatch(context: Sender, { tenantId, webhookId }: WebhookJob, f
   return taken && { ...taken, secret: await secretOf(context, tenantId, taken.hook) };
 }
 
-/** Makes one attempt and notes how it ended; `refused`: the endpoint has not been asked, or nobody has waited for its answer. */
+/** Makes one attempt and records its outcome; `refused`: the endpoint was not asked, or its answer was not awaited. */
 async function deliver(context: Sender, made: Attempt): Promise<'delivered' | 'not-delivered' | 'refused'> {
   const prepared = prepare(made);
   const outcome = 'refused' in prepared ? prepared.refused : await send(context, made, prepared);
@@ -136,7 +136,7 @@ async function secretOf(context: Sender, tenantId: string, hook: HeldWebhook): P
 interface Attempt {
   tenantId: string;
   hook: HeldWebhook;
-  /** To sign with, or what each message carries; undefined if there is none any more. */
+  /** The signing secret, or the token that messages carry; undefined if it is gone. */
   secret: string | SecretUnreadableError | undefined;
   delivery: ClaimedDelivery;
   stop: AbortSignal;
@@ -144,17 +144,17 @@ interface Attempt {
 
 type Ready = { channel: Channel; notice: Notice; secret: string };
 
-/** What is sent, or why nothing is. */
+/** What to send, or why nothing is sent. */
 function prepare({ hook, secret, delivery }: Attempt): Ready | { refused: DeliveryOutcome } {
   if (hook.status === 'disabled') return { refused: over('The webhook is disabled.') };
-  // A key of before may yet be given back to this process.
+  // Retried, since this process may get the earlier key back.
   if (secret instanceof SecretUnreadableError)
     return { refused: tryAgain(delivery, { responseStatus: undefined, error: UNREADABLE }) };
   if (secret === undefined) return { refused: over('The secret of the webhook is gone.') };
   if (!delivery.event) return { refused: over('The event is not there any more.') };
   const notice = noticeOf(delivery, delivery.event);
   if (hook.run_id !== null) {
-    // The task is in the same state as before: there is nothing to tell.
+    // The task's state has not changed, so there is nothing to tell.
     return pushedState(notice) === undefined ? { refused: NOTHING_TO_TELL } : { channel: A2A_PUSH, notice, secret };
   }
   const channel = channelOf(hook.url);
@@ -162,7 +162,7 @@ function prepare({ hook, secret, delivery }: Attempt): Ready | { refused: Delive
   return { channel, notice, secret };
 }
 
-/** Undefined where this process has stopped in the middle of it. */
+/** Sends the delivery; undefined if this process stopped meanwhile. */
 async function send(
   context: Sender,
   { hook, delivery, stop }: Attempt,
@@ -200,7 +200,7 @@ function over(error: string): DeliveryOutcome {
   return { status: 'failed', responseStatus: undefined, error, waitMs: 0 };
 }
 
-/** 5 s after the first attempt, twice that after each further one up to 6 h, give or take a quarter. */
+/** Schedules a retry: after 5 s, doubled with each attempt up to 6 h, with 25 % jitter. After the last attempt the delivery has failed. */
 function tryAgain(
   { attempts }: ClaimedDelivery,
   why: Pick<DeliveryOutcome, 'responseStatus' | 'error'>,
@@ -209,7 +209,7 @@ function tryAgain(
   return { status: 'pending', ...why, waitMs: waitMsAfter(attempts, LONGEST_WAIT_MS) };
 }
 
-/** How long a webhook is left alone after so many failures in a row. */
+/** How long a webhook is paused after so many failures in a row, in ms. */
 function pauseMs(failures: number): number {
   const longestMs = LIMITS.webhookPauseSeconds * 1000;
   return failures === 0 ? 0 : Math.min(waitMsAfter(failures, longestMs), longestMs);
@@ -228,7 +228,7 @@ const NOTHING_TO_TELL: DeliveryOutcome = {
 };
 const UNREADABLE = 'The secret of the webhook cannot be read with the keys that Drover has.';
 
-/** Counts the attempt; one that has not arrived is a line in the log. */
+/** Counts the attempt; logs it if it did not arrive. */
 function report({ log, metrics }: Sender, { tenantId, hook, delivery }: Attempt, of: DeliveryOutcome): void {
   const outcome = of.status === 'pending' ? 'retried' : of.status;
   metrics.deliveries.inc({ outcome });

@@ -1,7 +1,7 @@
 /**
- * What webhooks hear of an event's payload: ids, numbers and outcomes. What a person, a model, a tool or a client has
- * written is not among it, nor is what may quote that, such as the message of an error or the name that a model gave.
- * Whoever may read it asks for it with a key.
+ * The fields of event payloads that webhooks receive: ids, numbers and outcomes. Nothing written by a person, a model, a tool
+ * or a client, and nothing that may quote them, such as error messages or names given by a model. Those allowed to read that
+ * fetch it with a key.
  */
 import type { EventType, NewEvent } from '../../core/events.ts';
 
@@ -12,7 +12,7 @@ const BUDGET = ['key', 'budget_id', 'name', 'max_tokens', 'max_cost_usd', 'max_s
 const APPROVAL = ['approval_id', 'tool_call_id', 'plan_id'] as const;
 const POLICY = ['policy.id', 'policy.name', 'policy.version'] as const;
 
-/** By type: fields, or `field.inner` for some of an object or of each in a list. A type that is not listed is told with none. */
+/** By type: fields, or `field.inner` for parts of an object or of a list's items. Unlisted types are sent without fields. */
 export const TOLD_FIELDS: { readonly [T in EventType]?: readonly (Field<T> | `${Field<T>}.${string}`)[] } = {
   'run.created': [
     'agent_id',
@@ -77,7 +77,7 @@ export const TOLD_FIELDS: { readonly [T in EventType]?: readonly (Field<T> | `${
   'budget.warned': [...BUDGET, 'approval_id'],
   'budget.exceeded': BUDGET,
 
-  // A name is the model's: it may have made it up.
+  // Without the name: a model may have made it up.
   'tool.requested': ['tool_call_id', 'place', 'mode', 'effect', 'recorded_from', 'allowed_by'],
   'tool.started': ['tool_call_id', 'attempt'],
   'tool.succeeded': ['tool_call_id', 'latency_ms', 'output_bytes', 'signal_id'],
@@ -108,7 +108,7 @@ export const TOLD_FIELDS: { readonly [T in EventType]?: readonly (Field<T> | `${
   'reflection.completed': ['ordinal', 'attempt', 'meets_criteria', 'last'],
   'intent.rejected': ['tool_call_id', 'code', 'attempt'],
   'policy.decided': ['tool_call_id', 'decision', 'stage', ...POLICY],
-  // Only a tool that is registered comes so far.
+  // Only registered tools get this far.
   'approval.requested': [...APPROVAL, 'kind', 'tool', 'expires_in_seconds', ...POLICY, 'four_eyes', 'calls'],
   'approval.granted': [...APPROVAL, 'edited', ...POLICY, 'decided_by'],
   'approval.denied': [...APPROVAL, 'decided_by'],
@@ -135,12 +135,12 @@ export const TOLD_FIELDS: { readonly [T in EventType]?: readonly (Field<T> | `${
   'handoff.rejected': ['handoff_id', 'task_id', 'error.code'],
 };
 
-/** By type: the fields that are read from the log at all. */
+/** By type: the fields to read from the log. */
 export const READ_FIELDS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
   Object.entries(TOLD_FIELDS).map(([type, paths]) => [type, [...new Set(paths.map((path) => fieldOf(path)))]]),
 );
 
-/** What of the payload is told; nothing of a type that this build does not know. */
+/** The part of a payload that is sent; empty for types unknown to this build. */
 export function toldPayload(type: string, payload: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const paths: readonly string[] = (Object.hasOwn(TOLD_FIELDS, type) && TOLD_FIELDS[type as EventType]) || [];
   const entries = Object.entries(payload).flatMap(([field, value]): [string, unknown][] => {

@@ -1,4 +1,4 @@
-/** Webhooks as a tenant's admin makes, changes and deletes them, and what was delivered. */
+/** A tenant's webhooks: created, changed and deleted by its admin; and their deliveries. */
 import { randomBytes } from 'node:crypto';
 import type { Caller } from '../../core/caller.ts';
 import { impossible, notFound } from '../../core/errors.ts';
@@ -28,7 +28,7 @@ export type { DeliveryRow, WebhookRow };
 type Wanted = Omit<Parameters<typeof insertWebhook>[1], 'id' | 'tenantId' | 'workspaceId'>;
 type Page = { before?: string | undefined; limit: number };
 
-/** Makes a webhook with its signing secret, which is shown this once. Throws 422 if the tenant has as many as it may. */
+/** Creates a webhook and its signing secret, which is shown only now. Throws 422 if the tenant has the maximum. */
 export async function createWebhook(
   tx: Tx,
   by: { caller: Caller; keyring: Keyring },
@@ -46,7 +46,7 @@ export async function createWebhook(
   return { row, secret };
 }
 
-/** A webhook; of the caller's workspace where the caller is bound to it. Throws 404. */
+/** A webhook; if the caller is bound to a workspace, of that one. Throws 404. */
 export async function requireWebhook(tx: Tx, caller: Caller, id: string): Promise<WebhookRow> {
   const row = await findWebhook(tx, id, caller.boundWorkspaceId);
   if (!row) throw notFound('This webhook');
@@ -58,7 +58,7 @@ export async function readWebhooks(tx: Tx, caller: Caller, page: Page): Promise<
   return listWebhooks(tx, { ...page, workspaceId: caller.boundWorkspaceId });
 }
 
-/** Changes a webhook, disables it, or makes it active again. Throws 404. */
+/** Changes, disables or re-enables a webhook. Throws 404. */
 export async function changeWebhook(
   tx: Tx,
   caller: Caller,
@@ -89,7 +89,7 @@ export async function readDeliveries(
   return listDeliveries(tx, page);
 }
 
-/** Lets a delivery be made once more, with the same webhook-id. Throws 404. */
+/** Repeats a delivery, with the same webhook-id. Throws 404. */
 export async function deliverAgain(
   tx: Tx,
   caller: Caller,
@@ -106,7 +106,7 @@ function audit(
   caller: Caller,
   { action, row }: { action: 'webhook.created' | 'webhook.updated' | 'webhook.deleted'; row: WebhookRow },
 ): Promise<void> {
-  // A path or a query may hold a credential.
+  // Only the host: a path or query may hold a credential.
   const details = { host: new URL(row.url).host, events: row.events, status: row.status };
   return recordAudit(tx, caller, { action, target: ['webhook', row.id], details });
 }

@@ -1,11 +1,11 @@
-/** Push notifications of A2A 1.0: a client is told of the states of its task, and asks for what was said with its key. */
+/** A2A 1.0 push notifications: they tell a client its task's states; it fetches content with its key. */
 import { z } from 'zod';
 import type { Channel, Notice } from './channel.ts';
 
-/** Of the log: what a task's state follows from. */
+/** Log events that determine a task's state. */
 export const PUSH_EVENTS = ['run.status_changed', 'run.completed', 'run.failed', 'run.cancelled'] as const;
 
-/** What each message carries: `token` for `X-A2A-Notification-Token`, `authentication` for `Authorization`. */
+/** Carried by each message: `token` as `X-A2A-Notification-Token`, `authentication` as `Authorization`. */
 const pushToken = z.object({
   contextId: z.string(),
   token: z.string().optional(),
@@ -18,17 +18,17 @@ const ENDS: Readonly<Record<string, string>> = {
   'run.failed': 'TASK_STATE_FAILED',
   'run.cancelled': 'TASK_STATE_CANCELED',
 };
-/** What somebody has to do, in contrast to time and another system. */
+/** Waits for people, as opposed to time or another system. */
 const ASKING: readonly unknown[] = ['user', 'approval'];
 
-/** The state of a task after an event of its run; undefined where it is the one of before. */
+/** A task's state after an event of its run; undefined if unchanged. */
 export function pushedState({ type, data }: Pick<Notice, 'type' | 'data'>): string | undefined {
   const end = ENDS[type];
   if (end !== undefined) return end;
   const { from, to, waiting_for: waiting } = data.payload;
   if (to === 'awaiting_human') {
     const kind = typeof waiting === 'object' && waiting !== null && 'type' in waiting ? waiting.type : undefined;
-    // Between two turns nothing is named: the next message is waited for.
+    // Between turns no wait is named: the run waits for the next message.
     return kind === undefined || ASKING.includes(kind) ? 'TASK_STATE_INPUT_REQUIRED' : undefined;
   }
   return from === 'created' || from === 'awaiting_human' ? 'TASK_STATE_WORKING' : undefined;

@@ -1,16 +1,16 @@
-/** How somebody hears of an event: what a webhook's deliveries are sent with. Listed in `modules/webhooks/channels.ts`. */
+/** The means of sending a webhook's deliveries. Listed in `modules/webhooks/channels.ts`. */
 import type { Egress } from '../../../tools/egress.ts';
 
 export interface Channel {
-  /** Of the URLs that it takes, without the colon. */
+  /** Accepted URL protocols, without the colon. */
   protocols: readonly string[];
-  /** Sends once and answers with the status that came back: 2xx is delivered. Throws an `EgressError`. */
+  /** Sends once; returns the response status (2xx means delivered). Throws an `EgressError`. */
   send(notice: Notice, to: Recipient, egress: Pick<Egress, 'fetch'>): Promise<number>;
 }
 
-/** An event, as it is told outside. */
+/** An event as sent outside. */
 export interface Notice {
-  /** The same in each attempt. */
+  /** The same for each attempt. */
   id: string;
   type: string;
   timestamp: string;
@@ -19,9 +19,9 @@ export interface Notice {
 
 interface Recipient {
   url: string;
-  /** To sign with; only the recipient has it too. */
+  /** For signing; shared only with the recipient. */
   secret: string;
-  /** When this attempt began, by the database's clock: the process's may be off. */
+  /** Start of this attempt, by the database's clock, since the process's may be off. */
   at: Date;
   limits: { maxBytes: number; maxRedirects: number; timeoutMs: number; signal: AbortSignal };
 }

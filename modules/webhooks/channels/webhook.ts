@@ -1,4 +1,4 @@
-/** Signed as Standard Webhooks say (standardwebhooks.com). */
+/** Signs deliveries by the Standard Webhooks specification (standardwebhooks.com). */
 import { Webhook } from 'standardwebhooks';
 import type { Channel } from './channel.ts';
 

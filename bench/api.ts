@@ -1,4 +1,4 @@
-/** Requests a second of the HTTP API, beside a server that does one prepared statement a request and knows nobody. */
+/** Throughput of the HTTP API, compared with a bare server: one prepared statement a request, no authentication. */
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -17,13 +17,13 @@ const WARM_UP = 1000;
 const REQUESTS = 1500;
 const ROWS = 100;
 
-/** Of one kind of request: how many a second, and what one costs, its client's share in this process included. */
+/** One kind of request: rate per second, and costs of each, including its client's share in this process. */
 interface Load {
   perSecond: number;
   costs: Costs;
 }
 
-/** Reads runs in turn and creates runs, which nobody drives meanwhile. */
+/** Reads runs in rotation, and creates runs that nobody drives meanwhile. */
 export async function measureApi(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services);
   const api = await serve(drover.context, ROUTES, { host: '127.0.0.1', port: 0 });
@@ -76,7 +76,7 @@ function figuresOf(what: string, { perSecond, costs }: Load, floor?: Load): Figu
 
 const headers = { authorization: `Bearer ${BENCH_KEY}`, 'content-type': 'application/json' };
 
-/** Rows that are the answer, read by their keys; and rows that are the requests. */
+/** Runs `work` against a server that reads stored answers by key, and stores requests. */
 async function withBareServer<T>(services: Services, answer: string, work: (url: string) => Promise<T>): Promise<T> {
   const pool = new pg.Pool({ connectionString: services.databaseUrl, max: CONCURRENCY });
   await pool.query('create table bare (id bigserial primary key, body jsonb not null)');

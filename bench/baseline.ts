@@ -1,4 +1,4 @@
-/** The naive floor that ratios are to: one BullMQ job per step, each with one INSERT, and no more. */
+/** The naive baseline for ratios: one BullMQ job per step, each with a single INSERT. */
 import { Queue, Worker } from 'bullmq';
 import pg from 'pg';
 import { createMeter } from './costs.ts';
@@ -14,7 +14,7 @@ interface Step {
 /** Measures the baseline on a fresh database and queue. */
 export async function measureBaseline(services: Services, timing: Timing): Promise<Measured> {
   const pool = new pg.Pool({ connectionString: services.databaseUrl, max: timing.concurrency });
-  // The database is dropped while connections that have ended are still being closed.
+  // The database is dropped while ended connections are still closing.
   pool.on('error', () => undefined);
   await pool.query(
     'create table step (id bigserial primary key, run_id text not null, seq int not null, body jsonb not null, at timestamptz default now(), unique (run_id, seq))',

@@ -1,4 +1,7 @@
-/** BEAM (github.com/mohammadtavakoli78/BEAM): long conversations with questions, and the messages that answer them. Not shipped: `BEAM_DIR` says where it is. */
+/**
+ * Reads BEAM (github.com/mohammadtavakoli78/BEAM): long conversations with questions, and the messages that answer them. Not
+ * included: `BEAM_DIR` is its folder.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -6,7 +9,7 @@ interface BeamMessage {
   id: number;
   role: 'user' | 'assistant';
   content: string;
-  /** When its session was. */
+  /** Date of its session. */
   at: Date;
   session: number;
 }
@@ -14,16 +17,16 @@ interface BeamMessage {
 export interface BeamQuestion {
   kind: string;
   text: string;
-  /** Ids of the messages that answer it. */
+  /** Ids of the answering messages. */
   evidence: number[];
-  /** Of an update or a contradiction: ids of the messages that say the one, and of those that say the other. */
+  /** For updates and contradictions: message ids of the one statement, and of the other. */
   sides: readonly [number[], number[]] | undefined;
 }
 
 export interface BeamConversation {
   name: string;
   messages: BeamMessage[];
-  /** Those that name their evidence. */
+  /** Only those that name their evidence. */
   questions: BeamQuestion[];
 }
 
@@ -34,7 +37,7 @@ interface Turn {
   time_anchor?: string;
 }
 
-/** All conversations of a size: `100K`, `500K`. */
+/** Reads all conversations of a size, such as `100K` or `500K`. */
 export function readBeam(dir: string, size: string): BeamConversation[] {
   const of = join(dir, 'chats', size);
   const names = readdirSync(of)
@@ -81,7 +84,7 @@ function idsIn(sources: unknown, known: ReadonlySet<number>): number[] {
 
 const WITH_SIDES = new Set(['knowledge_update', 'contradiction_resolution']);
 
-/** Undefined where the two are not named apart. */
+/** Undefined if the two sides are not named separately. */
 function sidesIn(kind: string, sources: unknown, known: ReadonlySet<number>): BeamQuestion['sides'] {
   if (!WITH_SIDES.has(kind) || typeof sources !== 'object' || sources === null || Array.isArray(sources))
     return undefined;

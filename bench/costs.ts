@@ -1,11 +1,11 @@
-/** What work costs that no neighbour on the machine can change much: CPU time, WAL, rows, transactions. */
+/** Costs that hardly depend on other load of the machine: CPU time, WAL, rows, transactions. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import type { Services } from './services.ts';
 
-/** Since the process began; what cannot be read (servers on other machines) is NaN. */
+/** Totals since each process began; NaN if unreadable (servers on other machines). */
 export interface Costs {
   nodeMs: number;
   postgresMs: number;
@@ -13,22 +13,22 @@ export interface Costs {
   walKb: number;
   rows: number;
   transactions: number;
-  /** That this process has sent, `begin` and `commit` among them. */
+  /** Sent by this process, including `begin` and `commit`. */
   statements: number;
 }
 
 export interface Meter {
-  /** CPU and WAL at once; rows and transactions when Postgres has counted them. */
+  /** Reads CPU and WAL at once, rows and transactions a moment later, when Postgres has counted them. */
   read: () => Promise<Costs>;
   close: () => Promise<void>;
 }
 
-/** A backend reports what it has counted at most once a second. */
+/** Backends report their counts at most once a second. */
 const COUNTED_AFTER_MS = 1100;
-/** Linux counts CPU time in hundredths of a second. */
+/** Linux counts CPU time in units of 10 ms. */
 const TICK_MS = 10;
 
-/** Reads the costs of this process and of its two servers. */
+/** Measures this process and its two servers. */
 export async function createMeter(services: Services): Promise<Meter> {
   const client = new pg.Client(services.databaseUrl);
   await client.connect();
@@ -68,7 +68,7 @@ export async function createMeter(services: Services): Promise<Meter> {
   };
 }
 
-/** What each of `count` pieces of work has cost. */
+/** Costs of each of `count` pieces of work. */
 export function costOfEach(before: Costs, after: Costs, count: number): Costs {
   const each = (of: (costs: Costs) => number) => (of(after) - of(before)) / count;
   return {
@@ -82,7 +82,7 @@ export function costOfEach(before: Costs, after: Costs, count: number): Costs {
   };
 }
 
-/** Counts what all connections of this process send from now on. */
+/** Starts counting the statements of all connections of this process. */
 function countStatements(): { count: number; stop: () => void } {
   const prototype = pg.Client.prototype as unknown as { query: (...args: unknown[]) => unknown };
   const { query } = prototype;
@@ -94,18 +94,21 @@ function countStatements(): { count: number; stop: () => void } {
   return counter;
 }
 
-/** CPU time of all three. */
+/** CPU time of node, Postgres and Redis together, in ms. */
 export function cpuMs({ nodeMs, postgresMs, redisMs }: Costs): number {
   return nodeMs + postgresMs + redisMs;
 }
 
-/** CPU time of another process since it began; NaN where it cannot be read. */
+/** CPU time of another process since it began, in ms; NaN if unreadable. */
 export function cpuOfProcess(pid: number): number {
   const stat = statOf(String(pid));
   return stat ? TICK_MS * (Number(stat[11]) + Number(stat[12])) : Number.NaN;
 }
 
-/** Fields of /proc/PID/stat (proc(5)) from the state on: 1 is the parent, 11 and 12 the own CPU, 13 and 14 that of ended children. */
+/**
+ * Fields of /proc/PID/stat (proc(5)), starting with the state: 1 is the parent; 11 and 12 are its own CPU, 13 and 14 that of
+ * ended children.
+ */
 function statOf(pid: string): string[] | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');

@@ -1,4 +1,4 @@
-/** The dashboard of a workspace with a million runs of a turn each, of which the last thousand have not been added up yet. */
+/** The dashboard of a workspace with a million runs of one turn each, the last thousand of them not yet in the sums. */
 import pg from 'pg';
 import { readOwnUsage, readQueueStates, readUsage, countWaiting, listFailedTurns } from '../db/dashboard.ts';
 import type { Tx } from '../db/database.ts';
@@ -13,13 +13,13 @@ const DAYS = 365;
 const NOT_ADDED = 1000;
 const TIMES = 20;
 const PAGE = 50;
-/** Every fiftieth run has failed: those of two of the agents. */
+/** One of the two agents to which the failed runs (every fiftieth) belong. */
 const FAILING = 'ddbc7d1c-462f-c801-5d64-c918e9ea8120';
 const NOBODY = '00000000-0000-4000-8000-000000000000';
-/** Tables with fewer rows are rightly read as a whole. */
+/** Sequential scans of smaller tables are fine. */
 const LARGE_ROWS = 1000;
 
-/** Makes the runs and their sums by `insert … select`, and reads what each part of the dashboard shows. */
+/** Inserts the runs and their sums, and times the queries of each part of the dashboard. */
 export async function measureDashboard(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services);
   const client = new pg.Client(services.databaseUrl);
@@ -58,7 +58,7 @@ export async function measureDashboard(services: Services): Promise<Figure[]> {
   }
 }
 
-/** Large tables that the plans of all parts read from their first row to their last; throws with such a plan. */
+/** Throws with the plan if any part reads a large table sequentially; otherwise 0. */
 async function readAsAWhole(
   { context: { db } }: BenchDrover,
   parts: readonly [what: string, read: (tx: Tx) => Promise<unknown>][],
@@ -96,7 +96,7 @@ async function makeRuns(client: pg.Client): Promise<string> {
     DEFAULT_TENANT_ID,
   ]);
   const workspaceId = rows[0]?.id ?? '';
-  // Without foreign keys: they are not what is measured, and checking them takes long.
+  // Without foreign keys: checking them is slow, and not measured.
   await client.query('set session_replication_role = replica');
   await client.query(
     `insert into runs (id, tenant_id, workspace_id, agent_id, agent_version, thread_id, kind, status, turn_count, config, pinned,

@@ -1,6 +1,6 @@
 /**
- * Drover as it is deployed: HTTP in, an API and two workers as the Procfile has them, a model server that streams. What a run
- * costs each of the processes, without the client and the model server, which are this process.
+ * Drover as deployed: HTTP, an API and two workers as in the Procfile, a streaming model server. Measures the cost of a run in
+ * each process, without the client and the model server, which share this process.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,7 +19,7 @@ import type { Figure } from './figures.ts';
 import type { Services } from './services.ts';
 import { many, pad, TOOL_CALLS } from './work.ts';
 
-/** A thousand of each worker, as in the steps: V8 compiles a program while it runs. */
+/** A thousand for each worker, as in the steps: V8 compiles programs as they run. */
 const WARM_UP = 2000;
 const RUNS = 400;
 const CONCURRENCY = 20;
@@ -28,7 +28,7 @@ const WORKERS = 2;
 const START_MS = 60_000;
 const PROGRAMS = new URL('../', import.meta.url);
 
-/** Runs of five calls of the calculator, each turn asked for synchronously. */
+/** Runs with five calculator calls; each turn is requested synchronously. */
 export async function measureDeployed(services: Services): Promise<Figure[]> {
   const model = await startModel();
   const env = environment(services, model);
@@ -81,7 +81,7 @@ export async function measureDeployed(services: Services): Promise<Figure[]> {
   }
 }
 
-/** Postgres does so every minute; by then the measurement would be over, with plans that were made for empty tables. */
+/** Updates statistics. Postgres does so every minute, too late for this measurement, which would use plans made for empty tables. */
 async function analyze({ databaseUrl }: Services): Promise<void> {
   const client = new pg.Client(databaseUrl);
   await client.connect();
@@ -95,7 +95,7 @@ function environment(services: Services, model: Server): Record<string, string> 
     REDIS_URL: services.redisUrl,
     DROVER_SECRET_KEY: 'bench',
     DROVER_API_KEY: BENCH_KEY,
-    // Of its own: workers of a benchmark that was killed would take its jobs.
+    // Unique: leftover workers of a killed benchmark would take its jobs.
     DROVER_QUEUE_PREFIX: `bench-deployed-${process.pid}`,
     ANTHROPIC_API_KEY: 'bench',
     ANTHROPIC_BASE_URL: `http://127.0.0.1:${(model.address() as AddressInfo).port}`,
@@ -103,7 +103,7 @@ function environment(services: Services, model: Server): Record<string, string> 
   };
 }
 
-/** A process of the Procfile, with its flags. */
+/** Starts a process of the Procfile, with its flags. */
 function start(name: 'api' | 'worker', env: Record<string, string>): ChildProcess {
   const line = new RegExp(`^${name}: (?:env HOST=\\S+ )?node (.*) dist/(\\S+)$`, 'm').exec(
     readFileSync('Procfile', 'utf8'),
@@ -135,7 +135,7 @@ function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null;
 }
 
-/** A port that was free a moment ago. */
+/** A port that was just free. */
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -173,7 +173,7 @@ async function makeRunner(url: string, dispatcher: Agent): Promise<() => Promise
   };
 }
 
-/** Anthropic's Messages API as far as it is needed: five calls of the calculator, then an answer in ten pieces. */
+/** A minimal Messages API of Anthropic: five calculator calls, then an answer in ten pieces. */
 async function startModel(): Promise<Server> {
   const server = createServer((request, response) => void answer(request, response));
   server.listen(0, '127.0.0.1');

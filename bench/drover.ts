@@ -1,4 +1,4 @@
-/** Drover itself, in full mode or embedded, with a model and tools that answer at once: what is left is the cost of durability. */
+/** Drover itself, in full or embedded mode, with a model and tools that answer at once: what remains is the cost of durability. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,17 +22,17 @@ import { measure, pad, TOOL_CALLS, type Measured, type Timing } from './work.ts'
 export const VARIANTS = ['pure', 'committed', 'queued', 'embedded'] as const;
 export type Variant = (typeof VARIANTS)[number];
 
-/** Drover in this process on a database of its own, with stubs for what costs time elsewhere. */
+/** Drover in this process on its own database, with stubs for slow dependencies. */
 export interface BenchDrover {
   context: Context;
   agentId: string;
-  /** Creates a run and answers its id. */
+  /** Creates a run; returns its id. */
   start: () => Promise<string>;
-  /** Creates a run, waits for its end, and answers its result. */
+  /** Creates a run and waits for its end; returns its result. */
   run: () => Promise<number>;
   /** Waits until a run is dormant. */
   ended: (run: string) => Promise<void>;
-  /** Takes jobs, so many at a time, of subtasks too. */
+  /** Starts workers that take jobs, subtasks too, with this concurrency. */
   serve: (concurrency: number) => Promise<void>;
   close: () => Promise<void>;
 }
@@ -40,15 +40,15 @@ export interface BenchDrover {
 const QUEUES = ['turns', 'tool-calls', 'subtasks'] as const;
 
 /**
- * Measures a variant: pure calls inline, inline calls that are committed one by one, every call through the queue, or pure
- * calls in embedded mode on a database directory of its own.
+ * Measures a variant: `pure`: pure calls inline; `committed`: inline calls, each committed; `queued`: calls through the queue;
+ * `embedded`: pure calls in embedded mode with its own database directory.
  */
 export async function measureDrover(variant: Variant, services: Services, timing: Timing): Promise<Measured> {
   const folder = await mkdtemp(join(tmpdir(), 'drover-bench-'));
   const drover = await openDrover(variant, services, { env: { DROVER_DATA_DIR: folder } });
   const meter = await createMeter(services);
   try {
-    // Room enough that no run waits for the slot of one that has just ended.
+    // Enough that no run waits for the slot of one that has just ended.
     await drover.serve(2 * timing.concurrency);
     return await measure(variant, timing, { run: drover.run, meter });
   } finally {
@@ -59,24 +59,24 @@ export async function measureDrover(variant: Variant, services: Services, timing
 }
 
 interface DroverOptions {
-  /** Adds to the configuration. */
+  /** Additional configuration. */
   env?: Record<string, string>;
   /** The model. */
   stream?: StreamModel;
-  /** The agent's, where they are others than the variant's. */
+  /** Tools of the agent, if other than the variant's. */
   tools?: string[];
   execution?: AgentDefinition['execution_config'];
-  /** Most tokens of a conversation that the model is sent. */
+  /** Most conversation tokens sent to the model. */
   conversationTokens?: number;
-  /** Of every run. */
+  /** For every run made by `start`. */
   config?: CreateRun['config'];
   constraints?: AgentDefinition['constraints'];
   autonomyLevel?: AgentDefinition['autonomy_level'];
-  /** Another process has registered the agent. */
+  /** Another process registers the agent. */
   isSecond?: boolean;
 }
 
-/** Opens Drover and registers an agent. `cheap` is what releases before 0.2.0 called `pure`. */
+/** Opens Drover and registers an agent. Releases before 0.2.0 called `pure` `cheap`. */
 export async function openDrover(
   named: Variant | 'cheap',
   services: Services,
@@ -140,7 +140,7 @@ function benchConfig(variant: Variant, services: Services, env: Record<string, s
   });
 }
 
-/** The context, which also reports each run that becomes dormant. */
+/** The context, extended to report each run that becomes dormant. */
 function tellingDormant(context: Context, onDormant: (run: string) => void): Context {
   return {
     ...context,
@@ -172,7 +172,7 @@ const answerer =
   async (request) =>
     answer(request, toolName);
 
-/** A name that is one: a run that is loaded again looks for the model that its limits were taken from. */
+/** A real name: a reloaded run looks up the model from which its limits were taken. */
 const STUB_WINDOW = { name: 'offline', tokens: 128_000 };
 
 function stubModels(stream: StreamModel): Context['models'] {

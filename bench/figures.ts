@@ -1,10 +1,10 @@
-/** What the parts of the benchmark beside the steps report. */
+/** A result of a part of the benchmark other than the steps. */
 export interface Figure {
   part: string;
   what: string;
   value: number;
   unit: string;
-  /** To what the same run measured as the floor, or without load. */
+  /** Relative to the floor, or to the value without load, in the same run. */
   ratio?: { value: number; to: string };
   goal?: string;
 }
@@ -24,7 +24,7 @@ export function figureTable(figures: readonly Figure[]): string {
 }
 
 function digits(value: number): string {
-  // What was not seen is NaN, and null once it has come from another process.
+  // A missing value is NaN, or null after coming from another process.
   if (value === null || !Number.isFinite(value)) return 'none';
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }

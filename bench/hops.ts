@@ -1,18 +1,18 @@
-/** Where the time of a workflow goes, by the times that the database gave its events: before, within, between and after its subtasks. */
+/** Where a workflow's time goes, by its events' database times: before, within, between and after its subtasks. */
 import { DEFAULT_TENANT_ID } from '../modules/tenants/bootstrap.ts';
 import type { Context } from '../modules/governance/context.ts';
 
-/** What one workflow took beyond its subtasks, in ms. */
+/** Times of one workflow in ms; all but `tasks` are overhead beyond its subtasks. */
 export interface Hops {
   /** Until the first subtask's model was called. */
   head: number;
-  /** From the end of a subtask's last input to the call of its model, where a slot was free: one for each such subtask. */
+  /** For each subtask with dependencies and a free slot: from the end of its last dependency to its model call. */
   between: number[];
-  /** What each subtask took beyond its time, from the call of its model to its end. */
+  /** For each subtask: time from its model call to its end, beyond its own duration. */
   within: number[];
-  /** From the end of the last subtask to that of the workflow. */
+  /** From the end of the last subtask to the end of the workflow. */
   tail: number;
-  /** From the first call to the last end: the subtasks alone. */
+  /** From the first call to the last end: only the subtasks. */
   tasks: number;
 }
 
@@ -24,7 +24,7 @@ interface Row {
   ended: number;
 }
 
-/** Reads the hops of a workflow that is completed. */
+/** Reads the hops of a completed workflow. */
 export async function readHops(context: Context, id: string, slots: number): Promise<Hops> {
   return context.db.withTenant(DEFAULT_TENANT_ID, async (tx) => {
     const [whole] = await tx.query<{ began: number; ended: number }>(

@@ -1,4 +1,4 @@
-/** What people watch: pieces of answers on their way to clients, WebSockets of sessions, and how soon a session answers. */
+/** What users see live: delays of answer pieces, WebSockets of sessions, and response times of sessions. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
 import { ROUTES } from '../api/routes.ts';
@@ -22,7 +22,7 @@ const IDLE_MS = 5000;
 
 const figure = (what: string, value: number, unit: string): Figure => ({ part: 'live', what, value, unit });
 
-/** API, workers and clients share this process: their work is in the figures, too. */
+/** API, workers and clients share this process, so the figures include them all. */
 export async function measureLive(services: Services): Promise<Figure[]> {
   return [...(await measurePieces(services)), ...(await measureSessions(services)), ...(await measurePlans(services))];
 }
@@ -35,7 +35,7 @@ const said = (text: string): ModelResponse => ({
   stopReason: 'end_turn',
 });
 
-/** Says the time, again and again. */
+/** Sends the current time, repeatedly. */
 const talkative: StreamModel = async (_request, { onDelta, signal }) => {
   await delay(Math.random() * CHUNK_MS, undefined, { signal });
   let text = '';
@@ -86,7 +86,7 @@ async function readStream(url: string): Promise<Arrival[]> {
   return arrivals;
 }
 
-/** The delays of what was said after the last stream had begun and before the first one came to its end. */
+/** Delays of pieces sent after the last stream began and before the first one ended. */
 function whileAllFlow(streams: readonly Arrival[][]): number[] {
   const begun = Math.max(...streams.map(([first]) => first?.arrivedMs ?? Number.NaN));
   const ended = Math.min(...streams.map((arrivals) => arrivals.at(-1)?.saidMs ?? Number.NaN));
@@ -148,7 +148,7 @@ interface Talk {
   answered: Map<string, (ms: number) => void>;
 }
 
-/** Times from a message to its answer at a WebSocket, of those that had one within ten seconds. */
+/** Times from a message to its answer at a WebSocket; leaves out messages without an answer within ten seconds. */
 async function talk({ sessions, say, answered }: Talk): Promise<number[]> {
   const times: number[] = [];
   const under: Promise<unknown>[] = [];

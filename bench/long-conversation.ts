@@ -1,4 +1,4 @@
-/** A run of 10,000 steps in turns of 20: a step that a new drive makes must cost what it costs at 100, cold and warm. */
+/** A run of 10,000 steps in turns of 20: a step by a new drive must cost the same as at 100 steps, cold and warm. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { NO_TOKENS, type StreamModel } from '../core/model.ts';
 import { DEFAULT_TENANT_ID } from '../modules/tenants/bootstrap.ts';
@@ -13,18 +13,18 @@ import { pad, quantile } from './work.ts';
 const SHORT = 100;
 const LONG = 10_000;
 const STEPS_OF_TURN = 20;
-/** Steps that are measured, each a drive of its own. */
+/** Measured steps, each in its own drive. */
 const MEASURED = 60;
 
 interface Cost {
-  /** Median time of a step: a drive, and the call that it has asked for. */
+  /** Median time of a step: a drive, and the call that it requests. */
   ms: number;
   cpuMs: number;
-  /** Longest time for which the event loop stood still. */
+  /** Longest pause of the event loop. */
   blockedMs: number;
 }
 
-/** Measures steps of queued calls at 100 steps and at 10,000, with what the process has kept of the run, and without. */
+/** Measures steps with queued calls at 100 steps and at 10,000, with and without the process's run cache. */
 export async function measureLongConversation(services: Services): Promise<Figure[]> {
   const model = { tool: 'calculator', calls: 0 };
   const stream: StreamModel = async () => {
@@ -62,7 +62,7 @@ export async function measureLongConversation(services: Services): Promise<Figur
       const cold = await measureSteps(drover, { run, turn, isCold: true });
       return { warm, cold };
     };
-    // Compiles what is measured.
+    // Warms up: compiles the measured code.
     await at(SHORT / 2);
     const short = await at(SHORT);
     const long = await at(LONG);
@@ -74,12 +74,12 @@ export async function measureLongConversation(services: Services): Promise<Figur
 
 const ids = (runId: string) => ({ tenantId: DEFAULT_TENANT_ID, runId });
 
-/** Drives until the turn is over. */
+/** Drives until the turn ends. */
 async function finish(drover: BenchDrover, run: string): Promise<void> {
   while (await step(drover, run));
 }
 
-/** One drive and the calls that it has asked for; false once the run waits for its next turn. */
+/** Makes one drive and the calls it requested; false once the run waits for its next turn. */
 async function step({ context }: BenchDrover, run: string): Promise<boolean> {
   const options = { stop: new AbortController().signal, draining: () => false };
   const { result } = await driveRun(context, { ...ids(run), seq: 0 }, options);

@@ -1,4 +1,4 @@
-/** A run of 200 steps: time and bytes of a step must not grow with the conversation. */
+/** A run of 200 steps: time and WAL per step must not grow with the conversation. */
 import { NO_TOKENS, type StreamModel } from '../core/model.ts';
 import { createMeter } from './costs.ts';
 import { openDrover } from './drover.ts';
@@ -9,7 +9,7 @@ import { pad } from './work.ts';
 const STEPS = 200;
 const QUARTER = STEPS / 4;
 
-/** Drives one run of 200 steps, each a model call and a pure tool call; the last quarter against the first. */
+/** Drives one run of 200 steps, each a model call and a pure tool call; compares the last quarter with the first. */
 export async function measureLongRun(services: Services): Promise<Figure[]> {
   const marks: { ms: number; walKb: number }[] = [];
   const meter = await createMeter(services);
@@ -32,7 +32,7 @@ export async function measureLongRun(services: Services): Promise<Figure[]> {
     await meter.close();
     await drover.close();
   }
-  // The meter itself takes a while at each mark.
+  // The meter's own time at each mark, in ms.
   const metering = 1100;
   const quarters = marks.slice(1).map((mark, index) => ({
     ms: (mark.ms - (marks[index]?.ms ?? 0) - metering) / QUARTER,

@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: what durability costs, each part in a fresh process and on a database of its own. The steps are
- * ratios to a baseline that the same round measured. docs/benchmarks.md says how to read it.
+ * `npm run bench`: the cost of durability. Each part has a fresh process and its own database. Steps are given as ratios to a
+ * baseline of the same round. See docs/benchmarks.md.
  */
 import { execFile, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const SELF = fileURLToPath(import.meta.url);
 
 type Measure = (services: Services) => Promise<Figure[]>;
 
-/** A part loads what it measures and nothing else, or a worker would be weighed with the whole API. */
+/** Imported on demand: otherwise a worker's memory would include the whole API. */
 const PARTS: Record<string, () => Promise<Measure>> = {
   'long-run': async () => (await import('./long-run.ts')).measureLongRun,
   'long-conversation': async () => (await import('./long-conversation.ts')).measureLongConversation,
@@ -44,7 +44,7 @@ const PARTS: Record<string, () => Promise<Measure>> = {
   },
 };
 
-/** Those that need what is not here run only where they are named. */
+/** Run only when named, since they need external data or tools. */
 const BY_HAND: typeof PARTS = {
   'memory-recall': async () => (await import('./memory-recall.ts')).measureMemoryRecall,
   year: async () => (await import('./year.ts')).measureYear,
@@ -122,7 +122,7 @@ async function onAdmin(databaseUrl: string, statement: string): Promise<void> {
   await client.end();
 }
 
-/** With the flags that the Procfile gives a worker. */
+/** Runs a part with the Procfile's worker flags. */
 async function inFreshProcess(name: string): Promise<unknown> {
   const flags = /^worker: node (.*) dist/m.exec(readFileSync('Procfile', 'utf8'))?.[1]?.split(' ') ?? [];
   const measuring = promisify(execFile)(process.execPath, [...flags, SELF, 'measure', name], {

@@ -1,4 +1,4 @@
-/** How much of the evidence for a question recall finds, over BEAM (`BEAM_DIR`), by words and structure, and with the offline vectors. */
+/** The share of a question's evidence that recall finds in BEAM (`BEAM_DIR`): by words and structure, and with offline vectors. */
 import type { Figure } from './figures.ts';
 import { readBeam, type BeamConversation, type BeamQuestion } from './beam.ts';
 import { openDrover, type BenchDrover } from './drover.ts';
@@ -20,7 +20,7 @@ const TOGETHER = 200;
 const EMBEDDED_TOGETHER = 32;
 const MOST_CHARS = 20_000;
 
-/** `BEAM_SIZES` (`100K`) names the sizes; `BEAM_VECTORS=on` embeds every message, which takes minutes. */
+/** `BEAM_SIZES` lists the sizes (default `100K`); `BEAM_VECTORS=on` embeds every message, which takes minutes. */
 export async function measureMemoryRecall(services: Services): Promise<Figure[]> {
   const dir = process.env['BEAM_DIR'];
   if (dir === undefined) throw new Error('Set BEAM_DIR to a clone of github.com/mohammadtavakoli78/BEAM.');
@@ -69,11 +69,11 @@ async function measureSize(drover: BenchDrover, conversations: BeamConversation[
   return [...evidence, ...ofSides];
 }
 
-/** Of updates, or of contradictions. */
+/** For one kind of question: updates, or contradictions. */
 interface Sides {
   asked: number;
   both: number;
-  /** Both are found, and no message says both. */
+  /** Both are found, in different messages. */
   apart: number;
   newestFirst: number;
 }
@@ -81,13 +81,13 @@ interface Sides {
 const TOP = 10;
 
 interface SideFound {
-  /** Its place, from 0; infinite where it is not found. */
+  /** Its index; infinite if not found. */
   place: number;
-  /** The first message that says it. */
+  /** Id of the first message that says it. */
   saidAt: number;
 }
 
-/** Of each side its best message. */
+/** The best message of each side. */
 function foundAt(
   sides: NonNullable<BeamQuestion['sides']>,
   { ids, found }: { ids: ReadonlyMap<number, string>; found: readonly string[] },
@@ -111,7 +111,7 @@ function countSides(sums: Map<string, Sides>, { kind }: BeamQuestion, found: rea
   });
 }
 
-/** Each message is an entry, each session a thread. */
+/** Loads each message as an entry, each session as a thread. */
 async function load({ context }: BenchDrover, { name, messages }: BeamConversation) {
   const agentId = newId();
   const ids = new Map<number, string>();
@@ -141,7 +141,7 @@ async function load({ context }: BenchDrover, { name, messages }: BeamConversati
   return { agentId, ids };
 }
 
-/** Ids of what is found, best first. */
+/** Ids found, best first. */
 async function ask(
   { context }: BenchDrover,
   { agentId, question, at }: { agentId: string; question: BeamQuestion; at: Date },

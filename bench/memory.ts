@@ -1,4 +1,4 @@
-/** What remembering costs: to add an entry, and to recall among many. */
+/** The cost of memory: adding an entry, and recalling among many. */
 import pg from 'pg';
 import { addMemory, toMemoryRow } from '../modules/memory/add-memory.ts';
 import { recall } from '../modules/memory/recall.ts';
@@ -16,7 +16,7 @@ const WORDS =
     ' ',
   );
 
-/** Adds among, and recalls from, a hundred thousand entries of one agent, by words. */
+/** Adds to, and recalls from, a hundred thousand entries of one agent, by words. */
 export async function measureMemory(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services);
   const client = new pg.Client(services.databaseUrl);
@@ -58,7 +58,7 @@ export async function measureMemory(services: Services): Promise<Figure[]> {
   }
 }
 
-/** As many additions would leave them, in three statements. */
+/** Fills the tables as that many additions would, in three statements. */
 async function fill(client: pg.Client, { tenantId, agentId }: { tenantId: string; agentId: string }): Promise<void> {
   const words = `array[${WORDS.map((word) => `'${word}'`).join(',')}]`;
   const word = (by: number) => `(${words})[1 + (n / ${by}) % ${WORDS.length}]`;

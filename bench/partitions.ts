@@ -1,4 +1,4 @@
-/** A year of partitions: what a claim locks and takes must not grow with them, and a transaction on them must delay nobody. */
+/** A year of partitions: the locks and time of a claim must not grow with them, and a transaction on them must delay nobody. */
 import pg from 'pg';
 import { maintain } from '../modules/platform/maintain.ts';
 import { DEFAULT_TENANT_ID } from '../modules/tenants/bootstrap.ts';
@@ -8,7 +8,7 @@ import type { Services } from './services.ts';
 
 const CLAIMS = 300;
 
-/** A claim among the partitions of an installation's first day, with a year of months before it, and a year of days. */
+/** Measures a claim with the partitions of a first day, after adding a year of months, and then a year of days. */
 export async function measurePartitions(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services);
   const client = new pg.Client(services.databaseUrl);
@@ -41,12 +41,12 @@ export async function measurePartitions(services: Services): Promise<Figure[]> {
   }
 }
 
-/** What it takes to claim a run, whose whole log is read, and the locks that it takes. */
+/** The number of partitions, and a claim's locks and time in ms; the run's whole log is read. */
 export async function claimCost(
   client: pg.Client,
   run: string,
 ): Promise<{ partitions: number; locks: number; ms: number }> {
-  // All of its log, as a process reads it that knows nothing of the run.
+  // Reads the whole log, like a process without a cache.
   const claim = { tenant_id: DEFAULT_TENANT_ID, run_id: run, seq: 0, claim: false, before_checkpoint: 1 };
   const read = () => client.query('select claim_run($1::jsonb)', [JSON.stringify(claim)]);
   for (let warm = 0; warm < 20; warm++) await read();
@@ -66,7 +66,7 @@ export async function claimCost(
   return { partitions, locks, ms };
 }
 
-/** Months before this one, or days before those; each attached by itself, as maintenance does. */
+/** Attaches months before this one, or days before those, each by itself, as maintenance does. */
 async function attach(client: pg.Client, { months, days }: { months: number; days: number }): Promise<void> {
   await client.query(
     `do $$ declare p text; d date; begin
@@ -84,7 +84,7 @@ async function attach(client: pg.Client, { months, days }: { months: number; day
   );
 }
 
-/** How long a run takes while a dump's locks are held and maintenance wants to attach a partition. */
+/** Time of a run while a dump holds its locks and maintenance wants to attach a partition. */
 async function runBesideDump(drover: BenchDrover, client: pg.Client): Promise<Figure> {
   await client.query(`do $$ begin
     execute format('drop table %s', (select inhrelid::regclass from pg_inherits where inhparent = 'run_log'::regclass

@@ -1,4 +1,4 @@
-/** How soon after a model's answer its plan is at the user, and one that needs nobody has begun. */
+/** Time from a model's answer until the user sees its plan, and until an automatic plan begins. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { ROUTES } from '../api/routes.ts';
 import { serve } from '../api/serve.ts';
@@ -14,13 +14,13 @@ const CALLS = 3;
 const WAIT_MS = 10_000;
 
 interface Times {
-  /** From the model's answer to the client, ms. */
+  /** In ms, from the model's answer to the client. */
   shown: number[];
-  /** From there to the message that its execution has started, ms. */
+  /** In ms, from there to the message that execution has started. */
   begun: number[];
 }
 
-/** Sessions one after the other, half of which execute their plans by themselves. */
+/** Runs sessions one after the other; every second one executes its plan automatically. */
 export async function measurePlans(services: Services): Promise<Figure[]> {
   const answered: number[] = [];
   const drover = await openDrover('committed', services, { stream: planner(answered), autonomyLevel: 3 });
@@ -46,7 +46,7 @@ export async function measurePlans(services: Services): Promise<Figure[]> {
   ];
 }
 
-/** Answers "yes", or with calls where a plan is asked for, and notes when. */
+/** Answers "yes", or with calls if asked for a plan, and notes when. */
 function planner(answered: number[]): StreamModel {
   const base = { provider: 'offline', model: 'stub', usage: { ...NO_TOKENS, input: 10, output: 10 } };
   const calls = Array.from({ length: CALLS }, (_, n) => ({
@@ -68,7 +68,7 @@ interface Seen {
   begunMs: number;
 }
 
-/** Begins a session, watches it, asks for a plan, and notes when it was shown and begun. Without approval it never begins. */
+/** Begins and watches a session, asks for a plan, and notes when it was shown and begun. A plan that needs approval never begins. */
 async function seePlan(url: string, talk: { user_id: string; autonomy_level: number }): Promise<Seen> {
   const session = await chat(url, { ...talk, message: 'Hello' });
   const seen: Seen = { shownMs: Number.NaN, begunMs: Number.NaN };

@@ -1,4 +1,4 @@
-/** How long the runs of a killed worker stand still. */
+/** How long the runs of a killed worker stop. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,7 @@ const LEASE_MS = 3000;
 const RECONCILE_MS = LEASE_MS / 2;
 const env = { DROVER_LEASE_MS: String(LEASE_MS), DROVER_QUEUE_PREFIX: 'bench-recovery' };
 
-/** Kills the worker that holds all runs in the middle of a model call, while another one waits for work. */
+/** Kills the worker that holds all runs during a model call; another then takes them over. */
 export async function measureRecovery(services: Services, startVictim: () => ChildProcess): Promise<Figure[]> {
   const drover = await openDrover('pure', services, { env });
   const victim = startVictim();
@@ -42,7 +42,7 @@ export async function measureRecovery(services: Services, startVictim: () => Chi
   }
 }
 
-/** The worker to be killed: takes the runs and asks a model that never answers. */
+/** The worker to kill: takes the runs and asks a model that never answers. */
 export async function beVictim(services: Services): Promise<never> {
   const drover = await openDrover('pure', services, { env, stream: () => new Promise(() => undefined) });
   await drover.serve(RUNS);

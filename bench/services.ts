@@ -1,4 +1,4 @@
-/** The services that benchmarks run on: those that `scripts/services.sh` says are up. */
+/** The services of the benchmarks, as reported by `scripts/services.sh`. */
 import { execFileSync } from 'node:child_process';
 
 export interface Services {
@@ -6,7 +6,7 @@ export interface Services {
   redisUrl: string;
 }
 
-/** Throws if there are none; `scripts/services.sh up` starts some. The working directory is the repository's. */
+/** Throws if none are up; `scripts/services.sh up` starts some. Must run in the repository's folder. */
 export function benchServices(): Services {
   const lines = execFileSync('scripts/services.sh', ['env'], { encoding: 'utf8' }).split('\n');
   const value = (name: string) => lines.find((line) => line.startsWith(`${name}=`))?.slice(name.length + 1);

@@ -1,10 +1,10 @@
-/** A client of sessions, as a page is one. */
+/** A client of sessions, like a web page. */
 import { WebSocket } from 'ws';
 import { BENCH_KEY } from './drover.ts';
 
 export const HEADERS = { authorization: `Bearer ${BENCH_KEY}`, 'content-type': 'application/json' };
 
-/** Sends a message and answers its session. */
+/** Sends a message; returns its session's id. */
 export async function chat(url: string, body: Record<string, unknown>): Promise<string> {
   const options = { method: 'POST', headers: HEADERS, body: JSON.stringify(body) };
   const response = await fetch(`${url}/agent/chat`, options);
@@ -12,7 +12,7 @@ export async function chat(url: string, body: Record<string, unknown>): Promise<
   return ((await response.json()) as { session_id: string }).session_id;
 }
 
-/** Opens a session's WebSocket; `onMessage` hears the type of each message as it arrives. */
+/** Opens a session's WebSocket; `onMessage` gets each message's type. */
 export async function watch(url: string, session: string, onMessage: (type: string) => void): Promise<WebSocket> {
   const socket = new WebSocket(`${url.replace('http', 'ws')}/agent/stream/${session}`, { headers: HEADERS });
   socket.on('message', (data: Buffer) => onMessage((JSON.parse(data.toString()) as { type: string }).type));

@@ -1,4 +1,4 @@
-/** The table of the steps: medians over the rounds of each variant's ratios to the baseline of its own round. */
+/** The table of steps: for each variant, medians over the rounds; ratios are to the same round's baseline. */
 import type { Variant } from './drover.ts';
 import { cpuMs } from './costs.ts';
 import { quantile, STEPS, type Measured } from './work.ts';
@@ -16,11 +16,11 @@ const RSS_GOAL_MB = 180;
 
 interface Column {
   head: string;
-  /** A variant's measurement beside the baseline's of the same round. */
+  /** Computed from a variant's measurement and the same round's baseline. */
   of: (own: Measured, base: Measured) => number;
   digits: number;
   goal?: (variant: Variant) => string | undefined;
-  /** Of servers, which embedded mode has none of. */
+  /** Measured at servers, which embedded mode lacks. */
   ofServers?: true;
 }
 
@@ -54,7 +54,7 @@ const COLUMNS: readonly Column[] = [
   { head: 'RSS MB', of: (own) => own.rssMb, digits: 0, goal: () => `<= ${RSS_GOAL_MB}` },
 ];
 
-/** CPU, WAL and rows are those of one run. `rounds` holds, for each round, a measurement of each variant in order. */
+/** CPU, WAL and rows are per run. `rounds` has the measurements of each round, in the order of the variants. */
 export function stepTable(rounds: readonly Measured[][]): string {
   const lines = [['', ...VARIANTS], ...COLUMNS.map((column) => [column.head, ...cells(column, rounds)])];
   const widths = VARIANTS.map((_, index) => Math.max(...lines.map((line) => line[index + 1]?.length ?? 0)));

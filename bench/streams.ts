@@ -8,7 +8,7 @@ import type { Services } from './services.ts';
 
 const STREAMS = 200;
 
-/** Opens the streams, lets the run be driven, and waits until each has had its last event. */
+/** Opens the streams while the run is driven, and waits for the last event of each. */
 export async function measureStreams(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services);
   const api = await serve(drover.context, ROUTES, { host: '127.0.0.1', port: 0 });
@@ -30,7 +30,7 @@ export async function measureStreams(services: Services): Promise<Figure[]> {
   }
 }
 
-/** Time from the run's creation, with the streams opened right after it, and the events of all of them. */
+/** Time from the run's creation, right after which the streams open, to the last one's end; and the number of events in all. */
 async function fanOut(drover: BenchDrover, url: string, count: number): Promise<{ ms: number; events: number }> {
   const startedMs = performance.now();
   const run = await drover.start();
@@ -39,7 +39,7 @@ async function fanOut(drover: BenchDrover, url: string, count: number): Promise<
   return { ms: performance.now() - startedMs, events: events.reduce((sum, each) => sum + each, 0) };
 }
 
-/** Reads a stream to its end; answers how many events it had. */
+/** Reads a stream to its end; returns its number of events. */
 function untilDone(url: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const request = httpRequest(

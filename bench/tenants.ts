@@ -1,4 +1,4 @@
-/** Ten thousand tenants that all have something to do: what acts on each of them take, and how long the last of them waits. */
+/** Ten thousand tenants with pending work: the time of maintenance acts on each, and the wait of the last. */
 import pg from 'pg';
 import { maintain } from '../modules/platform/maintain.ts';
 import type { MaintenanceAct } from '../jobs/maintenance.ts';
@@ -7,11 +7,11 @@ import type { Figure } from './figures.ts';
 import type { Services } from './services.ts';
 
 const TENANTS = 10_000;
-/** A twentieth of them has rules of its own. */
+/** One in twenty tenants has policies. */
 const RULED_EVERY = 20;
 const RULES = 5;
 
-/** Makes the tenants, lets the acts go round until nothing is left, and reads the policies of all of them twice. */
+/** Creates the tenants, repeats the acts until nothing is left, and reads all tenants' policies twice. */
 export async function measureTenants(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services);
   const client = new pg.Client(services.databaseUrl);
@@ -75,7 +75,7 @@ async function makeTenants(client: pg.Client): Promise<string[]> {
   return ids;
 }
 
-/** Lets an act come again at once until it finds nothing more. */
+/** Repeats an act until it finds nothing more. */
 async function rounds(drover: BenchDrover, act: MaintenanceAct): Promise<Figure[]> {
   let longestMs = 0;
   let count = 0;

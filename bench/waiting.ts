@@ -1,4 +1,4 @@
-/** Runs that wait for a person: rows, and nothing else. */
+/** Runs that wait for a person: only rows. */
 import pg from 'pg';
 import { NO_TOKENS, type StreamModel } from '../core/model.ts';
 import { MAINTENANCE_ACTS } from '../jobs/maintenance.ts';
@@ -10,7 +10,7 @@ import type { Services } from './services.ts';
 
 const WAITING = 100_000;
 
-/** Makes one run wait, multiplies its rows, and looks at what a round of maintenance costs without and with them. */
+/** Makes one run wait, multiplies its rows, and compares a round of maintenance without and with them. */
 export async function measureWaiting(services: Services): Promise<Figure[]> {
   const drover = await openDrover('pure', services, { stream: asks, tools: ['ask_user'] });
   const client = new pg.Client(services.databaseUrl);
@@ -52,7 +52,7 @@ const asks: StreamModel = async () => ({
   stopReason: 'tool_use',
 });
 
-/** Every act once, the second time over: the first one warms up. */
+/** Time of a round of all acts, in ms; a first round warms up. */
 async function tickMs(drover: BenchDrover): Promise<number> {
   let startedMs = 0;
   for (let round = 0; round < 2; round++) {
@@ -62,7 +62,7 @@ async function tickMs(drover: BenchDrover): Promise<number> {
   return performance.now() - startedMs;
 }
 
-/** Copies of the run with ids of their own, in the order of time as Drover's are, as only the owner may make them. */
+/** Copies the run under new ids, ordered by time like Drover's. Only the tables' owner may do so. */
 async function multiply(client: pg.Client, run: string): Promise<void> {
   const id =
     "(lpad(to_hex((extract(epoch from now()) * 1000)::bigint + n / 10), 12, '0') || left(md5(random()::text), 20))";

@@ -1,6 +1,6 @@
 /**
- * The work that every variant does: 6 model calls and 5 tool calls that return at once, each with about 1 KB of text that
- * does not compress. Model call k (0–4) asks for acc + (k + 1); call 5 answers 1 + 2 + 3 + 4 + 5 = 15.
+ * The work of every variant: 6 model calls and 5 tool calls that return at once, each with about 1 KB of incompressible text.
+ * Model call k (0–4) asks for acc + (k + 1); call 5 answers 1 + 2 + 3 + 4 + 5 = 15.
  */
 import { costOfEach, type Costs, type Meter } from './costs.ts';
 
@@ -12,7 +12,7 @@ const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 const PADS = makePads();
 let next = 0;
 
-/** 900 characters that do not compress. */
+/** 900 incompressible characters. */
 export function pad(): string {
   return PADS[next++ % PADS.length] ?? '';
 }
@@ -28,7 +28,7 @@ function makePads(): string[] {
 }
 
 export interface Timing {
-  /** Before anything is measured, a fifth of them one at a time: V8 compiles a program while it runs, and a worker lives for days. */
+  /** Runs before measuring, a fifth of them one at a time: V8 compiles programs as they run, and a worker lives for days. */
   warmUpRuns: number;
   runs: number;
   concurrency: number;
@@ -41,11 +41,11 @@ export interface Measured {
   p50Ms: number;
   p95Ms: number;
   rssMb: number;
-  /** Of one run, at many at a time. */
+  /** Per run, with concurrent runs. */
   costs: Costs;
 }
 
-/** Runs one at a time for the latency, then many for the throughput. `run` answers the result of one run. */
+/** Measures latency with single runs, then throughput with concurrent ones. `run` returns the result of one run. */
 export async function measure(
   name: string,
   timing: Timing,
@@ -79,7 +79,7 @@ export async function measure(
   };
 }
 
-/** Does `work` so many times, so many at a time. */
+/** Calls `work` `count` times, at this concurrency. */
 export async function many(count: number, concurrency: number, work: () => Promise<void>): Promise<void> {
   let left = count;
   const lane = async () => {
@@ -88,7 +88,7 @@ export async function many(count: number, concurrency: number, work: () => Promi
   await Promise.all(Array.from({ length: concurrency }, lane));
 }
 
-/** The value that a share of the values does not exceed. */
+/** The quantile of the values: `share` of them do not exceed it. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;

@@ -1,4 +1,4 @@
-/** Workflows of subtasks that take a while: how long the whole takes against what is possible, and what it leaves behind. */
+/** Workflows of slow subtasks: total time compared with the ideal, and rows left behind. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +16,7 @@ const WORKERS = 3;
 const LEVELS = 10;
 const WIDTH = 100;
 const TASK_MS = 250;
-/** Of a workflow at a time (`LIMITS.subtasksAtOnce`). */
+/** Subtasks of a workflow at a time (`LIMITS.subtasksAtOnce`). */
 const AT_ONCE = 64;
 
 const GRAPHS = 30;
@@ -30,7 +30,7 @@ interface Node {
   dependencies: string[];
 }
 
-/** A thousand subtasks on ten levels, each of which needs two of the level below, with three workers in processes of their own. */
+/** A thousand subtasks on ten levels, each depending on two of the level below, with three worker processes. */
 export async function measureWorkflow(services: Services, startWorker: () => ChildProcess): Promise<Figure[]> {
   const drover = await openDrover('pure', services, { env: ENV });
   const workers = Array.from({ length: WORKERS }, startWorker);
@@ -77,7 +77,7 @@ export async function measureDags(services: Services): Promise<Figure[]> {
       hops.push(found);
       ratios.eager.push(ms / ideal);
       ratios.tasks.push(found.tasks / ideal);
-      // Some of them: what levels cost needs no more than an order of magnitude.
+      // Only every fifth: an order of magnitude is enough for levels.
       if (seed % 5 === 0) ratios.levels.push((await carryOut(drover, graph, 'levels')).ms / ideal);
     }
     const figure = { part: 'dags', unit: 'x ideal' };
@@ -124,7 +124,7 @@ function median(list: readonly number[]): number {
   return list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
 }
 
-/** One of the workers: says so when it serves. */
+/** Runs as one of the workers; prints a line when ready. */
 export async function beWorker(services: Services): Promise<never> {
   const drover = await openDrover('pure', services, { env: ENV, stream: sleeps, isSecond: true });
   await drover.serve(50);
@@ -134,8 +134,8 @@ export async function beWorker(services: Services): Promise<never> {
 }
 
 /**
- * Thinks for as long as its brief says. The planner, who puts the results together in the end, answers at once: the ideal is
- * that of the subtasks, and what a model takes for the answer is no cost of ours.
+ * Takes as long as the subtask says. The planner, which combines the results at the end, answers at once: the ideal covers
+ * only the subtasks, and a model's time for the answer is not Drover's.
  */
 const sleeps: StreamModel = async ({ messages, toolChoice }, { signal }) => {
   const base = { provider: 'offline', model: 'stub', usage: { ...NO_TOKENS, input: 300, output: 50 } };
@@ -148,7 +148,7 @@ const sleeps: StreamModel = async ({ messages, toolChoice }, { signal }) => {
   return { ...base, content: [{ type: 'text', text: 'done' }], stopReason: 'end_turn' };
 };
 
-/** Starts a workflow and waits for its end; how long it took by the database's clock. */
+/** Runs a workflow to its end; returns its duration by the database's clock. */
 async function carryOut(
   { context, agentId }: BenchDrover,
   graph: readonly Node[],
@@ -190,7 +190,7 @@ async function carryOut(
   }
 }
 
-/** Events of the workflow's own log, and rows of all tables that grow with subtasks. */
+/** Counts the workflow's own events, and the rows of all tables that grow with subtasks. */
 async function rowsOf({ context }: BenchDrover, id: string): Promise<{ own: number; all: number }> {
   const [row] = await context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
     tx.query<{ own: number; all: number }>(
@@ -204,7 +204,7 @@ async function rowsOf({ context }: BenchDrover, id: string): Promise<{ own: numb
   return row ?? { own: 0, all: 0 };
 }
 
-/** Neither shorter than its longest path nor than the work of all slots. */
+/** The shortest possible time: of the longest path, or of all work divided among the slots, whichever is more. */
 function idealMs(graph: readonly Node[], slots: number): number {
   const work = graph.reduce((sum, { ms }) => sum + ms, 0);
   return Math.max(work / slots, ...remainingPaths(graph.map((node) => ({ ...node, weight: node.ms }))).values());
@@ -219,7 +219,7 @@ function wideGraph(): Node[] {
   });
 }
 
-/** Each subtask needs up to three of the ten before it, and takes a time with a long tail. */
+/** Each subtask depends on up to three of the ten before it; durations have a long tail. */
 function randomGraph(random: () => number, size: number): Node[] {
   return Array.from({ length: size }, (_, index) => {
     const count = Math.min(index, Math.floor(random() * 4));
@@ -234,7 +234,7 @@ function normal(random: () => number): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }
 
-/** The same numbers for the same seed (mulberry32). */
+/** Generates the same numbers for the same seed (mulberry32). */
 function generator(seed: number): () => number {
   let state = seed;
   return () => {

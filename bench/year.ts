@@ -1,4 +1,7 @@
-/** A year of an installation, day by day, by a clock that this moves (`bench/year.sh`): what a day costs must not grow with the days before. */
+/**
+ * A year of an installation, day by day, by a clock that this moves (`bench/year.sh`): a day's costs must not grow with the
+ * days before.
+ */
 import { writeFileSync } from 'node:fs';
 import pg from 'pg';
 import { MAINTENANCE_ACTS } from '../jobs/maintenance.ts';
@@ -13,10 +16,10 @@ import { pad } from './work.ts';
 
 const DAYS = 365;
 const RUNS_A_DAY = 20;
-/** Days whose costs are one figure. */
+/** Days per figure. */
 const MONTH = 30;
 
-/** Tables that hold what has to do with what is under way or was of late, and with nothing else. */
+/** Tables that hold only current and recent work. */
 const PASSING = [
   'outbox',
   'idempotency_keys',
@@ -36,7 +39,7 @@ interface Day {
   maintenanceMs: number;
 }
 
-/** Every day some runs, one of them on a thread that goes on all year, and each act of maintenance. Vacuum is left to Postgres. */
+/** Each day: some runs, one on a thread that continues all year, and every maintenance act. Vacuum is left to Postgres. */
 export async function measureYear(services: Services): Promise<Figure[]> {
   const clock = process.env['YEAR_CLOCK'];
   if (clock === undefined) throw new Error('The clock is missing: run bench/year.sh.');
@@ -78,7 +81,7 @@ async function live(drover: BenchDrover, threadId: string, day: number): Promise
   return { runsMs, threadMs, maintenanceMs };
 }
 
-/** A run with an idempotency key and a budget, as clients make them. */
+/** Creates a run with an idempotency key and a budget, like clients do. */
 async function begin(
   { context, agentId }: BenchDrover,
   day: number,

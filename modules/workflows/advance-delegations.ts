@@ -1,8 +1,8 @@
 /**
- * What agents delegate. Each look is one transaction under the lock of the run that has delegated: a call that waits for a child
- * gets one, a child that has ended answers its call, and a child that nobody waits for any more is cancelled. So nothing is
- * begun twice or lost, whoever looks how often, and whenever a process dies. A child that waits for a person keeps its own
- * call waiting, and no other.
+ * Carries delegated work. Each look is one transaction under the lock of the delegating run: it creates a child for
+ * each call that waits for one, answers the call of a child that has ended, and cancels children that nobody waits for
+ * any more. So nothing is begun twice or lost, however often anybody looks and whenever a process dies. A child that
+ * waits for a person holds up its own call only.
  */
 import { textOf } from '../../core/content.ts';
 import { settledEvent, type SettledAs } from '../../core/decision-events/tool-calls.ts';
@@ -30,15 +30,15 @@ interface Look {
   run: RunRow;
   events: NewEvent[];
   calls: CallChange[];
-  /** Why something is to be begun later. */
+  /** Why a delegation has to begin later. */
   delay: Delay | undefined;
-  /** Skills that are to be looked at after the commit. */
+  /** Skills to look up after the commit. */
   untriedSkills: string[];
   created: Announcement[];
   cancelled: CancelledRun[];
 }
 
-/** Answers whether there was anything to do. Infrastructure errors throw. */
+/** Returns whether there was anything to do. Infrastructure errors throw. */
 export async function advanceDelegations(
   context: Context,
   ref: { tenantId: string; runId: string },
@@ -90,10 +90,13 @@ async function advance(look: Look, delegation: Delegation): Promise<void> {
   }
 }
 
-/** Why a delegation has failed, as the model reads it. What only another attempt can help with is thrown: the transaction is over, or the database away. */
+/**
+ * Why a delegation failed, for the model. Rethrows errors that only another attempt can get past: the transaction is
+ * over, or the database unreachable.
+ */
 function failureOf({ context, run }: Look, error: unknown): { code: string; message: string } {
   if (error instanceof DroverError) return error;
-  // Errors of the database, and of connections, have a code.
+  // Errors of the database and of connections have a `code`.
   if (!(error instanceof Error) || 'code' in error) throw error;
   context.log.error({ run: run.id, err: error }, 'a delegation cannot be begun');
   return { code: 'internal', message: 'Drover could not begin it; the log of the worker says why.' };
@@ -101,7 +104,7 @@ function failureOf({ context, run }: Look, error: unknown): { code: string; mess
 
 const CANCELLED = { code: 'cancelled', message: 'The task was cancelled.' };
 
-/** What was cancelled stays so, whatever its child comes to. */
+/** Ends the task; a cancelled one stays so, whatever its child does. */
 async function end(
   { tx }: Look,
   { id, task_status }: Delegation,
@@ -123,9 +126,9 @@ async function join(look: Look, delegation: Delegation, child: Child): Promise<v
   if (error) {
     await end(look, delegation, { to: 'failed', error, tokens });
     tell(look, delegation, { type: 'task.failed', payload: { task_id, run_id, error, final: true } });
-    // The log keeps no content: what it had said by then is with its run.
+    // The log keeps no content: the child's run has what it had said by then.
     const said = child.output ? ` What it had said by then is the output of run ${run_id}.` : '';
-    // Of a run that has failed by itself: what its models, or their providers, have said may be in the message.
+    // The error of a run that failed by itself may quote its models or their providers.
     const from = error === child.error ? {} : { origin: 'drover' as const };
     return settle(look, delegation, {
       status: 'failed',

@@ -6,14 +6,14 @@ import { advanceDelegations } from './advance-delegations.ts';
 import { lookAtWorkflow, type LookedAt, type LookRequest } from './advance-workflow.ts';
 import { planOrAnswer, type Need } from './planner/plan-and-check.ts';
 
-/** Takes it as far as it can go now; where a model has to be asked, the answer says so. Infrastructure errors throw. */
+/** Takes the run as far as it can go now; `need` says what a model has to be asked for. Infrastructure errors throw. */
 export async function lookAtParent(context: Context, look: LookRequest): Promise<LookedAt> {
-  // Which it is shows under its lock: a look at a workflow, of which there are most, is one transaction.
+  // The run's kind is read under its lock: so a look at a workflow, the common case, is one transaction.
   const looked = await lookAtWorkflow(context, look);
   return looked === 'no workflow' ? { outcome: await advanceDelegations(context, look) } : looked;
 }
 
-/** The same, and a model that has to be asked is asked. */
+/** As `lookAtParent`, and asks the model if needed. */
 export async function advanceParent(
   context: Context,
   look: LookRequest,
@@ -24,13 +24,13 @@ export async function advanceParent(
   return outcome;
 }
 
-/** The same for whoever looks at many: where a model has to be asked, which takes its time, a job is sent that asks it. */
+/** As `lookAtParent`, for callers that look at many runs: a job asks the model if needed, which takes time. */
 export async function lookInPassing(context: Context, look: LookRequest): Promise<void> {
   const { need } = await lookAtParent(context, look);
   if (need) await sendLook(context, look);
 }
 
-/** Another process, or this one later, looks. */
+/** Sends a job that looks later, in any process. */
 export async function sendLook(
   { queues, order }: Pick<Context, 'queues' | 'order'>,
   { tenantId, runId }: Pick<LookRequest, 'tenantId' | 'runId'>,
@@ -40,7 +40,7 @@ export async function sendLook(
   await sendJobs(queues, [{ queue: SUBTASKS.name, job_id, payload, priority: order.next(tenantId) }]);
 }
 
-/** Asks the model of which a look has said that it has to be asked. */
+/** Asks the model for what a look found to be needed. */
 export function askFor(
   context: Context,
   { tenantId, runId, stop }: { tenantId: string; runId: string; stop: AbortSignal },

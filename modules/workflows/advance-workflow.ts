@@ -1,7 +1,7 @@
 /**
- * The scheduler of workflows. Each look is one transaction under the lock of the workflow's run: the ends of children become
- * events of its log, and what can start now is created with the event that says so. So nothing is started twice or lost,
- * whoever looks how often, and whenever a process dies.
+ * The scheduler of workflows. Each look is one transaction under the lock of the workflow's run: the ends of children
+ * become events of its log, and subtasks that can start are created with the event that says so. So nothing is started
+ * twice or lost, however often anybody looks and whenever a process dies.
  */
 import { askApproval } from '../../core/decision-events/approvals.ts';
 import { statusChanged } from '../../core/decision-events/turns.ts';
@@ -36,13 +36,13 @@ import type { Need } from './planner/plan-and-check.ts';
 export interface LookRequest {
   tenantId: string;
   runId: string;
-  /** Only if the end of one of these children was not seen yet. */
+  /** Looks only if the end of one of these children was not seen yet. */
   childIds?: readonly string[] | undefined;
   /** The job in the queue that waits for one of them. */
   below?: WaitingJob | undefined;
 }
 
-/** What came of a look: `passed`, there was nothing to do; and what a model is to be asked for now. */
+/** The outcome of a look (`passed`: there was nothing to do), and what a model has to be asked for now. */
 export interface LookedAt {
   outcome: 'passed' | 'advanced' | 'ended';
   need?: Need | undefined;
@@ -62,9 +62,9 @@ export async function lookAtWorkflow(
     async act(run, tx, found) {
       isWorkflow = run.kind === 'workflow';
       const { workflow, isNews } = found;
-      // Whoever has looked last has settled all that had ended by then.
+      // The last look has settled all that had ended by then.
       if (!isWorkflow || !workflow || !isNews || isTerminal(run.status)) return null;
-      // By levels the whole is looked at: what starts next depends on what else there is.
+      // By levels, all tasks are needed: what starts next depends on the others.
       const isEager = workflow.settings.execution === 'eager';
       const tasks = isEager ? found.underWay : await listScheduledTasks(tx, runId);
       look = {
@@ -89,7 +89,7 @@ export async function lookAtWorkflow(
   return { outcome: isEnded ? 'ended' : 'advanced' };
 }
 
-/** What a look needs to know, in one round trip. */
+/** Reads what a look needs, in one round trip. */
 async function readWorkflow(context: Context, tx: Tx, { tenantId, runId, childIds }: Omit<LookRequest, 'below'>) {
   const [isNews, workflow, underWay, governance] = await Promise.all([
     childIds === undefined || hasOpenChild(tx, childIds),
@@ -117,7 +117,7 @@ async function advance(look: WorkflowLook): Promise<AppendedChange | null> {
   else look.workers.clear();
   const lost = look.tasks.find((task) => isLost(look, task));
   if (lost) return fail(look, lost);
-  // What is suspended begins nothing; whoever lifts the suspension looks again.
+  // A suspended agent begins nothing; lifting the suspension causes another look.
   if (suspendedBy(governance, run.agent_id)) return stand(look);
   if (look.tasks.length === 0 && (look.progress ?? (await howFar(tx, run.id))) === 'nothing') return ask(look, 'plan');
   const { delay } = await startTasks(look);
@@ -129,19 +129,19 @@ async function advance(look: WorkflowLook): Promise<AppendedChange | null> {
   return wait(look, delay);
 }
 
-/** What runs, or has failed, says already that it is not. */
+/** Whether all tasks are completed; a query only if `tasks` leave it open. */
 async function isDone({ tasks, tx, run, progress }: WorkflowLook): Promise<boolean> {
   return tasks.every(({ status }) => status === 'completed') && (progress ?? (await howFar(tx, run.id))) === 'done';
 }
 
-/** What was planned so far is under way; where nobody writes the rest of the plan any more, somebody asks for it anew. */
+/** Lets the plan's tasks so far go on; if nobody is writing the rest of the plan any more, has it asked for anew. */
 async function goOnPlanning(look: WorkflowLook, delay: Delay | undefined): Promise<AppendedChange | null> {
   const change = await ask(look, 'plan');
   if (!delay) return change;
   return { events: look.events, outbox: [laterLook(look.run, delay)] };
 }
 
-/** A model makes one answer of the results and checks it, unless the work says by itself what it comes to. */
+/** Answers without a model if the work allows it; else has the planner write one answer and check it. */
 async function answer(look: WorkflowLook): Promise<AppendedChange | null> {
   const { context, tx, run, workflow } = look;
   const [tasks, isAsked] = await Promise.all([listScheduledTasks(tx, run.id), isDriven(tx, run.id)]);
@@ -159,20 +159,23 @@ async function answer(look: WorkflowLook): Promise<AppendedChange | null> {
   return ask(look, 'answer', isAsked);
 }
 
-/** The run is held for the model call after this commit; where that does not come to pass, it is found like any lost run. */
+/**
+ * Has a model asked after this commit, under a lease on the run. If that never happens, the run is found like any lost
+ * one.
+ */
 async function ask(look: WorkflowLook, need: Need, isAsked?: boolean): Promise<AppendedChange | null> {
   const { events } = look;
   if (need === 'answer') settleStatus(look, 'executing');
-  // Somebody asks already.
+  // A model is being asked already.
   if (isAsked ?? (await isDriven(look.tx, look.run.id))) return events.length > 0 ? { events } : null;
   look.need = need;
-  // An outbox, even an empty one: the run is not dormant, whatever it was before.
+  // An outbox, even an empty one, marks the run as not dormant.
   return { events, outbox: [] };
 }
 
 /**
- * Whether a task that has failed takes its workflow with it: where nobody is to be asked, or nobody wants it tried again. One
- * of a plan that is still being written does not: the whole plan may do without it.
+ * Whether a failed or cancelled task fails its workflow: nobody is to be asked, or nobody wants it tried again. A
+ * failed task of an unfinished plan does not: the whole plan may do without it.
  */
 function isLost(look: WorkflowLook, task: ScheduledTask): boolean {
   const { status, approval_status, is_early } = task;
@@ -181,7 +184,7 @@ function isLost(look: WorkflowLook, task: ScheduledTask): boolean {
   return !isAskedAbout(look, task) || approval_status === 'denied' || approval_status === 'expired';
 }
 
-/** Whether a person is asked about the task if it has failed: where the workflow says so, and about effects always. */
+/** Whether a person is asked about the task if it fails: if the workflow says so, and always about effects. */
 function isAskedAbout({ workflow }: WorkflowLook, { error }: ScheduledTask): boolean {
   return workflow.settings.on_subtask_failure === 'ask' || error?.code === HAD_EFFECTS;
 }
@@ -215,7 +218,7 @@ async function askAboutFailed(look: WorkflowLook): Promise<void> {
   }
 }
 
-/** `awaiting_human` while people are asked, else `executing`; a job only where an agent has to become free. */
+/** Waits: `awaiting_human` while people are asked, else `executing`. Sends a job only if an agent has to become free. */
 function wait(look: WorkflowLook, delay: Delay | undefined): AppendedChange | null {
   const isAsked = look.tasks.some(({ approval_status }) => approval_status === 'pending');
   settleStatus(look, isAsked ? 'awaiting_human' : 'executing');
@@ -235,12 +238,12 @@ function pause({ run, events }: WorkflowLook, delay: Delay | undefined): Appende
   return { events, ...(delay ? { outbox: [laterLook(run, delay)] } : { dormant: true }) };
 }
 
-/** Not dormant, so that whoever lifts the suspension finds the run; an outbox takes that mark away, even an empty one. */
+/** Stays not dormant, so that lifting the suspension finds the run; any outbox, even an empty one, clears the mark. */
 function stand({ run, events }: WorkflowLook): AppendedChange | null {
   return events.length === 0 && !run.dormant ? null : { events, outbox: [] };
 }
 
-/** Names the subtask, or says of a task that stands alone what was wrong with it. */
+/** Fails the workflow with an error that names the subtask; a lone task gives its own error. */
 async function fail(look: WorkflowLook, task: ScheduledTask): Promise<AppendedChange> {
   const reason = task.error ?? { code: task.status, message: 'It was cancelled.' };
   const isAlone = !look.workflow.name && (await countTasks(look.tx, look.run.id)) === 1;

@@ -16,9 +16,9 @@ import { cancelIn, tellCancelled } from '../runs/end-run.ts';
 import { requireTask } from './read-workflows.ts';
 
 /**
- * Of a workflow that is nothing but tasks the others go on; with the last of them it ends. One among the subtasks of a plan fails
- * the workflow that needs it; of one that was delegated the agent that waits for it is told. Answers false if it was cancelled
- * already; throws 404, and 409 for a task that has ended otherwise.
+ * Cancels a task. In a workflow of separately submitted tasks the others go on, and the last one ends it. A subtask of
+ * a plan fails its workflow; a delegated one is reported to the agent that waits for it. Returns false if it was
+ * cancelled already, or its workflow has ended; throws 404, and 409 for a task that has ended otherwise.
  */
 export async function cancelTask(context: Context, caller: Caller, id: string): Promise<boolean> {
   const { tenantId } = caller;
@@ -34,7 +34,7 @@ export async function cancelTask(context: Context, caller: Caller, id: string): 
   let isLast = false;
   const appended = await appendToRun(context, { tenantId, runId }, async (run, tx) => {
     const now = await findTask(tx, id);
-    // It may have ended while nobody held its workflow.
+    // It may have ended before its workflow was locked.
     if (now) mustBeOpen(now);
     if (await isDoneByChild(tx, id)) mustBeOpen({ status: 'completed' });
     if (!now || now.status === 'cancelled' || isTerminal(run.status)) return null;

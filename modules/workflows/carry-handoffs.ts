@@ -1,7 +1,7 @@
 /**
- * Takes handoffs on that no workflow does: the target's run begins when that of the source has ended its turn, and what is not
- * taken comes back. Each look is one transaction under the lock of the handoff's row: nothing is begun twice or lost. It locks as
- * whoever speaks, hands over or erases: the thread, then the run, then the handoff.
+ * Carries handoffs that no workflow carries: the target's run begins once the source's has ended its turn, and rejected
+ * work goes back. Each look is one transaction under the lock of the handoff's row, so nothing is begun twice or lost.
+ * Locks in the order of those who send messages, hand over or erase: thread, run, handoff.
  */
 import { endAsCompleted } from '../../core/decision-events/endings.ts';
 import { autonomyOf } from '../../core/definition.ts';
@@ -33,7 +33,7 @@ import { turnOfQueued } from '../runs/message-queue.ts';
 import { briefOf, rejectionNote } from './handoffs/brief.ts';
 import { mustTake } from './handoffs/write-handoff.ts';
 
-/** Answers how many there were. */
+/** Carries all that are due; returns how many. */
 export async function carryHandoffs(context: Context): Promise<number> {
   const rows = await listHandoffsToCarry(context.db, LIMITS.sweepRows);
   const done = await forEachIsolated(context.log, { rows }, ({ tenant_id: tenantId, id }) =>
@@ -42,7 +42,7 @@ export async function carryHandoffs(context: Context): Promise<number> {
   return done.length;
 }
 
-/** Takes one on as far as it can be now. */
+/** Takes one handoff as far as it can go now. */
 export async function carryHandoff(context: Context, handoff: { tenantId: string; id: string }): Promise<void> {
   const written = await context.db.withTenant(handoff.tenantId, (tx) => carry(context, tx, handoff));
   for (const each of written) announceAppended(context, each);
@@ -74,7 +74,7 @@ async function carry(
   return close(carrying, target?.status === 'completed' ? 'completed' : 'failed');
 }
 
-/** Nothing where somebody has taken it on while its run was waited for. */
+/** Undefined if another process carried it on while this one waited for the run. */
 async function lockWithRun(tx: Tx, id: string): Promise<HandoffRow | undefined> {
   const found = await findHandoff(tx, id);
   const runId = found?.carried_by === 'thread' ? runOf(found) : null;
@@ -87,7 +87,7 @@ async function lockWithRun(tx: Tx, id: string): Promise<HandoffRow | undefined> 
   return found && row && runOf(row) === runOf(found) ? row : undefined;
 }
 
-/** The run that has the work until somebody else takes it. */
+/** The run that has the work until another one takes it. */
 function runOf({ status, source_run_id, target_run_id }: HandoffRow): string | null {
   return status === 'initiated' ? source_run_id : target_run_id;
 }
@@ -97,7 +97,7 @@ async function close({ tx, row }: Carrying, to: 'completed' | 'failed' | 'cancel
   return [];
 }
 
-/** The target goes on with the thread, once its source has ended, or waits for its next turn. */
+/** Begins the target's run on the thread, once the source's has ended or waits for its next turn. */
 async function follow(carrying: Carrying): Promise<Announcement[]> {
   const { tx, row } = carrying;
   const source = row.source_run_id === null ? undefined : await findRun(tx, row.source_run_id);
@@ -109,7 +109,7 @@ async function follow(carrying: Carrying): Promise<Announcement[]> {
   return begin(carrying, source);
 }
 
-/** Whoever has done that wants nobody to go on from it. */
+/** A cancelled or erased run: nobody is meant to go on from it. */
 function isStopped({ status, erased_at }: RunView): boolean {
   return status === 'cancelled' || erased_at !== null;
 }
@@ -118,12 +118,12 @@ function isBetweenTurns({ status, open_turn_id }: RunView): boolean {
   return status === 'awaiting_human' && open_turn_id === null;
 }
 
-/** Nothing else has begun on the thread since. */
+/** Whether nothing else has begun on the thread since. */
 async function isHead(tx: Tx, run: RunView): Promise<boolean> {
   return (await lockThread(tx, run.thread_id))?.head_run_id === run.id;
 }
 
-/** A target that takes no run after all has rejected it. */
+/** Begins the target's run; if it cannot take one, that is a rejection. */
 async function begin(carrying: Carrying, source: RunView | undefined): Promise<Announcement[]> {
   const { tx, row } = carrying;
   try {
@@ -150,7 +150,7 @@ async function take(carrying: Carrying, source: RunView | undefined): Promise<An
   return [...ended, await tell(carrying, written, { type: 'handoff.accepted', actor: 'system', payload })];
 }
 
-/** The source goes on in the next run of the thread. Where it takes none, the conversation stays where it is. */
+/** Lets the source go on in the next run of the thread. If it cannot take one, the conversation stays where it is. */
 async function goBack(carrying: Carrying, last: RunView): Promise<Announcement[]> {
   const { tx, row } = carrying;
   try {
@@ -176,7 +176,7 @@ async function takeBack(carrying: Carrying, last: RunView): Promise<Announcement
   return [...ended, await tell(carrying, written, { type: 'handoff.rejected', actor: 'system', payload })];
 }
 
-/** What waits for the end of the last turn begins the next one there. Where nothing does, that is the end. */
+/** Begins the next turn with a message that waited for the end of the last one; without one, ends the run. */
 async function stay({ tx, tenantId }: Carrying, { id }: RunView): Promise<Announcement[]> {
   return appendBetweenTurns({ tx, tenantId }, id, (run) => {
     const next = turnOfQueued(run);
@@ -192,7 +192,7 @@ function ending({ status }: RunRow): AppendedChange {
   return { events: endAsCompleted({ status }, 'system', 'handoff') };
 }
 
-/** Nothing of a run that has ended, or is at work. */
+/** Does nothing if the run has ended or is at work. */
 async function appendBetweenTurns(
   { tx, tenantId }: Pick<Carrying, 'tx' | 'tenantId'>,
   runId: string,
@@ -206,9 +206,9 @@ async function appendBetweenTurns(
 
 interface NextRun {
   agentId: string;
-  /** The autonomy level of the agent. */
+  /** The agent's autonomy level. */
   level: number;
-  /** The run whose conversation goes on; undefined for a run by itself. */
+  /** The run whose conversation goes on; undefined for a run without one. */
   source: RunView | undefined;
   message: string;
 }
@@ -216,7 +216,7 @@ interface NextRun {
 async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): Promise<Announcement> {
   const { source, agentId, message, level } = next;
   const untrusted = (await isHandedUntrusted(tx, row.id)) && { untrusted: true as const };
-  // What has waited for the end of the last turn goes along.
+  // Messages that waited for the end of the last turn go along.
   const { written } = await writeRun(context, tx, {
     tenantId,
     workspaceId: row.workspace_id,
@@ -231,7 +231,10 @@ async function start({ context, tx, tenantId, row }: Carrying, next: NextRun): P
   return written;
 }
 
-/** What held for the run before holds for the next: its session, its level, what it and all below it have left of its budget. */
+/**
+ * Carries the run's settings over to the next one: session, autonomy level, and the rest of its budget after all it and
+ * its children used.
+ */
 function configAfter(
   run: RunView,
   { level, used }: { level: number; used: Awaited<ReturnType<typeof usageBelow>> },
@@ -256,10 +259,10 @@ function configAfter(
   };
 }
 
-/** A budget is never nothing; with this little left, the first model call is refused. */
+/** A budget cannot be zero; with this little left, the first model call is refused. */
 const LEAST_USD = 0.000001;
 
-/** Adds what a handoff has come to to the log of a run that has just been written. */
+/** Adds a handoff event to the log of a run that was just written. */
 async function tell({ tx, tenantId }: Carrying, written: Announcement, event: NewEvent): Promise<Announcement> {
   const { runId } = written;
   const appended = await appendIn(tx, { tenantId, runId }, (run) => ({

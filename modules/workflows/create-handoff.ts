@@ -1,4 +1,4 @@
-/** Hands a task from one agent to another, for whoever asks over the API. */
+/** Hands a task from one agent to another on request of an API client. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible, notFound } from '../../core/errors.ts';
 import { checksumOf, isKnownSchema, type HandoffContext, type Urgency } from '../../core/handoff.ts';
@@ -26,7 +26,7 @@ interface HandoffRequest {
   reason: string;
   urgency: Urgency;
   expectedAction?: string | undefined;
-  /** As the client has computed it. */
+  /** As computed by the client. */
   checksum?: string | undefined;
   schemaVersion?: string | undefined;
   targetTokens?: number | undefined;
@@ -40,10 +40,10 @@ interface Written {
 }
 
 /**
- * What the source is doing for the task is cancelled, and the task waits for the target (`awaiting_handoff`). A task that has
- * ended stays as it is: the target goes on from it in a run of its own. Throws 404 for a task or an agent that there is not; 409
- * for a task that is another agent's, was cancelled, or is being handed over already, and as `writeHandoff` does; 422 for a
- * checksum that does not fit and a version that nobody knows.
+ * Cancels the source's run for the task, which then waits for the target (`awaiting_handoff`). A task that has ended
+ * stays as it is: the target goes on from it in a run of its own. Throws 404 for an unknown task or agent; 409 for
+ * another agent's task, a delegated, cancelled or already waiting one, and as `writeHandoff` does; 422 for a wrong
+ * checksum or an unknown version.
  */
 export async function createHandoff<T>(
   context: Context,
@@ -62,7 +62,7 @@ export async function createHandoff<T>(
   return answer;
 }
 
-/** Asks a model before anything is locked; whether the handoff may be, is seen to afterwards. */
+/** Asks a model before anything is locked; checks whether the handoff is allowed come later. */
 async function tell(context: Context, request: HandoffRequest): Promise<string | undefined> {
   const { tenantId, workspaceId } = request.caller;
   const handing = await context.db.withTenant(tenantId, async (tx) => {
@@ -70,7 +70,7 @@ async function tell(context: Context, request: HandoffRequest): Promise<string |
     const target = await findAgent(tx, request.targetAgentId, workspaceId);
     const task = await findTask(tx, request.taskId);
     if (!source || !target || !task?.run_id || task.workspace_id !== workspaceId) return undefined;
-    // The same request has been here before, or it is refused.
+    // A repeated request, or one that will be refused.
     if (task.assigned_agent_id !== source.id || task.status === 'awaiting_handoff') return undefined;
     const targetTokens = handoffTokens(target, request.targetTokens);
     return { tenantId, source, runId: task.run_id, context: request.context, targetTokens };
@@ -109,7 +109,7 @@ async function write(tx: Tx, request: ToldRequest): Promise<Written> {
   const wish = { tenantId, request, source, target };
   const runId = task.workflow_id ?? task.parent_run_id ?? '';
   const appended = await appendIn(tx, { tenantId, runId }, async (run) => {
-    // As it stands now that its workflow is locked.
+    // Read again now that its workflow is locked.
     const now = await findTask(tx, task.id);
     if (!now || isTerminal(run.status) || isTerminalTask(now)) return null;
     mustBeOf(now, source);
@@ -135,7 +135,7 @@ async function write(tx: Tx, request: ToldRequest): Promise<Written> {
   return { row, appended: appended ?? undefined, cancelled };
 }
 
-/** With what a model says that the conversation came to. */
+/** `told`: a model's summary of the conversation. */
 type ToldRequest = HandoffRequest & { told: string | undefined };
 
 interface Wanted {
@@ -145,7 +145,7 @@ interface Wanted {
   target: AgentRow;
 }
 
-/** What was done is never done again: who goes on from it does so by itself. */
+/** An ended task is not reopened: the target goes on in a run of its own. */
 async function afterwards(tx: Tx, wanted: Wanted): Promise<HandoffRow> {
   const now = await findTask(tx, wanted.request.taskId);
   if (!now) throw notFound('The task');
@@ -176,7 +176,7 @@ function wishOf(
   };
 }
 
-/** The event that says so. */
+/** The event for a new handoff. */
 export function initiated(row: HandoffRow, turnId: string | null): Extract<NewEvent, { type: 'handoff.initiated' }> {
   return {
     type: 'handoff.initiated',

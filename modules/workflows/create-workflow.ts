@@ -1,4 +1,4 @@
-/** Starts workflows, and tasks that stand alone. Each is a run of kind `workflow`, whose log tells what becomes of its tasks. */
+/** Starts workflows, and tasks that stand alone. Each is a run of kind `workflow`, whose log tells how its tasks go. */
 import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
 import { conflict, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
@@ -36,7 +36,7 @@ import { checkPlan, tasksOf, writeTasks, type PlannedSubtask } from './workflow-
 
 interface Asked {
   caller: Caller;
-  /** Of the workflow's run, for all that is below it. */
+  /** Of the workflow's run, shared by all runs below it. */
   budget?: RequestedConfig['budget'];
   traceparent?: string | undefined;
 }
@@ -55,8 +55,8 @@ export interface WorkflowRequest extends Requested {
 }
 
 /**
- * Starts a workflow; answers it as `present` shows it. Throws 422 for a definition that cannot be carried out, 404 for an
- * agent that there is not, 409 for a deprecated one.
+ * Starts a workflow; returns it as `present` shows it. Throws 422 for an invalid definition, 404 for an unknown agent,
+ * 409 for a deprecated one.
  */
 export async function createWorkflow<T>(
   context: Context,
@@ -72,7 +72,10 @@ export async function createWorkflow<T>(
   });
 }
 
-/** The same in the caller's transaction, for a plan that was checked; `written` is announced once it is committed. */
+/**
+ * As `createWorkflow`, in the caller's transaction and for a checked plan; the caller announces `written` after the
+ * commit.
+ */
 export async function writeRequested(
   context: Context,
   tx: Tx,
@@ -94,15 +97,18 @@ export async function writeRequested(
 
 interface TaskRequest extends Requested {
   description: string;
-  /** The workflow that it becomes part of; without one it has one to itself. */
+  /** The workflow to add it to; without one it gets its own. */
   workflowId?: string | undefined;
-  /** The task that it is a part of. */
+  /** The task that this one is a part of. */
   parentTaskId?: string | undefined;
   input: TaskInput | undefined;
   requirements: TaskRequirements & { deadline?: string | undefined };
 }
 
-/** Submits a task; answers it as `present` shows it. Throws 404 for a workflow or a parent that there is not, 409 for one that has ended, 422 for one that has as many tasks as it may. */
+/**
+ * Submits a task; returns it as `present` shows it. Throws 404 for an unknown workflow or parent, 409 for a workflow
+ * that has ended, 422 for one that has as many tasks as it may.
+ */
 export async function submitTask<T>(
   context: Context,
   request: TaskRequest,
@@ -197,7 +203,7 @@ interface NewWorkflowRun {
   tasks: (owner: Owner) => Promise<NewTask[]>;
 }
 
-/** The run, its workflow and its tasks; the plan is the log's next event. */
+/** Writes the run, its workflow and its tasks; the plan is the log's next event. */
 async function writeWorkflow(
   context: Context,
   tx: Tx,
@@ -220,7 +226,7 @@ async function writeWorkflow(
   const id = created.body.run_id;
   const inserted = insertWorkflow(tx, { ...made, id, tenantId, workspaceId, isListed });
   const [, rows] = await Promise.all([inserted, tasks({ tenantId, workspaceId, workflowId: id })]);
-  // Without a plan the planner is asked for one.
+  // Without a plan, the planner is asked for one.
   if (rows.length === 0) return { id, written: created.written };
   const [planned] = await Promise.all([
     appendIn(tx, { tenantId, runId: id }, async (run) => ({

@@ -1,4 +1,7 @@
-/** The built-in tools `handoff` and `reject_handoff`: an agent passes its work to another one, or does not take what was passed to it. */
+/**
+ * The built-in tools `handoff` and `reject_handoff`: an agent passes its work to another one, or declines what was
+ * passed to it.
+ */
 import { DroverError } from '../../core/errors.ts';
 import type { HandoffContext } from '../../core/handoff.ts';
 import { matchAgents } from '../../core/matching.ts';
@@ -33,8 +36,9 @@ type Wish = DomainArguments['handoff'];
 type Outcome = Extract<ToolOutcome, { kind: 'succeeded' | 'error' }>;
 
 /**
- * `{to_agent | capabilities, reason, …} → {handoff_id, to_agent, status}`. The target goes on once the run that hands over has
- * ended its turn: with the task, where it works on one; else with the conversation. A call that is made again finds what it has done.
+ * `{to_agent | capabilities, reason, …} → {handoff_id, to_agent, status}`. Once the source's run has ended its turn,
+ * the target goes on with the task, if the source works on one, else with the conversation. A repeated call finds its
+ * earlier handoff.
  */
 export async function handOver(context: Context, attempt: ToolAttempt<Wish>): Promise<ToolOutcome> {
   const wish = attempt.arguments;
@@ -80,7 +84,10 @@ export async function handOver(context: Context, attempt: ToolAttempt<Wish>): Pr
   });
 }
 
-/** Asks a model before the run is locked; a call that is made again, and one with the thread itself to go on with, need none. */
+/**
+ * Has a model summarize the conversation before the run is locked; not for a repeated call, or if the thread itself
+ * goes to the target.
+ */
 async function tell(context: Context, attempt: ToolAttempt<Wish>): Promise<string | undefined> {
   const { tenantId, runId, toolCallId, signal, arguments: wish } = attempt;
   if (runId === '') return undefined;
@@ -97,7 +104,7 @@ async function tell(context: Context, attempt: ToolAttempt<Wish>): Promise<strin
   return handing && summarizeHistory(context, handing, signal);
 }
 
-/** `{reason} → {handoff_id, status}`: once the run has ended its turn, the work goes back to where it came from. */
+/** `{reason} → {handoff_id, status}`: once the run has ended its turn, the work goes back to its source. */
 export async function rejectHandoff(
   context: Context,
   attempt: ToolAttempt<DomainArguments['reject_handoff']>,
@@ -132,8 +139,8 @@ interface Done {
 type Attempt = Pick<ToolAttempt, 'tenantId' | 'runId' | 'toolCallId' | 'attempt'>;
 
 /**
- * Under the lock of the run, so that the outcome and the event are one, and while its turn waits for this attempt: what comes later
- * changes nothing. What an agent does wrong is data.
+ * Acts under the lock of the run, so that outcome and event are one, and only while its turn waits for this attempt: a
+ * late one changes nothing. Mistakes of the agent are returned, not thrown.
  */
 async function inRun(
   context: Context,
@@ -161,7 +168,7 @@ async function inRun(
   }
 }
 
-/** Nobody has ended the turn of the call while the tool was at work, or made it again. */
+/** Whether the turn still waits for this attempt: it has not ended, and the call was not made again. */
 async function isWaitedFor(tx: Tx, { open_turn_id }: RunRow, { toolCallId, attempt }: Attempt): Promise<boolean> {
   const call = await findToolCall(tx, toolCallId);
   return call?.status === 'running' && call.attempt === attempt && call.turn_id === open_turn_id;
@@ -201,7 +208,7 @@ function contextOf(wish: Wish, description: string | undefined): HandoffContext 
   });
 }
 
-/** Without what is undefined. */
+/** Drops undefined fields. */
 function given<T extends Record<string, unknown>>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };

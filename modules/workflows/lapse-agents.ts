@@ -1,4 +1,4 @@
-/** Agents that have fallen silent: they are offline, others get their tasks, and who does not come back is deprecated. */
+/** Marks silent agents as offline, has their tasks given to others, and deprecates those that do not come back. */
 import { LIMITS } from '../../core/limits.ts';
 import {
   deprecateLost,
@@ -13,7 +13,7 @@ import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';
 import { lookInPassing } from './advance-parent.ts';
 
-/** Each part is a transaction of its own and is found again where the process dies before it. Answers how many there were. */
+/** Each part is a transaction of its own; a process that dies before one leaves it to be found again. Returns the counts. */
 export async function lapseAgents(context: Context): Promise<{ lapsed: number; moved: number; deprecated: number }> {
   const { db, log, config } = context;
   const { heartbeatTimeoutMs: timeoutMs } = config;
@@ -37,7 +37,7 @@ async function deprecateLostAgents({ db, log }: Context): Promise<number> {
   const rows = await listLostAgents(db, { offlineSeconds, limit });
   const done = await forEachIsolated(log, { rows }, ({ tenant_id: tenantId, id }) =>
     db.withTenant(tenantId, async (tx) => {
-      // What takes no new runs is kept by processes under the policy epoch.
+      // Processes cache by policy epoch which agents take no new runs.
       await advancePolicyEpoch(tx);
       if (!(await deprecateLost(tx, id, offlineSeconds))) return false;
       await recordAudit(

@@ -1,4 +1,4 @@
-/** Handoffs as they are shown, of the caller's workspace alone. */
+/** Reads handoffs of the caller's workspace. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -7,25 +7,25 @@ import { chainTo, findHandoff, listHandoffs, type ChainLink, type HandoffRow } f
 
 export type { ChainLink, HandoffRow };
 
-/** A handoff with the chain that it ends, itself included. */
+/** A handoff with the chain up to and including it. */
 export interface ShownHandoff {
   row: HandoffRow;
   chain: ChainLink[];
 }
 
-/** Throws 404. */
+/** A handoff with its chain. Throws 404. */
 export async function requireHandoff(tx: Tx, caller: Caller, id: string): Promise<ShownHandoff> {
   const row = await findHandoff(tx, id);
   if (row?.workspace_id !== caller.workspaceId) throw notFound('The handoff');
   return withChain(tx, row);
 }
 
-/** The same of one that was read. */
+/** Adds the chain to a row. */
 export async function withChain(tx: Tx, row: HandoffRow): Promise<ShownHandoff> {
   return { row, chain: await chainTo(tx, row.id, LIMITS.handoffChain + 1) };
 }
 
-/** A page, newest first. */
+/** A page of handoffs, newest first. */
 export async function readHandoffs(
   tx: Tx,
   caller: Caller,

@@ -1,4 +1,4 @@
-/** Workflows and tasks as they are shown, of the caller's workspace alone. */
+/** Reads workflows and tasks of the caller's workspace. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
@@ -23,13 +23,13 @@ export async function requireWorkflow(
   return { workflow, tasks: await listTasksOf(tx, id) };
 }
 
-/** What is waited for: by the workflow's own run, and by the children that work on open tasks, by task. */
+/** Runs to show as waiting: the workflow's own, and the waiting children of open tasks, by task. */
 export interface Waiting {
   own: RunView | undefined;
   children: ReadonlyMap<string, RunView>;
 }
 
-/** A task, as far as that is shown of it while it waits. */
+/** What is shown of a task while it waits. */
 export type WaitingTask = Pick<TaskRow, 'id' | 'name'>;
 
 /** What a workflow and its tasks wait for. */
@@ -40,7 +40,7 @@ export async function readWaiting(
   return { own: await findRun(tx, workflow.id), children: await readWaitingChildren(tx, tasks) };
 }
 
-/** The children that wait for something, by the open task that they work on. */
+/** Children that wait for something, by the open task they work on. */
 export async function readWaitingChildren(
   tx: Tx,
   tasks: readonly Pick<TaskRow, 'id' | 'status' | 'run_id'>[],
@@ -62,7 +62,7 @@ export async function readWaitingChildren(
   return found;
 }
 
-/** The tasks of a workflow that are under way, with the children that wait for something. */
+/** A workflow's tasks under way, with their children that wait for something. */
 export async function readWaitingTasks(
   { db }: Pick<Context, 'db'>,
   of: { tenantId: string; runId: string },
@@ -73,7 +73,7 @@ export async function readWaitingTasks(
   });
 }
 
-/** A page, newest first. */
+/** A page of workflows, newest first. */
 export async function readWorkflows(
   tx: Tx,
   caller: Caller,
@@ -89,7 +89,7 @@ export async function requireTask(tx: Tx, caller: Caller, id: string): Promise<T
   return task;
 }
 
-/** A page, newest first. */
+/** A page of tasks, newest first. */
 export async function readTasks(
   tx: Tx,
   caller: Caller,

@@ -1,6 +1,6 @@
 /**
- * Does a workflow again as a new one: a retry goes on from the subtasks that are finished, a replay answers from the record of
- * those that the original had. Neither repeats one; what is taken over has the child of the original as its run.
+ * Repeats a workflow as a new one: a retry goes on from its finished subtasks, a replay answers from their record.
+ * Neither repeats them; a subtask that is taken over keeps the original's child as its run.
  */
 import { BUILTIN_PLANNER } from '../../core/builtin-planner.ts';
 import { badRequest, conflict, erased, notFound } from '../../core/errors.ts';
@@ -33,7 +33,10 @@ import { effectsOfRun, type ReplayedRun, type ReplayRun } from '../runs/replay-r
 import { requireRetryable, type RetriedRun, type RetryRun } from '../runs/retry-run.ts';
 import { idempotently, type IdempotentAnswer } from '../tenants/idempotency.ts';
 
-/** Throws 409 for a workflow that has not failed, whose thread has gone on, or of which something is erased that was not finished. */
+/**
+ * Retries a failed workflow. Throws 409 if it has not failed, if its thread has gone on, or if an unfinished part of it
+ * is erased.
+ */
 export async function retryWorkflow(context: Context, request: RetryRun): Promise<IdempotentAnswer<RetriedRun>> {
   return announced(context, request, async (tx) => {
     const { original } = await requireRetryable(tx, request.runId);
@@ -50,9 +53,9 @@ export async function retryWorkflow(context: Context, request: RetryRun): Promis
 }
 
 /**
- * `live` asks the planner's model again for what it makes of the results, `recorded` answers as the original did where that has
- * completed. Only `rerunEffects` has subtasks done again. Throws 400 for a state, or for a checkpoint: those show
- * where a workflow stood, and its tasks say what is done; 409 where it has not ended.
+ * Replays a workflow. `live` asks the planner's model again to sum up the results; `recorded` gives the original's
+ * answer if it completed. Only `rerunEffects` repeats subtasks. Throws 400 for a state or a checkpoint, since a
+ * workflow's tasks alone say what is done; 409 if it has not ended.
  */
 export async function replayWorkflow(context: Context, request: ReplayRun): Promise<IdempotentAnswer<ReplayedRun>> {
   checkReplay(request);
@@ -88,7 +91,7 @@ function checkReplay({ checkpointId, modified, config }: ReplayRun): void {
   if (setting) throw fault(`body.config.${setting[0]}`, 'is not for workflows: they take a budget alone');
 }
 
-/** What the children of the original have done outside. */
+/** Effects that the original's children had outside. */
 async function effectsBelow(tx: Tx, tasks: readonly TaskRow[]): Promise<ReplayedRun['effects']> {
   const effects: ReplayedRun['effects'] = [];
   for (const { run_id } of tasks) if (run_id) effects.push(...(await effectsOfRun(tx, run_id)));
@@ -107,9 +110,9 @@ async function auditRerun(
 interface Restart {
   original: RunRow;
   isRetry: boolean;
-  /** Finished subtasks are taken over. */
+  /** Takes over finished subtasks. */
   keeps: boolean;
-  /** So is the answer. */
+  /** Takes over the answer, too. */
   recorded: boolean;
   config: RequestedConfig;
   requestedBy?: string | undefined;
@@ -135,7 +138,7 @@ async function restart(
     input: { message: workflow.input.user_query ?? workflow.name },
     config: budget ? { budget } : {},
     mayRaiseAutonomy: false,
-    // The budget of the original is that of its root; another one stands for itself.
+    // The original's budget is that of its root; another one is the new run's own.
     again: { of: original, isRetry, bringsBudget: config.budget !== undefined },
     requestedBy,
     traceparent,
@@ -155,13 +158,13 @@ interface TakeOver {
   keeps: boolean;
 }
 
-/** Its tasks, with what became of those that are finished; a plan that was never whole is made anew. */
+/** Copies the tasks, with the results of finished ones; an unfinished plan is left to be made anew. */
 async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: TakeOver): Promise<{ seq: number } | null> {
   const tasks = (await listScheduledTasks(tx, from)).filter(({ is_early }) => !is_early);
   if (keeps) await refuseEarlyEffects(tx, from);
   if (tasks.length === 0) return null;
   const kept = keeps ? await finished(tx, tasks) : new Set<string>();
-  // What is to be done anew must still be known.
+  // Tasks to repeat must not be erased.
   if (tasks.some((task) => task.description === '' && !kept.has(task.id))) throw erased('A subtask of the workflow');
   await agentsMustBeThere(
     tx,
@@ -199,7 +202,10 @@ async function takeOver(tx: Tx, { tenantId, workspaceId, from, id, keeps }: Take
   });
 }
 
-/** The plan is made anew, in which nobody could tell which of its subtasks would do once more what was done. Throws 409. */
+/**
+ * Throws 409 if subtasks of an unfinished plan had effects: it is planned anew, and nobody could tell which new subtask
+ * would repeat them.
+ */
 async function refuseEarlyEffects(tx: Tx, workflowId: string): Promise<void> {
   const early = await listTasksOfOpenPlan(tx, workflowId);
   if (early.length === 0) return;
@@ -212,7 +218,7 @@ async function refuseEarlyEffects(tx: Tx, workflowId: string): Promise<void> {
   }
 }
 
-/** Why subtasks are not begun anew before a person has said so: what has worked on them had effects. The others may be. */
+/** Errors for open subtasks whose attempts had effects: they start again only if a person agrees. The others may start. */
 async function errorsOfTaken(
   tx: Tx,
   workflowId: string,
@@ -224,7 +230,7 @@ async function errorsOfTaken(
   for (const { id, error } of tasks) {
     const effects = had.get(id) ?? [];
     const [why, note] = [error?.message ?? 'It was cancelled.', effectsNote(effects)];
-    // Nobody has answered yet what was asked of the workflow before.
+    // What the original asked a person has not been answered yet.
     if (error?.code === HAD_EFFECTS) errors.set(id, error);
     else if (effects.length > 0)
       errors.set(id, { code: HAD_EFFECTS, message: why.includes(note) ? why : `${why} ${note}` });
@@ -232,7 +238,7 @@ async function errorsOfTaken(
   return errors;
 }
 
-/** As where it is created anew: a subtask that names an agent which was deprecated is not begun with somebody else. */
+/** Throws 409 if a subtask names an agent that is deprecated since: as in a new workflow, no other agent takes its place. */
 async function agentsMustBeThere(tx: Tx, workspaceId: string, tasks: readonly ScheduledTask[]): Promise<void> {
   const named = tasks.flatMap(({ agent_id }) => agent_id ?? []);
   if (named.length === 0) return;
@@ -245,7 +251,7 @@ async function agentsMustBeThere(tx: Tx, workspaceId: string, tasks: readonly Sc
   });
 }
 
-/** Those whose results are there. */
+/** Ids of completed tasks whose results still exist. */
 async function finished(tx: Tx, tasks: readonly { id: string; status: string }[]): Promise<Set<string>> {
   const done = tasks.filter(({ status }) => status === 'completed').map(({ id }) => id);
   return new Set((await readTaskResults(tx, done)).keys());

@@ -7,7 +7,7 @@ import type { IdempotentAnswer, IdempotentRequest } from '../tenants/idempotency
 import { writeRequested } from './create-workflow.ts';
 
 interface TeamObjectiveRequest {
-  /** In the workspace that the objective is for. */
+  /** In the objective's workspace. */
   caller: Caller;
   objective: Objective & { teamId: string };
   budget: RequestedConfig['budget'];
@@ -15,7 +15,10 @@ interface TeamObjectiveRequest {
   idempotency: IdempotentRequest;
 }
 
-/** Starts the workflow, or answers with what this request has started before. Throws 404 for a team that there is not, else as `startObjective`. */
+/**
+ * Starts the workflow, or returns what this request has started before. Throws 404 for an unknown team, else as
+ * `startObjective`.
+ */
 export async function startTeamObjective(
   context: Context,
   { caller, objective, budget, traceparent, idempotency }: TeamObjectiveRequest,

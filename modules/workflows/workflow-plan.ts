@@ -1,4 +1,4 @@
-/** From a definition to the rows of its tasks. */
+/** Makes task rows from a workflow's definition. */
 import { impossible, type DroverError, type FieldError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { findCycle, planFaults, remainingPaths } from '../../core/workflow.ts';
@@ -19,7 +19,7 @@ export interface PlannedSubtask {
 
 const PATH = 'body.definition.subtasks';
 
-/** Throws 422 for a plan that cannot be carried out, with the place of each fault. */
+/** Throws 422 for an invalid plan, with the place of each fault. */
 export function checkPlan(subtasks: readonly PlannedSubtask[]): void {
   if (subtasks.length > LIMITS.subtasksPerPlan) {
     throw impossible(`A plan has ${LIMITS.subtasksPerPlan} subtasks at most.`, [
@@ -54,11 +54,11 @@ interface PlanOwner {
 interface PlanToWrite {
   subtasks: readonly PlannedSubtask[];
   known?: readonly { id: string; name: string }[];
-  /** Nobody has sent them: they are what its team does. */
+  /** The team's own plan, which no client has sent. */
   isOfTeam?: boolean;
 }
 
-/** The tasks of a plan, which was checked. Throws 422 for an agent that there is not. */
+/** The tasks of a checked plan. Throws 422 for an unknown agent. */
 export async function tasksOf(
   tx: Tx,
   owner: PlanOwner,
@@ -66,7 +66,7 @@ export async function tasksOf(
 ): Promise<NewTask[]> {
   const names = subtasks.flatMap(({ agent }) => agent ?? []);
   const agents = names.length === 0 ? new Map<string, string>() : await findAgentIds(tx, owner.workspaceId, names);
-  // What is planned anew may depend on what is done.
+  // A later plan may depend on finished tasks.
   const ids = new Map(known.map(({ id, name }) => [name, id]));
   for (const { id } of subtasks) ids.set(id, newId());
   return subtasks.map((subtask, index): NewTask => {
@@ -96,7 +96,7 @@ function noAgent(agent: string, index: number | undefined): DroverError {
   return impossible(`${path} ${message}`, [{ path, message }]);
 }
 
-/** What is longest to wait for starts first; what is planned later makes the way from what was planned before longer. */
+/** Recomputes each task's longest remaining path, by which tasks start; later plans lengthen the paths of earlier tasks. */
 export async function renewPaths(tx: Tx, workflowId: string): Promise<void> {
   const tasks = await listPaths(tx, workflowId);
   const paths = remainingPaths(tasks.map(({ id, dependencies }) => ({ id, dependencies })));
@@ -107,7 +107,7 @@ export async function renewPaths(tx: Tx, workflowId: string): Promise<void> {
   );
 }
 
-/** Stores tasks; answers the event that tells of them. */
+/** Stores tasks; returns the event that announces them. */
 export async function writeTasks(tx: Tx, tasks: readonly NewTask[], replan: number) {
   const workflows = [...new Set(tasks.flatMap(({ workflowId }) => workflowId ?? []))];
   await Promise.all([insertTasks(tx, tasks), ...workflows.map((id) => renewPaths(tx, id))]);

@@ -1,11 +1,11 @@
-/** After the commit of a look: drives the children that this process has claimed, and sends the others to whoever drives them. */
+/** After the commit of a look: drives the children that this process has claimed, and sends the others to other drivers. */
 import type { WaitingJob } from '../../../db/commit-run.ts';
 import { sendChildren } from '../../../jobs/send-children.ts';
 import type { Context } from '../../governance/context.ts';
 import { announceWritten, type WrittenRun } from '../../runs/written-run.ts';
 import { announceAppended } from '../../run-log/append-to-run.ts';
 
-/** `below`: the look that waits for the child whose end has let them begin. Resolves once what waits for a child is sent. */
+/** `below`: the look that waits for the child whose end allowed these. Resolves once the jobs of the children are sent. */
 export async function announceChildren(
   context: Context,
   { tenantId, runId }: { tenantId: string; runId: string },

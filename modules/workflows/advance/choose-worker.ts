@@ -1,4 +1,4 @@
-/** Who works on a task: the agent that it names, else the one that fits it best (002, "Algorithm 1"). */
+/** Chooses an agent for a task: the one it names, else the best match (002, "Algorithm 1"). */
 import { matchAgents, type Match, type SimilarSkills } from '../../../core/matching.ts';
 import { findAgent } from '../../../db/agents.ts';
 import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
@@ -17,13 +17,13 @@ export interface Worker {
   score?: number;
 }
 
-/** `none`: nobody can do it. Else why nobody does it now. */
+/** `none`: nobody can do it. A `Delay` says why nobody does it now. */
 export type WorkerChoice = Worker | Delay | 'none';
 
 /**
- * Without required skills, and where no agent is named, the workflow's own agent does it; without one, any agent of its team,
- * or else of the workspace, that fits. One who has failed at it already is taken again only where there is nobody else. Where
- * nobody has a skill of that name, one that means much the same will do.
+ * Chooses who does a task. If it names no agent and requires no skills, the workflow's own agent does it; without one,
+ * any matching agent of the team, or else of the workspace. An agent that has failed at it is chosen again only if there
+ * is no other. If nobody has a required skill by its name, a similar one will do.
  */
 export async function chooseWorker(look: WorkflowLook, task: ScheduledTask): Promise<WorkerChoice> {
   const wanted = wantedFor(look, task);
@@ -61,7 +61,7 @@ function wantedFor({ workflow: { agent_id: own, team_id } }: WorkflowLook, task:
   return { task, skills, preferred, isOpen: preferred === null || skills.length > 0 || team_id !== null };
 }
 
-/** Why nobody can do it: what has become of the agent that it is for, where there is one. */
+/** Says why nobody can do it; if it is for a certain agent, what has become of that one. */
 export async function whyNobody(look: WorkflowLook, task: ScheduledTask): Promise<string> {
   const { tx, workflow } = look;
   const { preferred, isOpen } = wantedFor(look, task);
@@ -72,7 +72,7 @@ export async function whyNobody(look: WorkflowLook, task: ScheduledTask): Promis
   return isOpen ? `${why} No other active agent has what the task requires.` : why;
 }
 
-/** Those that could do it, the one that comes first before all others, and these best first. */
+/** Agents that could do it: the preferred one first, then the others, best first. */
 async function fitting(
   look: WorkflowLook,
   wanted: Wanted,
@@ -89,21 +89,21 @@ async function fitting(
   return { found, matches };
 }
 
-/** Whether somebody who is offline or suspended could do it: agents come back, or are deprecated at last. */
+/** Whether an offline or suspended agent could do it: it will come back, or be deprecated at last. */
 async function isAwaited(look: WorkflowLook, wanted: Wanted): Promise<boolean> {
   const { excluded_agents: excluded = [] } = wanted.task.requirements;
   const away = await candidates(look, wanted, { isAway: true });
   return away.some(({ id }) => !excluded.includes(id));
 }
 
-/** An agent that is named need not claim the skills; whoever takes its place has to. */
+/** Agents to match. The preferred one need not claim the skills; its substitutes must. */
 async function candidates(
   look: WorkflowLook,
   { skills, preferred, isOpen }: Omit<Wanted, 'task'>,
   { similar = new Map(), isAway }: { similar?: SimilarSkills; isAway?: true } = {},
 ): Promise<WorkerRow[]> {
   const team = await teamOf(look);
-  // A team's work is done by its members; one that is gone has none, whoever was named while it was there.
+  // Only members do a team's work; a deleted team has none, whatever agent a task names.
   if (team === 'deleted') return [];
   const named = preferred
     ? await lookUp(look, { skills: [], ids: [preferred], isAway, ...(!isOpen && { isHealthless: true }) })
@@ -114,20 +114,20 @@ async function candidates(
   return [...named, ...others.filter(({ id }) => id !== preferred)];
 }
 
-/** The team that the workflow is of, as a look finds it; undefined where it is of none. */
+/** The workflow's team; undefined if it has none. */
 async function teamOf(look: WorkflowLook): Promise<WorkflowLook['team']> {
   const { tx, workflow } = look;
   if (workflow.team_id) look.team ??= (await findTeam(tx, workflow.team_id)) ?? 'deleted';
   return look.team;
 }
 
-/** Looks up the workflow's own agent, which does what nobody else is asked for. */
+/** Looks up the workflow's own agent, which does tasks that are for nobody else. */
 export async function lookUpOwn(look: WorkflowLook): Promise<void> {
   const { agent_id: own, team_id } = look.workflow;
   if (own !== null && team_id === null) await candidates(look, { skills: [], preferred: own, isOpen: false });
 }
 
-/** Once a look, whatever number of tasks it starts: what the agents' runs of a week have shown is dear to sum up. */
+/** Lists agents, once a look for all of its tasks: summing up a week of their runs is expensive. */
 async function lookUp(
   { tx, workflow, workers }: WorkflowLook,
   wanted: Omit<WorkerFilter, 'workspaceId'>,
@@ -138,7 +138,7 @@ async function lookUp(
   return known;
 }
 
-/** A task that an agent was given in this look counts among those that it has. */
+/** Adds a task given in this look to the agent's running ones. */
 export function countStart({ workers }: WorkflowLook, agentId: string): void {
   for (const [key, rows] of workers) {
     workers.set(
@@ -148,15 +148,15 @@ export function countStart({ workers }: WorkflowLook, agentId: string): void {
   }
 }
 
-/** Whether it has room for one more task, as far as was read. */
+/** Whether the agent has room for one more task, by what was read. */
 export function isFree(workers: readonly WorkerRow[], id: string): boolean {
   const worker = workers.find((each) => each.id === id);
   return (worker?.running ?? 0) < (worker?.definition.constraints?.max_concurrent_tasks ?? Infinity);
 }
 
 /**
- * Of several workflows that see the same agent free at the same time, as many get it as it takes. Whoever gets it starts, or
- * fails to; who does not is told why.
+ * Takes a place of an agent that several workflows may see free at the same time. Returns undefined if taken, else why
+ * not. A caller with a place starts the task or fails.
  */
 export async function takePlace(
   { tx, places = new Map() }: Pick<WorkflowLook, 'tx'> & Partial<Pick<WorkflowLook, 'places'>>,

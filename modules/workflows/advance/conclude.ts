@@ -1,4 +1,4 @@
-/** The end of a workflow whose subtasks are done: their results become its answer. */
+/** Ends a workflow whose subtasks are done: makes its answer of their results. */
 import { textOf, type StoredBlock } from '../../../core/content.ts';
 import { statusChanged } from '../../../core/decision-events/turns.ts';
 import type { NewEvent, RunStatus } from '../../../core/events.ts';
@@ -13,15 +13,15 @@ import { chainOf } from '../../run-log/checkpoint.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import type { WorkflowLook } from './workflow-look.ts';
 
-/** What the workflow answers. */
+/** A workflow's answer. */
 export interface Conclusion {
   result: string;
-  /** Null where nobody has looked. */
+  /** Null if not checked. */
   meetsCriteria: boolean | null;
   gaps: number;
 }
 
-/** The answer that no model has put together: the result of the last subtask, or those of all that nothing else needed. */
+/** The answer without a model: the result of the last subtask, or those of all that no other one needed. */
 export async function plainConclusion({
   tx,
   tasks,
@@ -34,7 +34,7 @@ export async function plainConclusion({
   );
   const texts = last.map((task) => ({ name: task.name, text: resultOf(task, results) }));
   const team = workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
-  // Of a parallel team that nobody leads the answer is what most have said.
+  // A parallel team without a supervisor answers by majority.
   if (team?.orchestration_pattern === 'parallel' && !team.supervisor_agent_id) {
     const result = majority(texts.map(({ text }) => text)) ?? '';
     return { result, meetsCriteria: null, gaps: 0 };
@@ -44,7 +44,7 @@ export async function plainConclusion({
   return { result, meetsCriteria: null, gaps: 0 };
 }
 
-/** What a task has come to: one that is done has said something, which may be erased since. */
+/** The result of a task; a note if it is completed and erased, '' if it is not completed. */
 export function resultOf(
   { id, status }: Pick<ScheduledTask, 'id' | 'status'>,
   results: ReadonlyMap<string, StoredBlock[]>,
@@ -53,7 +53,7 @@ export function resultOf(
   return content ? textOf(content) : status === 'completed' ? ERASED_RESULT : '';
 }
 
-/** The answer of the workflow that this one is a recorded replay of; undefined where it is none, or that one's is gone. */
+/** In a recorded replay, the original's answer; else, or if that one is gone, undefined. */
 export async function recordedConclusion({ tx, workflow }: WorkflowLook): Promise<Conclusion | undefined> {
   const original = workflow.recorded_from ? await findWorkflow(tx, workflow.recorded_from) : undefined;
   if (!original?.output || original.erased_at) return undefined;
@@ -62,7 +62,7 @@ export async function recordedConclusion({ tx, workflow }: WorkflowLook): Promis
   return { result: textOf(original.output), meetsCriteria, gaps: gaps.length };
 }
 
-/** Ends the run with an answer, whose message and that of the question make its conversation. */
+/** Ends the run with an answer; its conversation is the question and the answer. */
 export async function concluded(
   step: Pick<WorkflowLook, 'tx' | 'run' | 'workflow' | 'tasks' | 'events'>,
   { result, meetsCriteria, gaps }: Conclusion,
@@ -89,7 +89,7 @@ export async function concluded(
   return { events: [...events, ...ends], messages, release: true };
 }
 
-/** The status that a run has after these events. */
+/** A run's status after these events. */
 export function statusAfter(status: RunStatus, events: readonly NewEvent[]): RunStatus {
   const changed = events.findLast((event) => event.type === 'run.status_changed');
   return changed?.type === 'run.status_changed' ? changed.payload.to : status;

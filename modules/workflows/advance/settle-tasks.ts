@@ -1,4 +1,4 @@
-/** What the ends of children mean for their tasks: done, tried again, or failed for good. */
+/** Settles tasks whose children have ended: done, tried again, or failed for good. */
 import { isTerminal, OUT_OF_BUDGET } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
@@ -19,14 +19,14 @@ const DUE: readonly TaskStatus[] = ['pending', 'in_progress', 'awaiting_handoff'
 type Ended = NonNullable<ScheduledTask['run']>;
 
 /**
- * Settles every open task whose child has ended or whose deadline has passed, and what people have decided about failed ones.
- * Those that are simply done come first, and are on their way to the database when this returns its promise; answers whether
- * there was nothing else.
+ * Settles every open task whose child has ended or whose deadline has passed, and applies people's decisions about
+ * failed ones. Completed ones come first: their statements are sent before this returns its promise. Resolves to
+ * whether there was nothing else.
  */
 export async function settleTasks(look: WorkflowLook): Promise<boolean> {
   const { tasks } = look;
   const done = tasks.filter((task) => task.is_done);
-  // Sent together: of a wide workflow many end at the same time.
+  // Sent together: in a wide workflow many end at the same time.
   await Promise.all(done.map((task) => complete(look, task)));
   for (const task of tasks.filter((each) => !done.includes(each))) {
     const { run } = task;
@@ -52,7 +52,7 @@ async function complete(look: WorkflowLook, { id, run_id, run }: ScheduledTask):
   await changeTask(look.tx, id, { to: 'completed', ...done });
 }
 
-/** What a child has failed with. One that has used up its tokens has not done its task, whatever it has said. */
+/** The error of a child. One that ran out of tokens has failed, whatever it said. */
 async function errorOf(
   { tx, run }: WorkflowLook,
   { run_id: runId }: ScheduledTask,
@@ -67,7 +67,7 @@ async function errorOf(
   return error ?? { code: 'failed', message: 'Its run has failed.' };
 }
 
-/** What would end in the same way is not tried again, and what a person has ended neither. */
+/** Whether another attempt is pointless: a person ended it, it ran out of budget, or its retries are used up. */
 function isForGood(task: ScheduledTask, { status, stop_reason }: Ended): boolean {
   return status === 'cancelled' || stop_reason === OUT_OF_BUDGET || task.retry_count >= LIMITS.taskRetries;
 }
@@ -81,7 +81,7 @@ async function expire(look: WorkflowLook, task: ScheduledTask): Promise<void> {
   await attemptFailed(look, task, { error, tokens: task.run?.tokens ?? null, isFinal: true });
 }
 
-/** Whoever else can do it gets the task of an agent that has fallen silent. */
+/** Moves a task away from an agent that has gone silent. */
 async function reassign(look: WorkflowLook, task: ScheduledTask): Promise<void> {
   const tenantId = look.run.tenant_id;
   if (task.run_id)
@@ -97,8 +97,8 @@ interface Failure {
 }
 
 /**
- * An attempt that has failed: another one follows, with another worker where there is one, or the task has failed. One that had an
- * effect outside is not followed by another, which would have it once more, unless a person says so.
+ * Ends a failed attempt: the task is tried again, with another worker if possible, or fails. After an attempt with
+ * outside effects, which another would repeat, only a person may have it tried again.
  */
 export async function attemptFailed(look: WorkflowLook, task: ScheduledTask, failure: Failure): Promise<void> {
   const effects = failure.isFinal ? [] : await effectsSinceAsked(look, task.id);
@@ -124,10 +124,10 @@ function withEffects({ code, message }: Problem, tools: readonly string[]): Prob
   return { code, message: `${message} ${effectsNote(tools)}` };
 }
 
-/** The code of a task that is taken over from another workflow, where its attempts had effects: a person is asked about it. */
+/** Code of a task taken over from another workflow whose attempts had effects: a person is asked about it. */
 export const HAD_EFFECTS = 'had_effects';
 
-/** What is said of a task whose attempts had effects. */
+/** The note added to the error of a task whose attempts had effects. */
 export function effectsNote(tools: readonly string[]): string {
   return `It is not tried again by itself: what ${tools.join(', ')} did would be done once more.`;
 }

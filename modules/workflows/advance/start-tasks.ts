@@ -1,4 +1,4 @@
-/** Starts the subtasks whose inputs are there: each is a child of the workflow's run, created with the event that says so. */
+/** Starts subtasks whose inputs are there: each is a child of the workflow's run, created with its event. */
 import { textOf } from '../../../core/content.ts';
 import { DroverError } from '../../../core/errors.ts';
 import { OUT_OF_BUDGET } from '../../../core/events.ts';
@@ -29,15 +29,15 @@ const STATES: Record<TaskStatus, SubtaskState['state']> = {
   cancelled: 'failed',
 };
 
-/** How a task stands for the scheduler. */
+/** A task's state for the scheduler. */
 function stateOf({ status }: Pick<ScheduledTask, 'status'>): SubtaskState['state'] {
   return STATES[status];
 }
 
-/** Starts as many as there is room for; answers why one has to wait for an agent, or is tried again at once. */
+/** Starts as many as there is room for; returns a delay if one has to wait for an agent or is tried again at once. */
 export async function startTasks(look: WorkflowLook): Promise<{ delay: Delay | undefined }> {
   const next = await nextTasks(look);
-  // Few of them have their inputs read while it is found out who works on them.
+  // For a few tasks, the inputs are read while their workers are chosen.
   const [{ starts, delay }, inputs] = await Promise.all([
     chooseWorkers(look, next),
     next.length > 0 && next.length <= TOGETHER ? inputsOf(look, next) : undefined,
@@ -82,12 +82,12 @@ async function failForWorkers(look: WorkflowLook, task: ScheduledTask): Promise<
 
 const tasksOf = (starts: readonly Start[]) => starts.map(({ task }) => task);
 
-/** What is read and written for so many subtasks goes to the database together: their inputs are held in memory meanwhile. */
+/** Subtasks that are read and written in one go; their inputs are in memory meanwhile. */
 const TOGETHER = 16;
 
 /**
- * What can start once that is written which is on its way to the database, read along with it and with its inputs; nothing
- * where more has to be known. Whoever does most of it is looked up, too.
+ * Reads what can start after the statements now on their way, along with them, and the inputs; nothing if more has to
+ * be known. Also looks up the workflow's own agent, which does most tasks.
  */
 export async function foresee(look: WorkflowLook): Promise<Pick<WorkflowLook, 'ready' | 'progress'>> {
   const { tx, run, workflow } = look;
@@ -120,7 +120,10 @@ async function nextTasks(look: WorkflowLook): Promise<ScheduledTask[]> {
   return inTurn(ready, ({ path }) => path);
 }
 
-/** Where nothing runs and nothing can start, what the rows say of open inputs is looked at once more: a join trusts the tasks themselves. */
+/**
+ * Tasks that are ready. If nothing runs and none is, the open-input counts of the rows are recomputed once from the
+ * tasks themselves.
+ */
 async function readyTasks(
   look: WorkflowLook,
   { slots, isIdle }: { slots: number; isIdle: boolean },
@@ -133,10 +136,10 @@ async function readyTasks(
 }
 
 const NOT_TAKEN = { code: 'unavailable', message: 'The agent takes no tasks now.' };
-/** With the run of an attempt its brief is erased. */
+/** Erasing the run of an attempt erases its brief, too. */
 const ERASED = { code: 'erased', message: 'What was to be done is erased.' };
 
-/** A level begins with the first of its subtasks. */
+/** Announces a level before the first of its subtasks starts. */
 function tellLevel(look: WorkflowLook, next: readonly ScheduledTask[]): void {
   const levels = levelsOf(look.tasks);
   const [first] = next;
@@ -153,7 +156,7 @@ interface Start {
   worker: Worker;
 }
 
-/** An agent that takes no run after all, such as one with a tool that is gone, has failed at the task. */
+/** Starts tasks. An agent that cannot take a run, for instance since one of its tools is gone, has failed at the task. */
 async function startAll(look: WorkflowLook, starts: readonly Start[], inputs: Inputs): Promise<void> {
   const begun: Begun[] = [];
   for (const start of starts) {
@@ -168,7 +171,7 @@ async function startAll(look: WorkflowLook, starts: readonly Start[], inputs: In
   await writeAll(look, begun);
 }
 
-/** What is erased cannot be gone on from. Whoever takes over what was handed to it goes on from what stands in that. */
+/** Fails a task if the result of a dependency is erased. A handed-over task has what it needs in the handoff. */
 async function lacksInput(look: WorkflowLook, task: ScheduledTask, { byTask }: Inputs): Promise<boolean> {
   if (task.status === 'awaiting_handoff') return false;
   const erased = task.dependencies.map((id) => byTask.get(id)).find((input) => input?.is_erased);
@@ -196,7 +199,7 @@ async function prepare(look: WorkflowLook, { task, worker }: Start, inputs: Inpu
   const isReplanned = workflow.plans > 1 || task.is_early;
   const untrusted =
     (isReplanned && inputs.isPlanUntrusted) ||
-    // For what was not read nobody vouches, either.
+    // An input that was not read is untrusted, too.
     task.dependencies.some((id) => inputs.byTask.get(id)?.is_untrusted ?? true) ||
     (await isHandedByStrangers(look, task));
   return prepareRun(context, look, {
@@ -215,7 +218,7 @@ async function prepare(look: WorkflowLook, { task, worker }: Start, inputs: Inpu
   });
 }
 
-/** What all attempts before have left of the tokens that the task may use; undefined where it has no limit. */
+/** The tokens that earlier attempts have left of the task's limit; undefined without one. Throws if none are left. */
 async function tokensLeft({ tx, run }: WorkflowLook, task: ScheduledTask): Promise<number | undefined> {
   const { max_cost_tokens: most } = task.requirements;
   if (most === undefined || task.retry_count + task.handoff_count === 0) return most;
@@ -224,10 +227,10 @@ async function tokensLeft({ tx, run }: WorkflowLook, task: ScheduledTask): Promi
   return left;
 }
 
-/** Writes the children, and what tasks and agents say of them, without waiting for it (`look.writing`), and tells the log. */
+/** Writes the children, and the changes of tasks and agents, without waiting (`look.writing`), and adds the events. */
 async function writeAll(look: WorkflowLook, begun: readonly Begun[]): Promise<void> {
   look.writing = rowsOf(look, begun).then((created) => look.created.push(...created));
-  // Whatever fails before somebody waits for it fails the transaction, too, which says so.
+  // A failure before anybody awaits this fails the transaction, too, which reports it.
   look.writing.catch(() => undefined);
   for (const { task, worker, child } of begun) {
     const { agentId: agent_id, reason, score } = worker;
@@ -255,7 +258,7 @@ async function rowsOf(look: WorkflowLook, begun: readonly Begun[]): Promise<Writ
   return created;
 }
 
-/** Where this process has room, it drives the child itself. */
+/** Reserves a slot to drive the child in this process, if there is room. */
 function holdSlot(look: WorkflowLook): HeldSlot | undefined {
   const { context, run, governance, held } = look;
   const slot = context.outbox.reserveChildSlot(run.tenant_id);
@@ -264,10 +267,10 @@ function holdSlot(look: WorkflowLook): HeldSlot | undefined {
   return { slot, leaseMs: context.config.leaseMs, policyEpoch: governance.epoch };
 }
 
-/** What those that begin together, and maybe others, read of what they depend on. */
+/** Inputs of the tasks that start together, and maybe of others. */
 interface Inputs {
   byTask: Map<string, InputRow>;
-  /** They are in the words of a planner that had read results for which nobody vouches. */
+  /** The plan was written by a planner that had read untrusted results. */
   isPlanUntrusted: boolean;
 }
 
@@ -281,7 +284,7 @@ async function inputsOf({ tx, workflow, ready }: WorkflowLook, tasks: readonly S
   return { byTask: new Map(rows.map((row) => [row.id, row])), isPlanUntrusted: isUntrusted };
 }
 
-/** What a worker reads: its own description, what was given with it, and the results of what it depends on. Nothing else. */
+/** The worker's whole message: description, given input, and the results of dependencies. */
 function messageFor(task: ScheduledTask, { byTask }: Inputs): string[] {
   const given = Object.entries(task.input ?? {}).flatMap(([name, value]) =>
     value === undefined || value === null

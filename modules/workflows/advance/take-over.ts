@@ -1,4 +1,4 @@
-/** Handoffs of tasks: what the end of a child means for them, and how their targets take over. */
+/** Handoffs of tasks: the end of a child in one, and how a target takes over. */
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { changeTask, handOverTask, returnTask } from '../../../db/tasks.ts';
 import { listWorkers } from '../../../db/workers.ts';
@@ -15,8 +15,8 @@ import { takePlace, type WorkerChoice } from './choose-worker.ts';
 import { become, tell, type WorkflowLook } from './workflow-look.ts';
 
 /**
- * Whether the end of a child has to do with a handoff, so that its task goes on: it had handed over, or has not taken what was
- * handed to it. Else the handoff that it works on ends with it.
+ * Settles the handoff of a child that ended. Returns true if the task goes on: the child had handed over, or has
+ * rejected what it was given. Otherwise the handoff it worked on ends with it.
  */
 export async function settleHandoff(look: WorkflowLook, task: ScheduledTask, isDone: boolean): Promise<boolean> {
   const { tx } = look;
@@ -38,7 +38,7 @@ export async function settleHandoff(look: WorkflowLook, task: ScheduledTask, isD
   return false;
 }
 
-/** The agent that a task is handed to, if it takes it now. */
+/** The agent a task is handed to, if it takes it now. */
 export async function targetOf(look: WorkflowLook, task: ScheduledTask): Promise<WorkerChoice> {
   const handoff = await handoffOf(look, task);
   if (!handoff) return 'none';
@@ -49,7 +49,7 @@ export async function targetOf(look: WorkflowLook, task: ScheduledTask): Promise
   return (await takePlace(look, found, agentId)) ?? { agentId, reason: 'handoff' };
 }
 
-/** The target works on it, in this run. */
+/** Notes that the target works on it in this run. */
 export async function acceptHandoff(look: WorkflowLook, task: ScheduledTask, runId: string): Promise<void> {
   const handoff = await handoffOf(look, task);
   if (!handoff) return;
@@ -58,7 +58,7 @@ export async function acceptHandoff(look: WorkflowLook, task: ScheduledTask, run
   tell(look, { type: 'handoff.accepted', payload });
 }
 
-/** The target takes no run: the work goes back. */
+/** Sends the work back if the target takes no run. */
 export async function refuseHandoff(
   look: WorkflowLook,
   task: ScheduledTask,
@@ -74,7 +74,7 @@ export async function refuseHandoff(
   become(look, task.id, { status: 'failed', error });
 }
 
-/** The source is asked for first, and told why. */
+/** Prefers the source for the next attempt, which is told why. */
 async function giveBack(look: WorkflowLook, task: ScheduledTask, handoff: HandoffRow): Promise<void> {
   const agent_id = handoff.source_agent_id;
   await returnTask(look.tx, task.id, agent_id);
@@ -82,7 +82,7 @@ async function giveBack(look: WorkflowLook, task: ScheduledTask, handoff: Handof
   become(look, task.id, { status: 'pending', agent_id, handoff_count, run: null });
 }
 
-/** What a worker reads of the last handoff of its task; empty if it was not handed over. */
+/** What a worker reads of its task's last handoff; empty if there was none. */
 export async function handedOver(look: WorkflowLook, task: ScheduledTask): Promise<string[]> {
   if (task.handoff_count === 0) return [];
   const last = (await lastHandoffs(look.tx, [task.id])).get(task.id);
@@ -91,14 +91,14 @@ export async function handedOver(look: WorkflowLook, task: ScheduledTask): Promi
   return last.status === 'rejected' ? [brief, await rejectionNote(look.tx, last)] : [brief];
 }
 
-/** Whether those who handed it over, or gave it back, had read anything for which nobody vouches. */
+/** Whether the agents that handed it over or gave it back had read untrusted content. */
 export async function isHandedByStrangers({ tx }: WorkflowLook, task: ScheduledTask): Promise<boolean> {
   if (task.handoff_count === 0) return false;
   const last = (await lastHandoffs(tx, [task.id])).get(task.id);
   return last ? isHandedUntrusted(tx, last.id) : false;
 }
 
-/** The run in which the source goes on, where a handoff has come back to it. */
+/** Notes the source's new run if a handoff has come back to it. */
 export async function noteReturn(look: WorkflowLook, task: ScheduledTask, runId: string): Promise<void> {
   if (task.handoff_count === 0) return;
   const last = (await lastHandoffs(look.tx, [task.id])).get(task.id);

@@ -1,4 +1,4 @@
-/** One look at a workflow, under the lock of its run: what the scheduler knows, and what it has written so far. */
+/** One look at a workflow, under the lock of its run: what the scheduler knows and has written so far. */
 import type { NewEvent } from '../../../core/events.ts';
 import type { TeamRow } from '../../../db/teams.ts';
 import type { WorkerRow } from '../../../db/workers.ts';
@@ -18,31 +18,34 @@ export interface WorkflowLook {
   tx: Tx;
   run: RunRow;
   workflow: WorkflowRow;
-  /** Those that this look has to do with, in their present state, what it has changed included: all of them, or none that only wait or are done. */
+  /** The tasks this look deals with, including its own changes: either all, or all but those that just wait or are done. */
   tasks: ScheduledTask[];
   governance: Governance;
-  /** Tasks whose inputs are there, where that was read already; and these, of no more than a few. */
+  /** Tasks whose inputs are there, if read already, and the inputs if they are few. */
   ready?: { tasks: ScheduledTask[]; inputs: InputRow[] | undefined } | undefined;
-  /** Whether the workflow has tasks that are not completed, where nothing that it knows says so and that was read already. */
+  /** Whether all tasks are completed, if `tasks` did not tell and it was read already. */
   progress?: Progress | undefined;
-  /** The team that it is of, once that was read. */
+  /** The workflow's team, once read. */
   team?: TeamRow | 'deleted';
-  /** Agents that were looked up, by what they were looked up for; each start counts among its running tasks. */
+  /** Agents by the filter they were looked up with; `running` includes this look's starts. */
   workers: Map<string, WorkerRow[]>;
-  /** Tasks that agents work on which take so many at a time, the starts of this look included: nobody else gives them any meanwhile. */
+  /**
+   * Running tasks, with this look's starts, of agents that limit them; locked, so that nobody else gives them any
+   * meanwhile.
+   */
   places: Map<string, number>;
   /** Events for the log of the workflow's run. */
   events: NewEvent[];
-  /** What was written last, on its way to the database: it goes in one round trip with the events. */
+  /** The last statements, on their way to the database: they share a round trip with the events. */
   writing?: Promise<unknown>;
-  /** Slots of this process for children that it has written; given back where there is no commit. */
+  /** Reserved slots for the children written here; given back if there is no commit. */
   held: SlotReservation[];
-  /** Told after the commit: children that were created, and that were cancelled. */
+  /** Announced after the commit: children that were created, and runs that were cancelled. */
   created: WrittenRun[];
   cancelled: CancelledRun[];
-  /** Skills that are to be looked at after the commit: nobody is called just so, and somebody may do something like it. */
+  /** Skills to look up after the commit: no agent has them by that name, but some may have a similar one. */
   untriedSkills?: string[];
-  /** What a model is to be asked for after the commit. */
+  /** What to ask a model for after the commit. */
   need?: 'plan' | 'answer';
 }
 
@@ -60,7 +63,7 @@ export function tell({ run, events }: WorkflowLook, event: Told): void {
   events.push({ actor: 'system', turn_id: run.open_turn_id ?? undefined, ...event } as NewEvent);
 }
 
-/** Changes what is known of a task. */
+/** Updates a task in memory. */
 export function become(look: WorkflowLook, id: string, change: Partial<ScheduledTask>): void {
   look.tasks = look.tasks.map((task) => (task.id === id ? { ...task, ...change } : task));
 }

@@ -1,4 +1,4 @@
-/** Begins what an agent has delegated: chooses who does it, and creates its task and the child with the event that says so. */
+/** Begins delegated work: chooses an agent, and creates the task and the child with its event. */
 import { autonomyOf } from '../../../core/definition.ts';
 import { unchangedBrief, type DelegatedWork } from '../../../core/brief.ts';
 import { DroverError } from '../../../core/errors.ts';
@@ -20,7 +20,7 @@ import { writeRun } from '../../runs/create-run.ts';
 import { isFree, takePlace } from '../advance/choose-worker.ts';
 import type { Delay } from '../advance/later-look.ts';
 
-/** What a look at a run that delegates knows, and what is left to it. */
+/** The part of a look that beginning a delegation needs. */
 interface DelegationLook {
   context: Context;
   tx: Tx;
@@ -34,8 +34,8 @@ interface Begun {
 }
 
 /**
- * Answers why it is to be begun later, where it is; `untriedSkills` are looked at first then. Throws a `DroverError`, which the
- * model reads, where nobody can do it, or where it hands on what it was asked itself.
+ * Begins a delegation, or returns why it has to wait; `untriedSkills` are to be looked up first then. Throws a
+ * `DroverError`, which the model reads, if nobody can do it or if an agent hands on its own brief unchanged.
  */
 export async function beginDelegation(look: DelegationLook, delegation: Delegation): Promise<Begun | Delay> {
   const { context, tx, run } = look;
@@ -45,7 +45,7 @@ export async function beginDelegation(look: DelegationLook, delegation: Delegati
   const worker = await chooseDelegate(look, asked);
   if (task_status === null) {
     await insertTasks(tx, [taskOf(run, id, asked)]);
-    // Whoever ends what cannot be begun after all ends its task, too.
+    // If it cannot begin after all, the caller ends its task, too.
     delegation.task_status = 'pending';
   }
   if (worker === 'busy' || worker === 'contended') return worker;
@@ -58,7 +58,7 @@ export async function beginDelegation(look: DelegationLook, delegation: Delegati
     input: { message: messageFor(asked) },
     config: {
       ...(max_cost_tokens !== undefined && { budget: { max_tokens: max_cost_tokens } }),
-      // What its parent may not do by itself it may not have done by others.
+      // A child may not do more on its own than its parent.
       ...(autonomy_level !== undefined && { autonomy_level: Math.min(autonomy_level, worker.autonomyLevel) }),
     },
     mayRaiseAutonomy: false,
@@ -102,7 +102,7 @@ function taskOf(
   };
 }
 
-/** A brief that goes from one agent to the next unchanged comes to nothing, at the price of each of them. */
+/** Throws if the brief is the agent's own, or one from above: passing it on only costs money. */
 async function mustBeNew(tx: Tx, run: RunRow, description: string): Promise<void> {
   const same = unchangedBrief(description, await listBriefs(tx, run.id));
   if (!same) return;
@@ -121,7 +121,7 @@ interface Delegate {
   score?: number;
 }
 
-/** A member of the team in whose workflow the run works, else any agent of the workspace; never the one that asks. */
+/** Chooses a member of the team that the run works for, else any agent of the workspace; never the delegating one. */
 async function chooseDelegate(
   look: DelegationLook,
   { agent, capability, max_cost_tokens }: DelegatedWork,
@@ -162,7 +162,7 @@ interface Wanted {
   max_cost_tokens: number | undefined;
 }
 
-/** Those that could do it, best first. */
+/** Agents that could do it, best first. */
 async function fitting(
   look: DelegationLook,
   wanted: Wanted,

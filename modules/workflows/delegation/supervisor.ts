@@ -1,4 +1,4 @@
-/** The supervisor of a hierarchical team: it may delegate, whatever tools it has else, and is told to whom. */
+/** The supervisor of a hierarchical team: it may delegate, whatever its other tools, and is told to whom. */
 
 import type { PinnedTool } from '../../../core/events.ts';
 import { DELEGATE_TOOL } from '../../../core/tool.ts';
@@ -7,7 +7,7 @@ import { findTeam } from '../../../db/teams.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import type { WorkflowLook } from '../advance/workflow-look.ts';
 
-/** The tools that its run has beside its own, and what it is told of the members; undefined for whoever leads no such team. */
+/** Extra tools of the supervisor's run, and the text about its members; undefined if the agent leads no such team. */
 export async function leadOf(
   { tx, workflow, run }: WorkflowLook,
   agentId: string,

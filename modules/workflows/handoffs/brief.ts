@@ -12,7 +12,7 @@ type Handed = Pick<
   'id' | 'source_agent_id' | 'target_agent_id' | 'reason' | 'urgency' | 'expected_action' | 'summary' | 'rejection'
 >;
 
-/** For the target: why, and the context as data. */
+/** For the target: the reason, and the context as data. */
 export async function briefOf(tx: Tx, handoff: Handed): Promise<string> {
   const { source_agent_id: source, reason, urgency, expected_action: expected, summary, id } = handoff;
   const names = await findAgentNames(tx, [source]);
@@ -25,17 +25,17 @@ export async function briefOf(tx: Tx, handoff: Handed): Promise<string> {
   return `${lines.join('\n')}\n\nContext, as data:\n${canonicalJson(summary)}`;
 }
 
-/** For the source, to whom the work comes back. */
+/** For the source, when the work comes back. */
 export async function rejectionNote(tx: Tx, { id, target_agent_id: target, rejection }: Handed): Promise<string> {
   const names = await findAgentNames(tx, [target]);
   const why = rejection?.message ?? 'no reason was given';
   return `The agent ${names.get(target) ?? target} has not taken what you handed over (handoff ${id}): ${why}\nGo on with it yourself.`;
 }
 
-/** A conversation as what is said and done in it. Results of tools are not handed over: they can be looked up in their run. */
+/** A conversation as messages and calls. Tool results are not handed over: they can be looked up in their run. */
 export function historyOf(messages: readonly MessageRow[]): HandoffMessage[] {
   return messages.flatMap(({ role, content, origin }) => {
-    // What Drover has said to the model nobody else has.
+    // Drover's own messages to the model are not handed over.
     if (origin === 'drover') return [];
     const calls = content.flatMap((block) =>
       block.type === 'tool_use' ? [`[calls ${block.name} with ${canonicalJson(block.input)}]`] : [],

@@ -1,4 +1,7 @@
-/** What a conversation came to, asked of the source's models before it is handed over; without one, rules say it (`core/handoff-summary.ts`). */
+/**
+ * Has the source's models summarize a conversation before it is handed over; without an answer, rules do
+ * (`core/handoff-summary.ts`).
+ */
 import { z } from 'zod';
 import { cleanText } from '../../../core/content.ts';
 import type { HandoffContext } from '../../../core/handoff.ts';
@@ -14,11 +17,11 @@ import type { Context } from '../../governance/context.ts';
 import { askForTool, type OwnTool } from '../../model-calls/ask-for-tool.ts';
 import { historyOf } from './brief.ts';
 
-/** How many of the last messages of a conversation are looked at. */
+/** Only the last messages are read. */
 const MOST_MESSAGES = 200;
 const MOST_CHARS = 60_000;
 const TIMEOUT_MS = 20_000;
-/** Of the limit: what the rules give to earlier messages is 60 % of what the essential leaves. */
+/** Of the token limit. The rules give earlier messages 60 % of what the essential parts leave. */
 const SHARE = 0.4;
 const MOST_TOKENS = 2000;
 
@@ -39,7 +42,10 @@ interface Handing {
   targetTokens: number;
 }
 
-/** A summary of what would else be left out or cut; undefined where all of it fits, nothing was said, or no model has answered in time. */
+/**
+ * Summarizes what would else be left out or cut. Undefined if there is none, the model is the offline one, or none has
+ * answered in time.
+ */
 export async function summarizeHistory(
   context: Context,
   handing: Handing,
@@ -74,7 +80,7 @@ export async function summarizeHistory(
   return answer && 'arguments' in answer ? answer.arguments.summary : undefined;
 }
 
-/** The conversation of a run that hands over, as what is said and done in it. */
+/** The conversation of the handing-over run, as messages and calls; empty if erased. */
 export async function conversationOf(tx: Tx, runId: string | null): Promise<HandoffMessage[]> {
   const run = runId === null ? undefined : await findRunRow(tx, runId);
   if (!run || run.erased_at) return [];
@@ -82,7 +88,7 @@ export async function conversationOf(tx: Tx, runId: string | null): Promise<Hand
   return historyOf(await readMessages(tx, run.id, { from, length: run.length }));
 }
 
-/** What of the conversation would else be left to rules. */
+/** The part of the conversation that would otherwise be cut by rules. */
 async function tooLongFor(tx: Tx, { runId, context, targetTokens }: Handing): Promise<readonly HandoffMessage[]> {
   const history = await conversationOf(tx, runId);
   const limits = { targetTokens, nowMs: 0, countTokens: estimateTokens };

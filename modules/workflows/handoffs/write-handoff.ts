@@ -1,4 +1,4 @@
-/** Writes a handoff down: who may hand over to whom, and what the target is given. */
+/** Writes handoffs: checks who may hand over to whom, and composes what the target is given. */
 import { conflict, impossible, tooLarge } from '../../../core/errors.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { checksumOf, HANDOFF_SCHEMA, loopFault, type HandoffContext, type Urgency } from '../../../core/handoff.ts';
@@ -33,18 +33,21 @@ export interface HandoffWish {
   expectedAction: string | null;
   targetTokens?: number | undefined;
   toolCallId?: string | undefined;
-  /** What a model says that the conversation came to. */
+  /** A model's summary of the conversation. */
   told?: string | undefined;
   requestedBy: string | null;
 }
 
-/** What is expected of an agent that has as much as it takes, and of which nothing is known. */
+/** Expected pickup time of a full agent without a known latency. */
 const BUSY_MS = 5000;
 const FREE_MS = 1000;
-/** Of a fragment that the source has named: it is about the task. */
+/** Of fragments that the source names: they are about the task. */
 const NAMED_RELEVANCE = 1;
 
-/** Throws 409 for a target that takes nothing, and where the chain may not go on; 413 for too large a context, 422 for a handoff to oneself. */
+/**
+ * Stores a handoff. Throws 409 if the target takes no work or the chain may not go on; 413 for too large a context, 422
+ * for a handoff to oneself.
+ */
 export async function writeHandoff(tx: Tx, wish: HandoffWish): Promise<HandoffRow> {
   const { source, target, task, context } = wish;
   mustTake(target);
@@ -91,7 +94,7 @@ export async function writeHandoff(tx: Tx, wish: HandoffWish): Promise<HandoffRo
   return row;
 }
 
-/** Throws 409 for an agent that is not to be given work now. */
+/** Throws 409 for an agent that cannot be given work now. */
 export function mustTake(agent: AgentRow): void {
   const why = whyNotTaken(agent);
   if (why !== undefined) throw conflict(why);
@@ -99,7 +102,7 @@ export function mustTake(agent: AgentRow): void {
 
 async function summaryOf(tx: Tx, wish: HandoffWish, targetTokens: number) {
   const { source, context, target } = wish;
-  // Who goes on with the thread reads its conversation there.
+  // A target that takes over the thread reads the conversation there.
   const history = wish.carriedBy === 'thread' ? [] : await conversationOf(tx, source.runId);
   const ids = context.memory_references?.shared_fragments ?? [];
   const known =
@@ -115,7 +118,7 @@ async function summaryOf(tx: Tx, wish: HandoffWish, targetTokens: number) {
   return summarizeHandoff({ context, history, fragments, told: wish.told }, limits);
 }
 
-/** How much the target is given at most. */
+/** The token limit of what the target is given. */
 export function handoffTokens(target: AgentRow, wanted: number | undefined): number {
   return wanted ?? target.definition.constraints?.max_context_tokens ?? LIMITS.handoffTokens;
 }

@@ -1,4 +1,4 @@
-/** Appends to a workflow's log what came of asking its planner. */
+/** Appends a planner's results to the workflow's log. */
 import { isTerminal, type NewEvent } from '../../../core/events.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import { listScheduledTasks } from '../../../db/scheduled-tasks.ts';
@@ -8,10 +8,10 @@ import { announceCancelled, type CancelledRun } from '../../runs/cancel-children
 import type { WorkflowLook } from '../advance/workflow-look.ts';
 import type { Hold } from './hold-workflow.ts';
 
-/** What the planner's answers are written with: it begins nothing by itself. */
+/** What is needed to write a planner's answer; it starts no tasks itself. */
 export type PlannedStep = Pick<WorkflowLook, 'tx' | 'run' | 'workflow' | 'tasks' | 'events' | 'cancelled'>;
 
-/** Appends under the lease that the planner has: whoever has taken the run since then decides anew. */
+/** Appends under the planner's lease; nothing if another process has taken the run: it decides anew. */
 export async function append(
   { context, run }: Hold,
   act: (step: PlannedStep) => Promise<AppendedChange | null>,
@@ -31,7 +31,7 @@ export async function append(
   announceCancelled(context, cancelled);
 }
 
-/** Appends what was found under that lease, and leaves all else as it is. */
+/** Appends events under the same lease, and changes nothing else. */
 export async function appendHeld({ context, run }: Hold, events: NewEvent[]): Promise<void> {
   const ref = { tenantId: run.tenant_id, runId: run.id };
   await appendToRun(context, ref, (now) => (isHeld(run, now) ? { events } : null));

@@ -1,4 +1,7 @@
-/** What a workflow asks its planner: to split the work, to make one answer of the results, and to look for gaps (000, "Hierarchical Planning"). */
+/**
+ * The questions a workflow asks its planner: split the work, make one answer of the results, find gaps (000,
+ * "Hierarchical Planning").
+ */
 import { z } from 'zod';
 import { BUILTIN_PLANNER } from '../../../core/builtin-planner.ts';
 import { workflowExamplesOf, type AgentDefinition } from '../../../core/definition.ts';
@@ -39,7 +42,7 @@ interface Planner {
   models: (string | undefined)[];
 }
 
-/** Who is asked by this tool; undefined for the offline model, unless a worked example shows it how the tool is called. */
+/** The planner for this tool; undefined for the offline model, unless a worked example shows it how to call the tool. */
 export async function plannerFor(
   context: Pick<Context, 'definitions' | 'models'>,
   run: Pick<HeldWorkflow['run'], 'tenant_id' | 'agent_id' | 'agent_version'>,
@@ -62,18 +65,18 @@ async function definitionOf(
   return (await context.definitions.load({ tenantId, agentId, agentVersion, tools: [] })).definition;
 }
 
-/** A plan for the question, or for what `gaps` says is missing from what is done. Its subtasks may depend on what is done. */
+/** Asks for a plan: for the whole question, or for the `gaps` in finished work, on which its subtasks may depend. */
 export function askForPlan(
   planning: Planning,
   about: {
     skills: readonly string[];
     done: readonly FinishedTask[];
     gaps: readonly string[];
-    /** What was begun of a plan that was never whole. */
+    /** Subtasks that an unfinished plan has begun. */
     begun?: readonly string[];
-    /** What of it has failed for good. */
+    /** Those of them that have failed for good. */
     failed?: readonly string[];
-    /** Hears the plan as it is written. */
+    /** Gets the plan's JSON as it is written. */
     onArguments?: ((json: string) => void) | undefined;
   },
 ): Promise<ToolAnswer<Plan>> {
@@ -97,7 +100,7 @@ export function askForPlan(
   });
 }
 
-/** One answer of the results. */
+/** Asks for one answer made of the results. */
 export function askForSynthesis(
   planning: Planning,
   done: readonly FinishedTask[],
@@ -120,7 +123,7 @@ interface Verdict {
   gaps: string[];
 }
 
-/** Whether an answer meets the success criteria, and what it lacks. */
+/** Asks whether an answer meets the success criteria, and what it lacks. */
 export function askForVerdict(planning: Planning, result: string): Promise<ToolAnswer<Verdict>> {
   return ask(planning, {
     purpose: 'verdict',
@@ -178,8 +181,8 @@ async function ask<T>(
 const subtaskName = z.string().min(1).max(200);
 
 /**
- * A subtask as a model gives it. It is not told of agents, only of what they can do; one that it names all the same, since the
- * question does, say, is the one that does it.
+ * A subtask as a model gives it. Models are told of skills only, but may name an agent, say since the question does:
+ * that one then does it.
  */
 export const subtask = z
   .looseObject({
@@ -189,21 +192,21 @@ export const subtask = z
     required_capabilities: z.array(subtaskName).max(100).optional(),
   })
   .transform(({ id, description, dependencies, required_capabilities, ...more }, refinement) => {
-    // Models leave a field out by `""` or `null`, too.
+    // Models also use `""` or `null` for a field they leave out.
     const named = subtaskName.optional().safeParse(more['agent'] || undefined);
     if (!named.success)
       refinement.addIssue({ code: 'custom', path: ['agent'], message: 'is not the name of an agent' });
     return { id, description, dependencies, required_capabilities, agent: named.data };
   });
 
-/** How many subtasks a workflow may still have beside those that it has. */
+/** How many more subtasks a workflow may have. */
 export function roomFor(tasks: readonly unknown[]): number {
   return Math.max(0, LIMITS.subtasksPerPlan - tasks.length);
 }
 
 /**
- * A plan with a circle, with ids or agents that name nothing, or of more subtasks than there is room for, is no answer: it is
- * asked for once more.
+ * The tool for a plan. A plan with a cycle, unknown ids or agents, or more subtasks than there is room for is refused
+ * and asked for once more.
  */
 function submitPlan({ context, run }: Planning, done: readonly FinishedTask[]): OwnTool<Plan> {
   const plan = z.object({

@@ -1,8 +1,8 @@
 /**
- * A plan that is still being written: each of its subtasks that is whole, and needs nothing but what is known, is written down
- * and begins. When the plan is whole, what it has in common with these goes on as part of it; what it has not is cancelled.
- * Where the stream breaks, the plan turns out to be none, or its planner dies, whoever asks for the next plan finds what was
- * begun; that one is waited for, as only a whole plan shows what it does without. So nothing is done twice.
+ * Starts subtasks of a plan while it is still being written: each that is complete and needs only known ones. When the
+ * plan is whole, those it contains become part of it; the others are cancelled. If the stream breaks, the plan proves
+ * invalid, or the planner dies, the next planner finds what was begun. The next plan starts nothing early, since only a
+ * whole plan shows what it leaves out. So nothing is done twice.
  */
 import { sameWork, wholeElements, type PlannedWork } from '../../../core/plan-stream.ts';
 import { statusChanged } from '../../../core/decision-events/turns.ts';
@@ -24,26 +24,26 @@ import { append } from './append.ts';
 import { roomFor, subtask, type Planning } from './ask-planner.ts';
 
 interface EarlyPlan {
-  /** Takes the arguments of the planner's answer as far as they are there. */
+  /** Takes the planner's arguments as JSON, as far as received. */
   hear: (json: string) => void;
-  /** Resolves when all that was heard is written. */
+  /** Resolves once all that was heard is written. */
   written: () => Promise<void>;
 }
 
-/** What a plan is for: the subtasks that it may depend on, and the gaps that it is to fill. */
+/** What the plan may depend on, and the gaps it is to fill. */
 interface PlanFor {
   known: readonly string[];
   gaps: readonly string[];
-  /** Nothing was begun of a plan before it: else it is waited for. */
+  /** No earlier plan has begun anything; else nothing starts early. */
   isFirst: boolean;
 }
 
-/** Listens to a plan. */
+/** Starts subtasks while the plan is written. */
 export function listenToPlan(planning: Planning, { known, gaps, ...of }: PlanFor): EarlyPlan {
   let { isFirst } = of;
   let seen = '';
   let writing: Promise<void> = Promise.resolve();
-  // What depends on what was there before waits for the whole plan, which may have an id for itself.
+  // Subtasks that depend on earlier ones wait for the whole plan, which may use the same id for one of its own.
   const names = new Set<string>();
   const heard = new Set<string>();
   const waiting: PlannedSubtask[] = [];
@@ -68,7 +68,7 @@ export function listenToPlan(planning: Planning, { known, gaps, ...of }: PlanFor
     if (ready.length === 0) return;
     writing = writing
       .then(() => writeEarly(planning, ready, gaps))
-      // They begin with the whole plan then.
+      // Then they begin with the whole plan.
       .catch((error: unknown) =>
         planning.context.log.warn({ run: planning.run.id, err: error }, 'subtasks not begun early'),
       );
@@ -76,7 +76,7 @@ export function listenToPlan(planning: Planning, { known, gaps, ...of }: PlanFor
   return { hear, written: () => writing };
 }
 
-/** Those whose inputs are known; each makes itself known to those after it. */
+/** Takes out subtasks with known dependencies; each is known to the others. */
 function takeReady(waiting: PlannedSubtask[], names: Set<string>): PlannedSubtask[] {
   const ready: PlannedSubtask[] = [];
   for (let at = 0; at < waiting.length;) {
@@ -108,7 +108,7 @@ function writeEarly(planning: Planning, subtasks: readonly PlannedSubtask[], gap
   });
 }
 
-/** What is planned anew was reflected on before. */
+/** A replan goes back to planning by way of reflecting. */
 export function backToPlanning({ status, open_turn_id }: WorkflowLook['run']): NewEvent[] {
   if (status !== 'executing') return [];
   const way = ['reflecting', 'planning'] as const;
@@ -116,7 +116,7 @@ export function backToPlanning({ status, open_turn_id }: WorkflowLook['run']): N
   return way.map((to, index) => statusChanged({ from: way[index - 1] ?? status, to, turnId, actor: 'system' }));
 }
 
-/** The subtasks of a plan with the ids of the agents that it names. */
+/** The plan's subtasks, with agents' names replaced by ids. */
 async function byAgents(
   tx: Tx,
   { workspace_id: workspaceId }: Pick<RunRow, 'workspace_id'>,
@@ -128,7 +128,7 @@ async function byAgents(
   return subtasks.map((each) => ({ ...each, agent: ids.get(each.agent ?? '') }));
 }
 
-/** The subtasks that were begun early, in the words of a plan, and who does them. */
+/** Subtasks that were begun early, as a plan would put them, with their agents. */
 export function worksOf(tasks: readonly ScheduledTask[]): PlannedWork[] {
   const names = new Map(tasks.map(({ id, name }) => [id, name]));
   return tasks
@@ -142,16 +142,16 @@ export function worksOf(tasks: readonly ScheduledTask[]): PlannedWork[] {
     }));
 }
 
-/** Names of the subtasks of whole plans. */
+/** Names of the subtasks from whole plans. */
 function doneNames(tasks: readonly ScheduledTask[]): string[] {
   return tasks.filter(({ is_early }) => !is_early).map(({ name }) => name);
 }
 
-/** What a whole plan has of what was begun early, under its own names, and what it has not. */
+/** Begun subtasks that the whole plan contains, with its names for them, and those it does not. */
 interface EarlyMatch {
   kept: { id: string; name: string }[];
   dropped: ScheduledTask[];
-  /** Subtasks of the plan that are still to be written. */
+  /** Subtasks of the plan that are not written yet. */
   fresh: PlannedSubtask[];
 }
 
@@ -169,7 +169,7 @@ export async function matchEarly(
   return { kept, dropped, fresh: plan.filter(({ id }) => !same.has(id)) };
 }
 
-/** Subtasks that a plan has not and that have had an effect outside, with the tools that had it: the plan may do it in other words. */
+/** Dropped subtasks that had outside effects, with the tools that had them: the plan may repeat them in other words. */
 export async function spoiledBy(
   { tx, run }: Pick<WorkflowLook, 'tx' | 'run'>,
   { dropped }: EarlyMatch,
@@ -183,8 +183,8 @@ export async function spoiledBy(
 }
 
 /**
- * The plan is whole: keeps of what was begun early what it has, and cancels the rest with its children. Answers all that the
- * subtasks which are still to be written may depend on.
+ * Settles a whole plan: keeps the begun subtasks it contains, and cancels the others with their children. Returns all
+ * tasks that the remaining subtasks may depend on.
  */
 export async function settleEarly(
   step: Pick<WorkflowLook, 'tx' | 'run' | 'tasks' | 'events' | 'cancelled'>,

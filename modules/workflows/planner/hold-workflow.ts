@@ -1,4 +1,4 @@
-/** Holds a workflow's run while a model is asked, as a driver does, so that nobody else asks the same. */
+/** Holds a workflow's run while a model is asked, as a driver does, so that no other process asks the same. */
 import type { RunRow } from '../../../db/claim-run.ts';
 import { commitRun, NO_ROWS } from '../../../db/commit-run.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
@@ -13,14 +13,14 @@ export interface HeldWorkflow {
   signal: AbortSignal;
 }
 
-/** The run, and what it is held with. */
+/** A held run. */
 export interface Hold extends Pick<HeldWorkflow, 'run'> {
   context: Context;
 }
 
 /**
- * Does `work` under the lease of the run; undefined where somebody else holds it, or it was lost meanwhile. What `work` writes
- * must check the run's fence. Where the process stops, somebody else goes on.
+ * Does `work` under the run's lease; undefined if another process holds it, the lease was lost, or this process stops,
+ * after which another one goes on. What `work` writes must check the run's fence.
  */
 export async function holdWorkflow<T>(
   context: Context,
@@ -52,7 +52,7 @@ export async function holdWorkflow<T>(
   }
 }
 
-/** Ends a hold with nothing written: whoever looks next decides anew. */
+/** Releases the run with nothing written: the next look decides anew. */
 export async function giveBack(context: Context, { id, tenant_id: tenantId, fence }: RunRow): Promise<void> {
   const payload = { tenantId, runId: id };
   const outbox = [{ id: newId(), queue: SUBTASKS.name, at_position: true as const, payload }];

@@ -1,4 +1,4 @@
-/** The steps of a workflow for which a model is asked: the plan, and the answer with its check. */
+/** The steps of a workflow that ask a model: the plan, and the answer with its check. */
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
@@ -25,7 +25,7 @@ import {
 import { backToPlanning, listenToPlan, matchEarly, settleEarly, spoiledBy, worksOf } from './early-plan.ts';
 import { giveBack, holdWorkflow } from './hold-workflow.ts';
 
-/** What a model is to be asked for next. */
+/** What to ask a model for next. */
 export type Need = 'plan' | 'answer';
 
 interface Ref {
@@ -34,10 +34,10 @@ interface Ref {
   stop: AbortSignal;
 }
 
-/** How long a workflow waits for a model that is away. */
+/** How long a workflow waits for an unavailable model, in ms. */
 const AWAY_MS = 5000;
 
-/** Asks, and writes what comes of it; a model that gives no usable answer is done without where that is possible. */
+/** Asks the planner, and writes the result; goes on without a usable answer where that is possible. */
 export async function planOrAnswer(context: Context, ref: Ref, need: Need): Promise<void> {
   await holdWorkflow(context, ref, async (held) => {
     const found = await context.db.withTenant(ref.tenantId, async (tx) => {
@@ -53,34 +53,34 @@ export async function planOrAnswer(context: Context, ref: Ref, need: Need): Prom
         .map((task) => ({ name: task.name, description: task.description, result: resultOf(task, results) }));
       return { workflow, done, skills, ...begunOf(tasks) };
     });
-    // Somebody else has asked between the look that said so and this lease.
+    // Another process has asked between that look and this lease.
     if (!found) return giveBack(context, held.run);
     const planning: Planning = { ...held, context, workflow: found.workflow };
-    // A plan for gaps that was never whole is asked for with the gaps that were found then.
+    // After an unfinished plan for gaps, the plan is asked for with the same gaps.
     if (need === 'plan') await plan(planning, { ...found, gaps: found.workflow.gaps });
     else await answer(planning, found);
   });
 }
 
-/** Whether a workflow still lacks what a look has found that it lacks. */
+/** Whether the workflow still needs what a look found it to need. */
 function isNeeded(need: Need, { is_planning }: WorkflowRow, tasks: readonly ScheduledTask[]): boolean {
   if (need === 'plan') return is_planning || tasks.length === 0;
   return !is_planning && tasks.length > 0 && tasks.every(({ status }) => status === 'completed');
 }
 
-/** What an earlier plan that was never whole has begun, as a planner is told of it. */
+/** What an unfinished plan has begun, in the form that a planner is told. */
 function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed' | 'told'> {
   const hopeless = new Set(tasks.filter(({ status }) => status === 'failed').map(({ name }) => name));
   const works = worksOf(tasks);
   const written = (isFailed: boolean) =>
     works
       .filter(({ id }) => hopeless.has(id) === isFailed)
-      // It is told of no agents.
+      // Planners are not told of agents.
       .map((work) => canonicalJson({ ...work, agent: undefined }));
   return { begun: written(false), failed: written(true), told: works.map(({ id }) => id) };
 }
 
-/** Skills that a planner is told of. */
+/** At most so many skills are named to a planner. */
 const MOST_SKILLS = 500;
 
 async function skillsOf(tx: Parameters<typeof listWorkers>[0], workspaceId: string): Promise<string[]> {
@@ -91,9 +91,9 @@ async function skillsOf(tx: Parameters<typeof listWorkers>[0], workspaceId: stri
 
 interface Known {
   done: FinishedTask[];
-  /** Those that workers have, where that was read already. */
+  /** Workers' skills, if read already. */
   skills: string[] | undefined;
-  /** Subtasks that were begun of a plan that was never whole. */
+  /** Subtasks that an unfinished plan has begun. */
   begun: string[];
   /** Those of them that have failed for good. */
   failed: string[];
@@ -124,7 +124,7 @@ async function plan(planning: Planning, known: Known & { gaps: string[] }): Prom
   });
 }
 
-/** What a model could not make one answer of is answered as it is; an answer that nobody could check is taken. */
+/** Answers from the results: without a usable synthesis, with the results as they are; without a usable check, unchecked. */
 async function answer(planning: Planning, known: Known): Promise<void> {
   const { workflow } = planning;
   const made = known.done.length > 1 ? await askForSynthesis(planning, known.done) : undefined;
@@ -158,7 +158,7 @@ function failWith(planning: Planning, error: { code: string; message: string }):
   return append(planning, (step) => failIn(step, error));
 }
 
-/** What runs below it is cancelled with it, and told so after the commit. */
+/** Fails the workflow; the caller announces the runs that are cancelled with it after the commit. */
 async function failIn(step: PlannedStep, error: { code: string; message: string }): Promise<AppendedChange> {
   const { change, cancelled } = await failure(step.tx, step.run, error);
   step.cancelled.push(...cancelled);
@@ -170,23 +170,23 @@ const TOO_LONG = {
   message: `With this plan the workflow would have more than ${LIMITS.subtasksPerPlan} tasks.`,
 };
 
-/** `told`: names of what was begun before and the planner was told of; all of it where nothing is given. */
+/** Writes a plan. `told`: names of begun subtasks that the planner knew of; undefined means all of them. */
 function writePlan(
   planning: Planning,
   made: { subtasks: PlannedSubtask[]; criteria: string; gaps: string[]; told?: readonly string[] },
 ): Promise<void> {
   return append(planning, async (step) => {
     const { tx, run, workflow, tasks } = step;
-    // Some may have been submitted while the plan was written.
+    // Some may have been submitted meanwhile.
     if (made.subtasks.length > roomFor(tasks.filter(({ is_early }) => !is_early))) return failIn(step, TOO_LONG);
     const owner = { tenantId: run.tenant_id, workspaceId: run.workspace_id, workflowId: run.id };
     const match = await matchEarly(step, made.subtasks);
     const { told } = made;
-    // A planner that knows of what has had an effect may take it over in its words.
+    // A planner that is told of subtasks with effects may adopt them in their words: it is asked again.
     if (told && (await spoiledBy(step, match)).some(({ name }) => !told.includes(name)))
       return { events: [], ...jobFor(planning) };
     const known = await settleEarly(step, match);
-    // Once more: until they were cancelled they could still have one.
+    // Again: they could have effects until they were cancelled.
     const spoiled = await spoiledBy(step, match);
     if (spoiled.length > 0) return failWithEffects(step, spoiled);
     const rows = await tasksOf(tx, owner, { subtasks: match.fresh, known });
@@ -199,7 +199,7 @@ function writePlan(
   });
 }
 
-/** Nobody could tell which subtask of the plan would do once more what was done. */
+/** Fails the workflow: nobody could tell which subtask of the plan would repeat the effects. */
 async function failWithEffects(
   step: PlannedStep,
   spoiled: readonly { name: string; tools: string[] }[],

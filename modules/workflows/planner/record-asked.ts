@@ -1,10 +1,10 @@
-/** What a planner is asked, in the log of its workflow's run: each call before it is made, what came of it when it is over. */
+/** Logs a planner's model calls in its workflow's run: each before it is made, and its outcome when it is over. */
 import type { NewEvent } from '../../../core/events.ts';
 import type { OwnCallRecord } from '../../model-calls/tool-ask.ts';
 import { appendHeld } from './append.ts';
 import type { Hold } from './hold-workflow.ts';
 
-/** A run that somebody else has taken meanwhile is told nothing more. */
+/** Stops recording if another process has taken the run. */
 export function recordAsked(held: Hold): OwnCallRecord {
   const { run } = held;
   const told: NewEvent[] = [];

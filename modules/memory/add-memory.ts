@@ -1,4 +1,4 @@
-/** Adds to what an agent remembers. */
+/** Adds entries to an agent's memory. */
 import { createHash } from 'node:crypto';
 import { isTrusted, readMetadata, type MemoryOrigin, type MemoryType } from '../../core/memory/entry.ts';
 import { insertMemories, type MemoryRow, type NewMemoryRow } from '../../db/memory-entries.ts';
@@ -34,7 +34,7 @@ export interface Provenance {
   seq?: number | undefined;
 }
 
-/** The row of a memory. A version of a fact names the one before it. */
+/** The row of a memory. `before`: the version of the same fact that it follows. */
 export function toMemoryRow(
   memory: NewMemory,
   from: Provenance,
@@ -63,7 +63,7 @@ export function toMemoryRow(
     relevance_score: memory.relevance_score ?? 0.5,
     metadata,
     tokens: estimateTokens(content),
-    // What nobody vouches for is never loaded unasked.
+    // Untrusted entries are never loaded unasked.
     is_profile: readMetadata(metadata).isProfile && isTrusted(from.origin),
     valid_from: memory.valid_from ?? null,
     valid_to: memory.valid_to ?? null,
@@ -71,19 +71,19 @@ export function toMemoryRow(
   };
 }
 
-/** Adds it in a transaction; its vector follows later (`embedSoon`), unless the same text has one already. */
+/** Adds an entry; its vector follows later (`embedSoon`), unless the same text has one already (`embedded`). */
 export async function addMemory(tx: Tx, row: NewMemoryRow): Promise<{ id: string; embedded: boolean }> {
   const embedded = await insertMemories(tx, [row]);
   return { id: row.id, embedded: embedded.includes(row.id) };
 }
 
-/** Has entries of the agent that lack a vector given one, after the commit that added them. */
+/** Has the agent's entries without a vector embedded; to be called after the commit that added them. */
 export function embedSoon(context: MemoryContext, { tenantId, agentId }: { tenantId: string; agentId: string }): void {
   if (context.embeddings.modelFor(undefined) === undefined) return;
   workSoon(context, { tenantId, agentId, work: 'embed' });
 }
 
-/** The same words are the same text, however they are spaced and written. */
+/** Hashes the text regardless of case, whitespace and Unicode form. */
 export function hashOf(content: string): string {
   const words = content.normalize('NFKC').toLowerCase().replaceAll(/\s+/g, ' ').trim();
   return createHash('sha256').update(words).digest('hex');

@@ -1,4 +1,4 @@
-/** Corrects what an agent remembers: a fact is superseded by another one, with who and why; the old one stays readable. */
+/** Corrects an agent's memory: a new entry supersedes a fact, with who and why; the old one stays readable. */
 import type { Caller } from '../../core/caller.ts';
 import { badRequest, conflict, notFound } from '../../core/errors.ts';
 import { readMetadata, isTrusted, type MemoryStatus, type MemoryType } from '../../core/memory/entry.ts';
@@ -24,8 +24,8 @@ interface MemoryPatch {
 }
 
 /**
- * Changes a memory; answers the id that it has from now on: another one where the content or the type has changed.
- * Throws 404, 400 for an end before its beginning, 409 for a fact that another one has superseded.
+ * Changes a memory; returns its id from now on: a new one if content or type has changed. Throws 404, 400 for an end
+ * before its beginning, 409 for a superseded fact.
  */
 export async function changeMemory(
   tx: Tx,
@@ -50,7 +50,7 @@ export async function changeMemory(
     await endDisputes(tx, { ...caller, ids: [id] });
   }
   if (!isNewFact) await update(tx, { entry, patch, reason });
-  // What has come while it was put away was not held against it.
+  // While archived, it was not compared with new entries.
   const isBack = entry.status === 'archived' && patch.status === 'active';
   if (isBack || (isNewFact && (patch.status ?? 'active') === 'active')) {
     const { definition } = await requireAgent(tx, caller, agentId);
@@ -71,7 +71,7 @@ async function supersede(
   caller: Caller,
   { entry, patch }: { entry: MemoryRow; patch: MemoryPatch & { content: string; memory_type: MemoryType } },
 ): Promise<string> {
-  // Who has only given it another type has not said it: what a tool or the web said is not trusted by that.
+  // A change of type alone keeps the origin: words of a tool or the web do not become trusted by it.
   const isSaidAnew = patch.content !== entry.content;
   const by = { tenantId: caller.tenantId, agentId: entry.agent_id, keyId: caller.keyId };
   const from = isSaidAnew ? { ...by, origin: 'user' as const } : { ...by, origin: entry.origin, ...placeOf(entry) };
@@ -95,7 +95,7 @@ async function supersede(
   return row.id;
 }
 
-/** Where in a run it was said. */
+/** The place in a run where it was said. */
 function placeOf({ run_id: runId, turn_id: turnId, seq }: MemoryRow) {
   return { runId: runId ?? undefined, turnId: turnId ?? undefined, seq: seq ?? undefined };
 }

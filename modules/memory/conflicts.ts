@@ -1,4 +1,4 @@
-/** Contradictions that people decide on: an approval of kind `conflict`, which belongs to no run. */
+/** Contradictions for people to decide on: approvals of kind `conflict`, which belong to no run. */
 import type { NoticeType } from '../../core/notices.ts';
 import type { Tx } from '../../db/database.ts';
 import {
@@ -18,17 +18,20 @@ import { recordAudit, type AuditedBy } from '../audit/record-audit.ts';
 interface Conflict {
   tenantId: string;
   workspaceId: string;
-  /** Who wrote what contradicts; Drover itself where it was found later. */
+  /** Who wrote the contradicting text; Drover itself if found later. */
   by: AuditedBy;
   subject: readonly [type: ConflictSubject, id: string];
-  /** `version_a`, what was there; `version_b`, what was written; `conflicts_with`, where the former stands. */
+  /** `version_a`: the older text; `version_b`: the newer one; `conflicts_with`: where the older one stands. */
   sides: Record<string, unknown>;
   /** Ids and paths, for the audit log and webhooks. */
   details: Record<string, unknown>;
   message: string;
 }
 
-/** Logs a contradiction, tells webhooks, and asks people; what was asked about the same before is over. Answers the approval's id. */
+/**
+ * Logs a contradiction, notifies webhooks, and asks people; ends open questions about the same subject. Returns the
+ * approval's id.
+ */
 export async function openConflict(tx: Tx, conflict: Conflict): Promise<string> {
   const { tenantId, workspaceId, by, subject, sides, details, message } = conflict;
   const [subjectType, subjectId] = subject;
@@ -43,7 +46,7 @@ export async function openConflict(tx: Tx, conflict: Conflict): Promise<string> 
     details: { ...details, approval_id: id },
   });
   const about = { approval_id: id, [`${subjectType}_id`]: subjectId };
-  // Paths are names of fields, which somebody has written.
+  // Left out: paths are names of fields, which writers choose.
   const { conflicts: _paths, ...ids } = details;
   const payload = { ...about, ...ids };
   await insertNotice(tx, { tenantId, workspaceId, type: 'memory.conflicted', actor: 'system', payload });
@@ -58,7 +61,7 @@ const ENDS: Record<ConflictEnd['status'], NoticeType> = {
   settled: 'approval.settled',
 };
 
-/** Ends an open one and tells webhooks; false if it is not open any more. */
+/** Ends an open conflict and notifies webhooks; false if it is not open any more. */
 export async function closeConflict(
   tx: Tx,
   { tenantId, workspaceId, id }: { tenantId: string; workspaceId: string; id: string },
@@ -77,7 +80,7 @@ export async function closeConflict(
   return true;
 }
 
-/** Somebody has said otherwise what is so: nobody is asked any more. */
+/** Settles the subject's open conflicts: a later write has replaced both sides. */
 export async function settleConflicts(
   tx: Tx,
   {
@@ -96,7 +99,10 @@ export async function settleConflicts(
   }
 }
 
-/** Entries have been corrected, or put away: what they were held against is not disputed any more, and nobody is asked, unless about others. */
+/**
+ * Ends disputes about entries that were corrected or archived: their other sides are not disputed any more, and the
+ * questions end, unless they are about others, too.
+ */
 export async function endDisputes(
   tx: Tx,
   of: { tenantId: string; workspaceId: string; ids: readonly string[]; keyId?: string },

@@ -1,4 +1,4 @@
-/** Consolidates an agent's short-term memory: a proposal, applied in one transaction, kept, and revertible. */
+/** Consolidates an agent's short-term memory: a plan, applied in one transaction, recorded, and revertible. */
 import { conflict, notFound } from '../../core/errors.ts';
 import type { Caller } from '../../core/caller.ts';
 import { consolidationSettings, type AgentDefinition } from '../../core/definition.ts';
@@ -43,14 +43,14 @@ export interface Consolidation {
   strategy: ConsolidationStrategy;
   maxEntries: number;
   at: Date;
-  /** Shorter versions of long entries, by id; an entry without one keeps its weightiest sentences. */
+  /** Shorter versions of long entries, by id; an entry without one is cut to its weightiest sentences. */
   summaries?: ReadonlyMap<string, string>;
-  /** Who asked for it; nobody where it is time. */
+  /** Who asked for it; null if it was just due. */
   keyId: string | null;
 }
 
 export interface Consolidated {
-  /** Null where nothing was to be done: nothing is kept of that. */
+  /** Null if there was nothing to do, which is not recorded. */
   id: string | null;
   consolidated: number;
   merged: number;
@@ -58,7 +58,7 @@ export interface Consolidated {
   procedural: number;
 }
 
-/** Reads, plans and applies in the caller's transaction; whoever is killed in between leaves everything as it was. */
+/** Reads, plans and applies in the caller's transaction, so that a killed process leaves everything as it was. */
 export async function consolidateMemory(tx: Tx, asked: Consolidation): Promise<Consolidated> {
   const { agentId, at, strategy, maxEntries } = asked;
   const settings = consolidationSettings(asked.definition);
@@ -97,12 +97,12 @@ export async function consolidateMemory(tx: Tx, asked: Consolidation): Promise<C
   return { id, ...counts };
 }
 
-/** What the plan followed from, without the text. */
+/** The plan's inputs, without the text. */
 function inputOf({ id, importance, relevance_score, access_count, last_accessed, created_at, tokens }: ShortTermEntry) {
   return { id, importance, relevance_score, access_count, last_accessed, created_at, tokens };
 }
 
-/** New entries for those that are to be shorter; answers their ids by the ids of what they are made from. */
+/** Adds shorter entries; returns their ids by those of the originals. */
 async function addSummaries(
   tx: Tx,
   { tenantId, agentId, summaries }: Consolidation,
@@ -134,7 +134,7 @@ async function addSummaries(
   return ids;
 }
 
-/** Actions that turns came to their end by often enough become procedural memory, with the runs that show it. */
+/** Adds sequences of tools that often completed turns as procedural memory, with the runs as evidence. */
 async function addProcedures(tx: Tx, { tenantId, agentId, definition }: Consolidation): Promise<string[]> {
   const { enabled = false, min_frequency: minFrequency = LIMITS.procedureTimes } =
     definition.memory_config?.procedural ?? {};
@@ -151,7 +151,7 @@ async function addProcedures(tx: Tx, { tenantId, agentId, definition }: Consolid
   return added;
 }
 
-/** Undoes a consolidation; again, nothing happens. Throws 404, 409 where an archive was not kept. */
+/** Reverts a consolidation; a repeated call does nothing. Throws 404, 409 if evicted entries were not archived. */
 export async function revertConsolidation(
   tx: Tx,
   caller: Caller,
@@ -163,11 +163,11 @@ export async function revertConsolidation(
   if (!row) throw notFound('This consolidation');
   if (row.reverted_at) return { row, restored: 0 };
   if (row.diff.lost > 0) throw conflict('Entries were evicted without an archive, and nothing brings them back.');
-  // What it has made goes; what was held against that since is disputed no more.
+  // The entries it made go: disputes with them end.
   const made = [...row.diff.summarized.map((each) => each.id), ...row.diff.procedural];
   await endDisputes(tx, { ...caller, ids: made });
   const { back, restored } = await undoDiff(tx, agentId, row.diff);
-  // What has been written since was not held against what comes back.
+  // Entries written since were not compared with those that come back.
   const { tenantId, workspaceId } = caller;
   await checkContradictions(tx, { tenantId, workspaceId, agentId, definition, by: caller, ids: back });
   await markReverted(tx, { id, keyId: caller.keyId });
@@ -179,7 +179,7 @@ export async function revertConsolidation(
   return { row: { ...row, reverted_at: new Date() }, restored };
 }
 
-/** A page of an agent's consolidations, newest first. Throws 404 if there is no such agent. */
+/** A page of an agent's consolidations, newest first. Throws 404 for an unknown agent. */
 export async function readConsolidations(
   tx: Tx,
   caller: Caller,

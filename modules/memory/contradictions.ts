@@ -1,4 +1,4 @@
-/** Looks among the nearest entries of an agent for what a new one contradicts: by rules with the write, or by a model after it. */
+/** Finds what a new entry contradicts among the agent's most similar ones: by rules with the write, or by a model later. */
 import type { Caller } from '../../core/caller.ts';
 import { conflictSettings, type AgentDefinition } from '../../core/definition.ts';
 import { conflict } from '../../core/errors.ts';
@@ -12,10 +12,10 @@ import type { AuditedBy } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';
 import { openConflict } from './conflicts.ts';
 
-/** Those that share most words are compared. */
+/** Entries to compare with: those that share most words. */
 const COMPARED = 5;
 
-/** So many are looked at by one statement. */
+/** Entries per statement. */
 const TOGETHER = 100;
 
 interface WrittenMemories {
@@ -24,11 +24,11 @@ interface WrittenMemories {
   agentId: string;
   definition: AgentDefinition;
   by: AuditedBy;
-  /** Those that are new, or are remembered again. */
+  /** New entries, and those that are current again. */
   ids: readonly string[];
 }
 
-/** Does what the agent asks for with each of these entries: they are held against the others, and against each other once. */
+/** Checks each of these entries against the others as the agent's settings say; pairs among them are compared once. */
 export async function checkContradictions(tx: Tx, written: WrittenMemories): Promise<void> {
   const { tenantId, agentId, ids } = written;
   const how = conflictSettings(written.definition);
@@ -37,7 +37,7 @@ export async function checkContradictions(tx: Tx, written: WrittenMemories): Pro
     await insertChecks(tx, { tenantId, subjectType: 'memory', subjectIds: ids, ownerId: agentId });
     return;
   }
-  // Of two that are written at once the second sees the first: who is not committed yet is compared by nobody.
+  // Of two simultaneous writes the second sees the first, which without the lock would be uncommitted and invisible.
   await lockMemoryOf(tx, agentId);
   const asked = new Set<string>();
   for (let from = 0; from < ids.length; from += TOGETHER) {
@@ -53,7 +53,7 @@ export async function checkContradictions(tx: Tx, written: WrittenMemories): Pro
   }
 }
 
-/** Marks both sides and asks people which of them is so: one question, about the newest of the others. */
+/** Marks both sides as disputed and asks one question, about `entry` and the newest of the others. */
 export async function dispute(
   tx: Tx,
   written: Omit<WrittenMemories, 'definition' | 'ids'> & { entry: { id: string; content: string } },
@@ -62,7 +62,8 @@ export async function dispute(
   if (found.length === 0) return;
   const { agentId, entry } = written;
   await lockMemoryOf(tx, agentId);
-  // Whoever had the lock may have corrected or forgotten either side, whose text is not to be written down again.
+  // While this waited for the lock, either side may have been corrected or forgotten; its text must not be stored
+  // again.
   const live = await listLive(tx, { agentId, ids: [entry.id, ...found.map(({ id }) => id)] });
   const others = found.filter(({ id }) => live.includes(id));
   const [first, ...more] = others;
@@ -87,9 +88,9 @@ export async function dispute(
 export type Side = { keep: 'new' | 'old' } | { content: string };
 
 /**
- * Decides between two entries: the one that is not so is superseded, or neither is and another text is. What else the newer one
- * contradicts goes with the older one. Answers what is gone; who has closed the question ends what it was disputed by (`endDisputes`).
- * Throws 409 where either of the two has changed since.
+ * Decides between two entries: the wrong one is superseded, or both are by a new text. If the older one goes, so do the
+ * others that the newer one contradicts. Returns the ids that are gone; the caller closes the question and ends their
+ * disputes (`endDisputes`). Throws 409 if either entry has changed since.
  */
 export async function resolveMemories(
   tx: Tx,

@@ -1,4 +1,7 @@
-/** Counts uses of memories. No recall waits for a change of the agent's memory: what is used meanwhile is counted after it, all together. */
+/**
+ * Counts uses of memories. Recalls never wait for a change of the agent's memory: uses during one are counted after it,
+ * together.
+ */
 import type { Logger } from 'pino';
 import { countAccesses, countLeftUses, type MemoryUse } from '../../db/memory-entries.ts';
 import type { Database, Tx } from '../../db/database.ts';
@@ -10,7 +13,7 @@ interface UsedMemory {
   why: object;
 }
 
-/** Notes in the transaction of a recall what it has found, and counts it there or soon after. */
+/** Records in a recall's transaction what it found, and counts it there or soon after. */
 export async function countUses(
   { memoryUses }: { memoryUses: MemoryUses },
   tx: Tx,
@@ -23,17 +26,20 @@ export async function countUses(
   memoryUses.countLater(use, ids);
 }
 
-/** The uses that a process has still to count. Whoever is killed leaves them uncounted; where entries were used is noted in any case. */
+/**
+ * Uses that this process has still to count. A killed process leaves them uncounted; where entries were used is
+ * recorded anyway.
+ */
 export interface MemoryUses {
-  /** Counts each of the entries once more when no change of the agent's memory is under way. */
+  /** Counts one use of each entry once no change of the agent's memory is under way. */
   countLater(of: Pick<MemoryUse, 'tenantId' | 'agentId'>, ids: readonly string[]): void;
-  /** Waits for those that are being counted. */
+  /** Waits for counts under way. */
   close(): Promise<void>;
 }
 
-/** One connection waits for all uses of an agent's memory, so that a change that takes long does not hold one for each recall. */
+/** Waits on one connection for all uses of an agent's memory: during a long change, recalls do not hold one each. */
 export function createMemoryUses({ db, log }: { db: Database; log: Logger }): MemoryUses {
-  /** By agent and entry, how often. */
+  /** Numbers of uses by agent and entry. */
   const left = new Map<string, Map<string, number>>();
   const counting = new Set<Promise<void>>();
 

@@ -1,4 +1,4 @@
-/** Gives agents whose short-term memory may be due for consolidation their jobs. */
+/** Sends jobs for agents whose short-term memory may be due for consolidation. */
 import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
 import { listConsolidationDue } from '../../db/memory-work.ts';
@@ -13,8 +13,8 @@ import type { MemoryContext } from './memory-context.ts';
 const AT_ONCE = 200;
 
 /**
- * Sends the jobs of agents with entries that are an hour old, so many of a tenant and of all; which of them want it, and when, their
- * jobs find out. Who has no place has one another time. Answers how many.
+ * Sends jobs for agents with entries that are an hour old, within limits per tenant and for all; the job finds out
+ * whether the agent wants it. Agents beyond a limit get their turn later. Returns how many.
  */
 export async function dispatchConsolidations(
   { db, queues }: Pick<MemoryContext, 'db' | 'queues'>,
@@ -35,7 +35,7 @@ export async function dispatchConsolidations(
   return due.length;
 }
 
-/** Consolidates the short term of an agent that wants it by itself (`memory_config.consolidation`). */
+/** Consolidates an agent's short-term memory if it has opted in (`memory_config.consolidation`). */
 export async function consolidateDue(
   context: ExtractionContext,
   { tenantId, agentId }: { tenantId: string; agentId: string },

@@ -1,4 +1,4 @@
-/** Removes fragments and entries whose time is over: they are not recalled any more, and now they are gone. */
+/** Deletes expired fragments and entries, which recall leaves out already. */
 import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { forgetConflicts } from '../../db/memory-conflicts.ts';
@@ -9,8 +9,8 @@ import { forEachIsolated } from '../for-each-isolated.ts';
 import type { MemoryContext } from './memory-context.ts';
 
 /**
- * Removes at most so many at once; answers how many. What was made from an entry goes with it, as if it were forgotten; an earlier
- * version of a fact and what is archived go alone: what has come in their place has a time of its own.
+ * Deletes a limited number at a time; returns how many. An entry takes along what was made from it, as if forgotten; an
+ * earlier version of a fact or an archived entry goes alone, since its successor has an expiry of its own.
  */
 export async function dropExpired({ db, log }: Pick<MemoryContext, 'db' | 'log'>): Promise<number> {
   const rows = await listExpired(db, LIMITS.sweepRows);

@@ -1,4 +1,4 @@
-/** Gives fragments of spaces their vectors: soon after they are written, and when they are searched before that. */
+/** Embeds fragments of spaces: soon after they are written, or when they are searched before that. */
 import { LIMITS } from '../../core/limits.ts';
 import { ensureMemoryIndex } from '../../db/memory-index.ts';
 import { noteEmbeddingSettings } from '../../db/memory-models.ts';
@@ -13,13 +13,16 @@ interface InSpaces {
   spaceIds: readonly string[];
 }
 
-/** Has fragments of a space given their vectors after the commit that has written them. Reconciliation asks again for what is lost of that. */
+/**
+ * Has a space's fragments embedded; to be called after the commit that wrote them. Reconciliation makes up for lost
+ * jobs.
+ */
 export function embedFragmentsSoon(context: MemoryContext, of: { tenantId: string; spaceId: string }): void {
   if (context.embeddings.modelFor(undefined) === undefined) return;
   workSoon(context, { tenantId: of.tenantId, spaceId: of.spaceId, work: 'embed_fragments' });
 }
 
-/** Works until none of the space is left, or until `stop` fires; answers how many got their vector. Each batch is stored by itself. */
+/** Embeds until none of the space is left or `stop` fires; each batch is stored by itself. Returns how many. */
 export async function embedFragments(
   context: MemoryContext,
   { tenantId, spaceId }: { tenantId: string; spaceId: string },
@@ -37,7 +40,7 @@ export async function embedFragments(
   }
 }
 
-/** The next ones that are new, or of a model that nobody uses any more. */
+/** The next fragments without a vector, or with one of a model that no process uses any more. */
 export async function freshFragments(
   { db, embeddings }: Pick<MemoryContext, 'db' | 'embeddings'>,
   { tenantId, spaceIds }: InSpaces,
@@ -49,13 +52,13 @@ export async function freshFragments(
   };
   const listed = await list([]);
   if (listed.length === 0) return [];
-  // Whoever makes vectors says with what.
+  // A process that embeds announces its settings.
   const others = await noteEmbeddingSettings(db, embeddings.settings, LIMITS.embeddingSettingsMs);
   if (listed.every((row) => row.model === null)) return listed;
   return list(others.flatMap((each) => modelUnder(each, undefined) ?? []));
 }
 
-/** Stores the vectors of fragments that have not changed meanwhile. */
+/** Stores vectors of fragments that are unchanged since. */
 export async function storeVectors(
   { db }: Pick<MemoryContext, 'db'>,
   tenantId: string,

@@ -1,4 +1,4 @@
-/** Gives an agent's memories their vectors: those that are new, and all of them where the agent's model has changed. */
+/** Embeds an agent's memories: new ones, and all of them after a change of its model. */
 import { LIMITS } from '../../core/limits.ts';
 import { findAgent } from '../../db/agents.ts';
 import { ensureMemoryIndex } from '../../db/memory-index.ts';
@@ -20,7 +20,7 @@ interface Owner {
   agentId: string;
 }
 
-/** Works until none is left, or until `stop` fires; answers how many got their vector. Each batch is stored by itself. */
+/** Embeds until none is left or `stop` fires; each batch is stored by itself. Returns how many. */
 export async function embedMemories(
   context: MemoryContext,
   owner: Owner,
@@ -33,7 +33,7 @@ export async function embedMemories(
   }
 }
 
-/** The model that an agent's memories are embedded with; undefined where none is used, or the agent has gone. */
+/** The model for an agent's memories; undefined if none is used or the agent is gone. */
 export async function modelOf(context: MemoryContext, owner: Owner): Promise<string | undefined> {
   return (await context.db.withTenant(owner.tenantId, (tx) => findModel(context, tx, owner))).model;
 }
@@ -48,7 +48,7 @@ async function findModel(
   return { wanted, model: agent && embeddings.modelFor(wanted) };
 }
 
-/** The model is asked for each time: it may be another one since the job has begun. */
+/** Embeds one batch. The model is looked up each time, as it may change during the job. */
 async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSignal): Promise<number> {
   const { db, embeddings } = context;
   const { tenantId, agentId } = owner;

@@ -1,6 +1,6 @@
 /**
- * Learns from a turn after its end: a model, or rules where none is to be asked, say what to remember, other rules say what of
- * that is junk, and one transaction writes it down. Whoever is killed in between leaves the turn due.
+ * Learns from a turn after its end: a model, or rules if none can be asked, propose what to remember; other rules
+ * refuse junk; one transaction stores the rest. If the process is killed, the turn stays due.
  */
 import { DUPLICATE_COSINE } from '../../core/memory/consolidation.ts';
 import { heardIn, judgeProposal, type Evidence, type Judged, type ShownMemory } from '../../core/memory/extraction.ts';
@@ -34,10 +34,10 @@ export type Extracted =
   | { skipped: number }
   | { later: number };
 
-/** So many of the newest entries are shown beside those that are like the turn. */
+/** So many of the newest entries are shown beside those similar to the turn. */
 const NEWEST = 20;
 
-/** Learns from a turn, once. Where no model can be asked now, the turn stays due. */
+/** Learns from a turn, once. If no model can be asked now, the turn stays due. */
 export async function extractMemories(
   context: ExtractionContext,
   { tenantId, agentId, turnId }: ExtractionJob,
@@ -67,7 +67,7 @@ export async function extractMemories(
   return { added, superseded, refused: Object.values(judged.refused).reduce((sum, each) => sum + each, 0) };
 }
 
-/** Entries that are like the turn, and the newest that users have said; what another user has said is not this one's to correct. */
+/** Entries similar to the turn, and the newest from users, but none of other users: this one may not correct those. */
 async function shownTo(
   { db }: ExtractionContext,
   { owner, turn, like }: { owner: Learning['owner']; turn: LearntTurn; like: readonly { entry: FoundMemory }[] },
@@ -88,13 +88,13 @@ interface Learning {
   shown: readonly ShownMemory[];
   proposed: Extract<Proposed, { kind: 'made' }>;
   model: string | undefined;
-  /** Of the texts that are to be added, in their order; undefined where none are to be had. */
+  /** Of the texts to add, in order; undefined if none could be made. */
   vectors: readonly string[] | undefined;
-  /** What is learnt is true from now on. */
+  /** From when the learnt facts hold. */
   at: Date;
 }
 
-/** All of it or nothing; undefined where another one has done it, or the run was erased meanwhile. */
+/** Stores all or nothing; undefined if another process has done it or the run was erased. */
 async function learn(tx: Tx, learning: Learning): Promise<Judged | undefined> {
   const { owner, turn, proposed } = learning;
   await lockMemoryOf(tx, owner.agentId);
@@ -160,7 +160,7 @@ async function gather(tx: Tx, { owner, turn, definition, shown, ...rest }: Learn
   };
 }
 
-/** What was shown may have been corrected or forgotten since. */
+/** Those shown entries that were not corrected or forgotten since. */
 async function stillLive(tx: Tx, agentId: string, shown: readonly ShownMemory[]): Promise<ShownMemory[]> {
   const live: ShownMemory[] = [];
   for (const { id } of shown) {
@@ -178,12 +178,12 @@ function provenanceOf(
   return { ...owner, origin, runId: turn.run_id, turnId: turn.turn_id, seq };
 }
 
-/** Whose words they are, where the run belongs to somebody's session. */
+/** The session's user, if the run belongs to one. */
 function userOf({ config }: LearntTurn): { user_id?: string } {
   return config.session ? { user_id: config.session.user_id } : {};
 }
 
-/** Vectors for the comparison with what is there; without them the same words alone are the same. */
+/** Vectors to find near-duplicates by; undefined if they fail: then only equal words count as the same. */
 async function vectorsOf(
   { embeddings, log }: ExtractionContext,
   of: { model: string; proposed: Learning['proposed']; stop: AbortSignal },

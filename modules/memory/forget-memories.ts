@@ -1,4 +1,4 @@
-/** Forgets: shows first what would go, then removes it wherever it is. */
+/** Forgets memories: lists first what would go, then removes it everywhere. */
 import type { Caller } from '../../core/caller.ts';
 import { isOneWord } from '../../core/memory/words.ts';
 import type { Tx } from '../../db/database.ts';
@@ -19,12 +19,12 @@ import { requireAgent } from '../agents/read-agents.ts';
 
 export type { Forgotten };
 
-/** What is to be forgotten: entries by id, by all words of a query, or by their `metadata.subject`. */
+/** Entries by id, by all words of a query, or by `metadata.subject`. */
 type ForgetRequest = { ids: readonly string[] } | { query: string } | { subject: string };
 
 /**
- * Removes memories with their other versions, summaries made from them and what the archive has of them; with `dryRun` it
- * only says what would go. Throws 404 if there is no such agent.
+ * Removes memories with their other versions, the summaries made from them, and their archive copies; `dryRun` only
+ * reports what would go. Throws 404 for an unknown agent.
  */
 export async function forgetMemories(
   tx: Tx,
@@ -32,7 +32,7 @@ export async function forgetMemories(
   { agentId, what, dryRun }: { agentId: string; what: ForgetRequest; dryRun: boolean },
 ): Promise<{ removed: Forgotten; ids: string[] }> {
   await requireAgent(tx, caller, agentId);
-  // What is made from them at this moment goes with them, and so does what a run is given.
+  // Locked so that entries being made from them, and runs being given them, are included.
   if (!dryRun) await lockToForget(tx, agentId);
   const found = await findIds(tx, agentId, what);
   const targets = await findForgetTargets(tx, { agentId, ids: found });
@@ -52,8 +52,8 @@ export async function forgetMemories(
 }
 
 /**
- * Takes out of a run what has been forgotten of these memories since it was given them, or has told them, and answers their ids:
- * whoever forgot them could not see them there before that was committed.
+ * Removes from a run those of these memories that were forgotten since it was given or told them; returns their ids.
+ * The one who forgot them could not see them in the run before its commit.
  */
 export async function dropForgotten(
   tx: Tx,

@@ -1,4 +1,4 @@
-/** What a turn is given of its agent's memory, as `memory_config` says. */
+/** Chooses the memories that a turn is given, by `memory_config`. */
 import { memorySettings, type AgentDefinition, type MemorySettings } from '../../core/definition.ts';
 import { isTrusted } from '../../core/memory/entry.ts';
 import { timeOf } from '../../core/memory/candidate.ts';
@@ -22,14 +22,17 @@ interface AskingTurn {
   turnId: string;
   workspaceId: string;
   threadId: string;
-  /** Whose session it is. */
+  /** The session's user. */
   userId: string | undefined;
   definition: AgentDefinition;
-  /** What the user has said. */
+  /** The user's message. */
   message: string;
 }
 
-/** Standing instructions and preferences first, within their budget; then what the message brings to mind, and what is shared, within theirs. */
+/**
+ * Returns standing instructions and preferences within their budget, then entries and shared fragments that match the
+ * message within another.
+ */
 export async function giveMemories(context: MemoryContext, turn: AskingTurn): Promise<GivenMemory[]> {
   const settings = memorySettings(turn.definition);
   if (!settings.enabled) return [];
@@ -37,7 +40,7 @@ export async function giveMemories(context: MemoryContext, turn: AskingTurn): Pr
   return [...entries, ...(await giveShared(context, turn, { ...settings, maxTokens: settings.maxTokens - tokens }))];
 }
 
-/** `tokens`: what of the budget is taken. */
+/** `tokens`: used up of the budget, without the profile. */
 async function giveOwn(
   context: MemoryContext,
   turn: AskingTurn,
@@ -74,7 +77,7 @@ async function giveOwn(
   return { entries, tokens: found.reduce((sum, { entry }) => sum + entry.tokens, 0) };
 }
 
-/** Whose entries a turn is given: undefined for all of the agent's. */
+/** The owners whose entries a turn is given; undefined for all of the agent's. */
 export function ownersOf(
   { userId, threadId }: Pick<AskingTurn, 'userId' | 'threadId'>,
   { scopes }: Pick<MemorySettings, 'scopes'>,
@@ -87,7 +90,10 @@ export function ownersOf(
   return owners.userId === undefined && owners.threadId === undefined ? 'nobody' : owners;
 }
 
-/** What is in spaces: those of the agent's teams, or all that let it in where the agent asks for that. Others may have written it. */
+/**
+ * Fragments from the spaces of the agent's teams, or from all that admit it if its scopes say so. Others may have
+ * written them.
+ */
 async function giveShared(context: MemoryContext, turn: AskingTurn, settings: MemorySettings): Promise<GivenMemory[]> {
   const { scopes } = settings;
   if (scopes && !scopes.includes('space')) return [];
@@ -115,7 +121,7 @@ async function giveShared(context: MemoryContext, turn: AskingTurn, settings: Me
   return fitting;
 }
 
-/** The first of them that fit together. */
+/** Takes items in order while they fit; skips those that do not. */
 function withinTokens<T>(items: readonly T[], most: number, tokensOf: (item: T) => number): T[] {
   let tokens = 0;
   return items.filter((item) => {
@@ -140,7 +146,7 @@ function given(row: MemoryRow, score: number): GivenMemory {
   };
 }
 
-/** What marks an entry that does not hold; nothing for one that does. */
+/** The mark of an entry that does not hold now; empty for one that does. */
 function markOf({ valid_from: from, valid_to: to }: ValidTimes, state: Validity): Pick<GivenMemory, 'validity'> {
   const at = state === 'ended' ? to : from;
   return state === 'current' || at === null ? {} : { validity: { state, at: at.toISOString() } };

@@ -1,4 +1,4 @@
-/** Puts a fragment that was found to contradict another into one place with it, with a mark, for people to decide. */
+/** Joins a fragment with the one it contradicts, marked for people to decide. */
 import type { Tx } from '../../db/database.ts';
 import { endFragment, findFragment } from '../../db/memory-spaces.ts';
 import { openConflict } from './conflicts.ts';
@@ -6,7 +6,7 @@ import { mayJoin } from './space/find-contradicted.ts';
 import { nextContent } from './space/next-content.ts';
 import { earlierVersions, provenanceOf, writeRow } from './space/store-fragment.ts';
 
-/** The older one has both sides from now on; the newer one is not found any more, and says where it went. */
+/** The older fragment gets both sides; the newer one ends, and points to it. */
 export async function joinContradiction(
   tx: Tx,
   of: { tenantId: string; workspaceId: string; id: string; others: readonly { id: string }[] },

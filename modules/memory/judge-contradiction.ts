@@ -1,4 +1,4 @@
-/** Asks a model, after the commit, whether something new contradicts what is near it; where none answers, the rules say. */
+/** Asks a model, after the commit, whether new text contradicts similar ones; if none answers, rules decide. */
 import { z } from 'zod';
 import { escapeText } from '../../core/memory/prompt.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
@@ -39,7 +39,7 @@ const SYSTEM =
 const COMPARED = 8;
 const TIMEOUT_MS = 60_000;
 
-/** What is compared, and who pays for the question. */
+/** The texts to compare, and whom to charge. */
 interface Material {
   workspaceId: string;
   agentId: string | undefined;
@@ -48,7 +48,7 @@ interface Material {
   others: { id: string; content: string }[];
 }
 
-/** Makes a check that is due, once. */
+/** Makes a due check, once. */
 export async function judgeContradiction(
   context: ExtractionContext,
   { tenantId, subjectId }: CheckJob,
@@ -70,7 +70,7 @@ export async function judgeContradiction(
     return { later: 1 };
   }
   return db.withTenant(tenantId, async (tx) => {
-    // Before the row of the check, which goes with what is forgotten.
+    // Locked before the check's row: forgetting, which deletes that row, locks in the same order.
     if (check.subject_type === 'memory') await lockMemoryOf(tx, check.owner_id);
     if (!(await findCheck(tx, subjectId, true))) return { skipped: 1 };
     const now = await gather(tx, subjectId);
@@ -106,7 +106,7 @@ async function disputeEntry(
   await dispute(tx, { tenantId, workspaceId, agentId, by: { tenantId }, entry: { id, content } }, others);
 }
 
-/** Undefined where what was written is not there any more. */
+/** The current texts; undefined if the new one is gone or need not be checked any more. */
 async function gather(tx: Tx, subjectId: string): Promise<Material | undefined> {
   const check = await findCheck(tx, subjectId);
   if (check?.subject_type === 'fragment') return gatherFragments(tx, subjectId);
@@ -150,7 +150,7 @@ async function gatherFragments(tx: Tx, id: string): Promise<Material | undefined
 
 type Asking = Material & { tenantId: string; mayWait: boolean };
 
-/** The ids of those that are contradicted. */
+/** Ids of the contradicted texts. */
 async function askWhich(context: ExtractionContext, asking: Asking, stop: AbortSignal): Promise<string[] | 'later'> {
   const { text, others, models, tenantId, workspaceId, agentId } = asking;
   const byRules = () => others.filter(({ content }) => contradicts(content, text)).map(({ id }) => id);

@@ -1,14 +1,17 @@
-/** Says how this process embeds for as long as it lives, so that others leave alone what it has made, whether or not it makes anything now. */
+/**
+ * Announces this process's embedding settings as long as it lives, so that others do not replace its vectors, even
+ * while it makes none.
+ */
 import { LIMITS } from '../../core/limits.ts';
 import { noteEmbeddingSettings } from '../../db/memory-models.ts';
 import type { MemoryContext } from './memory-context.ts';
 
 interface KeptSettings {
-  /** Resolves when what is being noted is. */
+  /** Stops, and waits for an announcement under way. */
   stop: () => Promise<void>;
 }
 
-/** Says so at once, and again before others would think that the process has gone. A database that is away is asked again the next time. */
+/** Announces at once, and again before the last announcement expires. A failure is logged and retried the next time. */
 export function keepEmbeddingSettings(
   { db, embeddings: { settings }, log }: MemoryContext,
   everyMs: number = LIMITS.embeddingSettingsMs / 3,

@@ -6,6 +6,6 @@ export interface MemoryContext extends Pick<
   ProcessContext,
   'clock' | 'db' | 'queues' | 'order' | 'outbox' | 'embeddings' | 'models' | 'metrics' | 'log' | 'config'
 > {
-  /** Uses of memories that are still to be counted. */
+  /** Uses of memories still to be counted. */
   memoryUses: MemoryUses;
 }

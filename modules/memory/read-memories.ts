@@ -1,4 +1,4 @@
-/** Memories as the API shows them, of agents of the caller's workspace alone. */
+/** Reads memories for the API, of agents in the caller's workspace only. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import { MEMORY_ORIGINS, type MemoryOrigin } from '../../core/memory/entry.ts';
@@ -11,7 +11,7 @@ import { requireAgent } from '../agents/read-agents.ts';
 
 export type { ArchiveRow, MemoryRow };
 
-/** A page of an agent's memories, the most important first. Throws 404 if there is no such agent. */
+/** A page of an agent's memories, the most important first. Throws 404 for an unknown agent. */
 export async function readMemories(
   tx: Tx,
   caller: Caller,
@@ -21,7 +21,7 @@ export async function readMemories(
   return listMemories(tx, page);
 }
 
-/** A page of what was taken from among an agent's memories, newest first. Throws 404 if there is no such agent. */
+/** A page of an agent's archived memories, newest first. Throws 404 for an unknown agent. */
 export async function readArchive(
   tx: Tx,
   caller: Caller,
@@ -31,7 +31,7 @@ export async function readArchive(
   return listArchive(tx, page);
 }
 
-/** A memory. Throws 404, also for one whose time is over, unless `evenEnded`: for who has just written it, or deletes it. */
+/** A memory. Throws 404, also for an expired one unless `evenEnded`, for a caller that has just written it or deletes it. */
 export async function requireMemory(
   tx: Tx,
   caller: Caller,
@@ -43,7 +43,7 @@ export async function requireMemory(
   return entry;
 }
 
-/** A page of the versions of a memory's fact, newest first, below a version where one is named, and whether there are more. */
+/** A page of a fact's versions, newest first, optionally below a version, and whether there are more. */
 export interface History {
   versions: MemoryRow[];
   more: boolean;
@@ -67,7 +67,7 @@ export async function readWithHistory(
   return { entry, history: { versions, more } };
 }
 
-/** Whose word a client's entry is, by the documents' `metadata.source`. */
+/** The origin of a client's entry, by the documented `metadata.source`; `user` by default. */
 export function originOf(metadata: Readonly<Record<string, unknown>>): MemoryOrigin {
   const { source } = metadata;
   return MEMORY_ORIGINS.find((origin) => origin === source) ?? 'user';

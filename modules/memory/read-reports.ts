@@ -1,4 +1,4 @@
-/** What is to be seen of an agent's memory: what its turns have taught, where an entry was used and why, what it costs. */
+/** Reports on an agent's memory: what its turns taught, where an entry was used and why, what it costs. */
 import type { Caller } from '../../core/caller.ts';
 import type { Tx } from '../../db/database.ts';
 import { listExtractions, type ExtractionRow } from '../../db/memory-extractions.ts';
@@ -8,7 +8,7 @@ import { requireMemory } from './read-memories.ts';
 
 export type { ExtractionRow, MemoryUsage, MemoryUseRow };
 
-/** A page of what an agent has learnt from its turns, newest first. Throws 404 if there is no such agent. */
+/** A page of what an agent has learnt from its turns, newest first. Throws 404 for an unknown agent. */
 export async function readExtractions(
   tx: Tx,
   caller: Caller,
@@ -18,7 +18,7 @@ export async function readExtractions(
   return listExtractions(tx, page);
 }
 
-/** A page of where an entry was used, and why, newest first. Throws 404. */
+/** A page of an entry's uses with their reasons, newest first. Throws 404. */
 export async function readMemoryUses(
   tx: Tx,
   caller: Caller,
@@ -28,7 +28,7 @@ export async function readMemoryUses(
   return listMemoryUses(tx, page);
 }
 
-/** How much an agent remembers, and what that has cost. Throws 404 if there is no such agent. */
+/** How much an agent remembers, and what that has cost. Throws 404 for an unknown agent. */
 export async function readUsageOfMemory(tx: Tx, caller: Caller, agentId: string): Promise<MemoryUsage> {
   await requireAgent(tx, caller, agentId);
   return readMemoryUsage(tx, agentId);

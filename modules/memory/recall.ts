@@ -13,7 +13,7 @@ import type { MemoryContext } from './memory-context.ts';
 import { countUses } from './count-uses.ts';
 
 export type { FoundMemory };
-/** A memory that was found, and whether it holds at the time of the question. */
+/** A found memory, and whether it holds at the time of the question. */
 export interface Recalled extends Omit<Ranked<FoundMemory>, 'why'> {
   why: Reasons;
   validity: Validity;
@@ -21,16 +21,16 @@ export interface Recalled extends Omit<Ranked<FoundMemory>, 'why'> {
 
 interface RecallQuestion {
   text: string;
-  /** When it is asked: times that it names are resolved against that. */
+  /** When it is asked; times named in it are relative to that. */
   at: Date;
   topK: number;
-  /** Scores below are left out. */
+  /** Lower scores are left out. */
   minScore?: number | undefined;
-  /** What the agent's memories are embedded with. */
+  /** The model of the agent's vectors. */
   model: string | undefined;
 }
 
-/** The memories that answer a question best, with why, best first; each is counted as used. */
+/** The memories that answer a question best, best first, with reasons; counts each as used. */
 export async function recall(
   context: MemoryContext,
   scope: MemoryScope & MemoryUse,
@@ -50,7 +50,7 @@ export async function recall(
   });
 }
 
-/** What is like a text, best first, without counting as a use: for Drover itself. */
+/** Entries similar to a text, best first; does not count as use: for Drover itself. */
 export async function findLike(
   context: MemoryContext,
   { tenantId, agentId }: { tenantId: string; agentId: string },
@@ -62,7 +62,7 @@ export async function findLike(
   return rank(question, candidates).slice(0, question.topK);
 }
 
-/** Neighbours come from the whole conversation. */
+/** Whether an entry is in scope: candidates include neighbours from the whole conversation. */
 function isInScope({ memory_type: type, thread_id: thread, metadata }: FoundMemory, scope: MemoryScope): boolean {
   const { memoryTypes, threadId, ownedBy } = scope;
   const isOwned =
@@ -72,7 +72,7 @@ function isInScope({ memory_type: type, thread_id: thread, metadata }: FoundMemo
   return isOwned && (memoryTypes?.includes(type) ?? true) && (threadId === undefined || thread === threadId);
 }
 
-/** The question's vector. Without one in time, words alone decide: a recall never fails for its model. */
+/** The question's vector; undefined if there is none in time: recall then goes by words, and never fails for its model. */
 async function vectorOf(
   { embeddings, log }: MemoryContext,
   { text, model }: RecallQuestion,

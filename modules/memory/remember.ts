@@ -21,7 +21,7 @@ import { modelOf } from './embed-memories.ts';
 import { ownersOf } from './give-memories.ts';
 import { recall } from './recall.ts';
 
-/** What became of a text that an agent wanted to remember. */
+/** The outcome for a text that an agent wants to remember. */
 type Remembered = { id: string; added: boolean } | { refused: JunkRule };
 
 const REFUSALS: Readonly<Partial<Record<JunkRule, string>>> = {
@@ -32,7 +32,7 @@ const REFUSALS: Readonly<Partial<Record<JunkRule, string>>> = {
   duplicate: 'It is remembered already.',
 };
 
-/** `{content, memory_type?, subject?} → {id, added}`. The same text again is the memory that is there. */
+/** `{content, memory_type?, subject?} → {id, added}`. A text that is remembered already gives the existing id. */
 export async function rememberCall(
   context: MemoryContext,
   attempt: ToolAttempt<DomainArguments['remember']>,
@@ -41,7 +41,7 @@ export async function rememberCall(
   const { tenantId, runId } = attempt;
   const done = await context.db.withTenant(tenantId, async (tx) => {
     const run = runId === '' ? undefined : await findRunRow(tx, runId);
-    // Held, so that what is remembered of it goes where it is erased meanwhile.
+    // Locked, so that an erasure meanwhile also covers what is remembered here.
     if (!run || !(await readRunOwner(tx, runId))) return undefined;
     if (await hasToldForgotten(tx, attempt.toolCallId)) return 'forgotten';
     const userId = run.config.session?.user_id;
@@ -52,7 +52,7 @@ export async function rememberCall(
       metadata: { ...(subject !== undefined && { subject }), ...(userId !== undefined && { user_id: userId }) },
     };
     const place = await findCallPlace(tx, { runId, callId: attempt.toolCallId });
-    // What was read before may have asked for it.
+    // Untrusted content read before may have prompted it.
     const origin = place?.is_tainted ? ('tool' as const) : ('agent' as const);
     const at = { runId, turnId: place?.turn_id, seq: place?.seq ?? undefined };
     const from = { tenantId, agentId: run.agent_id, origin, ...at };
@@ -69,7 +69,7 @@ export async function rememberCall(
   return { kind: 'succeeded', output: { ...result }, memories: [result.id] };
 }
 
-/** Remembers a text unless a rule refuses it, or it is there already; what another user has said is not there for this one. */
+/** Remembers a text unless a rule refuses it or it is there already; entries of other users do not count. */
 async function rememberText(
   tx: Tx,
   { userId, ...memory }: NewMemory & { userId: string | undefined },
@@ -78,7 +78,7 @@ async function rememberText(
   const { tenantId, agentId } = from;
   const same = await findSameText(tx, { tenantId, agentId, userId, hash: hashOf(memory.content) });
   if (same) {
-    // Where it is forgotten, it goes from this call, too.
+    // So that forgetting it also clears this call.
     await noteWrite(tx, { access: newId(), tenantId, agentId, runId: from.runId, id: same.id });
     return { id: same.id, added: false };
   }
@@ -96,13 +96,16 @@ async function rememberText(
   return { id, added: true };
 }
 
-/** What an agent is told in any case. */
+/** The agent's system prompt as text. */
 export function promptOf({ system_prompt: prompt }: AgentDefinition): string {
   if (prompt === undefined || typeof prompt === 'string') return prompt ?? '';
   return [prompt.role, prompt.instructions].filter(Boolean).join('\n');
 }
 
-/** `{query, top_k?} → {entries}`, as data with its provenance; of the user and the thread alone where the agent keeps those apart. */
+/**
+ * `{query, top_k?} → {entries}`: data with its provenance. Only the user's and the thread's if the agent separates
+ * those.
+ */
 export async function recallCall(
   context: MemoryContext,
   attempt: ToolAttempt<DomainArguments['recall']>,
@@ -133,13 +136,13 @@ export async function recallCall(
   return { kind: 'succeeded', output: { entries }, memories, ...(isUntrusted && { untrusted: true }) };
 }
 
-/** Whose run it is, and whose memories it may ask for. */
+/** The run's agent, and the owners whose memories it may ask for. */
 async function findAsking(tx: Tx, runId: string) {
   const run = await findRunRow(tx, runId);
   const agent = run && (await findAgent(tx, run.agent_id));
   if (!agent) return undefined;
   const settings = memorySettings(agent.definition);
-  // What is shared is no entry of the agent's: where that alone is loaded, its own are all there to be asked for.
+  // Fragments of spaces are not the agent's entries: with that scope alone, it may recall all of its own.
   const isApart = settings.scopes?.some((scope) => scope === 'user' || scope === 'thread');
   const ownedBy = isApart
     ? ownersOf({ userId: run.config.session?.user_id, threadId: run.thread_id }, settings)
@@ -147,7 +150,7 @@ async function findAsking(tx: Tx, runId: string) {
   return { agentId: agent.id, ownedBy };
 }
 
-/** Of an attempt that is made again, after what the one before it had added. */
+/** For a repeated attempt whose earlier entry was forgotten. */
 const FORGOTTEN: ToolOutcome = {
   kind: 'error',
   code: 'not_remembered',

@@ -1,4 +1,4 @@
-/** Ends a contradiction in a fragment. */
+/** Resolves a contradiction in a fragment. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
@@ -13,13 +13,13 @@ interface Resolution {
   id: string;
   content: FragmentContent;
   agentId: string | undefined;
-  /** The version that was decided on; whichever it is where absent. */
+  /** The version that was decided on; any if absent. */
   version?: number | undefined;
-  /** Whether that ends what people are asked about it. */
+  /** Whether that ends people's open questions about it. */
   settles: boolean;
 }
 
-/** Decides what a fragment says from now on. Throws 404, 403 for an agent that is not let in, 409 for another version. */
+/** Sets a fragment's content after a decision. Throws 404, 403 for an agent without access, 409 for another version. */
 export async function resolveFragment(
   tx: Tx,
   caller: Caller,
@@ -47,7 +47,7 @@ export async function resolveFragment(
   return rereadFragment(tx, caller, id);
 }
 
-/** A fragment's content as somebody gives it: a text, or `{type, data}`; undefined for anything else. */
+/** Reads a fragment's content: a text, or `{type, data}`; undefined for anything else. */
 export function contentOf(given: unknown): FragmentContent | undefined {
   if (typeof given === 'string' && given.trim() !== '') return { type: 'text', data: given };
   if (typeof given !== 'object' || given === null || !('data' in given)) return undefined;

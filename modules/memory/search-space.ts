@@ -1,4 +1,4 @@
-/** Searches what agents share, by words and by meaning. */
+/** Searches shared memory, by words and by meaning. */
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { listFragments, listSearchedSpaces, noteAccesses, type FragmentRow } from '../../db/memory-spaces.ts';
@@ -14,7 +14,7 @@ import { accessible, requireAccess, requireAgents } from './space/access.ts';
 import { requireSpace } from './spaces.ts';
 
 interface SpaceQuestion {
-  /** All that let the agent in where none is named. */
+  /** Undefined: all that admit the agent. */
   spaceId: string | undefined;
   text: string | undefined;
   agentId: string | undefined;
@@ -22,7 +22,10 @@ interface SpaceQuestion {
   minRelevance: number;
 }
 
-/** Fragments that answer the question, best first; without one the newest. Throws 404, 403 for an agent that is not let in. */
+/**
+ * Fragments that match the question, best first; without a question the newest. Throws 404, 403 for an agent without
+ * access.
+ */
 export async function searchSpace(
   context: MemoryContext,
   caller: Caller,
@@ -46,7 +49,7 @@ export async function searchSpace(
         ? (await listFragments(tx, scope)).map((fragment) => ({ fragment, relevance: 1 }))
         : (await searchFragments(tx, scope, { text, vector })).map((row) => {
             const { lexical, cosine, ...fragment } = row;
-            // Either is reason enough, both are more.
+            // A match by either counts, one by both counts more.
             return { fragment, relevance: 1 - (1 - lexical) * (1 - cosine) };
           });
     const hits = rows.filter(({ relevance }) => relevance >= minRelevance);
@@ -59,7 +62,7 @@ export async function searchSpace(
 /** Fragments below this have little to do with a message. */
 const LEAST_RELEVANCE = 0.1;
 
-/** What a message brings to mind of what is shared with an agent, best first. */
+/** Fragments shared with an agent that match a message, best first. */
 export async function recallFragments(
   context: MemoryContext,
   of: { tenantId: string; workspaceId: string; agentId: string; text: string; limit: number; ofTeamsAlone: boolean },
@@ -97,7 +100,10 @@ async function searched(
   return (await accessible(tx, all, agentId ?? undefined)).map(({ id }) => id);
 }
 
-/** The question's vector, after the first fragments without one have theirs; the others follow. Without it in time, words alone decide. */
+/**
+ * Embeds the question together with the first fragments that lack a vector; the others follow. Undefined if not in
+ * time: words alone decide.
+ */
 async function vectorOf(
   context: MemoryContext,
   { tenantId, spaceIds, text }: { tenantId: string; spaceIds: readonly string[]; text: string },

@@ -1,4 +1,4 @@
-/** Memory that agents share: spaces and their fragments. */
+/** Shared memory: spaces and their fragments. */
 import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -33,8 +33,8 @@ type SpaceFields = Omit<SpaceRow, 'id' | 'workspace_id' | 'created_at' | 'scope'
 type NewSpace = { [Field in keyof SpaceFields]?: SpaceFields[Field] | undefined } & Pick<SpaceRow, 'scope'>;
 
 /**
- * Makes a space of the caller's workspace. One with a `team_id` lets that team's members in, nobody where there is no such team.
- * Throws 404 for an agent or a workflow that there is not.
+ * Creates a space in the caller's workspace. One with a `team_id` admits the members of that team; an unknown team has
+ * none. Throws 404 for an unknown agent or workflow.
  */
 export async function createSpace(tx: Tx, caller: Caller, space: NewSpace): Promise<SpaceRow> {
   const id = newId();
@@ -66,7 +66,7 @@ export async function createSpace(tx: Tx, caller: Caller, space: NewSpace): Prom
   return requireSpace(tx, caller, id);
 }
 
-/** The id that somebody gives. Any other name is one of the client's own, by which nothing is looked up. */
+/** The name if it is a UUID; other names are the client's own and are not looked up. */
 function idIn(name: string | null | undefined): string | undefined {
   return name && isUuid(name) ? name : undefined;
 }
@@ -89,7 +89,7 @@ export async function readSpaces(
 
 const VERSIONS = 50;
 
-/** A fragment with a page of its versions, as long as its time is not over. Throws 404. */
+/** A fragment that has not expired, with a page of its versions. Throws 404. */
 export async function requireFragment(
   tx: Tx,
   caller: Caller,
@@ -101,7 +101,7 @@ export async function requireFragment(
   return { fragment: found.fragment, uses, history: await listFragmentVersions(tx, { id, below, limit }) };
 }
 
-/** Takes a fragment away for good, with those that it has taken in. Throws 404. */
+/** Deletes a fragment for good, with those merged into it. Throws 404. */
 export async function removeFragment(tx: Tx, caller: Caller, id: string): Promise<void> {
   if (!(await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' })))
     throw notFound('This fragment');

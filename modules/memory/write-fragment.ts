@@ -1,4 +1,4 @@
-/** Writes to memory that agents share, and what becomes of writes that meet. */
+/** Writes shared memory, and handles concurrent writes. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, notFound, unavailable, type DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -28,14 +28,14 @@ interface FragmentWrite {
   /** Absent: a new fragment. */
   fragment_id?: string | undefined;
   content: FragmentContent;
-  /** Who acts: an agent; the key's owner where nobody is named. */
+  /** The acting agent; absent: the key's owner. */
   agent_id?: string | undefined;
   visibility?: Visibility | undefined;
   allowed_agents?: string[] | undefined;
   denied_agents?: string[] | undefined;
-  /** Refused where the fragment is at another version. */
+  /** The write is refused if the fragment is at another version. */
   expected_version?: number | undefined;
-  /** The version that the writer had read: a later one is merged with what is written. */
+  /** The version that the writer had read; a later one is merged with the write. */
   base_version?: number | undefined;
   /** `semantic_conflict`: both contents are kept until somebody resolves it. */
   conflict_type?: 'concurrent_write' | 'version_mismatch' | 'semantic_conflict' | undefined;
@@ -46,15 +46,15 @@ interface FragmentWrite {
 
 interface WrittenResult {
   fragment: FragmentRow;
-  /** Merged with what others had written since. */
+  /** Merged with later writes of others. */
   merged: boolean;
-  /** What both sides have changed in different ways. */
+  /** Places that both sides changed differently. */
   conflicts: string[];
 }
 
 /**
- * Lets the writers of a fragment follow each other before each of them takes a connection: waiting for its row they would take
- * all that the process has. Throws 503 where too many wait already.
+ * Queues the writers of a fragment before they take a connection: waiting for its row they could take all of the
+ * process's. Throws 503 if too many wait already.
  */
 export async function inLine<T>(
   writers: OneByOne,
@@ -68,7 +68,7 @@ export async function inLine<T>(
   return writers.run(key, work);
 }
 
-/** Writes a fragment. Throws 404, 403 for an agent that is not let in, 409 for a stale version and for a space that is full. */
+/** Writes a fragment. Throws 404, 403 for an agent without access, 409 for a stale version or a full space. */
 export async function writeToSpace(tx: Tx, caller: Caller, write: FragmentWrite): Promise<WrittenResult> {
   const [space] = await Promise.all([requireSpace(tx, caller, write.space_id), requireAgents(tx, caller, write)]);
   await requireAccess(tx, space, write.agent_id);
@@ -78,7 +78,7 @@ export async function writeToSpace(tx: Tx, caller: Caller, write: FragmentWrite)
   if (expected > 0)
     throw conflict('A new fragment has no version yet.', { expected_version: expected, current_version: 0 });
   const fresh = freshFragment(space, write);
-  // What it contradicts is in one place with it, as if it had been written there.
+  // Goes into the fragment that it contradicts, as if it had been written there.
   const contradicted = await findContradicted(tx, space, fresh);
   if (contradicted === undefined) return addFragment(tx, caller, { space, fresh });
   const { content, agent_id, provenance, expires_at } = write;
@@ -120,7 +120,7 @@ async function addFragment(
   return { fragment: await rereadFragment(tx, caller, id), merged: false, conflicts: [] };
 }
 
-/** A policy that names a length of time sets the end anew with each write, unless the write names one. */
+/** The end of a write: named by it, else anew by the length of its policy, else as before. */
 function lifeOf(write: FragmentWrite, policyBefore: string | null, endBefore: Date | null = null) {
   const policy = write.retention_policy ?? policyBefore;
   return { retention_policy: policy, expires_at: write.expires_at ?? retainedUntil(policy, new Date()) ?? endBefore };
@@ -131,7 +131,7 @@ async function changeFragment(
   caller: Caller,
   { id, write }: { id: string; write: FragmentWrite },
 ): Promise<WrittenResult> {
-  // Held until the commit: of writers that meet, each sees what the one before has written.
+  // Locked until the commit, so that concurrent writers see each other's results in turn.
   const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, lock: true });
   if (!found || found.space.id !== write.space_id || !maySee(found.fragment, write.agent_id))
     throw notFound('This fragment');
@@ -158,7 +158,7 @@ async function changeFragment(
   return { fragment: await rereadFragment(tx, caller, id), merged: next.merged, conflicts: next.conflicts };
 }
 
-/** Opens the question which side is so, or closes it where a write stands in the place of both. */
+/** Asks people which side is right, or ends the question if the write replaces both. */
 async function askPeople(
   tx: Tx,
   caller: Caller,
@@ -183,7 +183,7 @@ async function askPeople(
   });
 }
 
-/** Whoever may not read is told the version alone. */
+/** 409; a caller that may not read is told the version only. */
 function staleVersion(
   { scopes }: Caller,
   { version, content, provenance }: FragmentRow,

@@ -1,4 +1,4 @@
-/** What a turn teaches: asked of a model of the agent's, by the forced tool `submit_memories`, or found by rules. */
+/** Proposes what to learn from a turn: by a model of the agent's with the forced tool `submit_memories`, or by rules. */
 import { z } from 'zod';
 import { cleanText, textOf } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
@@ -61,11 +61,11 @@ interface Asked {
   turn: LearntTurn;
   definition: AgentDefinition;
   shown: readonly ShownMemory[];
-  /** Whether the turn may stay due where no model answers now. */
+  /** Whether the turn may stay due if no model answers now. */
   mayWait: boolean;
 }
 
-/** The models of the run are asked; where they give nothing that can be used, or the first is the offline one, the rules find it. */
+/** Asks the run's models; rules propose if their answer is unusable, or the first is the offline one. */
 export async function proposeMemories(context: ExtractionContext, asked: Asked, stop: AbortSignal): Promise<Proposed> {
   const { turn, definition, shown } = asked;
   const byRules = (): Proposed => ({
@@ -93,12 +93,12 @@ export async function proposeMemories(context: ExtractionContext, asked: Asked, 
   return answer.fault.code === 'unavailable' && asked.mayWait ? { kind: 'later' } : byRules();
 }
 
-/** What the user has said in a turn: the message that it began with, and those that came in the middle of it. */
+/** What the user said in a turn: its first message, and those that came later. */
 export function saidIn({ heard }: Pick<LearntTurn, 'heard'>): string {
   return heard.map(({ message }) => message).join('\n\n');
 }
 
-/** What was said, and what is remembered that is like it: data, each in its place. What tools answered is not among it. */
+/** The turn and similar memories as data, each in its tag. Tool results are left out. */
 function materialOf({ turn, shown }: Asked): string {
   const memories = shown.map(
     ({ id, origin, content: said }) => `<memory id="${id}" origin="${origin}">${escapeText(said)}</memory>`,

@@ -1,8 +1,8 @@
-/** Whether a turn has read what nobody vouches for. */
+/** Whether a turn has read untrusted content. */
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import type { LearntTurn } from '../../../db/memory-extractions.ts';
 
-/** Whose word it was that the turn has read beside its user's: undefined where there was none to mistrust. */
+/** The origin of untrusted content that the turn has read; undefined if none. */
 export function taintOf(
   turn: Pick<LearntTurn, 'given' | 'read_untrusted' | 'recalled_untrusted'>,
 ): MemoryOrigin | undefined {

@@ -1,4 +1,4 @@
-/** Who is let into a space. */
+/** Access of agents to spaces. */
 import type { Caller } from '../../../core/caller.ts';
 import { forbidden, notFound } from '../../../core/errors.ts';
 import { listUnknownAgents } from '../../../db/agents.ts';
@@ -6,14 +6,17 @@ import type { Tx } from '../../../db/database.ts';
 import { listTeamsOf, type SpaceRow } from '../../../db/memory-spaces.ts';
 import { isUuid } from '../../../lib/is-uuid.ts';
 
-/** Who acts, and whom a request lets in or keeps out. */
+/** The acting agent, and agents that a request admits or excludes. */
 interface NamedAgents {
   agent_id?: string | null | undefined;
   allowed_agents?: readonly string[] | undefined;
   denied_agents?: readonly string[] | undefined;
 }
 
-/** Throws 404 for an id that no agent of the caller's workspace has. Any other name is one of the client's own. Sent along with what else is read. */
+/**
+ * Throws 404 for a UUID that is no agent's of the caller's workspace; other names are the client's own. Can run along
+ * with other reads.
+ */
 export async function requireAgents(tx: Tx, { workspaceId }: Caller, named: NamedAgents): Promise<void> {
   const { agent_id: acting, allowed_agents: allowed = [], denied_agents: denied = [] } = named;
   const ids = [...(acting ? [acting] : []), ...allowed, ...denied].filter(isUuid);
@@ -22,7 +25,7 @@ export async function requireAgents(tx: Tx, { workspaceId }: Caller, named: Name
   if (unknown !== undefined) throw notFound(`The agent "${unknown}"`);
 }
 
-/** The spaces among some that let an agent in; whoever is no agent is let into all of them. */
+/** The spaces that admit an agent; all of them without one. */
 export async function accessible(
   tx: Tx,
   spaces: readonly SpaceRow[],
@@ -33,13 +36,13 @@ export async function accessible(
   return spaces.filter((space) => isIn(space, { agentId, teams }));
 }
 
-/** Throws 403 for an agent that a space does not let in. */
+/** Throws 403 for an agent without access to the space. */
 export async function requireAccess(tx: Tx, space: SpaceRow, agentId: string | undefined): Promise<void> {
   const [open] = await accessible(tx, [space], agentId);
   if (!open) throw forbidden('This agent is not let into this space.');
 }
 
-/** A team's space lets its members in, and whoever it names beside them. A team that there is not has no members. */
+/** A team's space admits its members and the agents it names; an unknown team has no members. */
 function isIn(
   { allowed_agents: allowed, denied_agents: denied, team_id: team }: SpaceRow,
   { agentId, teams }: { agentId: string; teams: readonly string[] },

@@ -1,4 +1,4 @@
-/** Looks in a space for what a new fragment contradicts, where the space asks for that. */
+/** Finds a fragment that a new one contradicts, if the space asks for that. */
 import { contradicts } from '../../../core/memory/contradiction.ts';
 import type { Caller } from '../../../core/caller.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -9,15 +9,15 @@ import { maySee, wordsIn } from './store-fragment.ts';
 
 const COMPARED = 5;
 
-/** A fragment as far as it says who sees it, and for how long. */
+/** What decides who sees a fragment, and for how long. */
 type Kept = Pick<
   FragmentRow,
   'visibility' | 'allowed_agents' | 'denied_agents' | 'expires_at' | 'retention_policy' | 'requires_resolution'
 >;
 
 /**
- * The fragment that a new one contradicts by rules, held until the transaction ends, among those that its writer may see, and with
- * which it may stand in one place; undefined if there is none.
+ * The id of a fragment that a new one contradicts by rules, locked until the transaction ends; undefined if none. It
+ * must be visible to the writer, and the two must be allowed to join.
  */
 export async function findContradicted(
   tx: Tx,
@@ -37,14 +37,17 @@ export async function findContradicted(
     like.map(({ id }) => id),
   );
   for (const { id } of fragments.filter(isMet)) {
-    // It may be another one by now, or gone.
+    // It may have changed by now, or be gone.
     const held = await findFragment(tx, { id, workspaceId: space.workspace_id, lock: true });
     if (held && isMet(held.fragment)) return id;
   }
   return undefined;
 }
 
-/** Whether two fragments may stand in one place: the same agents see both, and neither is to go before the other. */
+/**
+ * Whether fragments may be joined: the same agents see both, none is private or disputed, and neither would expire too
+ * early.
+ */
 export function mayJoin(older: Kept, newer: Kept): boolean {
   const isOpen = [older, newer].every(
     ({ visibility, requires_resolution: isAsked }) => visibility !== 'private' && !isAsked,
@@ -57,7 +60,7 @@ export function mayJoin(older: Kept, newer: Kept): boolean {
   );
 }
 
-/** A policy that names a length of time sets the end anew with each write. */
+/** A policy with a length of time sets the end anew with each write. */
 function isKeptAsLong(older: Kept, newer: Kept): boolean {
   if (older.expires_at === null || newer.expires_at === null) return older.expires_at === newer.expires_at;
   return older.retention_policy === newer.retention_policy && older.expires_at <= newer.expires_at;
@@ -67,7 +70,7 @@ function isSame(left: readonly string[], right: readonly string[]): boolean {
   return left.every((each) => right.includes(each)) && right.every((each) => left.includes(each));
 }
 
-/** Where a model is to look for it, it is asked after the commit. */
+/** Adds a check for after the commit, if the space uses a model. */
 export async function checkLater(
   tx: Tx,
   { tenantId }: Caller,

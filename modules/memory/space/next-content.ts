@@ -1,10 +1,10 @@
-/** What a fragment says after a write. */
+/** The content of a fragment after a write. */
 import { mergeThreeWay } from '../../../core/memory/merge.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findVersion, type FragmentContent, type FragmentRow } from '../../../db/memory-spaces.ts';
 import { provenanceOf } from './store-fragment.ts';
 
-/** What of a write says what the fragment is to say. */
+/** The parts of a write that decide the content. */
 interface ContentWrite {
   content: FragmentContent;
   agent_id?: string | undefined;
@@ -17,13 +17,13 @@ export interface NextContent {
   provenance: Record<string, unknown>;
   merged: boolean;
   conflicts: string[];
-  /** Somebody has to decide. */
+  /** People have to decide. */
   unresolved: boolean;
-  /** It stands in the place of what was there. */
+  /** It replaces the content before. */
   replaces: boolean;
 }
 
-/** The last write, a merge of both, or both of them. */
+/** Returns the last write, a merge of both, or both of them. */
 export async function nextContent(
   tx: Tx,
   { fragment, write, baseVersion }: { fragment: FragmentRow; write: ContentWrite; baseVersion: number | undefined },
@@ -46,7 +46,7 @@ export async function nextContent(
     baseVersion === undefined || baseVersion === fragment.version
       ? undefined
       : await findVersion(tx, { id: fragment.id, version: baseVersion });
-  // Without a version to start from the last writer wins, with provenance.
+  // Without a base version the last writer wins, with provenance.
   if (!base) return plain;
   const { data, conflicts } = mergeThreeWay(base.content.data, fragment.content.data, write.content.data);
   const provenance = { merged_from: [fragment.version, 'write'], base_version: baseVersion };
@@ -54,7 +54,7 @@ export async function nextContent(
   return { content, provenance, merged: true, conflicts, unresolved: conflicts.length > 0, replaces: false };
 }
 
-/** What neither side says alone. */
+/** Merged content that equals neither side. */
 function contentWith(data: unknown): FragmentContent {
   return { type: typeof data === 'string' ? 'text' : 'structured', data };
 }

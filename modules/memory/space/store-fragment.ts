@@ -1,4 +1,4 @@
-/** How fragments are written: with their words, their provenance, and a note of who it was. */
+/** Stores fragments, with their words, provenance, and a record of who wrote. */
 import type { Caller } from '../../../core/caller.ts';
 import { notFound } from '../../../core/errors.ts';
 import type { Tx } from '../../../db/database.ts';
@@ -12,7 +12,7 @@ import {
 } from '../../../db/memory-spaces.ts';
 import { newId } from '../../../lib/new-id.ts';
 
-/** Writes a fragment, or its next version. */
+/** Stores a fragment, or its next version, and records who wrote it. */
 export async function storeFragment(
   tx: Tx,
   caller: Caller,
@@ -27,7 +27,7 @@ export async function storeFragment(
   await noteAccesses(tx, { tenantId: caller.tenantId, agentId, operation, fragments });
 }
 
-/** The row and its words, without a note of who it was. */
+/** Stores the row and its words, without a record of who wrote it. */
 export async function writeRow(
   tx: Tx,
   tenantId: string,
@@ -36,14 +36,14 @@ export async function writeRow(
   await writeFragment(tx, { ...row, tenant_id: tenantId, words: wordsIn(row.content) });
 }
 
-/** As it has just been written. Throws 404. */
+/** The fragment as just written. Throws 404. */
 export async function rereadFragment(tx: Tx, caller: Caller, id: string): Promise<FragmentRow> {
   const found = await findFragment(tx, { id, workspaceId: caller.workspaceId, even: 'ended' });
   if (!found) throw notFound('The fragment');
   return found.fragment;
 }
 
-/** Who writes, when, and what else a client says of it. */
+/** Who wrote it and when, and what else the client says of it. */
 export function provenanceOf({
   provenance = {},
   agent_id: agent,
@@ -58,13 +58,16 @@ export function provenanceOf({
   };
 }
 
-/** The versions before the present one, as far as they are known. */
+/** Known versions before the current one. */
 export function earlierVersions({ provenance }: FragmentRow): unknown[] {
   const known = provenance['previous_versions'];
   return Array.isArray(known) ? known : [];
 }
 
-/** Whether an agent may see a fragment, as `VISIBLE` has it: who is denied does not, whoever made it. Whoever is no agent sees all of a workspace. */
+/**
+ * Whether an agent may see a fragment, by the rule of `VISIBLE`: a denied one may not, even as its creator. Callers
+ * that are no agent see all of a workspace.
+ */
 export function maySee(
   { created_by_agent: by, visibility, allowed_agents: allowed, denied_agents: denied }: FragmentRow,
   agentId: string | undefined,
@@ -75,7 +78,7 @@ export function maySee(
   return visibility === 'private' ? allowed.includes(agentId) : allowed.length === 0 || allowed.includes(agentId);
 }
 
-/** All texts of a content, with the names of their fields. */
+/** All texts in a content, with their field names. */
 export function wordsIn({ data }: FragmentContent): string {
   if (typeof data === 'string') return data;
   if (typeof data !== 'object' || data === null) return data === undefined ? '' : JSON.stringify(data);

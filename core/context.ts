@@ -1,35 +1,35 @@
-/** How much of a conversation a model is sent. Pure. */
+/** Computes how much of a conversation a model is sent. Pure. */
 import { LIMITS } from './limits.ts';
 
-/** Why messages are left out: the agent limits the conversation, or the model takes no more. */
+/** Why messages are left out: the agent's limit on the conversation, or the model's context window. */
 export const CUT_REASONS = ['conversation_limit', 'context_window'] as const;
 
 /** Limits of one model call, in tokens. */
 interface ContextLimits {
-  /** What the model takes, prompt and answer together. */
+  /** The model's context window: prompt and answer together. */
   window: number;
-  /** Most output; at most half the window. */
+  /** Maximum output; at most half the window. */
   output: number;
   /** System prompt and tools. */
   fixed: number;
-  /** The agent's own limit of the conversation. */
+  /** The agent's own limit on the conversation; null for none. */
   conversation: number | null;
-  /** Tokens that the model counts for 100 estimated ones. */
+  /** The model's token count per 100 estimated tokens. */
   percent?: number | undefined;
 }
 
-/** Tokens that a conversation may have, as they are estimated. */
+/** Room for a conversation, in estimated tokens. */
 export interface ContextRoom {
-  /** Old turns are left out beyond these. */
+  /** Beyond this, old turns are left out. */
   budget: number;
   reason: (typeof CUT_REASONS)[number];
-  /** The current turn, which always stays, does not fit beyond these. */
+  /** A current turn beyond this does not fit; it is never left out. */
   most: number;
-  /** The budget where estimates are what the model counts: the calibration of a run only makes less of it. */
+  /** The budget if estimates were exact: a run's calibration can only lower it. */
   limit: number;
 }
 
-/** The room that a model call has for the conversation. */
+/** The room for the conversation in a model call. */
 export function contextRoom({ percent = 100, ...limits }: ContextLimits): ContextRoom {
   const { most, fill, budget } = counted(limits, percent);
   const estimated = (tokens: number) => Math.floor((tokens * 100) / percent);
@@ -41,14 +41,14 @@ export function contextRoom({ percent = 100, ...limits }: ContextLimits): Contex
   };
 }
 
-/** The same in tokens as the model counts them. */
+/** The limits in tokens as the model counts them. */
 function counted({ window, output, fixed, conversation }: Omit<ContextLimits, 'percent'>, percent: number) {
   const most = Math.max(0, window - output - Math.ceil((fixed * percent) / 100));
   const fill = Math.floor((most * LIMITS.contextFillPercent) / 100);
   return { most, fill, budget: Math.min(fill, conversation ?? fill) };
 }
 
-/** Most output of a model with such a window: the conversation needs room too. */
+/** Caps the output at half the window, since the conversation needs room, too. */
 export function outputTokensWithin(window: number, wanted: number): number {
   return Math.min(wanted, Math.floor(window / 2));
 }

@@ -1,4 +1,4 @@
-/** What runs have come to, over days; and the work of a tenant that waits or is under way. See `db/functions/dashboard.sql`. */
+/** Usage of runs over days, and a tenant's waiting and current work. See `db/functions/dashboard.sql`. */
 import type { Tx } from './database.ts';
 import { OWN_USAGE, type OwnUsageRow } from './own-model-calls.ts';
 
@@ -9,7 +9,7 @@ export interface UsageFilter {
   /** Days in UTC; `to` is exclusive. */
   from: string;
   to: string;
-  /** What `key` is. */
+  /** What `key` stands for. */
   by: 'agent' | 'day' | 'all';
   kinds: readonly UsageKind[];
 }
@@ -19,7 +19,7 @@ type UsageKind = 'run' | 'model' | 'tool';
 export interface UsageRow {
   key: string;
   kind: UsageKind;
-  /** The status of runs, the name of a model or a tool. */
+  /** A run status, or the name of a model or a tool. */
   name: string;
   count: number;
   failed: number;
@@ -27,10 +27,10 @@ export interface UsageRow {
   steps: number;
   tokens_in: number;
   tokens_out: number;
-  /** Of what has a known price. */
+  /** Sum of the known prices. */
   cost_usd: string;
   duration_ms: number;
-  /** Runs or answers of which no price is known, not or not of all. */
+  /** Runs or answers with no known price, or not for all of it. */
   unpriced: number;
 }
 
@@ -42,7 +42,7 @@ export async function readUsage(tx: Tx, filter: UsageFilter): Promise<UsageRow[]
   ]);
 }
 
-/** What Drover has asked models for itself outside of runs, by what for. */
+/** Drover's own model calls outside of runs, by purpose. */
 export async function readOwnUsage(
   tx: Tx,
   { tenantId, workspaceId, agentId, from, to }: Omit<UsageFilter, 'by' | 'kinds'>,
@@ -57,7 +57,7 @@ export async function readOwnUsage(
   );
 }
 
-/** Tenants with runs that have ended and are not added up yet; an act of maintenance. */
+/** Tenants with ended runs not in the sums yet; for maintenance, across tenants. */
 export async function listUnrolledTenants(tx: Tx): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(
     `select id from (select distinct tenant_id as id from runs
@@ -66,7 +66,7 @@ export async function listUnrolledTenants(tx: Tx): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Adds up runs that have ended. */
+/** Adds ended runs to the sums, `most` at a time; returns how many. */
 export async function rollUpUsage(tx: Tx, tenantId: string, most: number): Promise<number> {
   const [row] = await tx.query<{ rolled: number }>('select roll_up_usage($1, $2) as rolled', [tenantId, most]);
   return row?.rolled ?? 0;
@@ -80,7 +80,7 @@ export interface QueueState {
   oldest_waiting_at: Date | null;
 }
 
-/** Work of the tenant by queue, as the database has it: what waits to be done, is being done, or waits for its time. */
+/** A tenant's work by queue, from the database: waiting, active, or delayed until later. */
 export async function readQueueStates(tx: Tx, tenantId: string): Promise<QueueState[]> {
   return tx.query<QueueState>(
     `select 'turns' as queue, count(*) filter (where coalesce(driver_lease_expires_at, '-infinity') < clock_timestamp()) as waiting,
@@ -126,7 +126,7 @@ export interface FailedTurnRow {
   completed_at: Date;
 }
 
-/** Turns of a workspace that have failed, newest first; those after `before`, of one agent, and on some days, where these are named. */
+/** Failed turns of a workspace, newest first; optionally after `before`, of one agent, or on certain days. */
 export async function listFailedTurns(
   tx: Tx,
   page: Pick<UsageFilter, 'tenantId' | 'workspaceId' | 'agentId'> & {
@@ -134,12 +134,12 @@ export async function listFailedTurns(
     to?: string | undefined;
     before?: string | undefined;
     limit: number;
-    /** The index of an agent's errors is not there yet. */
+    /** The index of failures by agent does not exist yet. */
     withoutIndex?: boolean;
   },
 ): Promise<FailedTurnRow[]> {
   const { tenantId, workspaceId, agentId, from = null, to = null, before = null, limit } = page;
-  // The errors of an agent are found by an index of theirs: a plan for both would read all those of the tenant.
+  // One agent's failures have an index of their own: a shared plan would read all of the tenant's.
   const whose = page.withoutIndex ? 'r.agent_id' : 'u.failed_agent_id';
   const ofAgent = agentId === undefined ? '' : `and ${whose} = $7::uuid`;
   return tx.query<FailedTurnRow>(
@@ -154,7 +154,7 @@ export async function listFailedTurns(
   );
 }
 
-/** People who are waited for: open approvals, and runs that ask a question. */
+/** Counts what waits for people: open approvals, and runs with a question. */
 export async function countWaiting(
   tx: Tx,
   { tenantId, workspaceId }: Pick<UsageFilter, 'tenantId' | 'workspaceId'>,

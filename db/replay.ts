@@ -1,4 +1,4 @@
-/** What a replay reads of the runs before it: their calls after the point, and what their models answered. */
+/** Reads what a replay needs of earlier runs: their calls after the fork, and their models' answers. */
 import { compaction, type Compaction } from '../core/compaction.ts';
 import type { AssistantBlock } from '../core/content.ts';
 import type { NewEvent, TurnInput } from '../core/events.ts';
@@ -17,16 +17,16 @@ import { asColumns } from './query-builder.ts';
 import { commitUpTo, edgeEvent } from './run-log.ts';
 import { BELOW, HAD_EFFECT } from './task-effects.ts';
 
-/** A call of the record that no later run has used up. */
+/** A recorded call that no later run has used yet. */
 export interface RecordedCallRow {
   id: string;
   tool_id: string | null;
   name: string;
   arguments: Record<string, unknown>;
-  /** What the model asked for, where a person or a policy has put other arguments in their place. */
+  /** The model's own arguments, if a person or a policy has replaced them. */
   asked: Record<string, unknown> | null;
   effect: ToolEffect;
-  /** Under which it was made, or would have been. */
+  /** The key it was made under, or would have been. */
   idempotency_key: string;
   status: CallStatus;
   is_error: boolean | null;
@@ -34,10 +34,10 @@ export interface RecordedCallRow {
   output_bytes: number | null;
   origin: MessageOrigin | null;
   trust: Trust | null;
-  /** What the model sees of its output; null if it is the output, which is small then. */
+  /** What the model sees of the output; null if it is the (small) output itself. */
   content: OutputPart[] | null;
   output: unknown;
-  /** Sequence number of the last event that refers to the call. */
+  /** Sequence number of the last event about the call. */
   seq: number;
 }
 
@@ -47,18 +47,18 @@ interface RecordPoint {
   seq: number;
 }
 
-/** A call `k` by which work was delegated that has failed, or was cancelled, after it had an effect: nobody knows how far it came. */
+/** Whether `k` is a delegation that failed or was cancelled after having effects: how far it came is unknown. */
 const FAILED_WITH_EFFECTS = `(k.name = '${DELEGATE_TOOL}' and k.status in ('failed', 'denied') and exists (
   with recursive below (id) as (select c.id from runs c where c.parent_run_id = k.run_id and c.parent_task_id = k.id ${BELOW})
   select from below b join tool_calls d on d.run_id = b.id where ${HAD_EFFECT.replaceAll('k.', 'd.')}))`;
 
-/** How many forks of forks a record goes back. */
+/** How many forks of forks to go back. */
 const MOST_FORKS = 100;
 
 /**
- * Calls of a run that settled after a point of it, or have not settled, and those of the runs that it was forked from
- * in its turn, after theirs: a call that one of these runs answered from the record counts once. Those of the step that
- * is done again are among them whenever they settled. Nearest run first, each in its order.
+ * Calls of a run that settled after a point or not at all, followed by those of the runs it was forked from. A call
+ * that one of these runs answered from the record counts once. Calls of the step to redo are included whenever they
+ * settled. Nearest run first, each in order.
  */
 export async function listRecordedCalls(
   tx: Tx,
@@ -96,7 +96,7 @@ export async function listRecordedCalls(
   return calls;
 }
 
-/** What a model answered at a step, and what it had been asked: its messages are those before `ordinal`. */
+/** A model's answer at a step, and the call that asked for it, which was sent the messages before `ordinal`. */
 export interface RecordedAnswerRow {
   seq: number;
   step: number;
@@ -110,18 +110,18 @@ export interface RecordedAnswerRow {
     container_id?: string;
   };
   content: AssistantBlock[] | null;
-  /** What its turn had been given of the agent's memory, if anything. */
+  /** The agent's memories that the turn had been given, if any. */
   memory: { entries: GivenMemory[]; ordinal: number } | null;
 }
 
-/** Answers of a run's models in its steps from `fromStep` on, in order. */
+/** A run's model answers in steps `from` to `to`, in order. */
 export async function listRecordedAnswers(
   tx: Tx,
   runId: string,
   steps: { from: number; to?: number },
 ): Promise<RecordedAnswerRow[]> {
   return tx.query<RecordedAnswerRow>(
-    // In one pass: each answer belongs to the call, and to what its turn was given, that opened the group which it is in.
+    // In one pass: each answer belongs to the call, and the given memories, that opened its group.
     `with told as (
        select e.*, count(*) filter (where e.type = 'model.called') over (order by e.seq) as calls,
          count(*) filter (where e.type = 'memory.retrieved') over (partition by e.turn_id order by e.seq) as gifts
@@ -143,13 +143,13 @@ export async function listRecordedAnswers(
   );
 }
 
-/** How a run compacted its conversation, before the model call of a step. */
+/** A compaction of a run's conversation, before the model call of a step. */
 export interface RecordedCompaction {
   step: number;
   payload: Extract<NewEvent, { type: 'context.compacted' }>['payload'];
 }
 
-/** The compactions of a run, in order, and that which it began with. */
+/** A run's compactions, in order, and the one it began with. */
 export async function listCompactions(
   tx: Tx,
   runId: string,
@@ -165,13 +165,13 @@ export async function listCompactions(
   return { compactions, context: first?.context ?? undefined };
 }
 
-/** What was found when an answer of a run was looked at, in its step. */
+/** The outcome of a reflection on an answer, in its step. */
 export interface RecordedReflection {
   step: number;
   payload: Extract<NewEvent, { type: 'reflection.completed' }>['payload'];
 }
 
-/** What a run's log has of reflection, in order. */
+/** A run's reflections, in order. */
 export function listReflections(tx: Tx, runId: string): Promise<RecordedReflection[]> {
   return tx.query<RecordedReflection>(
     `select step, payload from run_events where run_id = $1 and type = 'reflection.completed' order by seq`,
@@ -179,14 +179,14 @@ export function listReflections(tx: Tx, runId: string): Promise<RecordedReflecti
   );
 }
 
-/** From an event of a run on: the node of its agent's graph that is open, and the prompt of that, where it was filled in. */
+/** From this event on: the open node of the agent's graph, and its filled-in prompt, if any. */
 export interface RecordedNode {
   seq: number;
   node: string | null;
   prompt: string | null;
 }
 
-/** How a run went through its agent's graph, in order. */
+/** A run's way through its agent's graph, in order. */
 export function listRecordedNodes(tx: Tx, runId: string): Promise<RecordedNode[]> {
   return tx.query<RecordedNode>(
     `select seq, case when open then at->>'node' end as node, case when open then at->>'prompt' end as prompt
@@ -199,7 +199,7 @@ export function listRecordedNodes(tx: Tx, runId: string): Promise<RecordedNode[]
   );
 }
 
-/** What a run's log said, before an event of it, of what is sent of its conversation. */
+/** Which part of the conversation was sent before an event: the compaction in force, and the first ordinal kept. */
 export async function findContextAt(
   tx: Tx,
   runId: string,
@@ -217,7 +217,7 @@ export async function findContextAt(
   return { compaction: found, firstKept: rows[0]?.payload.first_kept_ordinal ?? found?.first_kept_ordinal ?? 0 };
 }
 
-/** Length of the conversation that a model call was answered for: what its user has said after it was announced counts, too. */
+/** Length of the conversation that a model call was answered for, including messages read into it after its announcement. */
 export async function findLengthSent(
   tx: Tx,
   runId: string,
@@ -237,7 +237,7 @@ export async function findLengthSent(
   return row?.length ?? called.payload.length;
 }
 
-/** What the turn of an event had been given of its agent's memory before it. */
+/** The memories that the event's turn had been given before it. */
 export async function findGivenMemories(
   tx: Tx,
   runId: string,
@@ -254,7 +254,7 @@ export async function findGivenMemories(
   return row?.payload;
 }
 
-/** What a run hands on to the next one of its thread; or what it had before a step. */
+/** What a run hands on to the next one of its thread, or had before a step. */
 export async function findCarried(
   tx: Tx,
   runId: string,
@@ -281,7 +281,7 @@ export async function findCarried(
   return carriedAfter(known, events);
 }
 
-/** What the provider reported of a run's last model call. */
+/** The usage that a provider reported for a run's last model call. */
 export async function findLastUsage(tx: Tx, runId: string): Promise<TokenUsage | undefined> {
   const [row] = await tx.query<{ usage: TokenUsage }>(
     `select payload->'usage' as usage
@@ -292,12 +292,12 @@ export async function findLastUsage(tx: Tx, runId: string): Promise<TokenUsage |
   return row?.usage;
 }
 
-/** A checkpoint that has nothing of a kind answers null. */
+/** Drops nulls, by which a checkpoint stands for missing values. */
 function definedOf<T extends object>(state: T): T {
   return Object.fromEntries(Object.entries(state).filter(([, value]) => value !== null)) as T;
 }
 
-/** What takes the place of the beginning of a run's conversation, at its end. */
+/** The compaction in force at a run's end. */
 export async function findCompaction(tx: Tx, runId: string): Promise<Compaction | undefined> {
   const { compactions, context } = await listCompactions(tx, runId);
   const last = compactions.at(-1)?.payload;
@@ -311,7 +311,7 @@ export interface StartedTurn {
   completed_seq: number | null;
 }
 
-/** A turn that began after a position of a run: the next one, or the last one. */
+/** The next, or the last, turn that began after a point of a run. */
 export async function findTurnAfter(
   tx: Tx,
   point: RecordPoint,

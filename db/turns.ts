@@ -1,4 +1,4 @@
-/** Turns as they are read, with what happened in them. */
+/** Reads turns, with what happened in them. */
 import type { StoredBlock } from '../core/content.ts';
 import type { TurnInput } from '../core/events.ts';
 import type { AttemptError } from '../core/ledger.ts';
@@ -18,7 +18,7 @@ export interface TurnRow {
   status: 'running' | 'complete' | 'awaiting_tool' | 'awaiting_human' | 'failed' | 'cancelled';
   input: TurnInput;
   output: StoredBlock[] | null;
-  /** How the value of an answer is read that had to fit a schema. */
+  /** How to read the value of an answer that had to fit a schema. */
   structured: Reading | null;
   stop_reason: string | null;
   error: { code: string; message: string } | null;
@@ -29,7 +29,7 @@ export interface TurnRow {
   cost_usd: string | null;
   created_at: Date;
   completed_at: Date | null;
-  /** What the model had said when the turn was cancelled or failed; not read while a turn is waited for. */
+  /** What the model had said when the turn was cancelled or failed; not read while somebody waits for the turn. */
   partial?: string | null;
 }
 
@@ -39,7 +39,7 @@ const SIZED_TURN = `${TURN}, json_bytes(t.input) + coalesce(json_bytes(m.content
 const TABLES = `turns t join runs r on r.id = t.run_id
   left join messages m on m.lineage = r.lineage and m.ordinal = t.output_ordinal`;
 
-/** A turn without what was said when it was cut off (`wasCutOff`). One statement. */
+/** A turn without `partial` (see `wasCutOff`). One statement. */
 export async function findTurnRow(tx: Tx, runId: string, turnId: string): Promise<TurnRow | undefined> {
   const [row] = await tx.query<TurnRow>(`select ${TURN} from ${TABLES} where t.run_id = $1 and t.id = $2`, [
     runId,
@@ -48,7 +48,7 @@ export async function findTurnRow(tx: Tx, runId: string, turnId: string): Promis
   return row;
 }
 
-/** Whether the model may have said something that is no answer. */
+/** Whether the turn ended without an answer, so that it may have a `partial`. */
 export const wasCutOff = ({ status, output }: Pick<TurnRow, 'status' | 'output'>) =>
   !output && (status === 'cancelled' || status === 'failed');
 
@@ -58,7 +58,7 @@ export async function findTurn(tx: Tx, runId: string, turnId: string): Promise<T
   return turn;
 }
 
-/** Turns with what was said in those that were cut off. One statement more, and only where there are some. */
+/** Adds `partial` to turns that were cut off; queries only if there are some. */
 export async function withPartials<T extends Pick<TurnRow, 'id' | 'status' | 'output'>>(
   tx: Tx,
   turns: readonly T[],
@@ -68,7 +68,7 @@ export async function withPartials<T extends Pick<TurnRow, 'id' | 'status' | 'ou
   return turns.map((turn) => ({ ...turn, partial: partials.get(turn.id) ?? null }));
 }
 
-/** By turn; a cancelled one may be told what was said after the next one has begun. */
+/** Partial texts by turn. A cancelled turn's may be logged after the next turn has begun. */
 async function listPartials(tx: Tx, turnIds: readonly string[]): Promise<Map<string, string>> {
   const rows = await tx.query<{ turn_id: string; partial: string }>(
     `with begun as materialized (
@@ -101,7 +101,7 @@ function withItsSize<T extends Sized & { partial?: string | null }>(turn: T): T 
   return { ...turn, bytes: turn.bytes + bytesOf(turn.partial ?? '') };
 }
 
-/** The last turns of a run that fit on a page, oldest first, with their size. */
+/** The last turns of a run that fit on a page, oldest first, with their sizes. */
 export async function listLastTurns(tx: Tx, runId: string, limit: number): Promise<(TurnRow & Sized)[]> {
   const turns = `select ${SIZED_TURN} from ${TABLES} where t.run_id = $1 order by t.number desc limit $2`;
   const rows = await tx.query<TurnRow & Sized>(untilFull(turns, 'number desc'), [runId, limit]);
@@ -133,7 +133,7 @@ export async function listModelCalls(tx: Tx, runId: string, turnId: string): Pro
   );
 }
 
-/** The nodes of a graph that a turn has entered, in order, each with the number of the step that follows. */
+/** The graph nodes that a turn has entered, in order, each with the step that follows. */
 export async function listEnteredNodes(
   tx: Tx,
   runId: string,
@@ -167,17 +167,17 @@ export interface ToolCallRow {
   error: AttemptError | null;
   output_bytes: number | null;
   latency_ms: number | null;
-  /** Who says what it is answered with, and whether somebody vouches for that; null in calls of older builds. */
+  /** Where the call's result comes from, and whether that is trusted; null in calls of older builds. */
   origin: MessageOrigin | null;
   trust: Trust | null;
-  /** Events that had brought untrusted content when it was asked for. */
+  /** Events that had brought in untrusted content before the call was requested. */
   tainted_by: number[] | null;
   created_at: Date;
   started_at: Date | null;
   finished_at: Date | null;
 }
 
-/** Not the output, which may be large: it is read by itself, by who asks for it. */
+/** Without the output, which may be large and is read separately. */
 const CALL_COLUMNS = `id, run_id, turn_id, step, place, tool_use_id, tool_id, tool_version, name, mode, arguments, effect,
   idempotency_key, recorded_from, status, attempt, is_error, error, output_bytes, latency_ms, origin, trust, tainted_by, created_at, started_at, finished_at`;
 const CALL = `select ${CALL_COLUMNS} from tool_calls`;
@@ -186,7 +186,7 @@ export async function listToolCalls(tx: Tx, runId: string, turnId: string): Prom
   return tx.query<ToolCallRow>(`${CALL} where run_id = $1 and turn_id = $2 order by step, place`, [runId, turnId]);
 }
 
-/** Calls that the client is to execute now. */
+/** Calls that wait for the client to execute them. */
 export async function listAwaitedCalls(tx: Tx, runId: string): Promise<ToolCallRow[]> {
   return tx.query<ToolCallRow>(
     `${CALL} where run_id = $1 and status = 'running' and id in (
@@ -201,7 +201,7 @@ export async function findToolCall(tx: Tx, id: string): Promise<ToolCallRow | un
   return row;
 }
 
-/** The same of several, in the order in which they were asked for. */
+/** Several calls, in the order of their requests. */
 export async function findToolCalls(tx: Tx, ids: readonly string[]): Promise<ToolCallRow[]> {
   return tx.query<ToolCallRow>(`${CALL} where id = any($1::uuid[]) order by step, place`, [ids]);
 }
@@ -210,11 +210,11 @@ interface LockedCallRow extends ToolCallRow {
   held_ms: number;
   retry_in_ms: number;
   claim_id: string | null;
-  /** Work that the call has begun elsewhere; of a settled call: that is to be cancelled. */
+  /** Work that the call has begun elsewhere; if the call has settled, work to be cancelled. */
   remote: RemoteWork | null;
 }
 
-/** The ledger row as a worker claims it. `held_ms` and `retry_in_ms` are what is left of a lease or a pause, else <= 0. */
+/** Locks a call's row for a worker. `held_ms` and `retry_in_ms` are the rest of a lease or a pause, else <= 0. */
 export async function lockToolCall(tx: Tx, id: string): Promise<LockedCallRow | undefined> {
   const left = (column: string) => `coalesce(extract(epoch from ${column} - clock_timestamp()) * 1000, 0)::int`;
   const [row] = await tx.query<LockedCallRow>(
@@ -230,7 +230,7 @@ export type OpenCall = Pick<ToolCallRow, 'id' | 'mode' | 'effect' | 'attempt' | 
   remote: RemoteWork | null;
 };
 
-/** Calls of a run that have not settled. */
+/** A run's unsettled calls. */
 export async function listOpenCalls(tx: Tx, runId: string): Promise<OpenCall[]> {
   return tx.query<OpenCall>(
     `select id, mode, effect, attempt, error, status, remote from tool_calls
@@ -239,7 +239,7 @@ export async function listOpenCalls(tx: Tx, runId: string): Promise<OpenCall[]> 
   );
 }
 
-/** Whether a key has asked for a turn of a run, or of any run of a thread. */
+/** Whether a key has requested a turn of a run, or of any run of a thread. */
 export async function hasAskedFor(
   tx: Tx,
   of: { runId: string; keyId: string } | { threadId: string; keyId: string },

@@ -1,4 +1,4 @@
-/** Requests that never become any: what is no HTTP, is too long to be read, or does not come to its end in time. */
+/** Answers broken requests: not HTTP, too long to read, or not finished in time. */
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { badRequest, DroverError } from '../../core/errors.ts';
@@ -6,14 +6,14 @@ import { newId } from '../../lib/new-id.ts';
 import { problemOf } from '../../modules/problem-of.ts';
 import { headersTooLong } from './check-request.ts';
 
-/** More than any request may have, so that what is only too long is refused like any other. */
+/** More than any request may have, so that one just over its limit is refused in the usual way. */
 export const MOST_HEADER_BYTES = 128 * 1024;
 
 const LINGER_MS = 1000;
 
-/** Answers with a problem and closes the connection, on which `answer`, its last one, may be under way: then it is only closed. */
+/** Answers with a problem and closes the connection; only closes it if `answer`, its last one, is under way. */
 export function answerBroken(error: Error, socket: Duplex, answer: ServerResponse | undefined): void {
-  // Whatever else comes on it is as broken: it has its answer.
+  // Already answered: anything else on this connection is as broken.
   if (socket.writableEnded) return;
   if (!socket.writable || (answer?.headersSent && !answer.writableFinished)) {
     socket.destroy();
@@ -29,7 +29,7 @@ export function answerBroken(error: Error, socket: Duplex, answer: ServerRespons
     'connection: close',
   ];
   socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`);
-  // With something unread, the connection would break off before the answer has arrived.
+  // Unread data would reset the connection before the answer arrives.
   socket.resume();
   const linger = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once('end', () => socket.destroy());

@@ -16,8 +16,9 @@ import type { ApiContext } from './state.ts';
 import { idParam } from './validate.ts';
 
 /**
- * Who is calling, where the access asks for it. Throws: 401 without a valid key, 403 without the scope, and for a
- * workspace in `X-Workspace-Id` that is not there (404) or not the key's (403); 429 where its tenant or key asks too often.
+ * Returns the caller, if the access needs one. Throws 401 without a valid key or token, 403 without the scope, 404 or
+ * 403 for a workspace in `X-Workspace-Id` that does not exist or is not the key's, 429 if its tenant or key asks too
+ * often.
  */
 export async function authenticate(
   ctx: ApiContext,
@@ -28,9 +29,9 @@ export async function authenticate(
   if (access === 'open') return undefined;
   if ((access === 'loopback' || access === 'loopback-operator') && isLocalRequest(ctx.req)) return undefined;
   const caller = await callerOf(ctx, route, deps);
-  // Set before anything is refused, so that the log knows whom.
+  // Set before any refusal, for the log.
   ctx.state.caller = caller;
-  // What is refused counts, too. Not where whoever watches the service asks.
+  // Refused requests count, too; those of monitoring do not.
   if (!access.startsWith('loopback')) await holdToRates(ctx, deps.counter, requestRates(caller));
   checkAccess(caller, access);
   if (tenantWide && caller.boundWorkspaceId !== undefined) {
@@ -62,7 +63,7 @@ async function callerOf(ctx: ApiContext, route: Tokens, deps: AuthenticateDeps):
   );
 }
 
-/** Whoever holds a token for what the path is about, where the route is open to it. A key is no token, in a query least of all. */
+/** The holder of a token for what the path is about, if the route admits it. A key is no token, least of all in a query. */
 async function holderOf(
   ctx: ApiContext,
   { runToken, namesCall, threadToken }: Tokens,
@@ -94,7 +95,7 @@ interface TokenUse {
   target: TokenTarget;
 }
 
-/** Where no parameter names the thread, whatever finds it in the request looks at `boundThreadId`. */
+/** If no parameter names the thread, the code that finds it in the request checks `boundThreadId`. */
 async function isAboutThread(
   ctx: ApiContext,
   { param }: NonNullable<Tokens['threadToken']>,
@@ -107,7 +108,7 @@ async function isAboutThread(
   return target.id === (await deps.db.withTenant(caller.tenantId, (tx) => findThreadId(tx, caller, name)));
 }
 
-/** A token for a thread opens its runs as one for each of them would, and so their calls. */
+/** A thread's token opens its runs, and so their calls, like tokens for each of them. */
 async function isAboutRun(
   ctx: ApiContext,
   { caller, deps, target, namesCall }: TokenUse & { namesCall: true | undefined },

@@ -1,11 +1,11 @@
 import { unavailable } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 
-/** What a process may have in memory of what is being sent to it, from all clients together. */
+/** The memory of a process for incoming data of all clients together. */
 export interface BodyRoom {
-  /** Throws 503 where there is no room for so many bytes. */
+  /** Throws 503 if so many bytes do not fit. */
   require(bytes: number): void;
-  /** Takes room, which whoever took it gives back. Throws 503 where there is none. */
+  /** Takes room, which the caller gives back. Throws 503 if there is none. */
   take(bytes: number): void;
   give(bytes: number): void;
 }

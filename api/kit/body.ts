@@ -12,9 +12,9 @@ import type { ApiContext } from './state.ts';
 const MAX_DEPTH = 256;
 
 /**
- * The request's JSON, with text that can be stored; an empty body is `{}`. Integers that would be rounded are strings of their
- * digits with `keepsDigits`. Throws 400 for what is no JSON and, without, for such integers, 413 for more than 10 MiB and for
- * too many values, 415 for another content type, 503 where too much is being read at the time.
+ * Reads the request's JSON, with text made storable; an empty body is `{}`. With `keepsDigits`, integers that would be
+ * rounded become strings; without, they give 400. Throws 400 for other faults of the JSON, 413 for more than 10 MiB or
+ * too many values, 415 for another content type, 503 if too much is being read.
  */
 export async function readBody(
   ctx: ApiContext,
@@ -28,7 +28,7 @@ export async function readBody(
   }
   const json = await readText(ctx.req, { maxBytes: LIMITS.bodyBytes, room });
   if (json === '') return {};
-  // Before it is parsed: a body of 10 MiB can be an object of a gigabyte.
+  // Before parsing: 10 MiB of JSON can become a gigabyte of objects.
   if (holdsMoreValues(json, LIMITS.jsonValues))
     throw tooLarge(`The body has more than ${LIMITS.jsonValues} values (commas, lists and objects).`);
   const body = parse(json);
@@ -52,7 +52,7 @@ function parse(json: string): unknown {
   }
 }
 
-/** As its own key, which whoever copies the object would set as its prototype. */
+/** Whether an object has its own `__proto__`, which code that copies it would set as prototype. */
 function namesPrototype(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return Object.hasOwn(value, '__proto__') || Object.values(value).some(namesPrototype);

@@ -2,7 +2,7 @@ import { badRequest, DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Middleware } from './state.ts';
 
-/** Refuses what no route could take: 400 for NUL in the URL and no `Host`, 414 and 431 for a URL and headers that are too long, 417. */
+/** Refuses what no route takes: 400 for NUL in the URL or no `Host`, 414 and 431 for a URL or headers too long, 417. */
 export function checkRequest(): Middleware {
   return async (ctx, next) => {
     const { url = '', rawHeaders, headers, httpVersion } = ctx.req;
@@ -13,10 +13,10 @@ export function checkRequest(): Middleware {
     if (url.length > LIMITS.urlBytes) {
       throw new DroverError('url-too-long', 414, `The URL is longer than ${LIMITS.urlBytes} bytes.`);
     }
-    // A name, a value, and what stands between them.
+    // Name, value, and the two characters after each.
     const headerBytes = rawHeaders.reduce((sum, text) => sum + text.length + 2, 0);
     if (headerBytes > LIMITS.headerBytes) throw headersTooLong(LIMITS.headerBytes);
-    // No text in the database can hold it.
+    // Text in the database cannot hold it.
     if (url.includes('%00')) throw badRequest('The URL holds a NUL character (%00).');
     await next();
   };

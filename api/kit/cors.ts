@@ -1,7 +1,7 @@
-/** Cross-origin requests of browsers (WHATWG Fetch, "CORS protocol"), from the origins that the operator has named. */
+/** Cross-origin requests of browsers (WHATWG Fetch, "CORS protocol"), from origins that the operator has listed. */
 import type { Middleware } from './state.ts';
 
-/** What the answers of the API say in headers and a front end needs. */
+/** Response headers that a front end needs. */
 const EXPOSED = [
   'Location',
   'Retry-After',
@@ -30,7 +30,7 @@ const ALLOWED_HEADERS = [
   'traceparent',
   'tracestate',
   'baggage',
-  // Clients send them by themselves: of MCP, of A2A; Firefox asks for the last where a library sets it.
+  // Sent by clients of MCP and A2A on their own; Firefox asks for the last one if a library sets it.
   'Mcp-Session-Id',
   'Mcp-Protocol-Version',
   'A2A-Version',
@@ -38,12 +38,12 @@ const ALLOWED_HEADERS = [
   'User-Agent',
 ].join(', ');
 
-/** How long a browser remembers what it may do, in seconds. */
+/** How long a browser may cache a preflight's answer, in seconds. */
 const MAX_AGE_SECONDS = 600;
 
 /**
- * Lets pages of these origins (`*`: of any) read the answers, and answers preflights, which carry no key. Credentials are
- * never allowed: who calls is said by a key in a header, and a cookie that a browser adds by itself must not stand for it.
+ * Lets pages of these origins (`*`: any) read answers, and answers preflights, which carry no key. Never allows
+ * credentials: callers identify themselves by a key in a header, and a cookie that a browser adds must not replace it.
  */
 export function cors(origins: readonly string[]): Middleware {
   const any = origins.includes('*');
@@ -68,7 +68,7 @@ export function cors(origins: readonly string[]): Middleware {
 
 const LOOPBACK = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/;
 
-/** Whether a request is from no page, or from one of these origins or of the machine itself. */
+/** Whether a request comes from no page, or from one of these origins or this machine. */
 export function isFromKnownOrigin(origin: string, origins: readonly string[]): boolean {
   return origin === '' || origins.includes('*') || origins.includes(origin) || LOOPBACK.test(origin);
 }

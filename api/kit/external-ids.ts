@@ -1,4 +1,4 @@
-/** `ext:<id>` in place of an id: what a client calls something of its own. */
+/** `ext:<id>` in place of an id: the client's own name for an object. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { externalId } from '../../core/user-metadata.ts';
@@ -9,10 +9,10 @@ import { lowerUuid } from '../../lib/is-uuid.ts';
 import { idParam } from './validate.ts';
 
 const PREFIX = 'ext:';
-/** Of what is asked for, its part and its fields among the levels: no id stands lower. */
+/** Levels of params, query and body to search, starting above them: no id is deeper. */
 const DEEPEST = 6;
 
-/** Stands in what was asked for until it is looked up, before the handler sees it. */
+/** A placeholder for a name until it is looked up, before the handler runs. */
 class ExternalId {
   readonly kind: keyof typeof LOOKUPS;
   readonly name: string;
@@ -25,24 +25,24 @@ class ExternalId {
 
 const LOOKUPS = { agent: requireAgentId, thread: requireThreadId };
 
-/** How many there have been: most requests have none, and are not looked through. */
+/** How many were made: most requests have none and need no search. */
 let made = 0;
 
-/** The id of an agent, or what the client calls it. A handler gets the id alone (`withIds`). */
+/** An agent's id, or the client's name for it. Handlers only get ids (`withIds`). */
 export const agentIdParam = idOr('agent', idParam, 'must be a UUID, or ext: and an external id');
 
-/** The same of a thread. */
+/** The same for a thread. */
 export const threadIdParam = idOr('thread', idParam, 'must be a UUID, or ext: and an external id');
 
 const anyName = z.string().min(1).max(200).overwrite(lowerUuid);
 
-/** The same where an agent may be called otherwise, too. */
+/** The same, where other names are allowed, too. */
 export const agentNameParam = idOr('agent', anyName, 'must have 1 to 200 characters');
 
-/** The same where a conversation may be one of the client's own, too. */
+/** The same, where the client's own conversation ids are allowed, too. */
 export const threadNameParam = idOr('thread', anyName, 'must have 1 to 200 characters');
 
-/** `ext:<id>` alone; gives the name. */
+/** `ext:<id>` only; gives the name. */
 export const externalIdParam = z
   .string()
   .startsWith(PREFIX)
@@ -63,7 +63,7 @@ function idOr(kind: keyof typeof LOOKUPS, plain: z.ZodType<string>, message: str
   return named as unknown as z.ZodType<string, string>;
 }
 
-/** What a request asks for, with ids alone; `read` parses it. Throws 404 for a name that nobody has given. */
+/** Parses a request with `read` and replaces names by ids. Throws 404 for an unknown name. */
 export async function withIds<T>(
   context: Pick<Context, 'db'>,
   caller: Caller | undefined,
@@ -89,7 +89,7 @@ function replaceNames(value: unknown, replace: (named: ExternalId) => unknown, d
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, replaceNames(item, replace, depth + 1)]));
 }
 
-/** An object that schemas have made, and not a moment or the like. */
+/** Whether it is an object made by a schema, not a date or the like. */
 function isPlain(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }

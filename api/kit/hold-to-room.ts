@@ -2,15 +2,15 @@ import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { BodyRoom } from './body-room.ts';
 
-/** There is no room here (IANA's registry of WebSocket close codes: "Try Again Later"). */
+/** No room here (IANA's registry of WebSocket close codes: "Try Again Later"). */
 const TRY_LATER = 1013;
 
-/** Of a frame of a client around its payload, where that is as short as a ping's. */
+/** Size of a client's frame around a payload as short as a ping's. */
 const FRAME_BYTES = 6;
 
 /**
- * What has come of a message that is not whole yet takes of the room, and so do pings and pongs that come between its
- * frames: each piece of a message keeps all that came along with it in memory. Where there is no room, the socket is closed.
+ * Counts unfinished messages against the room, with the pings and pongs between their frames: each piece of a message
+ * keeps all bytes that came with it in memory. Closes the socket if there is no room.
  */
 export function holdToRoom(socket: WebSocket, connection: Duplex, room: BodyRoom): void {
   let held = 0;
@@ -23,7 +23,7 @@ export function holdToRoom(socket: WebSocket, connection: Duplex, room: BodyRoom
     controls += data.length + FRAME_BYTES;
     if (controls >= held) giveBack();
   };
-  // Before the receiver, which tells of a message while it is given the last piece of it.
+  // Runs before the receiver, which emits a message while it is given its last piece.
   connection.prependListener('data', (chunk: Buffer) => {
     try {
       room.take(chunk.length);

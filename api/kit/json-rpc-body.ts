@@ -1,4 +1,4 @@
-/** Bodies that are messages of JSON-RPC: a fault in one is told in its terms, too. */
+/** Bodies that are JSON-RPC messages: problems also contain the JSON-RPC error. */
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
 import { RefusedJson } from './refused-json.ts';
@@ -7,10 +7,10 @@ const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
 const INVALID_PARAMS = -32602;
 
-/** What a request is known by. With another one it cannot be answered under it. */
+/** A request's id. A request with any other kind of id cannot be answered under it. */
 export const rpcId = z.union([z.string(), z.int()], { error: 'must be a string or an integer' });
 
-/** Reads a message and checks it. Throws problems that hold the `error` of JSON-RPC beside their own members. */
+/** Reads and checks a message. Throws problems that also hold JSON-RPC's `error`. */
 export async function readMessage<T>(read: () => Promise<unknown>, check: (body: unknown) => T): Promise<T> {
   let body: unknown;
   try {
@@ -27,7 +27,7 @@ export async function readMessage<T>(read: () => Promise<unknown>, check: (body:
 
 const request = z.object({ jsonrpc: z.literal('2.0'), id: rpcId, method: z.string() });
 
-/** What is JSON can be answered under its id, but where that is what does not fit, or in a batch. */
+/** The id and code to answer refused JSON with; no id if that is what is wrong, or in a batch. */
 export function answerTo({ body, errors }: RefusedJson): { id: string | number | null; code: number } {
   const asked = request.safeParse(body);
   if (!asked.success) return { id: null, code: INVALID_REQUEST };

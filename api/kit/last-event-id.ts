@@ -1,7 +1,7 @@
 import { badRequest } from '../../core/errors.ts';
 import type { ApiContext } from './state.ts';
 
-/** The place in a run's log that the client says it has reached; undefined where it does not say. Throws 400. */
+/** The position in a run's log from the client's `Last-Event-ID`; undefined without one. Throws 400. */
 export function lastEventId(ctx: ApiContext): number | undefined {
   const given = ctx.get('last-event-id').trim();
   if (given === '') return undefined;

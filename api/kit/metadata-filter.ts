@@ -1,9 +1,9 @@
-/** `metadata.key=value` in a query: what has this value under this key, and all others that are named. */
+/** `metadata.key=value` in a query: matches objects with all the named values. */
 import { z } from 'zod';
 
 const PREFIX = 'metadata.';
 
-/** For queries that take it. */
+/** For schemas of queries that take it. */
 export const metadataFilter = {
   metadata: z
     .record(z.string().min(1), z.string())
@@ -11,7 +11,7 @@ export const metadataFilter = {
     .describe('`metadata.key=value`: only what has this, and all others that are named.'),
 };
 
-/** A query with what it says of metadata in one field. */
+/** Collects a query's `metadata.` entries in one field. */
 export function withMetadata(query: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const named = Object.entries(query).filter(([key]) => key.startsWith(PREFIX));
   if (named.length === 0) return { ...query };

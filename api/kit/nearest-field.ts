@@ -1,22 +1,22 @@
-/** What a client may have meant by a field that is not known: the nearest name among the fields of the object that it stands in. */
+/** Suggests the field that a client may have meant by an unknown one: the nearest name in the same object. */
 import { z } from 'zod';
 
 type Schema = z.core.$ZodType;
 
-/** A field of an object, by its way from there. */
+/** A field, by its path from the object. */
 interface Field {
   path: string[];
   name: string;
 }
 
-/** Longer names are no slips. */
+/** Longer names are no slips of the pen. */
 const LONGEST_NAME = 64;
-/** How far below the object a field may stand. */
+/** How deep below the object a field may be. */
 const DEEPEST = 3;
-/** Of a name so much may be misspelt. */
+/** Share of a name's letters that may be wrong. */
 const MISSPELT = 1 / 3;
 
-/** The nearest field to the last one of a path, as dotted from the object that it stands in; undefined if none is near. */
+/** The field nearest to the last one of a path, dotted and relative to its object; undefined if none is near. */
 export function nearestField(schema: z.ZodType, path: readonly PropertyKey[]): string | undefined {
   const given = path.at(-1);
   if (typeof given !== 'string' || given.length > LONGEST_NAME) return undefined;
@@ -26,12 +26,12 @@ export function nearestField(schema: z.ZodType, path: readonly PropertyKey[]): s
       const rank = rankOf(given.toLowerCase(), name);
       return rank ? [{ way, rank: [rank.kind, way.length, rank.distance] }] : [];
     });
-  // What stands first in the schema comes first among equals.
+  // Ties go to the first in the schema.
   const [nearest] = near.toSorted((a, b) => compare(a.rank, b.rank));
   return nearest?.way.join('.');
 }
 
-/** How near a name is to what was given: misspelt, its last words, or its first words; nothing if it is none of these. */
+/** How a name resembles the given one: misspelt, its last words, or its first words; undefined if it does not. */
 function rankOf(given: string, name: string): { kind: number; distance: number } | undefined {
   const most = given.length * MISSPELT;
   const longer = Math.abs(name.length - given.length);
@@ -47,7 +47,7 @@ function compare(a: readonly number[], b: readonly number[]): number {
   return at < 0 ? 0 : (a[at] ?? 0) - (b[at] ?? 0);
 }
 
-/** Letters to insert, remove, replace or swap with the next one (optimal string alignment). */
+/** Number of letters to insert, remove, replace or swap (optimal string alignment). */
 function editDistance(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, index) => index);
@@ -72,7 +72,7 @@ function costAt(row: readonly number[], column: number): number {
   return row[column] ?? Infinity;
 }
 
-/** The fields of objects, and those of the objects in them, not of lists. */
+/** Fields of objects and of objects in them, but not in lists. */
 function fieldsOf(schemas: readonly Schema[], way: readonly string[] = []): Field[] {
   if (way.length > DEEPEST) return [];
   return schemas.flatMap((schema) =>
@@ -83,7 +83,7 @@ function fieldsOf(schemas: readonly Schema[], way: readonly string[] = []): Fiel
   );
 }
 
-/** What a value at this path has to be, by each alternative. */
+/** The schemas for the value at a path, one for each alternative. */
 function schemasAt(schema: Schema, path: readonly PropertyKey[]): Schema[] {
   return path.reduce<Schema[]>(
     (schemas, key) => schemas.flatMap((each) => innerOf(each, key)).flatMap(unwrapped),
@@ -102,7 +102,7 @@ function shapeOf(schema: Schema): Readonly<Record<string, Schema>> {
   return schema instanceof z.ZodObject ? schema.def.shape : {};
 }
 
-/** What stands behind `optional` and the like, and each alternative of a union. */
+/** Strips `optional` and the like, and splits unions. */
 function unwrapped(schema: Schema): Schema[] {
   if (schema instanceof z.ZodUnion) return schema.def.options.flatMap(unwrapped);
   if (schema instanceof z.ZodPipe) return unwrapped(schema.def.in);

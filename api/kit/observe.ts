@@ -5,8 +5,8 @@ import type { Middleware } from './state.ts';
 const UNMATCHED = '(none)';
 
 /**
- * Gives each request its id and its trace, answers with both, counts it and logs it in one line when its answer has
- * ended. Never logs paths, bodies or keys.
+ * Gives each request an id and a trace, which the answer repeats; measures it, and logs one line when the response has
+ * closed. Never logs paths, bodies or keys.
  */
 export function observe({ log, metrics }: Pick<Context, 'log' | 'metrics'>): Middleware {
   return async (ctx, next) => {
@@ -44,7 +44,7 @@ function readRequestId(given: string): string {
   return /^[\w.:@/+=-]{1,128}$/.test(given) ? given : newId();
 }
 
-/** The trace of a valid W3C `traceparent`, or a new one, with a new span; sampled where the caller does not say. */
+/** Continues a valid W3C `traceparent` with a new span, else starts a sampled trace. */
 export function continueTrace(given: string): string {
   const [, version, trace, span, flags, rest] =
     /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/.exec(given) ?? [];

@@ -1,4 +1,4 @@
-/** `GET /openapi.json` out of the routes' own schemas: JSON Schema 2020-12 is OpenAPI 3.1's. */
+/** `GET /openapi.json` from the routes' own schemas: OpenAPI 3.1 uses JSON Schema 2020-12. */
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { sha256 } from '../../core/ids.ts';
@@ -127,7 +127,7 @@ const WORKSPACE = {
   schema: { type: 'string', format: 'uuid' },
 };
 
-/** In a query everything arrives as text: what a value becomes says more than that. */
+/** Properties of the parsed values: in a query everything arrives as text, so the output type says more. */
 function propertiesOf(schema: z.ZodType | undefined, components: Components): Record<string, unknown> {
   if (schema === undefined) return {};
   const properties = convert(schema, 'output', components)['properties'];
@@ -164,7 +164,7 @@ function convert(schema: z.ZodType, io: 'input' | 'output', components: Componen
   return { $ref: `#/components/schemas/${id}` };
 }
 
-/** What refers to itself and has no name is numbered by Zod in each conversion anew: it is named by what it is. */
+/** Names recursive schemas without an id by their digest: Zod numbers them anew in each conversion. */
 function withNames(made: JsonSchema): JsonSchema {
   const text = JSON.stringify(made);
   if (!text.includes('"__schema')) return made;
@@ -173,7 +173,7 @@ function withNames(made: JsonSchema): JsonSchema {
   return JSON.parse(text.replaceAll(/(?<=["/])__schema(\d+)(?=")/g, `Nested${digest}_$1`)) as JsonSchema;
 }
 
-/** References and ids as OpenAPI has them. */
+/** Changes references to the form of OpenAPI. */
 function relocate(schema: unknown): JsonSchema & { $defs?: JsonSchema } {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/'));
 }

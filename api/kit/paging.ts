@@ -3,7 +3,7 @@ import { idParam } from './validate.ts';
 
 const DIGITS = /^\d{1,9}$/;
 
-/** A whole number in a query, which comes as text. */
+/** A whole number in a query, as text. */
 export function integerParam(limits: { min: number; max: number }) {
   const message = `must be a whole number from ${limits.min} to ${limits.max}`;
   return z
@@ -13,7 +13,7 @@ export function integerParam(limits: { min: number; max: number }) {
     .pipe(z.int().min(limits.min, message).max(limits.max, message));
 }
 
-/** A list in a query: repeated, or with commas. */
+/** A list in a query: repeated, or separated by commas. */
 export function listParam<T extends z.ZodType<unknown, string>>(item: T) {
   return z
     .union([z.string(), z.array(z.string())])
@@ -21,7 +21,7 @@ export function listParam<T extends z.ZodType<unknown, string>>(item: T) {
     .pipe(z.array(item).max(100));
 }
 
-/** The opaque form of the last key of the page before. */
+/** A cursor: the encoded key of the previous page's last row. */
 export function cursorParam<K extends z.ZodType = typeof idParam>(key?: K) {
   return z
     .string()
@@ -41,24 +41,24 @@ export function pageQuery<K extends z.ZodType = typeof idParam>(key?: K) {
   return z.strictObject({ limit: integerParam({ min: 1, max: 200 }).default(50), cursor: cursorParam(key).optional() });
 }
 
-/** A page out of `limit + 1` rows: the last one only tells that there is more. */
+/** Makes a page of `limit + 1` rows; the extra one only shows that there is more. */
 export function pageOf<R>(rows: readonly R[], limit: number, keyOf: (row: R) => string | number) {
   const items = rows.slice(0, limit);
   return { items, ...nextOf(items, rows.length > limit, keyOf) };
 }
 
-/** The cursor of the page after these rows, where there is more. */
+/** The cursor for the page after these rows, if there is one. */
 export function nextOf<R>(rows: readonly R[], hasMore: boolean, keyOf: (row: R) => string | number) {
   const last = rows.at(-1);
   return hasMore && last !== undefined ? { next_cursor: encodeCursor(keyOf(last)) } : {};
 }
 
-/** The fields of a list's answer. */
+/** The fields of a list response. */
 export function pageFields<T extends z.ZodType>(plural: string, item: T) {
   return z.strictObject({ [plural]: z.array(item), next_cursor: z.string().optional() });
 }
 
-/** The opaque form of a key. */
+/** Encodes a key as an opaque cursor. */
 export function encodeCursor(key: unknown): string {
   return Buffer.from(JSON.stringify(key)).toString('base64url');
 }

@@ -1,4 +1,4 @@
-/** The one place where errors become answers: RFC 9457, `application/problem+json`. */
+/** The one place that turns errors into answers: RFC 9457, `application/problem+json`. */
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { DroverError, unavailable } from '../../core/errors.ts';
@@ -21,7 +21,7 @@ export const problem = z
   })
   .meta({ id: 'Problem', description: 'RFC 9457' });
 
-/** Answers with a problem document for whatever is thrown further in. What is not our own error is logged and not told. */
+/** Answers errors of the inner middleware with a problem. Foreign errors are logged, not shown. */
 export function handleErrors(context: Pick<Context, 'log'>): Middleware {
   return async (ctx, next) => {
     try {
@@ -58,7 +58,7 @@ function asDroverError(thrown: unknown): DroverError {
   });
 }
 
-/** What a middleware of Koa refuses (`http-errors`), as a file outside of its folder. */
+/** A refusal by Koa's own middleware (`http-errors`), such as for a file outside its folder. */
 function refusalOf(thrown: unknown): DroverError | undefined {
   if (!(thrown instanceof Error && 'expose' in thrown && thrown.expose === true && 'status' in thrown))
     return undefined;

@@ -3,7 +3,7 @@ import { rateHeaders, type Rate } from '../../core/rate-limits.ts';
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { ApiContext } from './state.ts';
 
-/** Counts a request against these rates, and tells in the answer's headers what is left. Throws 429 beyond one of them. */
+/** Counts a request against these rates, and puts what is left into the answer's headers. Throws 429 beyond one. */
 export function holdToRates(ctx: ApiContext, counter: RateCounter, rates: readonly Rate[]): Promise<void> {
   return countAgainst(counter, rates, ({ policy, state }) => {
     ctx.append('RateLimit-Policy', policy);
@@ -11,7 +11,7 @@ export function holdToRates(ctx: ApiContext, counter: RateCounter, rates: readon
   });
 }
 
-/** The same for what has no answer of its own: one message among others on a connection. */
+/** The same for a message on a connection, which has no answer of its own. */
 export async function countAgainst(
   counter: RateCounter,
   rates: readonly Rate[],

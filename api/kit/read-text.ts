@@ -1,4 +1,4 @@
-/** The body of a request as text. It is in memory as a whole: all of those that are read at the time take of one room. */
+/** Reads bodies as text. They are in memory as a whole, and share one room while they are read. */
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createUnzip } from 'node:zlib';
@@ -11,14 +11,14 @@ interface Bounds {
 }
 
 /**
- * Reads a body, unpacked. What has come of it takes room until all has. Throws 400 for one that breaks off or cannot be
- * unpacked, 413 for more than `maxBytes`, 415 for another Content-Encoding, 503 where there is no room; the rest of it is
- * then let through, unread.
+ * Reads and decompresses a body, which takes room as it arrives. Throws 400 for one that breaks off or cannot be
+ * decompressed, 413 for more than `maxBytes`, 415 for another Content-Encoding, 503 if there is no room; the rest is
+ * then discarded.
  */
 export async function readText(request: IncomingMessage, { maxBytes, room }: Bounds): Promise<string> {
   const source = unpacked(request);
   if (source === request) {
-    // Of a packed body nobody knows.
+    // The size of a compressed body is not known.
     const bytes = Number(request.headers['content-length'] ?? 0);
     if (bytes > maxBytes) throw tooLargeBody(maxBytes);
     room.require(bytes);
@@ -44,7 +44,7 @@ export async function readText(request: IncomingMessage, { maxBytes, room }: Bou
 }
 
 function unpacked(request: IncomingMessage): Readable {
-  // What it would bring is gone, and nothing would say so.
+  // Its data is lost, and no event would say so.
   if (request.destroyed) throw brokenOff();
   const encoding = request.headers['content-encoding'] ?? '';
   if (encoding === '' || encoding === 'identity') return request;
@@ -66,7 +66,7 @@ function unpackerOf(encoding: string) {
 const LEAST_BLOCK_BYTES = 1024;
 const MOST_BLOCK_BYTES = 64 * 1024;
 
-/** Bytes that come in pieces of any size: each as a buffer of its own would take a hundred times of the smallest. */
+/** Collects chunks of any size in blocks: a small chunk kept as a buffer takes a hundred times its size. */
 function createBlocks() {
   const full: Buffer[] = [];
   let block = Buffer.alloc(0);
@@ -96,7 +96,7 @@ function explain(error: unknown): unknown {
   return isOfZlib(error) ? badRequest('The body cannot be decompressed as its Content-Encoding says.') : brokenOff();
 }
 
-/** `Z_DATA_ERROR` and its like; brotli's begin with `ERR_`, as `ERR__ERROR_FORMAT_PADDING_1` does. */
+/** `Z_DATA_ERROR` and the like; brotli's begin with `ERR_`, such as `ERR__ERROR_FORMAT_PADDING_1`. */
 function isOfZlib(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && 'code' in error && /^(Z_|ERR_)/.test(String(error.code));
 }

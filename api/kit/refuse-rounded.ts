@@ -1,7 +1,10 @@
 import { findRounded } from '../../lib/json-integers.ts';
 import { RefusedJson } from './refused-json.ts';
 
-/** Throws 400 for JSON, which must not be nested deeply, with an integer that would silently become another one. `body`: what was read of it. */
+/**
+ * Throws 400 for an integer in the JSON that would silently change. `body` is the parsed JSON, whose nesting must have
+ * been checked.
+ */
 export function refuseRounded(json: string, body: unknown): void {
   for (const keys of findRounded(json)) {
     if (isBound(keys)) continue;
@@ -14,7 +17,7 @@ export function refuseRounded(json: string, body: unknown): void {
 const BOUND = /^(exclusiveM|m)(ax|in)imum$|^max(Length|Items|Properties)$/;
 const SCHEMA = /schema$|^parameters$/i;
 
-/** What programs write for "any int64" into the schemas that they generate, which may be rounded. */
+/** Whether it is a bound in a schema: generators write these for "any int64", and they may be rounded. */
 function isBound(keys: readonly (string | number)[]): boolean {
   return BOUND.test(String(keys.at(-1))) && keys.slice(0, -1).some((key) => SCHEMA.test(String(key)));
 }

@@ -1,6 +1,6 @@
 import { DroverError, type FieldError } from '../../core/errors.ts';
 
-/** 400 for a body that is JSON, and is not taken whatever its schema: with what it says, for who has to answer under an id in it. */
+/** 400 for a JSON body that is refused regardless of any schema; keeps the body, for answers under an id in it. */
 export class RefusedJson extends DroverError {
   readonly body: unknown;
 

@@ -1,4 +1,4 @@
-/** A route as data: what it takes and gives, in schemas that check requests and make `/openapi.json`. */
+/** A route as data: its input and output, in schemas that check requests and make `/openapi.json`. */
 import type { Readable } from 'node:stream';
 import type { Queue } from 'bullmq';
 import { z } from 'zod';
@@ -28,14 +28,14 @@ import { checkParams, checkPart } from './validate.ts';
  */
 export type Access = Scope | 'any-key' | 'operator' | 'open' | 'loopback' | 'loopback-operator';
 
-/** Access that leaves no doubt who is calling. */
+/** Access for which the caller is always known. */
 type KeyedAccess = Scope | 'any-key' | 'operator';
 
-/** An answer that is no JSON: `text/event-stream`, … */
+/** An answer other than JSON: `text/event-stream`, … */
 export interface OtherContent {
   contentType: string;
   description: string;
-  /** The answer as JSON, where that may be asked for instead. */
+  /** The same answer as JSON, if clients may ask for that. */
   json?: z.ZodType;
 }
 
@@ -44,58 +44,61 @@ export interface Reply {
   /** JSON, text, or a stream; nothing for 204. */
   body?: unknown;
   headers?: Record<string, string>;
-  /** The answer of an earlier request with this Idempotency-Key (`idempotently`). */
+  /** Whether it repeats the answer to an earlier request with this Idempotency-Key (`idempotently`). */
   replayed?: boolean;
 }
 
 type Schema = z.ZodType | undefined;
 type Out<S extends Schema> = S extends z.ZodType ? z.output<S> : undefined;
 
-/** What a handler gets. `params`, `query` and `body` have passed their schemas. */
+/** A handler's input. `params`, `query` and `body` have passed their schemas. */
 interface RouteRequest<P extends Schema, Q extends Schema, B extends Schema, A extends Access> {
   params: Out<P>;
   query: Out<Q>;
   body: Out<B>;
   caller: A extends KeyedAccess ? Caller : undefined;
-  /** For `idempotently`: this route's path, this request's key and body. */
+  /** For `idempotently`: the route's path, and the request's key and body. */
   idempotency: A extends KeyedAccess ? IdempotentRequest : undefined;
   context: Context;
   app: AppParts;
-  /** For what is not in the other fields: headers such as `Prefer` and `Last-Event-ID`. */
+  /** For anything else: headers such as `Prefer` and `Last-Event-ID`. */
   ctx: ApiContext;
 }
 
 interface RouteHead {
   method: 'get' | 'post' | 'put' | 'patch' | 'delete';
-  /** As @koa/router reads it: `/v1/agents/:id`. */
+  /** In the syntax of @koa/router: `/v1/agents/:id`. */
   path: string;
   summary: string;
-  /** Changes what all workspaces of the tenant share: a key that is bound to one gets 403. */
+  /** Changes what all workspaces of a tenant share: a key bound to one gets 403. */
   tenantWide?: boolean;
-  /** What a token for the run of the path must be for to stand in for a key; absent: no token does. */
+  /** The scope with which a token for the path's run replaces a key; absent: none does. */
   runToken?: TokenScope;
-  /** The parameter `id` names a call: `runToken` opens it where its run's token, or that of its thread, is held. */
+  /** The parameter `id` names a call, which `runToken` opens to tokens of its run or that run's thread. */
   namesCall?: true;
   /**
-   * The same of a token for a thread, which the parameter `param` names, or else what the handler asks for it. Routes with
-   * `runToken` are open to it for the runs of its thread.
+   * The same for tokens of a thread: the one that the parameter `param` names, or else that the handler finds. Routes
+   * with `runToken` also take them for runs of their thread.
    */
   threadToken?: { scope: TokenScope; param?: 'thread' | 'id' };
-  /** Such a token may stand in the query, for `EventSource`, which sends no headers. */
+  /** The token may be in the query, for `EventSource`, which cannot send headers. */
   tokenInQuery?: true;
-  /** The body is a message of JSON-RPC. */
+  /** The body is a JSON-RPC message. */
   jsonRpc?: true;
-  /** The body is not written for Drover: integers in it that would be rounded come as strings of their digits, in place of 400. */
+  /** The body is not written for Drover: integers that would be rounded become strings, instead of 400. */
   keepsDigits?: true;
-  /** What a request counts towards by its body, be that of a valid form or not; undefined: none could be read. */
+  /** The rates a request counts towards, by its body, valid or not; undefined if none could be read. */
   rates?: (caller: Caller, body: unknown) => Rate[];
   /** Takes `Idempotency-Key`. */
   idempotent?: boolean;
   /** Takes `Prefer` (RFC 7240): `respond-async`, `wait=N`. */
   prefers?: true;
-  /** The body is `multipart/form-data` with one file, which `handle` reads itself, and has as long as an upload may take; these are its other fields. */
+  /**
+   * The body is `multipart/form-data` with one file, which `handle` reads itself within an upload's time; these are the
+   * other fields.
+   */
   upload?: z.ZodType;
-  /** By status. Problems need not be named. */
+  /** By status. Problems may be omitted. */
   responses: Record<number, z.ZodType | OtherContent | 'empty'>;
 }
 
@@ -104,12 +107,12 @@ export interface RouteSpec<P extends Schema, Q extends Schema, B extends Schema,
   params?: P;
   query?: Q;
   body?: B;
-  /** Throws for a request that is refused whatever its body: before that is read, where nobody had to show a key. */
+  /** Throws for a request to refuse whatever its body: before that is read, if no key was required. */
   admit?: (request: { context: Context; params: Out<P> }) => Promise<void>;
   handle: (request: RouteRequest<P, Q, B, A>) => Promise<Reply>;
 }
 
-/** A route whose types are its own affair. `run` checks the request, handles it and gives the answer. */
+/** A route with its types erased. `run` checks a request, handles it and returns the answer. */
 export interface Route extends RouteHead {
   access: Access;
   params: Schema;
@@ -125,25 +128,25 @@ interface Incoming {
   caller: Caller | undefined;
 }
 
-/** What belongs to the application as a whole, made once by `createApp`. */
+/** Parts of the application, made once by `createApp`. */
 export interface AppParts {
-  /** Every route there is. */
+  /** All routes. */
   routes: readonly Route[];
   authenticator: Authenticator;
-  /** Of what tenants, keys, users and sessions ask for. */
+  /** For the requests of tenants, keys, users and sessions. */
   counter: RateCounter;
   liveSessions: LiveSessions;
-  /** For the bodies that are being read. */
+  /** For bodies being read. */
   bodyRoom: BodyRoom;
-  /** The queues to look at. */
+  /** The queues to show. */
   queues: readonly Queue[];
-  /** Fires when the server stops: what would stay open ends then. */
+  /** Fires when the server stops, to end open streams. */
   closing: AbortSignal;
-  /** Where requests can become WebSockets. */
+  /** Absent if requests cannot become WebSockets. */
   sockets: Sockets | undefined;
 }
 
-/** The body, which fits its schema. Throws 400. */
+/** Reads the body and checks it against the schema. Throws 400. */
 async function readChecked(
   read: () => Promise<unknown>,
   { body = NOTHING, jsonRpc }: { body?: Schema; jsonRpc?: true },
@@ -152,7 +155,7 @@ async function readChecked(
   return jsonRpc ? readMessage(read, check) : check(await read());
 }
 
-/** Counts the request by its body before anything of it is refused; gives what reads that body. Throws 429. */
+/** Counts the request by its body before anything in it is refused; returns the body's reader. Throws 429. */
 async function countByBody({ ctx, app, caller }: Incoming, route: RouteHead): Promise<() => Promise<unknown>> {
   const { rates, keepsDigits } = route;
   const read = () => readBody(ctx, { keepsDigits, room: app.bodyRoom });
@@ -163,7 +166,7 @@ async function countByBody({ ctx, app, caller }: Incoming, route: RouteHead): Pr
   return () => reading;
 }
 
-/** Makes a route. Fields that no schema names are refused with 400, ids that are none with 404. */
+/** Makes a route. Unknown fields are refused with 400, malformed ids in the path with 404. */
 export function defineRoute<
   A extends Access,
   P extends Schema = undefined,
@@ -191,7 +194,7 @@ export function defineRoute<
   return { ...head, params, query, body, run };
 }
 
-/** A body that is sent piece by piece. */
+/** Whether a body is a stream. */
 export function isStream(body: unknown): body is Readable {
   return typeof body === 'object' && body !== null && 'pipe' in body;
 }
@@ -212,10 +215,10 @@ function idempotencyOf(
   const named = (params ?? {}) as Record<string, string>;
   return {
     tenantId: caller.tenantId,
-    // By ids, in whatever way the request has named what they are of.
+    // With ids, whichever names the request used.
     route: `${route.method.toUpperCase()} ${route.path.replaceAll(/:(\w+)/g, (_, name: string) => named[name] ?? '')}`,
     key: ctx.headers['idempotency-key'] === undefined ? undefined : ctx.get('idempotency-key'),
-    // The workspace is part of what was asked for, wherever it was said.
+    // The workspace counts as part of the request, wherever it was named.
     body: { workspace_id: caller.workspaceId, body },
   };
 }

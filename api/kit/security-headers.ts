@@ -1,6 +1,6 @@
 import type { Middleware } from './state.ts';
 
-/** Headers of every answer: JSON is no page, is not sniffed, framed or kept by caches. Pages set their own policy. */
+/** Headers of every answer: JSON must not be rendered, sniffed, framed or cached. Pages set their own policy. */
 export function securityHeaders(): Middleware {
   return async (ctx, next) => {
     ctx.set({

@@ -2,13 +2,13 @@ import type { WebSocket } from 'ws';
 
 export interface SocketWriter {
   send(text: string): void;
-  /** Waits until what was sent fits the buffer again, the socket closes or the signal fires. */
+  /** Waits until the buffer has room again, the socket closes or the signal fires. */
   room(signal: AbortSignal): Promise<void>;
-  /** Whether so much waits that what nobody needs is better left out. */
+  /** Whether the buffer is so full that optional messages should be left out. */
   isBusy(): boolean;
 }
 
-/** Writes to a socket within a bounded buffer. `onStall` is called once it has been full for `stallMs`. */
+/** Writes to a socket through a bounded buffer. `onStall` is called once it has been full for `stallMs`. */
 export function createSocketWriter(
   socket: WebSocket,
   { bufferBytes, stallMs, onStall }: { bufferBytes: number; stallMs: number; onStall: () => void },

@@ -1,4 +1,4 @@
-/** WebSockets: requests that pass the same middleware as any other, and are answered by it unless a route takes the upgrade. */
+/** WebSockets: upgrade requests pass the usual middleware, which answers them unless a route takes the upgrade. */
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
@@ -15,7 +15,7 @@ export interface SocketLimits {
   bufferBytes: number;
   stallMs: number;
   pingMs: number;
-  /** How long a peer has to answer the server's close, with what waits for it before that. */
+  /** Time in ms for a peer to read what is queued and answer the server's close. */
   closeMs: number;
 }
 
@@ -28,23 +28,23 @@ const DEFAULTS: SocketLimits = {
   closeMs: LIMITS.socketCloseSeconds * 1000,
 };
 
-/** A WebSocket that a route has taken, and the way to write to it. */
+/** A WebSocket taken by a route, with its writer. */
 export interface OpenSocket extends SocketWriter {
   socket: WebSocket;
 }
 
 export interface Sockets {
-  /** Passes a request for an upgrade on as one that can be answered; gives false if it is none for a WebSocket. */
+  /** Passes an upgrade request on with a response; returns false if it is not for a WebSocket. */
   receive(incoming: Upgrade, handle: (request: IncomingMessage, response: ServerResponse) => void): boolean;
   /** Whether the request can become a WebSocket. */
   canOpen(request: IncomingMessage): boolean;
-  /** Makes it one. Throws 429 where the key has too many open, 400 where the request breaks the protocol. */
+  /** Makes it one. Throws 429 if the key has too many open, 400 if the request breaks the protocol. */
   open(request: IncomingMessage, by: Opener, serve: (open: OpenSocket) => void): void;
-  /** Cuts off all that are open. */
+  /** Cuts off all open ones. */
   terminate(): void;
 }
 
-/** Whose WebSocket it is, and how much its client may say at once, where that is not the usual. */
+/** The WebSocket's key, and the size of its client's messages if other than usual. */
 interface Opener {
   keyId: string;
   messageBytes?: number;
@@ -60,12 +60,12 @@ interface Waiting extends Upgrade {
   response: ServerResponse;
 }
 
-/** Closed since the client takes too slowly what it asked for. */
+/** Closed because the client reads too slowly. */
 const SLOW_CONSUMER = 4008;
 
 const PROTOCOL_OF_KEY = 'bearer.';
 
-/** WebSockets of a server. All are closed with 1001 when `closing` fires, and with 4008 where the peer answers no ping. */
+/** A server's WebSockets. Closes all with 1001 when `closing` fires, and those whose peer answers no ping with 4008. */
 export function createSockets(
   { log, bodyRoom }: Pick<Context, 'log'> & { bodyRoom: BodyRoom },
   closing: AbortSignal,
@@ -105,13 +105,13 @@ export function createSockets(
       const { connection, head, response } = found;
       onceClosed(connection, () => {
         perKey.give(keyId);
-        // The request's line in the log tells how long it was open.
+        // Lets the request's log line tell how long it was open.
         response.emit('close');
       });
       if (connection.destroyed) return;
       serverFor(messageBytes).handleUpgrade(request, connection, head, (socket) => {
         response.detachSocket(request.socket);
-        // What breaks the protocol closes the connection, which is all there is to say about it.
+        // A protocol error closes the connection; nothing else needs doing.
         socket.on('error', () => undefined);
         holdToRoom(socket, connection, bodyRoom);
         keys.set(socket, keyId);
@@ -130,21 +130,21 @@ export function createSockets(
   };
 }
 
-/** A message comes in a few frames, and a frame in a few hundred packets: each piece takes far more than its bytes. */
+/** A normal message has few frames of a few hundred packets each: each piece takes far more memory than its bytes. */
 const PIECES = { maxFragments: 256, maxBufferedChunks: 4096 };
 
-/** One for each size of messages. */
+/** Makes one server per message size. */
 function createServers(closeTimeout: number) {
   const servers = new Map<number, WebSocketServer>();
   const faults = new WeakMap<IncomingMessage, string>();
   const make = (maxPayload: number): WebSocketServer => {
     const made = { noServer: true, maxPayload, perMessageDeflate: false, closeTimeout, ...PIECES };
     const server = new WebSocketServer({ ...made, handleProtocols: pickProtocol });
-    // Told before `handleUpgrade` returns; the answer is then left to whoever listens.
+    // Emitted before `handleUpgrade` returns; the listener then owes the answer.
     return server.on('wsClientError', ({ message }, _connection, request) => void faults.set(request, message));
   };
   return {
-    /** What is wrong with a request that did not become a WebSocket. */
+    /** Why a request did not become a WebSocket. */
     faultOf: (request: IncomingMessage) => faults.get(request),
     serverFor: (maxPayload: number): WebSocketServer => {
       const server = servers.get(maxPayload) ?? make(maxPayload);
@@ -159,7 +159,7 @@ function isForWebSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** The key may come as a subprotocol, since browsers set no headers on a WebSocket. */
+/** Makes a response for an upgrade. The key may come as a subprotocol, since browsers cannot set WebSocket headers. */
 function makeAnswerable({ request, connection }: Upgrade): ServerResponse {
   connection.on('error', () => connection.destroy());
   const key = protocolsOf(request).find((name) => name.startsWith(PROTOCOL_OF_KEY));
@@ -175,19 +175,19 @@ function protocolsOf({ headers }: IncomingMessage): string[] {
   return (headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
 }
 
-/** Browsers want one of those that they have offered: the key is repeated only where there is no other. */
+/** Browsers want one of their offers back: the one with the key only if there is no other. */
 function pickProtocol(offered: Set<string>): string | false {
   const names = [...offered];
   return names.find((name) => !name.startsWith(PROTOCOL_OF_KEY)) ?? names[0] ?? false;
 }
 
-/** Of a connection that may be closed already. */
+/** Acts at once if the connection is closed already. */
 function onceClosed(connection: Duplex, act: () => void): void {
   if (connection.destroyed) act();
   else connection.once('close', act);
 }
 
-/** How many each key has. `take` throws 429 where the key has all it may. */
+/** Counts sockets per key. `take` throws 429 if the key has its maximum. */
 function countPerKey(most: number) {
   const counts = new Map<string, number>();
   return {
@@ -207,12 +207,12 @@ function countPerKey(most: number) {
   };
 }
 
-/** Rounds of pings for which one may stand behind what the client has not taken yet. */
+/** Rounds that a ping may be queued behind unread data. */
 const ROUNDS_UNSENT = 4;
 
 /**
- * Pings everybody in rounds, and gives those up who have not answered by the next one. A ping that stands behind what its client
- * is still taking has not been sent: how much may wait, and how long, is for its writer to judge, so that this waits for some rounds.
+ * Pings all sockets in rounds, and gives up those that have not answered by the next. A ping still queued behind unread
+ * data gets some more rounds: how much may be queued, and how long, is the writer's decision.
  */
 function keepAlive(
   everySocket: () => WebSocket[],
@@ -225,7 +225,7 @@ function keepAlive(
     socket.ping(undefined, undefined, () => (open.isSent = true));
   };
   const look = (socket: WebSocket) => {
-    // One that is being closed ends by itself: whoever is slow may read till then why.
+    // A closing socket ends by itself; a slow client has until then to read the reason.
     if (socket.readyState !== socket.OPEN) return;
     const open = pings.get(socket);
     if (!open) ping(socket);

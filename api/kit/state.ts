@@ -2,17 +2,17 @@ import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from '../../core/caller.ts';
 
-/** What the middleware knows of a request, in `ctx.state`. */
+/** What the middleware knows of a request (`ctx.state`). */
 export interface ApiState {
   requestId: string;
-  /** W3C trace context: the caller's trace, or a new one, with this request as the parent of what follows. */
+  /** W3C trace context: the caller's trace, or a new one, with this request as parent. */
   traceparent: string;
-  /** The route's pattern, once one has matched: what logs and metrics name, since a path may hold a secret. */
+  /** The matching route's pattern, for logs and metrics: the path itself may hold a secret. */
   route?: string;
   caller?: Caller;
-  /** Characters of the body that could not be kept; absent where that is none. */
+  /** Number of characters in the body that had to be replaced; absent if none. */
   replaced?: number;
-  /** The run and the turn that the request is about, for the log. */
+  /** The request's run and turn, for the log. */
   run?: string;
   turn?: string;
 }

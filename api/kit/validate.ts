@@ -4,28 +4,28 @@ import { shortPath } from '../../modules/problem-of.ts';
 import { nearestField } from './nearest-field.ts';
 import type { ApiContext } from './state.ts';
 
-/** An id in a path. Upper case is taken; ids are stored in lower case. */
+/** An id in a path; upper case becomes lower case, as ids are stored. */
 export const idParam = z.uuid().toLowerCase();
 
-/** RFC 3339, in which `t` and `z` may be lower case (section 5.6). */
+/** RFC 3339; `t` and `z` may be lower case (section 5.6). */
 export const momentParam = z
   .string()
   .toUpperCase()
   .check(z.iso.datetime({ offset: true }));
 
-/** A moment in whatever zone, in a year from 1 to 9999: beyond that neither Postgres nor an answer can name it. */
+/** A time in any zone, in the years 1 to 9999: Postgres and answers cannot express others. */
 export const timeParam = momentParam
   .transform((text) => new Date(text))
   .refine((at) => /^\d/.test(at.toISOString()) && at.getUTCFullYear() > 0, {
     message: 'must be in a year from 1 to 9999 (UTC)',
   });
 
-/** The same as text, in UTC: Postgres reads no zone that is further from it than 16 hours. */
+/** The same as text in UTC: Postgres rejects zones more than 16 hours from it. */
 export const timeTextParam = timeParam.transform((at) => at.toISOString());
 
 const MAX_ERRORS = 50;
 
-/** What the schema makes of the parameters in the path; those that it refuses name nothing that exists. Throws 404, which says what form they have. */
+/** Parses path parameters. Throws 404, with the expected form: malformed ones name nothing that exists. */
 export function checkParams(schema: z.ZodType | undefined, ctx: ApiContext): unknown {
   if (!schema) return undefined;
   const parsed = schema.safeParse({ ...ctx.params });
@@ -35,7 +35,7 @@ export function checkParams(schema: z.ZodType | undefined, ctx: ApiContext): unk
   throw new DroverError('not-found', 404, `There is no ${shortPath(ctx.path)}: of ${route} ${faults.join(', ')}.`);
 }
 
-/** What the schema makes of a part of the request. Throws 400 with every fault, as `body.config.max_turns`. */
+/** Parses a part of the request. Throws 400 with all faults, by paths such as `body.config.max_turns`. */
 export function checkPart(schema: z.ZodType, value: unknown, where: 'query' | 'body'): unknown {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -72,7 +72,7 @@ function faultsOf(issue: Issue, prefix: readonly PropertyKey[]): Fault[] {
   return [{ path, message: wording(issue) }];
 }
 
-/** Of a union's alternatives the one that was meant: the only one whose kind of value was given. */
+/** The alternative of a union that was meant: the only one that matches the value's kind. */
 function closestBranch(branches: readonly Issue[][]): Issue[] | undefined {
   const possible = branches.filter(
     (issues) => !issues.some(({ path, code }) => path.length === 0 && code === 'invalid_type'),
@@ -93,7 +93,7 @@ function wording(issue: Issue): string {
   return message === 'Invalid input' ? 'is not of a known form' : lowerFirst(message.replace(/^Invalid input: /, ''));
 }
 
-/** The kinds of value that a union takes, where what was given is none of them. */
+/** The kinds of value that a union takes, if the given value has none of them. */
 function kindsOf(branches: readonly Issue[][]): string {
   const kinds = branches.map((issues) =>
     issues.flatMap((issue) => (issue.path.length === 0 && issue.code === 'invalid_type' ? [issue.expected] : [])).at(0),

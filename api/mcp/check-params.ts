@@ -1,4 +1,4 @@
-/** Requests over MCP whose parameters have another form than the protocol's. */
+/** Checks the parameters of MCP requests against the protocol. */
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import {
   CallToolRequestSchema,
@@ -26,7 +26,10 @@ const SCHEMAS = [
 ];
 const BY_METHOD = new Map<string, z.ZodType>(SCHEMAS.map((schema) => [schema.shape.method.value, schema]));
 
-/** Answers them before the server has them, which would call them a fault of its own. To be called once it is connected. */
+/**
+ * Answers malformed requests before the server, which would report an internal error, gets them. Call it after
+ * connecting.
+ */
 export function checkParams(transport: Transport): void {
   const take = transport.onmessage;
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- a transport is no EventTarget
@@ -37,7 +40,7 @@ export function checkParams(transport: Transport): void {
       return;
     }
     const error = { code: ErrorCode.InvalidParams, message: z.prettifyError(checked.error) };
-    // Whoever has left is told nothing.
+    // A client that has left is not told.
     transport.send({ jsonrpc: '2.0', id: message.id, error }).catch(() => undefined);
   };
 }

@@ -1,8 +1,8 @@
-/** What agents are called as tools: names that every MCP client takes. */
+/** Agents' names as tools, in characters that every MCP client takes. */
 
 const MOST_CHARS = 60;
 
-/** `run_` and the name, other characters as `_`; the second of a name is `_2`, in the order in which they come. */
+/** `run_` and the name, with other characters as `_`; the second agent of a name gets `_2`, in the given order. */
 export function toolNames<T extends { name: string }>(agents: readonly T[]): Map<string, T> {
   const named = new Map<string, T>();
   for (const agent of agents) {
@@ -14,9 +14,9 @@ export function toolNames<T extends { name: string }>(agents: readonly T[]): Map
   return named;
 }
 
-/** Which agents decide what is called `name`: those that could be called so, and those that may take that name before them. */
+/** Which agents can affect who is called `name`: those that may get it, and those that may take it before them. */
 export function namesakes(name: string): { prefix: string; isExact: boolean } {
-  // At full length the end of a name has made way for its number.
+  // At full length, the end of a name gave way to its number.
   if (name.length >= MOST_CHARS) return { prefix: name.slice(0, MOST_CHARS - NUMBER_CHARS), isExact: false };
   return { prefix: name.replace(/(_\d+)+$/, ''), isExact: true };
 }

@@ -1,4 +1,4 @@
-/** What an MCP client does with the runs that there are. */
+/** Tools for existing runs. */
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';

@@ -28,15 +28,15 @@ const post = defineRoute({
     202: 'empty',
   },
   async handle({ caller, body, context, app, ctx }) {
-    // MCP asks for it (Streamable HTTP, security warning), whatever the key.
+    // Required by MCP whatever the key (Streamable HTTP, security warning).
     if (!isFromKnownOrigin(ctx.get('origin'), context.config.corsOrigins))
       throw forbidden('Pages of this origin may not call the MCP server: DROVER_CORS_ORIGINS does not list it.');
     const session = ctx.get('mcp-session-id') || undefined;
     const gone = untilEnded({ ctx, app, caller, context });
     const [, ...others] = [body].flat();
-    // The first message is counted as the request.
+    // The first message was counted with the request.
     for (const _ of others) {
-      // The answer tells what is left after the last one.
+      // So the headers tell what is left after the last message.
       ctx.remove('RateLimit-Policy');
       ctx.remove('RateLimit');
       await holdToRates(ctx, app.counter, requestRates(caller));
@@ -65,7 +65,7 @@ const post = defineRoute({
   },
 });
 
-/** The transport looks at method and headers; the body has been read. */
+/** A request for the transport, which reads only method and headers: the body is parsed already. */
 function requestOf(ctx: ApiContext): Request {
   const headers = ['accept', 'content-type', 'mcp-protocol-version'].map((name): [string, string] => [
     name,
@@ -75,7 +75,7 @@ function requestOf(ctx: ApiContext): Request {
   return new Request(new URL(ctx.path, 'http://localhost'), { method: ctx.method, headers: present });
 }
 
-/** What the transport refuses, as everything that is refused here is answered. */
+/** Turns a refusal by the transport into a problem. */
 async function problemOf(response: Response): Promise<DroverError> {
   const said = z
     .object({ error: z.object({ message: z.string() }) })

@@ -1,4 +1,4 @@
-/** Agents as tools: a call starts a run, and waits for its turn. */
+/** Agents as tools: a call starts a run and waits for its turn. */
 import { z } from 'zod';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { isTerminal, type EventType } from '../../core/events.ts';
@@ -26,7 +26,7 @@ import { endCall, startOf, tellCancelledCall, unlessCancelled } from './cancelle
 import { toolNames } from './names.ts';
 import { answer, defineTool, type McpCall, type McpRequest, type McpTool } from './tool-kind.ts';
 
-/** Clients give up after a minute where they are told nothing. */
+/** Clients time out after a minute without progress. */
 const QUIET_WAIT_SECONDS = 50;
 
 const input = z.strictObject({
@@ -54,7 +54,7 @@ export function runTools(agents: readonly AgentName[]): McpTool[] {
         return unlessCancelled(call, wait, () => cancelStarted(call, run));
       },
       async start(call, asked) {
-        // `tasks/cancel` alone cancels a task.
+        // A task can be cancelled by `tasks/cancel` only.
         await endCall(call, call.id, 'answered');
         return (await beginOrGoOn(call, agent, asked)).run_id;
       },
@@ -93,7 +93,7 @@ async function startRun(
   return created.body;
 }
 
-/** The agent's run that has not ended on a thread, where the caller may be shown it: what is said there is said to it. */
+/** The agent's unfinished run on a thread, if the caller may read it: the message then goes to that run. */
 async function openRunOn(
   { context, caller }: McpCall,
   agent: AgentName,
@@ -109,11 +109,11 @@ async function openRunOn(
 }
 
 /**
- * Ends a call without an answer, and cancels the run that it has started; one that it only waits for goes on, and so does that of a call
- * which has been answered. Any process can: a call is known by its session and its id.
+ * Ends a call without an answer and cancels the run that it started. A run that it only waits for goes on, and so does
+ * one whose call was answered. Works in any process: session and id identify a call.
  */
 export async function cancelCall(request: McpRequest, id: string | number): Promise<void> {
-  // Before the run ends, so that whoever waits for it knows why; and before it is looked for: one that starts later finds the call ended.
+  // First, so that the waiting process knows the reason, and so that a run started later finds the call ended.
   if ((await endCall(request, id, 'cancelled')) === 'answered') return;
   const started = await findAnswer(request.context, startOf(request, id));
   if (started) await cancelStarted(request, (started as CreatedRun).run_id);
@@ -127,7 +127,7 @@ async function cancelStarted({ context, caller }: McpRequest, runId: string): Pr
 
 type WaitingCall = Omit<McpCall, 'id' | 'hangUp'>;
 
-/** Waits for a turn of a run, the one that is given or the last one, and says how it is then. */
+/** Waits for a turn of a run (default: the last one), and returns the run's state then. */
 export async function awaitRun(
   call: WaitingCall,
   wanted: { run: string; turn?: string | undefined },
@@ -181,7 +181,7 @@ const TOLD: readonly EventType[] = [
   'turn.completed',
 ];
 
-/** Each durable event is progress; its number in the log only grows. */
+/** Reports durable events as progress: their log numbers only grow. */
 async function tellProgress(
   { context, onProgress }: WaitingCall,
   ref: { tenantId: string; runId: string; turnId: string },

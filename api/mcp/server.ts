@@ -1,4 +1,4 @@
-/** Drover as an MCP server (spec 2025-11-25): what a client may list and call, for one request of it. */
+/** Drover as an MCP server (spec 2025-11-25): what a client may list and call, for one request. */
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import {
   CallToolRequestSchema,
@@ -21,7 +21,7 @@ import { cancelCall, runTools } from './run-tools.ts';
 import { readTask, serveTasks, TASKS } from './tasks.ts';
 import type { McpCall, McpRequest, McpTool } from './tool-kind.ts';
 
-/** A server that keeps nothing: whatever a call needs is in its request, so that any process serves any client. */
+/** A stateless server: each request holds all that a call needs, so any process can serve any client. */
 export function createMcpServer(request: McpRequest): Server {
   const server = new Server(
     { name: 'drover', version: VERSION },
@@ -32,7 +32,7 @@ export function createMcpServer(request: McpRequest): Server {
     },
   );
   server.setRequestHandler(ListToolsRequestSchema, async ({ params }) => {
-    // It has one page, which names no other.
+    // The list has one page, so no cursor is valid.
     if (params?.cursor !== undefined) throw new McpError(ErrorCode.InvalidParams, 'The cursor is none of this list.');
     return { tools: (await toolsOf(request)).map(describe) };
   });
@@ -42,7 +42,7 @@ export function createMcpServer(request: McpRequest): Server {
     const token = meta?.progressToken;
     const onProgress = (progress: number, message: string) => {
       const told = { progressToken: token ?? '', progress, message };
-      // Whoever has left is told nothing.
+      // A client that has left is not told.
       sendNotification({ method: 'notifications/progress', params: told }).catch(() => undefined);
     };
     const hangUp = () => server.close();
@@ -66,7 +66,7 @@ function readTools({ caller }: McpRequest): McpTool[] {
   return READ_TOOLS.filter(({ scope }) => scope === undefined || hasScope(caller.scopes, scope));
 }
 
-/** One tool by its name, whatever number of agents there is. */
+/** Finds a tool by name without making those of all agents. */
 async function findTool(request: McpRequest, wanted: string): Promise<McpTool | undefined> {
   const { context, caller } = request;
   const known = readTools(request).find(({ name }) => name === wanted);
@@ -79,7 +79,7 @@ function describe({ name, description, input, start }: McpTool): Tool {
   return { name, description, inputSchema: schemaOf(input), ...(start && { execution: { taskSupport: 'optional' } }) };
 }
 
-/** Those of a thousand agents are one, which takes a millisecond to make. */
+/** A cache: all agents share one input schema, which takes a millisecond to convert. */
 const schemas = new WeakMap<z.ZodType, Tool['inputSchema']>();
 
 function schemaOf(input: z.ZodType): Tool['inputSchema'] {
@@ -88,7 +88,7 @@ function schemaOf(input: z.ZodType): Tool['inputSchema'] {
   return schema;
 }
 
-/** Begins what a call asks for as a task. What is refused is an error of the protocol: there is no task that could have failed. */
+/** Starts a call as a task. A refusal is a protocol error, since there is no task that could fail. */
 async function startTask(tool: McpTool, call: McpCall, args: unknown): Promise<CreateTaskResult> {
   if (!tool.start) throw new McpError(ErrorCode.MethodNotFound, `The tool "${tool.name}" makes no tasks.`);
   const parsed = tool.input.safeParse(args ?? {});
@@ -102,13 +102,13 @@ async function startTask(tool: McpTool, call: McpCall, args: unknown): Promise<C
   }
 }
 
-/** What is told of a fault of ours: nothing of itself. */
+/** Logs a fault of ours, and tells the client nothing about it. */
 function faultOf({ context }: McpCall, { name: tool }: McpTool, error: unknown): McpError {
   context.log.error({ err: error, tool }, 'a call over MCP failed');
   return new McpError(ErrorCode.InternalError, 'Something went wrong here.');
 }
 
-/** What the request does wrong is a result that a model can read and mend; faults of ours are not. */
+/** Calls a tool. Mistakes in the request are results, which a model can read and correct; our own faults are errors. */
 async function callTool(tool: McpTool, call: McpCall, args: unknown): Promise<CallToolResult> {
   const parsed = tool.input.safeParse(args ?? {});
   if (!parsed.success) return refused('invalid-arguments', z.prettifyError(parsed.error));

@@ -1,4 +1,4 @@
-/** Calls of agents as tasks (specification 2025-11-25): a task is a run, which goes on whoever asks for it. */
+/** Agent calls as tasks (specification 2025-11-25): a task is a run, which goes on whether or not anybody asks for it. */
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import {
   CancelTaskRequestSchema,
@@ -23,13 +23,13 @@ import { unlessCancelled } from './cancelled-calls.ts';
 import { awaitRun } from './run-tools.ts';
 import type { McpRequest } from './tool-kind.ts';
 
-/** What the server says that it does with tasks. */
+/** The server's task capabilities. */
 export const TASKS = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
 
 const POLL_MS = 1000;
 const PAGE = 50;
 
-/** Answers what is asked about tasks. */
+/** Registers the handlers of task requests. */
 export function serveTasks(server: Server, request: McpRequest): void {
   server.setRequestHandler(GetTaskRequestSchema, ({ params: { taskId } }) => readTask(request, taskId));
   server.setRequestHandler(ListTasksRequestSchema, ({ params }) => listTasks(request, params?.cursor));
@@ -55,7 +55,7 @@ export function serveTasks(server: Server, request: McpRequest): void {
   });
 }
 
-/** A page of the runs that a key may read, newest first: those of its workspace. */
+/** A page of runs, newest first, of a key that may read its workspace's. */
 async function listTasks({ context, caller }: McpRequest, cursor: string | undefined) {
   if (!hasScope(caller.scopes, 'runs:read'))
     throw new McpError(ErrorCode.InvalidParams, 'Tasks are listed for keys with the scope "runs:read".');
@@ -67,7 +67,7 @@ async function listTasks({ context, caller }: McpRequest, cursor: string | undef
   return { tasks: rows.map((row) => taskOf(row)), ...(nextCursor !== undefined && { nextCursor }) };
 }
 
-/** A run of the caller's workspace as a task. A key without the scope `runs:read` sees those alone that it has asked for. */
+/** A run of the caller's workspace as a task. A key without the scope `runs:read` sees only runs that it requested. */
 export async function readTask({ context, caller }: McpRequest, id: string): Promise<Task> {
   const found = await context.db
     .withTenant(caller.tenantId, (tx) => requireReadableRun(tx, caller, { run: z.uuid().parse(id) }))
@@ -79,7 +79,7 @@ export async function readTask({ context, caller }: McpRequest, id: string): Pro
   return taskOf(found);
 }
 
-/** What somebody has to do, in contrast to time and other systems. */
+/** Waits for the client or a person, not for time or other systems. */
 const ASKING: readonly string[] = ['turn', 'user', 'approval', 'client_tools'];
 
 function taskOf(row: RunView): Task {
@@ -92,7 +92,7 @@ function taskOf(row: RunView): Task {
     taskId: run.run_id,
     status: statusOf(run.status, asked !== undefined),
     ...(says !== undefined && { statusMessage: says }),
-    // Runs are kept as long as they are kept anywhere.
+    // Tasks do not expire apart from their runs.
     ttl: null,
     createdAt: run.created_at,
     lastUpdatedAt: changedAt(row),

@@ -1,20 +1,20 @@
-/** What a tool of Drover's MCP server consists of. */
+/** The parts of a tool of Drover's MCP server. */
 import type { z } from 'zod';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import type { Caller } from '../../core/caller.ts';
 import type { Scope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
 
-/** One request to the server, and whoever makes it. */
+/** A request to the server, and its caller. */
 export interface McpRequest {
   context: Context;
   caller: Caller;
   traceparent: string | undefined;
-  /** The client's session; undefined for one that keeps none. */
+  /** The client's session; undefined if it keeps none. */
   session: string | undefined;
-  /** Fires when the client has left or the process stops: nothing is waited for any more, and the work goes on. */
+  /** Fires when the client has left or the process stops: waiting ends, but the work goes on. */
   gone: AbortSignal;
-  /** Whether the request is of one message alone. */
+  /** Whether the request is a single message. */
   isAlone: boolean;
 }
 
@@ -22,7 +22,7 @@ export interface McpRequest {
 export interface McpCall extends McpRequest {
   /** JSON-RPC's id, unique within the session. */
   id: string | number;
-  /** Tells the client how far the call is; undefined where it has not asked for that. */
+  /** Reports progress to the client; undefined if it did not ask for it. */
   onProgress: ((progress: number, message: string) => void) | undefined;
   /** Ends the connection without an answer. */
   hangUp: () => Promise<void>;
@@ -32,14 +32,14 @@ export interface McpTool<T extends z.ZodType = z.ZodType> {
   name: string;
   description: string;
   input: T;
-  /** What the key must be for, besides what opens the server at all. */
+  /** A scope that the key needs besides the server's own. */
   scope?: Scope;
   call: (call: McpCall, input: z.output<T>) => Promise<CallToolResult>;
-  /** Begins the same and waits for nothing; answers the run. */
+  /** Starts the same work without waiting; returns the run's id. */
   start?: (call: McpCall, input: z.output<T>) => Promise<string>;
 }
 
-/** A tool, its input's type forgotten. */
+/** Erases the type of a tool's input. */
 export function defineTool<T extends z.ZodType>(tool: McpTool<T>): McpTool {
   const { start, ...plain } = tool;
   return {

@@ -1,4 +1,4 @@
-/** Requests of a session to its ACP client that are open. */
+/** A session's open requests to its ACP client. */
 import { RequestError } from '@agentclientprotocol/sdk';
 import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
@@ -10,15 +10,18 @@ export interface AskingParts {
   caller: Caller;
   sessionId: string;
   canAsk: (asked: AcpAsk) => boolean;
-  /** The client's answer; nothing where it gives none. */
+  /** The client's answer; undefined if it gives none. */
   ask: (asked: AcpAsk, sessionId: string, signal: AbortSignal) => Promise<WaitAnswer | undefined>;
   onFault: (error: unknown) => void;
 }
 
 export interface AcpAsking {
-  /** Asks what is not asked yet; whether the client is to go on with a prompt: there is a question that it has no form for. */
+  /**
+   * Sends requests not sent yet. Returns whether the client has to answer by a prompt: a question for which it has no
+   * form.
+   */
   ask: (asks: readonly AcpAsk[]) => boolean;
-  /** Takes back what these frames say is answered. */
+  /** Cancels the requests that these frames report as answered. */
   withdraw: (frames: readonly AcpFrame[]) => void;
   withdrawAll: () => void;
 }
@@ -45,7 +48,7 @@ export function createAsking(context: Context, { caller, sessionId, canAsk, ask,
         const control = new AbortController();
         open.set(id, control);
         request(asked, control.signal).catch((error: unknown) => {
-          // Somebody else was first, or the client has refused or left.
+          // Another client answered first, or this one has refused or left.
           const isTheirs = error instanceof RequestError || (error instanceof DroverError && error.status < 500);
           if (!isTheirs && !control.signal.aborted) onFault(error);
         });

@@ -1,4 +1,4 @@
-/** What an ACP client is asked, and what its answers mean. */
+/** Requests to ACP clients, and the meaning of their answers. */
 import type {
   ClientCapabilities,
   CreateElicitationRequest,
@@ -14,7 +14,7 @@ import type { WaitAnswer } from '../../modules/sessions/converse.ts';
 import type { AcpAsk } from './acp.ts';
 import type { CallPart } from './turn-view.ts';
 
-/** Whether a client can be asked this: who may not decide is not asked to, and not every client has a form. */
+/** Whether a client can be asked: it needs the right to decide, or a form for questions. */
 export function canAsk({ ask }: AcpAsk, caller: Caller, client: ClientCapabilities): boolean {
   if (ask.kind === 'question') return client.elicitation?.form != null;
   return ask.kind !== 'client_tool' && hasScope(caller.scopes, 'approvals:write');
@@ -25,14 +25,14 @@ const YES_OR_NO: PermissionOption[] = [
   { optionId: 'deny', name: 'Reject', kind: 'reject_once' },
 ];
 
-/** Of a call that may have had its effect. */
+/** For a call that may have had its effect. */
 const OUTCOMES: PermissionOption[] = [
   { optionId: 'happened', name: 'It has happened', kind: 'allow_once' },
   { optionId: 'rerun', name: 'Send it again', kind: 'allow_once' },
   { optionId: 'give_up', name: 'Give it up', kind: 'reject_once' },
 ];
 
-/** A permission is for one call, for a call batch with all its calls, or for what is about no call. */
+/** Asks permission for one call, for all calls of a batch, or for something that is not about a call. */
 export function permissionFor({ ask, calls }: AcpAsk, sessionId: string): RequestPermissionRequest {
   const { id, kind, message } = ask;
   const [only] = calls.length === 1 ? calls : [];
@@ -58,8 +58,8 @@ const toStep = ({ id, tool, input }: CallPart) => ({ tool_call_id: id, tool, inp
 const NOT_OFFERED = 'The client has chosen an option that it was not offered.';
 
 /**
- * What was chosen; nothing where the client gives no answer. An option that was not offered is a rejection: the protocol has it
- * that such a request is not approved (v2, `RequestPermissionOutcome`), and nobody would be asked again.
+ * The decision; undefined if the client gives none. An option that was not offered counts as rejection: by the protocol
+ * such a request is not approved (v2, `RequestPermissionOutcome`), and nobody would be asked again.
  */
 export function decided({ ask }: AcpAsk, { outcome }: RequestPermissionResponse): WaitAnswer | undefined {
   if (outcome.outcome !== 'selected') return undefined;

@@ -1,4 +1,4 @@
-/** An ACP connection over a WebSocket: the agent's side of the official SDK over sessions of Drover's. */
+/** An ACP connection over a WebSocket: the official SDK's agent side over Drover's sessions. */
 import {
   agent,
   methods,
@@ -35,23 +35,23 @@ interface AcpParts {
   counter: RateCounter;
 }
 
-/** Something went wrong here: the client is to connect again. */
+/** An internal fault: the client should connect again. */
 const INTERNAL = 1011;
-/** Of JSON-RPC. */
+/** JSON-RPC's code. */
 const INTERNAL_ERROR = -32603;
 const BEGINNING = { place: 0, seq: 0 };
 
-/** A connection, and what its client has said that it can. */
+/** A connection, with its client's capabilities. */
 interface Connection extends AcpParts {
   context: Context;
   sessions: Map<string, AcpSession>;
   client: ClientCapabilities;
-  /** Fires when it has ended. */
+  /** Fires when the connection has ended. */
   signal: AbortSignal;
   peer: () => AgentContext;
 }
 
-/** Serves a connection until either side closes. That cancels nothing. */
+/** Serves a connection until either side closes it; that cancels no work. */
 export function serveAcp(context: Context, parts: AcpParts): void {
   const ended = new AbortController();
   parts.open.socket.once('close', () => ended.abort());
@@ -105,7 +105,7 @@ export function serveAcp(context: Context, parts: AcpParts): void {
     .connect(streamOf(parts.open, signal));
 }
 
-/** Counts a message as a request, and gives its errors the form that the client knows. */
+/** Counts a message as a request, and converts errors for the client. */
 function countedBy({ context, counter, caller }: Connection) {
   return async <Answer>(handle: () => Promise<Answer>): Promise<Answer> => {
     try {
@@ -120,7 +120,7 @@ function countedBy({ context, counter, caller }: Connection) {
   };
 }
 
-/** A session that the caller may be shown. Throws -32002. */
+/** A session that the caller may read. Throws -32002. */
 async function readableSession(connection: Connection, params: { sessionId: string }): Promise<AcpSession> {
   const { context, caller } = connection;
   const session = await sessionOf(connection, params);
@@ -176,13 +176,13 @@ function initialized({ protocolVersion }: InitializeRequest): InitializeResponse
   };
 }
 
-/** The session id is a thread's. Throws -32002 for what can be none. */
+/** The session id is a thread's. Throws -32002 if malformed. */
 function toId(sessionId: string): string {
   if (!isUuid(sessionId)) throw RequestError.sessionNotFound(sessionId);
   return sessionId.toLowerCase();
 }
 
-/** One that shows nothing at the moment is opened again when it is asked for. Throws -32600 where none is. */
+/** Drops an idle session, which is opened again on demand. Throws -32600 if there is none. */
 function makeRoom(sessions: Map<string, AcpSession>): void {
   if (sessions.size < LIMITS.acpSessions) return;
   const [idle] = [...sessions].find(([, session]) => !session.isFollowing()) ?? [];
@@ -190,7 +190,7 @@ function makeRoom(sessions: Map<string, AcpSession>): void {
   sessions.delete(idle);
 }
 
-/** A turn that has failed is an error of its prompt. */
+/** The answer to a prompt. Throws for a failed turn. */
 function toPromptResponse({ turn, end, fate }: Stop): PromptResponse {
   if (fate) return { stopReason: 'cancelled', _meta: { drover: { message: { status: fate } } } };
   const about = { turn_id: turn.turnId, run_id: turn.runId };

@@ -1,4 +1,4 @@
-/** What a session of an ACP connection shows: one turn at a time, to its end. */
+/** Shows turns in a session of an ACP connection: one at a time, to its end. */
 import { RequestError } from '@agentclientprotocol/sdk';
 import type { SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
@@ -9,12 +9,12 @@ import type { AcpAsking } from './acp-asking.ts';
 import type { MessageFate } from './follow-message.ts';
 import { followTurn } from './form.ts';
 
-/** Where a prompt comes to its end: the turn has, or it waits for the client's next prompt. */
+/** Where a prompt ends: its turn has ended, or waits for the client's next prompt. */
 export interface Stop {
   turn: ShownTurn;
   seq: number;
   end: TurnEnd | undefined;
-  /** Where the prompt has come to nothing: a newer one has taken its place, or its run was ended from outside. */
+  /** Why the prompt got no turn: a newer one replaced it, or its run was ended from outside. */
   fate?: MessageFate;
 }
 
@@ -25,22 +25,22 @@ interface FollowParts {
   tell: (frames: readonly AcpFrame[], at: SessionPosition | undefined) => Promise<void>;
   /** Fires when the connection has ended. */
   signal: AbortSignal;
-  /** What is shown has broken off: the client is to connect again. */
+  /** The stream broke off: the client should connect again. */
   onFault: (error: unknown) => void;
 }
 
 export interface AcpFollower {
-  /** Shows a turn from after a place on. */
+  /** Shows a turn, starting after a position. */
   follow: (turn: ShownTurn, after: number) => void;
-  /** Resolves where the turn stops, at the earliest at `from`, unless that is its end. Rejects with a `RequestError`. */
+  /** Resolves when the turn ends, or stops at `from` or later. Rejects with a `RequestError`. */
   stopOf: (turnId: string, from: number) => Promise<Stop>;
-  /** The turn that is shown at the moment. */
+  /** The turn being shown. */
   current: () => string | undefined;
-  /** Somebody waits for a turn to stop. */
+  /** Whether somebody waits for a turn to stop. */
   isAwaited: () => boolean;
-  /** Resolves once nothing is shown any more. */
+  /** Resolves once nothing is being shown. */
   done: () => Promise<void>;
-  /** Shows no more. */
+  /** Stops showing, and resolves once it has. */
   leave: () => Promise<void>;
 }
 
@@ -98,7 +98,7 @@ export function createFollower(context: Context, parts: FollowParts): AcpFollowe
   };
 }
 
-/** Goes on where the turn waits: others may answer, too. */
+/** Shows a turn to its end, past the points where it waits: others may answer, too. */
 async function show(
   context: Context,
   { tenantId, sessionId, asking, tell, signal, onStop }: FollowParts & { onStop: (stop: Stop) => void },
@@ -115,7 +115,7 @@ async function show(
       if (isLast) last = { seq: seq ?? head, frame: frames.at(-1) };
     }
     if (signal.aborted) return;
-    // What is shown was erased meanwhile.
+    // Its content was erased meanwhile.
     if (!last) throw RequestError.sessionNotFound(sessionId);
     const { seq, frame } = last;
     if (frame?.kind === 'ended') {

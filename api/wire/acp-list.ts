@@ -1,4 +1,4 @@
-/** Threads of an agent as an ACP client lists its sessions. */
+/** Lists an agent's threads as the sessions of ACP. */
 import { RequestError, type ListSessionsRequest, type ListSessionsResponse } from '@agentclientprotocol/sdk';
 import type { Caller } from '../../core/caller.ts';
 import { forbidden } from '../../core/errors.ts';
@@ -10,8 +10,8 @@ import { idParam } from '../kit/validate.ts';
 const PAGE = 50;
 
 /**
- * Newest first. Whoever came with a token for a thread has that one alone. Throws 403 without the scope `runs:read`, -32602
- * for a cursor that is none.
+ * A page, newest first; only the one thread for a caller with its token. Throws 403 without the scope `runs:read`,
+ * -32602 for an invalid cursor.
  */
 export async function listSessions(
   context: Context,

@@ -1,4 +1,4 @@
-/** What an ACP client asks for. */
+/** Reads the requests of ACP clients. */
 import { RequestError, type ContentBlock } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
@@ -17,7 +17,7 @@ const meta = z.looseObject({
     .optional(),
 });
 
-/** `_meta.drover` of a request. Throws -32602 for what it does not know. */
+/** A request's `_meta.drover`. Throws -32602 for unknown content. */
 export function readMeta({ _meta: given }: { _meta?: unknown }): {
   after: SessionPosition | undefined;
   id: string | undefined;
@@ -29,14 +29,14 @@ export function readMeta({ _meta: given }: { _meta?: unknown }): {
   return { after: after === undefined ? undefined : fromSessionSeq(after), id, mode };
 }
 
-/** Drover's agents have tools of their own, which are registered. */
+/** Throws -32602 for MCP servers: agents use tools that are registered with Drover. */
 export function refuseServers({ mcpServers = [] }: { mcpServers?: readonly unknown[] | null }): void {
   if (mcpServers && mcpServers.length > 0) {
     throw RequestError.invalidParams(undefined, 'mcpServers must be empty: tools are registered with Drover');
   }
 }
 
-/** A prompt as the input of a turn. Throws -32602. */
+/** Converts a prompt to a turn's input. Throws -32602. */
 export function inputOf(prompt: readonly ContentBlock[]): GivenInput {
   const texts = prompt.flatMap((block) => {
     if (block.type === 'text') return [block.text];
@@ -75,7 +75,7 @@ function attachmentOf(block: ContentBlock): NonNullable<GivenInput['attachments'
   }
 }
 
-/** An error as JSON-RPC has them: what is the client's own affair with its words, anything else without. */
+/** Converts an error to JSON-RPC's: with its message if it is a `DroverError`, any other without. */
 export function toRequestError(error: unknown): RequestError {
   if (error instanceof RequestError) return error;
   if (!(error instanceof DroverError)) return RequestError.internalError(undefined, 'something went wrong');

@@ -8,7 +8,7 @@ import { agentIdParam } from '../kit/external-ids.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
 import { serveAcp } from './acp-connection.ts';
 
-/** Closed since the key is not valid any more. */
+/** Closed because the key is no longer valid. */
 const KEY_ENDED = 4001;
 
 const connect = defineRoute({

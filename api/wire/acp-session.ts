@@ -1,4 +1,4 @@
-/** A session of an ACP connection: what its client is shown, asked and answered. */
+/** A session of an ACP connection: shows, asks and takes answers. */
 import type { SessionNotification } from '@agentclientprotocol/sdk';
 import { digestOf } from '../../core/ids.ts';
 import { toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
@@ -25,11 +25,11 @@ export interface AcpSessionParts extends AskingParts {
 }
 
 export interface AcpSession {
-  /** Shows what has happened after a place, and goes on with what happens. */
+  /** Shows what has happened after a position, and what happens from then on. */
   load: (after: SessionPosition) => Promise<void>;
-  /** Shows nothing of what was, asks what is open, and goes on with what happens. */
+  /** Asks what is open and shows what happens from now on, without the past. */
   resume: () => Promise<void>;
-  /** Says something, and shows the turn to where it stops. With an `id` it is said once. */
+  /** Sends a message and shows its turn until that stops. An `id` makes it be sent once. */
   prompt: (said: Prompt) => Promise<Stop>;
   cancel: () => Promise<void>;
   isFollowing: () => boolean;
@@ -41,12 +41,12 @@ interface Prompt {
   mode: MessageMode | undefined;
 }
 
-/** A session as its acts have it. */
+/** A session's state. */
 interface Session extends AcpSessionParts {
   context: Context;
   follower: AcpFollower;
   tell: (frames: readonly AcpFrame[], at: SessionPosition | undefined) => Promise<void>;
-  /** Up to where its client has been told. */
+  /** The client's position; undefined if it was shown nothing yet. */
   at: SessionPosition | undefined;
 }
 
@@ -90,18 +90,18 @@ async function load(session: Session, after: SessionPosition): Promise<void> {
   session.at = after;
   let stands = await replay(session, after);
   let turn = await readShownTurn(context, caller, threadId);
-  // What has ended since it was replayed is replayed, too.
+  // A turn that ended after the replay is replayed, too.
   if (turn?.isOpen === false) {
     stands = await replay(session, stands);
     turn = await readShownTurn(context, caller, threadId);
   }
   if (!turn || signal.aborted) return;
-  // Whoever waits for a turn is told of its end, too.
+  // A prompt that waits for the turn must learn of its end.
   if (!turn.isOpen && !follower.isAwaited()) return;
   follower.follow(turn, stands.place === turn.place ? stands.seq : turn.start - 1);
 }
 
-/** Shows what has happened after a place, and answers up to where. */
+/** Shows what has happened after a position; returns the position reached. */
 async function replay({ context, caller, sessionId: threadId, tell, signal }: Session, after: SessionPosition) {
   let stands = after;
   for await (const { frames, at } of replayThread(context, { tenantId: caller.tenantId, threadId, after }, ACP)) {
@@ -122,7 +122,7 @@ async function prompt(session: Session, { input, id, mode }: Prompt): Promise<St
     tenantId: caller.tenantId,
     route: 'ACP session/prompt',
     body: asked,
-    // Clients count their own prompts: the same id on another thread is another prompt.
+    // Clients number prompts per session: the same id on another thread is another prompt.
     ...(id !== undefined && { key: digestOf({ thread: threadId, id }), reused: ID_USED }),
   };
   const { turn, waiting } = await say(context, { caller, agentId, threadId, input, mode, idempotency });
@@ -141,12 +141,12 @@ async function prompt(session: Session, { input, id, mode }: Prompt): Promise<St
   return stopOf(session, next, fate === 'read' ? next.head : undefined);
 }
 
-/** Shows a turn to where it stops; of one that was there before the prompt, what comes after `stood`. */
+/** Shows a turn until it stops; if it was there before the prompt, what comes after `stood`. */
 async function stopOf(session: Session, turn: ShownTurn, stood: number | undefined): Promise<Stop> {
   const { follower } = session;
   const stopped = follower.stopOf(turn.turnId, stood === undefined ? turn.start : stood + 1);
   if (follower.current() === turn.turnId) return stopped;
-  // The turn before it is over; what is left of it comes first.
+  // The previous turn is over; the rest of it is shown first.
   await follower.done();
   await catchUp(session, turn);
   const { at } = session;
@@ -157,7 +157,10 @@ async function stopOf(session: Session, turn: ShownTurn, stood: number | undefin
   return stopped;
 }
 
-/** Shows what has come to the thread before the turn since its client was told of it, such as the turn of an agent that was handed the conversation. */
+/**
+ * Shows what happened on the thread between the client's position and the turn, such as the turn of another agent after
+ * a handoff.
+ */
 async function catchUp(
   { context, caller, sessionId: threadId, tell, at, signal }: Session,
   turn: ShownTurn,
@@ -171,13 +174,13 @@ async function catchUp(
   }
 }
 
-/** A client that was cut off after this knows that its prompt was taken. */
+/** Lets a client that is cut off later know that its prompt was taken. */
 function begun({ turnId, runId }: ShownTurn): AcpFrame {
   const drover = { turn: { turn_id: turnId, run_id: runId, status: 'running' } };
   return { kind: 'update', update: { sessionUpdate: 'session_info_update', _meta: { drover } } };
 }
 
-/** The last update of an event has its place. */
+/** Sends updates; the last one of an event carries its position. */
 export async function tellUpdates(
   { sessionId, update: send }: Pick<AcpSessionParts, 'sessionId' | 'update'>,
   frames: readonly AcpFrame[],

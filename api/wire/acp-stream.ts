@@ -9,7 +9,7 @@ import type { OpenSocket } from '../kit/sockets.ts';
 
 const MAX_DEPTH = 256;
 
-/** The messages of a socket as the SDK takes them; whoever writes waits while the client does not keep up. */
+/** A socket's messages as a stream for the SDK; writing waits while the client does not keep up. */
 export function streamOf(open: OpenSocket, signal: AbortSignal): Stream {
   const { socket } = open;
   const readable = new ReadableStream<AnyMessage>({
@@ -36,7 +36,7 @@ export function streamOf(open: OpenSocket, signal: AbortSignal): Stream {
   return { readable, writable };
 }
 
-/** Throws what is to be answered in place of the message. */
+/** Parses a message. Throws the error to answer instead. */
 function parse(data: RawData, isBinary: boolean): AnyMessage {
   if (isBinary) throw noMessage();
   const text = (Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer)).toString();

@@ -5,7 +5,7 @@ import type { Ask, CallPart, Change, TextPart, TurnView, UserMessage } from './t
 
 export type TurnEnd = NonNullable<TurnView['end']>;
 
-/** What somebody is asked, with the calls that it is about. */
+/** A request to the user, with the calls that it is about. */
 export interface AcpAsk {
   ask: Ask;
   calls: CallPart[];
@@ -13,12 +13,12 @@ export interface AcpAsk {
 
 export type AcpFrame =
   | { kind: 'update'; update: SessionUpdate }
-  /** Nobody has to answer this any more. */
+  /** Settled: nobody has to answer this any more. */
   | { kind: 'answered'; askId: string }
   | { kind: 'paused'; asks: AcpAsk[] }
   | { kind: 'ended'; end: TurnEnd };
 
-/** A client keeps what it has when it comes again: nothing but what follows is told. */
+/** After a reconnect, clients keep what they have: only what follows is sent. */
 export const ACP: WireForm<AcpFrame> = {
   begin: () => [],
   show: (change, view) => show(change, view),
@@ -71,7 +71,7 @@ function show(change: Change, view: TurnView): AcpFrame[] {
   }
 }
 
-/** A message that the turn reads has its place among what the turn says; one that begins the next turn is told with that. */
+/** A message read by the turn appears in its place; one that begins the next turn is sent with that one. */
 function messageUpdates({ id, text, status }: UserMessage): AcpFrame[] {
   if (status === 'begun') return [];
   if (status === 'read') {
@@ -90,7 +90,7 @@ interface Piece {
   mark?: 'whole' | 'void';
 }
 
-/** A message's piece. `at` is its place in the message's text, so that a client can take it as often as it comes. */
+/** A piece of a message. `at` is its place in the text, so that clients can take repeated pieces. */
 function chunk(messageId: string, { text, at = 0, mark }: Piece) {
   return {
     messageId,
@@ -105,7 +105,7 @@ function textUpdate({ turnId }: TurnView, part: TextPart, { text, mark }: Pick<P
   return update({ sessionUpdate, ...chunk(`${turnId}.${part.id}`, piece) });
 }
 
-/** What was broken off is neither: nothing of it is in the log. */
+/** A text that broke off gets neither mark: it is not in the log. */
 function closed(view: TurnView, part: TextPart): AcpFrame[] {
   if (part.isVoid) return [textUpdate(view, part, { text: '', mark: 'void' })];
   return part.step <= view.finishedStep ? [textUpdate(view, part, { text: '', mark: 'whole' })] : [];
@@ -115,13 +115,13 @@ function named({ id, tool }: CallPart) {
   return { toolCallId: id, title: tool, kind: 'other' as const };
 }
 
-/** Nothing of it is in the log: a client takes it away. */
+/** The call is not in the log: the client should remove it. */
 function withdrawn({ id }: CallPart): AcpFrame {
   const marks = { drover: { void: true } };
   return update({ sessionUpdate: 'tool_call_update', toolCallId: id, status: 'failed', _meta: marks });
 }
 
-/** Nobody knows yet whether somebody is asked before it begins. */
+/** Pending: whether somebody has to be asked first is not known yet. */
 function requested({ id, input }: CallPart) {
   return { toolCallId: id, status: 'pending' as const, rawInput: input };
 }
@@ -138,7 +138,7 @@ function textContent(text: string): ToolCallContent {
   return { type: 'content', content: { type: 'text', text } };
 }
 
-/** A question is a message, too: not every client can be asked for text. */
+/** Questions are also sent as messages: not every client can ask for text. */
 function asked({ id, kind, message }: Ask, calls: readonly CallPart[]): AcpFrame[] {
   const question = update({
     sessionUpdate: 'agent_message_chunk',
@@ -151,7 +151,7 @@ function statusOf(calls: readonly CallPart[], status: 'pending' | 'in_progress')
   return calls.map(({ id }) => update({ sessionUpdate: 'tool_call_update', toolCallId: id, status }));
 }
 
-/** Who comes later learns how a turn has ended, of which the answer to `session/prompt` told whoever asked. */
+/** Tells how a turn ended, for clients that come later: the sender of the prompt learns it from the answer. */
 function ending({ turnId, end }: TurnView): SessionUpdate {
   const { status, stopReason, code, message } = end ?? { status: 'complete', stopReason: '', code: '', message: '' };
   const error = status === 'failed' && { error: { code, message } };

@@ -1,4 +1,4 @@
-/** What an AG-UI client posts: its messages, and answers to interrupts. */
+/** What AG-UI clients post: messages, and answers to interrupts. */
 import { z } from 'zod';
 import { conflict, impossible } from '../../core/errors.ts';
 import { fixedId } from '../../core/ids.ts';
@@ -38,7 +38,7 @@ export type RunAgentInput = z.output<typeof runAgentInput>;
 
 const props = z.looseObject({ drover: z.strictObject({ mode: z.enum(MESSAGE_MODES).optional() }).optional() });
 
-/** What becomes of the message while a turn is open. Throws 422. */
+/** What to do with a message while a turn is open. Throws 422. */
 export function modeOf({ forwardedProps }: RunAgentInput): MessageMode | undefined {
   if (typeof forwardedProps !== 'object' || forwardedProps === null) return undefined;
   const { data } = props.safeParse(forwardedProps);
@@ -47,12 +47,12 @@ export function modeOf({ forwardedProps }: RunAgentInput): MessageMode | undefin
   throw impossible(`forwardedProps.drover ${text}.`, [{ path: 'body.forwardedProps.drover', message: text }]);
 }
 
-/** The id of a message that waits: it follows from the client's own, so that either is found by the other. */
+/** The id of a waiting message, derived from the client's own, so that each can be found by the other. */
 export function messageIdOf(threadId: string, id: string): string {
   return fixedId(`message of thread ${threadId}: ${id}`);
 }
 
-/** As a snapshot names what a turn was asked: whoever sends it back has it from here, and says nothing new. */
+/** The id of a turn's input in snapshots: a client that sends it back says nothing new. */
 export const inputId = (turnId: string) => `${turnId}.input`;
 const INPUT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.input$/;
 
@@ -61,12 +61,15 @@ export interface SaidMessage {
   input: TurnInput;
 }
 
-/** The last message, where it is the user's and nothing is answered; its id makes that it is said once. */
+/** The last message, if it is the user's and `resume` is empty; its id makes it be said once. */
 export function inputOf(body: RunAgentInput): SaidMessage | undefined {
   return (body.resume ?? []).length > 0 ? undefined : lastSaid(body);
 }
 
-/** The same where it comes with answers, since clients send nothing while an interrupt is unanswered. Who answers alone has what began the turn as the user's last message. */
+/**
+ * As `inputOf`, if the message comes with answers: clients send nothing while an interrupt is open. If there are only
+ * answers, the user's last message is the one that began the turn.
+ */
 export function inputBeside(body: RunAgentInput, turn: { id: string; said: string }): SaidMessage | undefined {
   const last = lastSaid(body);
   const isSince = body.messages.slice(0, -1).some(({ id }) => id.startsWith(`${turn.id}.`));
@@ -94,13 +97,16 @@ function textOf(content: unknown): string {
   return texts.join('\n');
 }
 
-/** Answers of `resume` to what is not open: somebody has answered it, or nobody has asked. */
+/** Interrupts in `resume` that are not open: answered by others, or never asked. */
 export function passedOver({ resume = [] }: RunAgentInput, answers: readonly WaitAnswer[]): string[] {
   const taken = new Set(answers.map(({ waitId }) => waitId));
   return resume.flatMap(({ interruptId }) => (taken.has(interruptId) ? [] : [interruptId]));
 }
 
-/** Answers to what is open: from `resume`, or results of the client's tools among the last messages. Throws 409 if `resume` leaves one out. */
+/**
+ * Answers to open interrupts: from `resume`, or client tools' results in the last messages. Throws 409 if `resume`
+ * leaves one out, 422 if it has one twice.
+ */
 export function answersOf(body: RunAgentInput, open: readonly Answerable[]): WaitAnswer[] {
   const { resume = [] } = body;
   const asked = open.filter(({ type }) => type !== 'timer' && type !== 'webhook');
@@ -136,7 +142,7 @@ function answerOf({ status, payload }: ResumeEntry, { id: waitId, type, tool_use
 }
 
 const words = z.string().max(5000).nullish();
-/** As AG-UI recommends it. Strict: what nobody reads might be what the decision depends on. */
+/** As AG-UI recommends. Strict: the decision might depend on an unknown field. */
 const approving = z.strictObject({
   approved: z.literal(true),
   message: words,
@@ -144,7 +150,7 @@ const approving = z.strictObject({
 });
 const denying = z.strictObject({ approved: z.literal(false), message: words, editedArgs: z.null().optional() });
 
-/** `true`, `{approved}`, or a decision as the API takes it; abandoned, it is denied. Throws 422. */
+/** Reads `true`, `{approved}`, or a decision of the API; a cancelled interrupt is denied. Throws 422. */
 function decisionOf(isCancelled: boolean, payload: unknown) {
   if (isCancelled || payload === false) return { decision: 'deny' as const, reason: undefined };
   if (payload === true) return { decision: 'approve' as const, reason: undefined };

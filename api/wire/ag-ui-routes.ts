@@ -68,7 +68,7 @@ interface Posted {
   idempotency: IdempotentRequest;
 }
 
-/** The turn, and where its client is brought to before it is shown what happens; `passed`: interrupts that are not open. */
+/** Returns the turn, and the position up to which a prelude shows it; `passed`: interrupts that are not open. */
 async function begin(
   { caller, body, context, ctx, idempotency }: Posted,
   agentId: string,

@@ -1,4 +1,7 @@
-/** AG-UI 1.0: a turn is a run of the client's, texts and calls of a step are messages of the assistant (docs/wire-forms.md). */
+/**
+ * AG-UI 1.0: a turn is one run of the client's; a step's texts and calls are messages of the assistant
+ * (docs/wire-forms.md).
+ */
 import { inputId, messageIdOf } from './ag-ui-request.ts';
 import type { LongForm } from './form.ts';
 import { isAsWritten } from './turn-calls.ts';
@@ -16,21 +19,24 @@ import {
 type AgUiEvent = { type: string } & Record<string, unknown>;
 type AgUiMessage = { id: string; role: string } & Record<string, unknown>;
 
-/** The client's own names for the thread and the run, and the messages that it has. */
+/** The client's names for thread and run, and its messages. */
 export interface AgUiClient {
   threadId: string;
   runId: string;
   messages: readonly AgUiMessage[];
-  /** The thread's id, by which the ids of messages that wait follow from the client's. */
+  /** The thread's id, from which ids of waiting messages are derived. */
   thread?: string;
-  /** Interrupts that it has answered and that are not open. */
+  /** Interrupts that it answered but that are not open. */
   passed?: readonly string[];
 }
 
-/** The form for a client; `behind`: what it has, where it was told of a turn since. What the turn has by then is in a snapshot of messages; what it shows then is each event's own. */
+/**
+ * The form for a client; `behind`: its messages before an earlier turn of the stream. A snapshot holds what the turn
+ * has so far; later events bring the rest.
+ */
 export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongForm<AgUiEvent> {
   const { threadId, runId, passed = [] } = client;
-  // What is being written comes from its beginning: a client that has some of it already is to have none of it.
+  // A text being written is sent from its start, so a client that has part of it must drop that.
   const hasNews = ({ parts, messages, turnId }: TurnView) =>
     behind !== undefined ||
     parts.length > 0 ||
@@ -49,7 +55,7 @@ export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongF
       finish(view, client),
     ],
     enter: (view) => snapshots(view, client, behind),
-    // Its client is told all of this turn before the next one.
+    // The client gets all of this turn before the next one.
     next: (view) => agUi({ ...client, messages: messagesWith(view, client) }, client.messages),
   };
 }
@@ -88,7 +94,7 @@ function show(change: Change, view: TurnView, client: AgUiClient): AgUiEvent[] {
   }
 }
 
-/** A snapshot has what begins with it, too: it comes after that, or its client would have it twice. */
+/** Moves snapshots behind the starts they already contain; else the client would have these twice. */
 function arrange(events: AgUiEvent[]): AgUiEvent[] {
   const begins = events.findLastIndex(({ type }) => type.endsWith('_START'));
   const isMoved = ({ type }: AgUiEvent, place: number) => type === 'MESSAGES_SNAPSHOT' && place < begins;
@@ -120,14 +126,14 @@ function textEnd(view: TurnView, part: TextPart): AgUiEvent[] {
   ];
 }
 
-/** The message that has a step's calls. */
+/** The id of the message with a step's calls. */
 const callsId = ({ turnId }: TurnView, step: number) => `${turnId}.${step}.calls`;
 
 function callEvents(view: TurnView, call: CallPart): AgUiEvent[] {
   return [callStart(view, call), wholeOf(call), callEnd(call)];
 }
 
-/** What the client has of a call by its end is to be the call. */
+/** Completes a written call: nothing if the client has it all, a snapshot if it differs. */
 function rest(call: CallPart, anew: () => AgUiEvent[]): AgUiEvent[] {
   if (call.written === '') return [wholeOf(call)];
   return isAsWritten(call) ? [] : anew();
@@ -143,12 +149,12 @@ function callStart(view: TurnView, { id: toolCallId, step, tool }: CallPart): Ag
 
 const callEnd = ({ id: toolCallId }: CallPart): AgUiEvent => ({ type: 'TOOL_CALL_END', toolCallId });
 
-/** What nobody knows is told once somebody does: a message of the protocol is final. */
+/** Unknown outcomes are only sent once somebody decides: the protocol's messages are final. */
 function isTold({ state }: CallPart): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'denied';
 }
 
-/** A client that has given the result itself has it under an id of its own. */
+/** A result; if the client gave it, under the client's own id. */
 function resultOf({ id, state, output, error }: CallPart, { messages }: AgUiClient) {
   const result = state === 'succeeded' ? output : error;
   const text = typeof result === 'string' ? result : JSON.stringify(result);
@@ -156,19 +162,19 @@ function resultOf({ id, state, output, error }: CallPart, { messages }: AgUiClie
   return { messageId: given?.id ?? `${id}.result`, toolCallId: id, content: text };
 }
 
-/** What has become of a message that came while the turn was at work. */
+/** Tells the state of a message that came during the turn. */
 function tellOf({ id, text, status }: UserMessage): AgUiEvent {
   return custom('message', { message_id: id, text, status });
 }
 
-/** What the protocol has no event for. */
+/** An event for which the protocol has no type. */
 function custom(about: 'message' | 'interrupt', value: Record<string, string>): AgUiEvent {
   return { type: 'CUSTOM', name: `drover.${about}`, value };
 }
 
 /**
- * Clients leave the messages that they have where they are, and put others after them: where they do not have them in this
- * order, all from there on is told anew. `had`: what the client has had, where it was told of a turn since.
+ * Clients keep their messages in place and append others: if their order differs, a first snapshot cuts them off there,
+ * so that the rest is added anew. `had`: the client's messages before an earlier turn of the stream.
  */
 function snapshots(view: TurnView, client: AgUiClient, had?: readonly AgUiMessage[]): AgUiEvent[] {
   const messages = messagesWith(view, client);
@@ -178,7 +184,7 @@ function snapshots(view: TurnView, client: AgUiClient, had?: readonly AgUiMessag
   return [...(place < 0 ? [] : [{ type, messages: messages.slice(0, place) }]), { type, messages }];
 }
 
-/** The client's messages, with those that the turn has so far; what waits for the turn comes after it. */
+/** The client's messages, with the turn's so far; waiting messages come after it. */
 function messagesWith(view: TurnView, client: AgUiClient): AgUiMessage[] {
   const meanwhile = view.messages.map((message) => ({ message, theirs: theirsOf(message, client) }));
   const ofTurn = messagesOf(view, client);
@@ -189,7 +195,7 @@ function messagesWith(view: TurnView, client: AgUiClient): AgUiMessage[] {
   return [...kept, ...(hasInput(client) ? [] : [input]), ...ofTurn, ...later];
 }
 
-/** The client's messages without those of the turn, and without results that it has given: those are told in their place. */
+/** The client's messages without the turn's, and without results it gave, which are added in their place. */
 function withoutTurn(view: TurnView, { messages }: AgUiClient): AgUiMessage[] {
   const isOfTurn = ({ id }: AgUiMessage) => id.startsWith(`${view.turnId}.`);
   const begun = messages.findIndex(isOfTurn);
@@ -200,13 +206,13 @@ function withoutTurn(view: TurnView, { messages }: AgUiClient): AgUiMessage[] {
   });
 }
 
-/** The message as the client has it. */
+/** The client's own copy of a message. */
 function theirsOf({ id }: UserMessage, { messages, thread }: AgUiClient): AgUiMessage | undefined {
   if (thread === undefined) return undefined;
   return messages.find((each) => each.role === 'user' && messageIdOf(thread, each.id) === id);
 }
 
-/** Whether the client has what its user has said; one that has nothing is told. */
+/** Whether the client has its user's message; one without any gets it. */
 function hasInput({ messages }: AgUiClient): boolean {
   return messages.some(({ role, id }) => role === 'user' && !id.endsWith('.input'));
 }
@@ -239,7 +245,7 @@ function partsAsMessages(view: TurnView, client: AgUiClient, shown: readonly Par
         const { messageId: id, ...result } = resultOf(call, client);
         return { id, role: 'tool', ...result };
       }),
-      // A node that makes a call answers after it.
+      // A node that made calls answers after them.
       ...textsAsMessages(view, parts.slice(before)),
     ];
   });
@@ -253,7 +259,7 @@ function textsAsMessages(view: TurnView, parts: readonly Part[]): AgUiMessage[] 
   });
 }
 
-/** A snapshot without reasoning takes none away from a client: what is void is emptied, until the next attempt writes it. */
+/** Clients keep reasoning that a snapshot lacks: void reasoning stays, emptied, until the next attempt writes it. */
 function isKept({ parts }: TurnView, part: TextPart): boolean {
   return part.kind === 'reasoning' && parts.findLast((other) => other.kind !== 'call' && other.id === part.id) === part;
 }

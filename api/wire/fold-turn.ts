@@ -1,6 +1,6 @@
 /**
- * The fold of a turn: over the log, and over the pieces of the answer that is being written. Each wire form says what its
- * client is told of a change, and what brings a client to a view.
+ * Folds a turn's log, and pieces of the answer being written, into a view. Wire forms turn its changes into frames, and
+ * views into preludes.
  */
 import { currentPayload } from '../../core/events.ts';
 import type { StoredBlock } from '../../core/content.ts';
@@ -13,10 +13,10 @@ import { callsOf, type Ask, type CallPart, type Change, type Delta, type TurnVie
 
 type Payload = Record<string, unknown>;
 
-/** What changes with an event. Changes the view that it is given. */
+/** Applies an event to the view; returns the changes. */
 export function foldEvent(view: TurnView, event: LoggedEvent): Change[] {
   view.seq = event.seq;
-  // A message that has waited for the end of this turn begins the next one.
+  // Messages that waited for the end of this turn begin the next one.
   const isOthers = event.turn_id !== null && event.turn_id !== view.turnId;
   if (isOthers && event.type === 'message.queued') return replaceWaiting(view);
   if (isOthers && event.type !== 'message.dequeued') return [];
@@ -28,18 +28,18 @@ export function foldEvent(view: TurnView, event: LoggedEvent): Change[] {
   return changes;
 }
 
-/** What changes with a piece of the answer that is being written. */
+/** Applies a piece of the answer being written. */
 export function foldDelta(view: TurnView, piece: Delta): Change[] {
   const { turnId, step, at } = piece;
   if (turnId !== view.turnId || view.end || step <= view.finishedStep || isAhead(view, step)) return [];
   if (piece.kind === 'call_piece') return growCall(view, piece);
   const { delta } = piece;
   const changes = growText(view, { kind: delta.type === 'text' ? 'text' : 'reasoning', text: delta.text, step, at });
-  // The log has the calls of an answer after its texts.
+  // In the log, an answer's calls come after its texts.
   return changes.length > 0 ? [...withdrawCalls(view), ...changes] : [];
 }
 
-/** A piece may overtake the log: before what came between has been read, it has no place yet. The log will have it all. */
+/** Whether a piece has overtaken the log, so that its place is not known yet; it is dropped, and the log brings it later. */
 function isAhead({ calledStep, finishedStep }: TurnView, step: number): boolean {
   return calledStep > finishedStep ? step > calledStep : finishedStep > 0 && step > finishedStep + 1;
 }
@@ -58,12 +58,12 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
       view.calledStep = Math.max(view.calledStep, event.step ?? 0);
       return withdrawCalls(view, ({ step }) => step < view.calledStep);
     case 'model.responded':
-      // What Drover asks for itself is no part of the turn.
+      // Drover's own model calls are not part of the turn.
       if ('tool' in payload) return [];
       view.finishedStep = event.step ?? view.finishedStep;
       return takeAnswer(view, { step: view.finishedStep, content: event.content ?? [] });
     case 'node.completed':
-      // What a node gives that asks no model is the turn's answer where the graph ends with it.
+      // The output of a node without a model is the turn's answer if the graph ends with it.
       if (payload['answer'] === undefined || payload['answer'] === payload['ordinal']) return [];
       return finishStep(view, { step: event.step ?? view.finishedStep, content: event.content ?? [] });
     case 'tool.requested':
@@ -117,7 +117,7 @@ function startCall(view: TurnView, payload: Payload): Change[] {
   return call ? [{ kind: 'call_started', call }] : [];
 }
 
-/** It waits for time or for another system; whoever was delegated to works on it. */
+/** Waits for time or another system; a delegated call is being worked on. */
 function letWait(view: TurnView, payload: Payload): Change[] {
   const call = callOf(view, payload['tool_call_id']);
   if (call && payload['type'] !== 'child') call.isWaiting = true;
@@ -176,7 +176,7 @@ function asksOf(view: TurnView, event: LoggedEvent, payload: Payload): Ask[] {
   ];
 }
 
-/** A call that has its answer asks no more, though it is settled later: by its driver, or by the next events of the commit. */
+/** An answered call stops asking, even before its driver, or a later event of the same commit, settles it. */
 function takeSignal(view: TurnView, payload: Payload): Change[] {
   return answeredBy(payload).flatMap((id) => {
     const asked = view.asks.get(id);
@@ -187,7 +187,7 @@ function takeSignal(view: TurnView, payload: Payload): Change[] {
   });
 }
 
-/** Results of the client's tools come for several calls at once. */
+/** Ids of the answered calls: results of client tools come for several at once. */
 function answeredBy({ tool_call_id: callId, payload: given }: Payload): string[] {
   if (typeof callId === 'string') return [callId];
   const ids = typeof given === 'object' && given !== null && 'tool_call_ids' in given ? given.tool_call_ids : [];
@@ -218,7 +218,7 @@ function end(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
     message,
   };
   view.asks.clear();
-  // The log has nothing of an answer that broke off: whoever comes later does not see it.
+  // An answer that broke off is not in the log: later clients do not see it.
   return [...withdrawCalls(view), ...closeText(view, { isVoid: status === 'failed' }), { kind: 'ended' }];
 }
 

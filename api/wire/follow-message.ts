@@ -1,4 +1,4 @@
-/** What whoever has said something while a turn is at work is shown. */
+/** Streams for the sender of a message during a turn. */
 import { EVENT_TYPES } from '../../core/events.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { streamRun, type StreamItem } from '../../modules/runs/stream-run.ts';
@@ -19,13 +19,13 @@ import {
 import { beforeTurn, type TurnView, type UserMessage } from './turn-view.ts';
 
 interface FollowedMessage extends FollowedTurn {
-  /** The message that waits for the turn. */
+  /** The message waiting for the turn. */
   messageId: string;
 }
 
 /**
- * The turn at work, and in the same stream the one that the message begins; where the conversation is handed over in between, the
- * other agent's turn, in whose end the message waits then, and so on. Ends where a turn at work waits for its client.
+ * Streams the current turn, then the one that the message begins. After a handoff, the message waits for the end of the
+ * other agent's turn, which comes in between, and so on. Ends if a turn waits for its client.
  */
 export async function* followThrough<Frame>(
   context: Context,
@@ -61,7 +61,7 @@ export async function* followThrough<Frame>(
   else if (view.end || isPausedBeyond(view, turn)) yield { frames: form.finish(view), seq: view.seq, isLast: true };
 }
 
-/** In another run: a place in its log is none in that of the stream's first turn, after which a client that was cut off goes on. */
+/** Streams a turn of another run without positions: the client resumes by those of the stream's first run. */
 async function* followOther<Frame>(
   context: Context,
   request: FollowedMessage,
@@ -71,12 +71,12 @@ async function* followOther<Frame>(
   for await (const { seq: _, ...sent } of followThrough(context, { ...request, after }, within(form))) yield sent;
 }
 
-/** The form in a stream that has begun. */
+/** The form for continuing a stream. */
 function within<Frame>(form: LongForm<Frame>): LongForm<Frame> {
   return { ...form, begin: form.enter, next: (view) => within(form.next(view)) };
 }
 
-/** A form whose streams show one turn: what it tells of a message that waits, or that comes to nothing. */
+/** A form whose streams show one turn: `wait` reports a message that waits or gets none. */
 export interface ShortForm<Frame> extends WireForm<Frame> {
   wait: (messageId: string, status: MessageFate) => Frame[];
 }
@@ -84,7 +84,7 @@ export interface ShortForm<Frame> extends WireForm<Frame> {
 /** `left`: its run was ended from outside; the next message comes after it. */
 export type MessageFate = UserMessage['status'] | 'left';
 
-/** The turn that reads the message, which the message begins, or which asks something meanwhile, once that is known. */
+/** Streams the turn that reads the message, that it begins, or that asks something meanwhile, once known. */
 export async function* followFate<Frame>(
   context: Context,
   request: FollowedMessage,
@@ -103,11 +103,14 @@ export async function* followFate<Frame>(
 
 interface Moved {
   fate: MessageFate;
-  /** The turn that shows what has become of it; none where it comes to nothing. */
+  /** The turn to show; undefined if the message came to nothing. */
   turn: ShownTurn | undefined;
 }
 
-/** Looks on until something has become of a message, in the run of whoever the conversation is handed to, too, or the turn asks its client; yields when it was quiet for a while. */
+/**
+ * Waits until a message's fate is known, in the run of another agent after a handoff, too, or the turn asks its client;
+ * yields when it is quiet for a while.
+ */
 export async function* watchMessage(
   context: Context,
   request: Omit<FollowedMessage, 'after'> & { passesPauses?: boolean },
@@ -139,13 +142,13 @@ function messageIn({ messages }: TurnView, messageId: string): UserMessage | und
 
 function nextTurn(message: UserMessage | undefined, turn: ShownTurn): ShownTurn | undefined {
   if (!message?.next) return undefined;
-  // The same commit starts it.
+  // Started in the same commit, by the next event.
   const { turnId, seq } = message.next;
   const start = seq + 1;
   return { ...turn, turnId, start, head: Math.max(turn.head, start), isOpen: true };
 }
 
-/** A turn that has ended is not over for whom its message waits: the commit that ends it tells more. */
+/** An ended turn is not over while the message waits: more events of that commit follow. */
 function isOver(view: TurnView, { turn, messageId }: FollowedMessage): boolean {
   if (view.end) return messageIn(view, messageId)?.status !== 'waiting';
   return isPausedBeyond(view, turn);

@@ -1,4 +1,4 @@
-/** A wire form: a protocol that front ends speak, as what its client is sent of a turn. */
+/** Wire forms: how a front end's protocol shows a turn. */
 import type { Context } from '../../modules/governance/context.ts';
 import { EVENT_TYPES } from '../../core/events.ts';
 import { lookAhead, streamRun, type StreamItem } from '../../modules/runs/stream-run.ts';
@@ -6,40 +6,43 @@ import type { ShownTurn } from '../../modules/sessions/converse.ts';
 import { foldDelta, foldEvent } from './fold-turn.ts';
 import { beforeTurn, type Change, type TurnView } from './turn-view.ts';
 
-/** Pure functions; whatever a form sends follows from the view and its changes. */
+/** Pure functions: all frames derive from the view and its changes. */
 export interface WireForm<Frame> {
-  /** The prelude: brings a client that has nothing, or what it had when its stream ended, to the view. */
+  /** The prelude: brings a client with nothing, or with its state at the end of its last stream, up to the view. */
   begin: (view: TurnView, turn: ShownTurn) => Frame[];
   show: (change: Change, view: TurnView) => Frame[];
-  /** Puts what is shown of changes that come together into the order in which a client is to have it. */
+  /** Sorts the frames of simultaneous changes for the client. */
   arrange?: (frames: Frame[]) => Frame[];
-  /** The turn has ended, or waits for its client. */
+  /** For a turn that has ended or waits for its client. */
   finish: (view: TurnView) => Frame[];
 }
 
-/** A form whose streams may show several turns: how one goes on with the turn that a waiting message has begun, or waits for elsewhere. */
+/**
+ * A form whose streams can show several turns. `next`: the form for the turn that a waiting message began, or waits for
+ * elsewhere.
+ */
 export interface LongForm<Frame> extends WireForm<Frame> {
   next: (view: TurnView) => LongForm<Frame>;
-  /** The prelude within a stream that shows another turn by then. */
+  /** The prelude of a later turn in the stream. */
   enter: (view: TurnView) => Frame[];
 }
 
 export interface FollowedTurn {
   tenantId: string;
   turn: ShownTurn;
-  /** What came up to there is in the prelude; what comes after it is shown. 0: all of the turn is shown. */
+  /** The prelude covers what came up to here. 0: the whole turn is shown as changes. */
   after: number;
   signal: AbortSignal;
 }
 
-/** Frames with the place in the log that a client which has them stands at; none when it has been quiet for a while. */
+/** Frames, and the client's position in the log after them; no frames after a quiet while. */
 export interface Sent<Frame> {
   frames: Frame[];
   seq?: number;
   isLast?: boolean;
 }
 
-/** The frames of a turn, live, to its end or to where it waits for its client after `turn.head`. */
+/** Streams a turn until it ends, or waits for its client after `turn.head`. */
 export async function* followTurn<Frame>(
   context: Context,
   request: FollowedTurn,
@@ -52,7 +55,7 @@ export async function* followTurn<Frame>(
   yield* showTurn({ view, turn, items: streamRun(context, about) }, form);
 }
 
-/** The frames of a turn from a view of it on: with what follows in the log, and with pieces of answers that are being written. */
+/** Streams a turn on from a view of it, with later log events and pieces of answers being written. */
 export async function* showTurn<Frame>(
   { view, turn, items }: { view: TurnView; turn: ShownTurn; items: AsyncIterable<StreamItem> },
   form: WireForm<Frame>,
@@ -70,12 +73,12 @@ export async function* showTurn<Frame>(
   if (isOver()) yield { frames: form.finish(view), seq: view.seq, isLast: true };
 }
 
-/** Whether the turn waits for its client, and not just where it did before. */
+/** Whether the turn waits for its client again, at `head` or later. */
 export function isPausedBeyond(view: TurnView, { head }: Pick<ShownTurn, 'head'>): boolean {
   return view.isPaused && view.seq >= head;
 }
 
-/** Frames of changes that come together; the view has all of them by then. */
+/** Frames of simultaneous changes, which the view already contains. */
 export function shownOf<Frame>(
   changes: readonly Change[],
   view: TurnView,
@@ -90,7 +93,7 @@ export function changesOf(view: TurnView, item: StreamItem): Change[] {
   return item.kind === 'delta' || item.kind === 'call_piece' ? foldDelta(view, item) : [];
 }
 
-/** The turn as it stood at this place of its run. */
+/** The turn's view at this position of its run. */
 export async function foldUntil(
   context: Context,
   { tenantId, turn, until }: { tenantId: string; turn: ShownTurn; until: number },

@@ -1,4 +1,4 @@
-/** All that has happened on a thread as frames of a wire form, one page of the log after the other. */
+/** Replays a thread's past as frames of a wire form, reading the log page by page. */
 import { EVENT_TYPES } from '../../core/events.ts';
 import type { SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
@@ -12,11 +12,11 @@ import { beforeTurn, type TurnView } from './turn-view.ts';
 interface ReplayedThread {
   tenantId: string;
   threadId: string;
-  /** What came up to there is passed. */
+  /** Starts after this position. */
   after: SessionPosition;
 }
 
-/** Frames of an event, and its place on the thread; none for an event that shows nothing. */
+/** An event's frames, if any, and its position on the thread. */
 export interface Replayed<Frame> {
   frames: Frame[];
   at: SessionPosition;
@@ -55,7 +55,7 @@ async function* replayRun<Frame>(
   }
 }
 
-/** Frames of an event. What comes after the end of a turn is no part of it, as whoever has seen it live has not seen that. */
+/** Frames of an event. Events after the end of a turn are skipped, as live streams never show them. */
 export function framesOf<Frame>(view: TurnView, event: LoggedEvent, form: Pick<WireForm<Frame>, 'show'>): Frame[] {
   if (view.end) return [];
   return foldEvent(view, event).flatMap((change) => form.show(change, view));

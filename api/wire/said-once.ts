@@ -2,9 +2,9 @@ import { digestOf } from '../../core/ids.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 
 /**
- * A message that is said once: a client that was cut off posts it again, with the id that it has given it, and finds the turn
- * that the first one began; with `after`, the one that was begun after that turn. A client that counts its messages anew may use
- * an id for another text, which is another message.
+ * Makes a message be said once: a client that was cut off posts it again under the same id, and gets the turn that it
+ * began, or with `after`, the one begun after that turn. An id reused for another text is another message, since
+ * clients may start counting anew.
  */
 export function saidOnce(
   idempotency: IdempotentRequest,

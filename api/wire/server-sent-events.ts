@@ -1,6 +1,9 @@
 import type { Sent } from './form.ts';
 
-/** Frames as server-sent events without names; the last of an event of the log has its place as its id. `done` comes last, if it does. */
+/**
+ * Frames as server-sent events without names; a log event's last frame has its position as id. `done` is sent at the
+ * end of a complete stream.
+ */
 export async function* toServerSentEvents(sent: AsyncIterable<Sent<object>>, done?: string): AsyncGenerator<string> {
   let isWhole = false;
   for await (const { frames, seq, isLast = false } of sent) {

@@ -1,4 +1,4 @@
-/** Calls of a turn: piece by piece while their arguments are written, and whole once they are in the log. */
+/** A turn's calls: in pieces while their arguments are written, whole once logged. */
 import type { StoredBlock } from '../../core/content.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import type { BusMessage } from '../../bus/bus.ts';
@@ -7,7 +7,7 @@ import type { CallPart, Change, TurnView } from './turn-view.ts';
 
 type CallPiece = Extract<BusMessage, { kind: 'call_piece' }>;
 
-/** Adds a piece where it follows what is there. One that does not is left out: the log will have the call. */
+/** Adds a piece if it fits what is there; else drops it, since the log brings the whole call. */
 export function growCall(view: TurnView, piece: CallPiece): Change[] {
   const { callId, step, place, text, at, after } = piece;
   const known = view.parts.find((part): part is CallPart => part.kind === 'call' && part.id === callId);
@@ -16,17 +16,17 @@ export function growCall(view: TurnView, piece: CallPiece): Change[] {
     return [grow(known, text)];
   }
   if (at !== 0) return [];
-  // The model has begun its answer again, this time with a call.
+  // The model has restarted its answer, this time with a call.
   const isAnew = place === 0 && after === 0 && lengthOfTexts(view, step) > 0;
   const changes = [...(place === 0 ? withdrawCalls(view) : []), ...(isAnew ? closeText(view, { isVoid: true }) : [])];
-  // A client that is told of the log alone has the answer's texts before its calls, and those in their order.
+  // As in the log: all texts of the answer first, then its calls in order.
   if (place !== writtenIn(view).length || after !== lengthOfTexts(view, step)) return changes;
   const call: CallPart = { ...newCall({ id: callId, step, place, tool: piece.tool }), state: 'writing' };
   view.parts.push(call);
   return [...changes, { kind: 'call_begun', call }, ...(text === '' ? [] : [grow(call, text)])];
 }
 
-/** The call as the log has it: what was shown of it while it was written, or, where that is another one, all of it. */
+/** Adds a logged call: completes the one shown while it was written, or shows all of it. */
 export function requestCall(view: TurnView, requested: Omit<NewCall, 'place'> & { place: unknown }): Change[] {
   const { id, step, tool, input } = requested;
   const place = typeof requested.place === 'number' ? requested.place : -1;
@@ -41,20 +41,20 @@ export function requestCall(view: TurnView, requested: Omit<NewCall, 'place'> & 
   return [...withdrawn, { kind: 'call_requested', call }];
 }
 
-/** Of the calls that were shown while they were written those that the answer does not have in their place are void. */
+/** Withdraws written calls that the answer does not have in their place. */
 export function checkWritten(view: TurnView, answer: { step: number; content: readonly StoredBlock[] }): Change[] {
   const uses = answer.content.filter((block) => block.type === 'tool_use');
   return withdrawCalls(view, ({ step, place, tool }) => step === answer.step && uses[place]?.name !== tool);
 }
 
-/** Takes back calls that were shown while they were written: an attempt that is void has written them. */
+/** Withdraws calls shown while they were written: they belong to a void attempt. */
 export function withdrawCalls(view: TurnView, isVoid: (call: CallPart) => boolean = () => true): Change[] {
   const calls = writtenIn(view).filter(isVoid);
   for (const call of calls) call.state = 'withdrawn';
   return calls.length > 0 ? [{ kind: 'calls_withdrawn', calls }] : [];
 }
 
-/** Whether the arguments that were shown are those that the log has, however they are written. */
+/** Whether the written arguments equal the logged ones as JSON. */
 export function isAsWritten({ written, input }: CallPart): boolean {
   try {
     return canonicalJson(JSON.parse(written)) === canonicalJson(input);

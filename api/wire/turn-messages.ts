@@ -1,4 +1,4 @@
-/** What the user says while a turn is open, and what becomes of it. */
+/** User messages during a turn, and what becomes of them. */
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { withdrawCalls } from './turn-calls.ts';
 import { closeText } from './turn-text.ts';
@@ -6,7 +6,7 @@ import type { Change, TurnView, UserMessage } from './turn-view.ts';
 
 type Payload = Record<string, unknown>;
 
-/** Only the newest message waits: it takes the place of the one before it. */
+/** Queues a message. Only the newest one waits: it replaces the one before. */
 export function queueMessage(view: TurnView, payload: Payload): Change[] {
   const isAgain = payload['read_at'] !== undefined;
   const replaced = isAgain ? [] : replaceWaiting(view);
@@ -17,7 +17,7 @@ export function queueMessage(view: TurnView, payload: Payload): Change[] {
   return [...replaced, changed(message)];
 }
 
-/** A newer message has come, whichever turn is open by now. */
+/** Marks the waiting message as replaced by a newer one, in whichever turn. */
 export function replaceWaiting({ messages }: TurnView): Change[] {
   const replaced = messages.find(({ status, isAgain }) => status === 'waiting' && !isAgain);
   if (!replaced) return [];
@@ -25,12 +25,12 @@ export function replaceWaiting({ messages }: TurnView): Change[] {
   return [changed(replaced)];
 }
 
-/** The turn reads it, or the next one begins with it. */
+/** The turn reads the message, or the next one begins with it. */
 export function dequeueMessage(view: TurnView, { seq, turn_id: turnId }: LoggedEvent, payload: Payload): Change[] {
   const message = view.messages.find(({ id }) => id === payload['message_id']);
   if (!message) return [];
   const isRead = payload['as'] === 'steer';
-  // It was read before the next step began: pieces of that which have overtaken the log are told again after it.
+  // It was read before the next step: that step's pieces that came early are shown again after it.
   const isAhead = isRead && view.parts.some((part) => part.kind !== 'call' && part.isOpen);
   const withdrawn = isRead ? withdrawCalls(view) : [];
   const closed = [...withdrawn, ...(isAhead ? closeText(view, { isVoid: true }) : [])];
@@ -40,7 +40,7 @@ export function dequeueMessage(view: TurnView, { seq, turn_id: turnId }: LoggedE
   return [...closed, changed(message)];
 }
 
-/** What a turn was asked, or was told meanwhile. */
+/** The text of a turn's input, or of a message during it. */
 export function textOf(input: unknown): string {
   return typeof input === 'object' && input !== null && 'message' in input ? String(input.message) : '';
 }

@@ -2,8 +2,8 @@ import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { callsOf, type TurnView } from './turn-view.ts';
 
 /**
- * A turn waits for answers once the run does and no call is under way: all that is asked has been asked by then. What
- * happens meanwhile by itself, such as a timer's end, does not move the place where that began.
+ * Pauses the view when the run waits and no call is under way, so that all questions have been asked. Events that need
+ * nobody, such as a timer's end, do not move `pausedAt`.
  */
 export function notePause(view: TurnView, event: LoggedEvent): void {
   const isAnswer = ANSWERS.has(event.type);

@@ -1,4 +1,4 @@
-/** Texts of a turn's answers: piece by piece while they are written, and whole once they are in the log. */
+/** Texts of a turn's answers: in pieces while they are written, whole once logged. */
 import type { StoredBlock } from '../../core/content.ts';
 import type { Change, TextPart, TurnView } from './turn-view.ts';
 
@@ -6,11 +6,11 @@ interface Piece {
   kind: TextPart['kind'];
   text: string;
   step: number;
-  /** Characters of the answer before it; undefined where the sender does not say. */
+  /** Characters of the answer before it; undefined if unknown. */
   at: number | undefined;
 }
 
-/** Adds a piece where it follows what is there. One that does not is left out: the log will have it all. */
+/** Adds a piece if it fits what is there; else drops it, since the log brings the whole text. */
 export function growText(view: TurnView, { kind, text, step, at }: Piece): Change[] {
   const written = writtenIn(view, step);
   const length = lengthOfTexts(view, step);
@@ -21,7 +21,7 @@ export function growText(view: TurnView, { kind, text, step, at }: Piece): Chang
   return [...closeText(view, { isVoid: false }), ...open(view, { kind, step, text })];
 }
 
-/** The answer of a step as the log has it: what is missing of what was shown, or, where that is another one, all of it. */
+/** Completes a step's texts from the log: adds what is missing, or replaces texts that differ. */
 export function finishStep(
   view: TurnView,
   { step, content }: { step: number; content: readonly StoredBlock[] },
@@ -44,7 +44,7 @@ export function finishStep(
   return changes;
 }
 
-/** Closes what is open; a void one was said by an attempt that did not come to its end. */
+/** Closes open texts; void ones come from an unfinished attempt. */
 export function closeText(view: TurnView, { isVoid }: { isVoid: boolean }): Change[] {
   const unfinished = view.parts.filter((part): part is TextPart => part.kind !== 'call' && part.isOpen);
   const step = unfinished.at(-1)?.step;
@@ -65,7 +65,7 @@ function settled(part: TextPart): Change[] {
 }
 
 function open(view: TurnView, { kind, step, text }: { kind: TextPart['kind']; step: number; text: string }): Change[] {
-  // Void ones do not count: whoever comes later, and does not see them, has the same ids.
+  // Void texts do not count, so that later clients, who do not see them, get the same ids.
   const place = writtenIn(view, step).length;
   const part: TextPart = { kind, id: `${step}.${place}`, step, text: '', isOpen: true, isVoid: false };
   view.parts.push(part);
@@ -77,17 +77,17 @@ function grow(part: TextPart, text: string): Change {
   return { kind: 'text_grew', part, text };
 }
 
-/** In characters, of the step's attempt that counts. */
+/** In characters, for the step's valid attempt. */
 export function lengthOfTexts(view: TurnView, step: number): number {
   return writtenIn(view, step).reduce((sum, part) => sum + part.text.length, 0);
 }
 
-/** Texts of the step's attempt that counts. */
+/** Texts of the step's valid attempt. */
 function writtenIn(view: TurnView, step: number): TextPart[] {
   return view.parts.filter((part): part is TextPart => part.kind !== 'call' && part.step === step && !part.isVoid);
 }
 
-/** Neighbours of one kind are one text. */
+/** Joins neighbours of the same kind. */
 function textsOf(content: readonly StoredBlock[]): { kind: TextPart['kind']; text: string }[] {
   const texts: { kind: TextPart['kind']; text: string }[] = [];
   for (const block of content) {

@@ -1,14 +1,14 @@
-/** A turn as front ends see it, and how it changes. It knows no protocol. */
+/** A turn as front ends see it, and its changes. Independent of protocols. */
 import type { BusMessage } from '../../bus/bus.ts';
 
 export interface TextPart {
   kind: 'text' | 'reasoning';
-  /** `{step}.{place among the step's texts that count}`: the same in every stream of the turn. */
+  /** `{step}.{place among the step's valid texts}`: the same in every stream of the turn. */
   id: string;
   step: number;
   text: string;
   isOpen: boolean;
-  /** The model began its answer again: this was said by an attempt that is void. */
+  /** Written by an attempt that the model abandoned to begin its answer again. */
   isVoid: boolean;
 }
 
@@ -16,30 +16,30 @@ export interface CallPart {
   kind: 'call';
   id: string;
   step: number;
-  /** Which of the step's calls, from 0. */
+  /** Its place among the step's calls, from 0. */
   place: number;
   tool: string;
   input: unknown;
-  /** Its arguments as JSON, as far as they were shown while they were written. */
+  /** Its arguments as JSON, as far as shown while being written. */
   written: string;
-  /** `writing`: the log does not have it yet; `withdrawn`: it never will, since the attempt that has written it is void. */
+  /** `writing`: not in the log yet; `withdrawn`: never will be, since its attempt is void. */
   state: 'writing' | 'withdrawn' | 'requested' | 'succeeded' | 'failed' | 'denied' | 'unknown';
-  /** It waits for time, or for another system. */
+  /** It waits for time or for another system. */
   isWaiting: boolean;
   output: unknown;
   error: string;
-  /** A person has said no to it. */
+  /** Its approval has ended without consent: denied, expired or settled. */
   isRefused: boolean;
-  /** Place in the log of its result; 0 before that. */
+  /** Log position of its result; 0 before that. */
   settledAt: number;
 }
 
-/** What somebody is asked. */
+/** A request to the user. */
 export interface Ask {
-  /** The approval's id, or the call's. */
+  /** The id of the approval or the call. */
   id: string;
   kind: 'approval' | 'unknown' | 'question' | 'client_tool';
-  /** What it is about: one call, all that wait of a call batch, or, for a budget, none. */
+  /** One call, all waiting calls of a batch, or, for a budget, none. */
   calls: string[];
   tool: string;
   message: string;
@@ -47,17 +47,17 @@ export interface Ask {
 
 export type Part = TextPart | CallPart;
 
-/** What the user has said while the turn was open. */
+/** A user message during the turn. */
 export interface UserMessage {
   id: string;
   text: string;
-  /** It waits, was read by this turn, has begun the next one, or a newer one has taken its place. */
+  /** Waiting, read by this turn, the beginning of the next one, or replaced by a newer one. */
   status: 'waiting' | 'read' | 'begun' | 'replaced';
-  /** The turn had read it in the run that this one was forked from: no newer message takes its place. */
+  /** It was read in the run that this one was forked from: no newer message replaces it. */
   isAgain?: boolean;
-  /** How many parts the turn had when it was read. */
+  /** Number of parts when it was read. */
   place: number;
-  /** The turn that it has begun, and its place in the log. */
+  /** The turn it began, and its position in the log. */
   next: { turnId: string; seq: number } | null;
 }
 
@@ -65,21 +65,21 @@ export interface TurnView {
   turnId: string;
   message: string;
   parts: Part[];
-  /** In their order. */
+  /** In order of arrival. */
   messages: UserMessage[];
   /** Open ones. */
   asks: Map<string, Ask>;
   runStatus: string;
-  /** Nothing goes on until somebody answers. */
+  /** Nothing goes on before somebody answers. */
   isPaused: boolean;
-  /** Where that began: since then nobody has answered. */
+  /** Position where that began; no answers since. */
   pausedAt: number;
   isAnswered: boolean;
-  /** The last step whose answer the log has. */
+  /** The last step with a logged answer. */
   finishedStep: number;
-  /** The last step for which a model is known to have been asked. */
+  /** The last step known to have called a model. */
   calledStep: number;
-  /** Place of the last event. */
+  /** Position of the last event. */
   seq: number;
   end: { status: 'complete' | 'failed' | 'cancelled'; stopReason: string; code: string; message: string } | null;
 }
@@ -88,12 +88,12 @@ export type Change =
   | { kind: 'said'; text: string }
   | { kind: 'text_opened' | 'text_closed'; part: TextPart }
   | { kind: 'text_grew'; part: TextPart; text: string }
-  /** What was closed while its answer was being written has come to be in the log, or is void. */
+  /** A text that was closed during its answer is now logged, or void. */
   | { kind: 'text_settled'; part: TextPart }
   | { kind: 'call_begun'; call: CallPart }
   | { kind: 'call_grew'; call: CallPart; text: string }
-  /** `call_written`: the log has what was shown while it was written. */
-  /** `call_started`: it is being made, or waits for time or another system. */
+  /** `call_written`: a call shown while it was written is now logged. */
+  /** `call_started`: it runs, or waits for time or another system. */
   | { kind: 'call_requested' | 'call_written' | 'call_started' | 'call_edited' | 'call_settled'; call: CallPart }
   | { kind: 'calls_withdrawn'; calls: CallPart[] }
   | { kind: 'asked'; ask: Ask; calls: CallPart[] }
@@ -122,7 +122,7 @@ export function beforeTurn(turnId: string): TurnView {
   };
 }
 
-/** The calls that the turn has asked for so far. */
+/** The turn's calls in the log so far. */
 export function callsOf(view: TurnView): CallPart[] {
   const isAsked = ({ state }: CallPart) => state !== 'writing' && state !== 'withdrawn';
   return view.parts.filter((part): part is CallPart => part.kind === 'call' && isAsked(part));

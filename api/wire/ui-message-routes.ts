@@ -1,4 +1,4 @@
-/** What was said on a thread, as messages of the AI SDK. */
+/** A thread's history as messages of the AI SDK. */
 import { z } from 'zod';
 import type { Attachment } from '../../core/content.ts';
 import { EVENT_TYPES } from '../../core/events.ts';
@@ -37,7 +37,7 @@ const list = defineRoute({
   },
 });
 
-/** As many of the turns as fit on a page, the first one whatever its size: how many, and their messages in the order of the conversation. */
+/** Messages of the turns that fit on a page, at least of one, in conversation order, and the number of turns. */
 async function showTurns(
   context: Context,
   tenantId: string,
@@ -61,7 +61,7 @@ function pageOf(pairs: UiMessage[][]) {
   return { shown: pairs.length, messages: pairs.toReversed().flat() };
 }
 
-/** Neighbours in a run whose events are read together, newest first: more of them than a read has are no gain. */
+/** Groups neighbouring turns of a run to read together, newest first; beyond one read's events, that gains nothing. */
 function stretchesOf(turns: readonly PastTurn[]): PastTurn[][] {
   const stretches: PastTurn[][] = [];
   for (const turn of turns) {
@@ -75,7 +75,7 @@ function stretchesOf(turns: readonly PastTurn[]): PastTurn[][] {
 
 const EVENTS_TOGETHER = 500;
 
-/** Reads turns of a run that lie side by side. */
+/** Reads neighbouring turns of a run. */
 async function readStretch(
   context: Context,
   tenantId: string,
@@ -96,7 +96,7 @@ async function readStretch(
   return readers;
 }
 
-/** What the turn was asked. Its client has called it otherwise. */
+/** A turn's input as a message; its id is not the client's own. */
 function inputOf({ turnId, runId, threadId, input, isHanded }: PastTurn): UiMessage {
   const { message, attachments = [] } = input;
   return {

@@ -1,4 +1,7 @@
-/** A turn as the message that a client of the AI SDK makes of its UI message stream: what its own reader does with the chunks of what is in the log. */
+/**
+ * A turn as the message that a client of the AI SDK builds from its UI message stream: does with the log's chunks what
+ * the SDK's reader does.
+ */
 import { z } from 'zod';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import type { ShownTurn } from '../../modules/sessions/converse.ts';
@@ -20,10 +23,10 @@ export const uiMessage = z
   .meta({ id: 'UiMessage' });
 export type UiMessage = z.output<typeof uiMessage>;
 
-/** A turn as far as it was read. */
+/** A partly read turn. */
 export interface TurnReader {
   take: (event: LoggedEvent) => void;
-  /** What it comes to; with what the stream says where the turn has ended, or waits for its client. */
+  /** The message so far, with the stream's end if the turn has ended or waits for its client. */
   message: () => UiMessage;
 }
 
@@ -49,7 +52,7 @@ function isOver(view: TurnView, turn: ShownTurn): boolean {
 
 interface Reading {
   message: UiMessage;
-  /** Texts that have not ended, by kind and id. */
+  /** Unfinished texts, by kind and id. */
   open: Map<string, Part>;
 }
 
@@ -120,7 +123,7 @@ function takeText({ message, open }: Reading, { type, id, delta, providerMetadat
   Object.assign(text, act === 'end' && { state: 'done' }, providerMetadata !== undefined && { providerMetadata });
 }
 
-/** The call is looked for in its step alone. */
+/** Calls are matched within their step only. */
 function takeInput(message: UiMessage, { toolCallId, toolName, input, providerExecuted }: Chunk): void {
   const type = `tool-${String(toolName)}`;
   const step = message.parts.findLastIndex((each) => each.type === 'step-start');
@@ -142,7 +145,7 @@ function takeOutput(tool: Part, { type, output, errorText }: Chunk): void {
   if (type === 'tool-output-error') tool['errorText'] = errorText;
 }
 
-/** What has an id takes the place of what has it already. */
+/** Data with a known id replaces the earlier. */
 function takeData({ parts }: UiMessage, chunk: Chunk): void {
   const known = parts.find(({ type, id }) => type === chunk.type && id === chunk['id']);
   if (known) known['data'] = chunk['data'];

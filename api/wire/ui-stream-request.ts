@@ -1,4 +1,4 @@
-/** What a client of the AI SDK posts: all its messages, of which the last one says what it wants. */
+/** What a client of the AI SDK posts: all its messages, the last of which counts. */
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import { impossible } from '../../core/errors.ts';
@@ -16,7 +16,7 @@ const message = z.looseObject({
 });
 type Message = z.output<typeof message>;
 
-/** What `DefaultChatTransport` sends. */
+/** The body of `DefaultChatTransport`. */
 export const uiStreamBody = z
   .strictObject({
     id: z.string().min(1).max(200).describe("The chat: a thread's id, or a name of the client's own for one."),
@@ -30,14 +30,17 @@ export const uiStreamBody = z
   })
   .meta({ id: 'UiStreamRequest' });
 
-/** What the client sends: its last message, or the one before it that it has answered in. */
+/** The client's last message, or the earlier one with its answers. */
 function sentOf({ messages, messageId }: z.output<typeof uiStreamBody>): { last: Message | undefined; path: string } {
   const named = messages.findLastIndex(({ id, role }) => id !== undefined && id === messageId && role === 'assistant');
   const index = named === -1 ? messages.length - 1 : named;
   return { last: messages[index], path: `messages.${index}` };
 }
 
-/** A user's message with the client's id for it; undefined where the message is the assistant's, with answers in it. Throws 422. */
+/**
+ * A user's message with the client's id for it; undefined if the last message is the assistant's, with answers. Throws
+ * 422.
+ */
 export function inputOf(
   body: z.output<typeof uiStreamBody>,
 ): { id: string | undefined; input: GivenInput } | undefined {
@@ -60,7 +63,7 @@ export function inputOf(
   return { id, input: { message: text, attachments: files.map(toAttachment), attachmentPaths } };
 }
 
-/** A part, and where it stands in the body. */
+/** A part, and its path in the body. */
 interface Placed {
   part: Part;
   path: string;
@@ -71,7 +74,7 @@ function wordsOf({ part: { text }, path }: Placed): string {
   throw refuse(path, 'A text part of the last message has no text.');
 }
 
-/** What the last message answers of what is open. */
+/** The last message's answers to open requests. */
 export function answersOf(body: z.output<typeof uiStreamBody>, open: readonly Answerable[]): WaitAnswer[] {
   const { last } = sentOf(body);
   return open.flatMap((wait) => {
@@ -120,7 +123,7 @@ function toAttachment({ part: file, path }: Placed): NonNullable<GivenInput['att
   throw refuse(path, 'A file must be an image, or a PDF or a text as a data URL.');
 }
 
-/** What models are shown of a text is UTF-8: they would not see what another one says. */
+/** Models are shown texts as UTF-8: in another encoding they would not see what it says. */
 function decodeText(bytes: Buffer, path: string): string {
   if (!isUtf8(bytes)) throw refuse(path, 'The text of a file is not UTF-8.');
   return new TextDecoder().decode(bytes);

@@ -51,7 +51,7 @@ interface Posted {
   idempotency: IdempotentRequest;
 }
 
-/** The turn, and up to where its client has it. Who has said something is told all of a turn, who has answered what follows. */
+/** Returns the turn, and the position after which to show it: all of it after a message, the continuation after answers. */
 async function begin(
   { caller, body, context, ctx, idempotency }: Posted,
   agentId: string,
@@ -65,7 +65,7 @@ async function begin(
     const asked = { key: idempotency.key, thread: threadId, message: { id: id ?? '', input: words } };
     const saying = { caller, agentId, threadId, input, mode: body.mode, traceparent: ctx.state.traceparent };
     if (id === undefined) return { ...(await say(context, { ...saying, idempotency })), after: 0 };
-    // Its client has no other way to have a turn tried again that has failed.
+    // Its client cannot ask otherwise for another try of a failed turn.
     const after = (turnId: string) => saidOnce(idempotency, { ...asked, after: turnId });
     const once = { idempotency: saidOnce(idempotency, asked), ...(idempotency.key === undefined && { after }) };
     return { ...(await say(context, { ...saying, ...once })), after: 0 };
@@ -81,7 +81,7 @@ async function begin(
     },
   });
   const { pausedAt } = await foldUntil(context, { tenantId, turn, until: stood });
-  // Of answers that were taken before it goes on beyond where it stands.
+  // If the answers were taken earlier, the stream goes beyond the present pause.
   return { turn: { ...turn, head: turn.isOpen && !isAnswered ? turn.head + 1 : turn.head }, after: pausedAt };
 }
 
@@ -113,7 +113,7 @@ const get = defineRoute({
     if (turn && !maySee) {
       await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, turn.threadId));
     }
-    // A client that was cut off cannot know that the turn has ended meanwhile: it is told that end, too.
+    // A client that was cut off gets an end that it has missed, too.
     if (!turn || (!turn.isOpen && (lastEventId(ctx) ?? 0) >= turn.head)) return { status: 204 };
     return stream(request, { turn, after: 0 });
   },

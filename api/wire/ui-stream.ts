@@ -2,10 +2,10 @@
 import type { Ask, CallPart, Change, TextPart, TurnView } from './turn-view.ts';
 import type { ShortForm } from './follow-message.ts';
 
-/** Of its `UIMessageChunk`s. */
+/** One of its `UIMessageChunk`s. */
 export type Chunk = { type: string } & Record<string, unknown>;
 
-/** A message is told again from its start after a cut: the client's own reader begins it anew then. */
+/** After a cut, a message is sent again from its start: the client's reader begins it anew. */
 export const UI_STREAM: ShortForm<Chunk> = {
   begin: (_view, { turnId, runId, threadId }) => [
     { type: 'start', messageId: turnId, messageMetadata: { turn_id: turnId, run_id: runId, thread_id: threadId } },
@@ -69,7 +69,7 @@ function begun({ id, tool }: CallPart): Chunk {
   return { type: 'tool-input-start', toolCallId: id, toolName: tool, providerExecuted: true };
 }
 
-/** A part of a message cannot be taken away. */
+/** Marks a call as failed: parts of a message cannot be removed. */
 function withdrawn({ id, tool, written }: CallPart): Chunk {
   const errorText = 'The model has begun its answer anew.';
   const providerMetadata = { drover: { void: true } };
@@ -77,7 +77,7 @@ function withdrawn({ id, tool, written }: CallPart): Chunk {
   return { type: 'tool-input-error', ...call, errorText, providerMetadata };
 }
 
-/** What Drover executes is the provider's to the client, who is not to execute it, too. */
+/** `providerExecuted` for Drover's calls, so that the client does not execute them, too. */
 function inputOf({ id, tool, input }: CallPart, providerExecuted: boolean): Chunk {
   return { type: 'tool-input-available', toolCallId: id, toolName: tool, input, providerExecuted };
 }
@@ -88,7 +88,7 @@ function settled({ id, state, output, error, isRefused }: CallPart): Chunk[] {
   return [{ type: 'tool-output-error', toolCallId: id, errorText: error }];
 }
 
-/** One answer to a call batch's approval answers all its calls: they have its id. */
+/** The calls of a batch share its approval's id: one answer is for all. */
 function asked(ask: Ask, calls: readonly CallPart[]): Chunk[] {
   if (ask.kind === 'question' || ask.kind === 'client_tool') return calls.map((call) => inputOf(call, false));
   if (ask.kind === 'unknown' || calls.length === 0) return [approvalData(ask, 'pending')];
@@ -107,7 +107,7 @@ function answered({ ask, isApproved, calls }: Extract<Change, { kind: 'answered'
   return isApproved ? calls.map((call) => inputOf(call, true)) : [];
 }
 
-/** What the protocol's yes or no cannot answer, or is about no call. */
+/** For requests that are about no call, or that yes or no cannot answer. */
 function approvalData({ id, kind, calls, tool, message }: Ask, status: 'pending' | 'answered'): Chunk {
   return { type: 'data-approval', id, data: { approval_id: id, kind, calls, tool, message, status } };
 }
@@ -121,7 +121,7 @@ function finish({ end, turnId, runStatus }: TurnView): Chunk[] {
   const finished = { type: 'finish', finishReason: FINISH_REASONS[status], messageMetadata: metadata };
   if (status === 'cancelled') return [{ type: 'abort', reason: stopReason }, finished];
   if (status === 'complete') return [finished];
-  // The client's reader stops at its error: what it is to keep comes before.
+  // The client's reader stops at an error: chunks to keep come first.
   const error = { type: 'data-turn_error', id: turnId, data: { code, message } };
   return [error, finished, { type: 'error', errorText: message }];
 }

@@ -1,14 +1,14 @@
-/** What an agent says of itself to other agents (A2A 1.0, section 4.4). */
+/** An agent's card for other agents (A2A 1.0, section 4.4). */
 import { A2A_PROTOCOL_VERSION, AgentCard } from '@a2a-js/sdk';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { AgentRow } from '../../modules/agents/read-agents.ts';
 
 type Capability = NonNullable<AgentDefinition['capabilities']>[number];
 
-/** The skill that every agent has: it is run. */
+/** The skill of every agent: to be run. */
 const RUN = 'run';
 
-/** `url` is where its JSON-RPC is. */
+/** `url` is its JSON-RPC endpoint. */
 export function agentCard({ name, definition, current_version: version }: AgentRow, url: string): AgentCard {
   const description = definition.description ?? `The agent "${name}".`;
   return AgentCard.fromJSON({
@@ -25,7 +25,7 @@ export function agentCard({ name, definition, current_version: version }: AgentR
   });
 }
 
-/** What it says of itself that it can do (A2A 1.0, section 4.4.5): a skill once, however many domains it is for. */
+/** Its declared skills (A2A 1.0, section 4.4.5), each once with all its domains. */
 function skillsOf(capabilities: readonly Capability[]) {
   const domains = new Map<string, string[]>();
   for (const { skill_name: name, domain } of capabilities) {

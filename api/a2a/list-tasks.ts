@@ -1,4 +1,4 @@
-/** A2A's `ListTasks`: the runs of an agent, those first that have changed last. */
+/** A2A's `ListTasks`: an agent's runs, latest change first. */
 import { TaskState, type ListTasksRequest, type ListTasksResponse } from '@a2a-js/sdk';
 import { z } from 'zod';
 import { badRequest, forbidden } from '../../core/errors.ts';
@@ -12,10 +12,10 @@ import { taskOf } from './task.ts';
 
 const PAGE = 50;
 const LARGEST_PAGE = 100;
-/** Turns of a task that are read for its history or its answer. */
+/** Turns to read for a task's history or answer. */
 const TURNS = 10;
 
-/** Where tasks of this state are asked for; a state that no run is in has none. */
+/** Run statuses to query for a task state; a missing state has no runs. */
 const STATUSES: Partial<Record<TaskState, readonly RunStatus[]>> = {
   [TaskState.TASK_STATE_COMPLETED]: ['completed'],
   [TaskState.TASK_STATE_FAILED]: ['failed'],
@@ -24,7 +24,7 @@ const STATUSES: Partial<Record<TaskState, readonly RunStatus[]>> = {
   [TaskState.TASK_STATE_WORKING]: RUN_STATUSES.filter((status) => !isTerminal(status)),
 };
 
-/** A page, of a context where one is named. Throws 400 for a page that there is not, 403 without the scope `runs:read`. */
+/** A page, optionally of one context. Throws 400 for an invalid page, 403 without the scope `runs:read`. */
 export async function listTasks(request: A2aRequest, params: ListTasksRequest): Promise<ListTasksResponse> {
   const { context, caller, agent } = request;
   if (!hasScope(caller.scopes, 'runs:read')) throw forbidden('Listing tasks needs the scope runs:read.');
@@ -39,14 +39,14 @@ export async function listTasks(request: A2aRequest, params: ListTasksRequest): 
     const rows = await readRunsByChange(tx, agent.id, { ...filter, before, limit: limit + 1 });
     const tasks = [];
     let [looked, bytes] = [0, 0];
-    // A page ends where it is large enough, too.
+    // A large page ends before its limit.
     for (const row of rows.slice(0, limit)) {
       const turns = await readLastTurns(tx, row, TURNS);
       bytes += turns.reduce((sum, turn) => sum + turn.bytes, 0);
       if (looked > 0 && bytes > LIMITS.eventsPageBytes) break;
       looked += 1;
       const task = taskOf(row, turns);
-      // What a run waits for tells the two apart.
+      // What a run waits for tells working from input required.
       if (!isAny && task.status?.state !== params.status) continue;
       const history = params.historyLength ? task.history.slice(-params.historyLength) : [];
       tasks.push({ ...task, history, artifacts: params.includeArtifacts ? task.artifacts : [] });

@@ -1,4 +1,4 @@
-/** What the params of A2A's operations look like. The SDK takes a value of another type for what it likes, and breaks over some. */
+/** The form of A2A's params. The SDK converts values of other types arbitrarily, and fails on some. */
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 
@@ -35,7 +35,7 @@ const pushFields = {
   authentication: z.looseObject({ scheme: text, credentials: text }).nullish(),
 };
 const push = z.looseObject(pushFields).nullish();
-/** Names are read in both of the forms that JSON of protocol buffers has for them. */
+/** Names may have either form of protocol buffers' JSON. */
 const configuration = z.looseObject({
   historyLength: length,
   history_length: length,
@@ -57,7 +57,7 @@ const params = z.looseObject({
   configuration: configuration.nullish(),
 });
 
-/** Throws 400 that names the field. That there are none at all is the SDK's to refuse. */
+/** Throws 400 with the field's name. Absent params are left to the SDK. */
 export function checkParams(given: unknown): void {
   if (given === undefined || given === null) return;
   const [issue] = params.safeParse(given).error?.issues ?? [];

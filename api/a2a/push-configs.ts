@@ -1,4 +1,4 @@
-/** A2A's operations on push notifications: who is told of a task. Credentials go in, and never come back. */
+/** A2A's push notification operations: who is notified of a task. Credentials are never returned. */
 import { TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { TaskNotFoundError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
@@ -22,10 +22,10 @@ type PushOperations = Pick<
   | 'deleteTaskPushNotificationConfig'
 >;
 
-/** What goes into a header. */
+/** A header's value. */
 const printable = z.string().regex(/^[\x20-\x7e]+$/, 'has characters that no header takes');
 
-/** Credentials of a URL are refused where it is asked, and would be shown with it. */
+/** Requests refuse credentials in a URL, and showing it would show them. */
 const NO_PASSWORD = 'has a user name or a password, which belong into authentication';
 
 const wanted = z.object({
@@ -38,7 +38,7 @@ const wanted = z.object({
   authentication: z.object({ scheme: printable.max(100), credentials: printable.max(8192) }).optional(),
 });
 
-/** The operations for one agent and one caller. They throw a `DroverError`, or an error of the SDK's. */
+/** The operations for one agent and caller. They throw a `DroverError`, or an SDK error. */
 export function pushOperations(request: A2aRequest): PushOperations {
   const { caller } = request;
   return {
@@ -64,7 +64,7 @@ export function pushOperations(request: A2aRequest): PushOperations {
 
 const PAGE = 50;
 
-/** `start` is the place before the page's. Throws 400. */
+/** `start` is the place before the page. Throws 400. */
 function pageOf(pageSize: number, pageToken: string) {
   if (!Number.isInteger(pageSize) || pageSize < 0) throw badRequest('A page has one configuration at least.');
   const isPlace = pageToken === '' || place.safeParse(pageToken.split(' ')).success;
@@ -74,10 +74,10 @@ function pageOf(pageSize: number, pageToken: string) {
 
 const place = z.tuple([z.iso.datetime(), z.uuid()]);
 
-/** Where it is among those of its task, oldest first. */
+/** The sort key within a task, oldest first. */
 const placeOf = ({ created_at: at, id }: PushConfigRow) => `${at.toISOString()} ${id}`;
 
-/** Whom to tell, and what to carry. Throws 400. */
+/** Whom to notify, and what to send along. Throws 400. */
 export function checkConfig(config: TaskPushNotificationConfig): z.output<typeof wanted> {
   const parsed = wanted.safeParse(config);
   if (parsed.success) return parsed.data;
@@ -85,7 +85,7 @@ export function checkConfig(config: TaskPushNotificationConfig): z.output<typeof
   throw badRequest(`The push configuration: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`);
 }
 
-/** Has somebody told of a task. Throws 400, 404, 422. */
+/** Adds a push configuration to a task. Throws 400, 404, 422. */
 export async function putConfig(
   request: A2aRequest,
   taskId: string,
@@ -112,7 +112,7 @@ async function configsOf(request: A2aRequest, taskId: string): Promise<PushConfi
   return withTask(request, taskId, (tx, runId) => readPushConfigs(tx, runId));
 }
 
-/** Work on a task of this agent, in the tenant. Throws 404. */
+/** Does `work` on a task of this agent in a transaction. Throws 404. */
 async function withTask<T>(
   { context, caller, agent }: A2aRequest,
   taskId: string,

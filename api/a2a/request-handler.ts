@@ -15,7 +15,7 @@ import type { A2aRequest } from './request.ts';
 import { runOf, takeMessage } from './take-message.ts';
 import { ENDED, SETTLED, taskOf } from './task.ts';
 
-/** The operations for one agent and one caller. They throw a `DroverError`, or an error of the SDK's. */
+/** The operations for one agent and caller. They throw a `DroverError`, or an SDK error. */
 export function a2aOperations(request: A2aRequest): A2ARequestHandler {
   return {
     getAgentCard: () => Promise.resolve(agentCard(request.agent, request.url)),
@@ -51,7 +51,7 @@ export function a2aOperations(request: A2aRequest): A2ARequestHandler {
   };
 }
 
-/** What has ended in another way has an error of the protocol's own. */
+/** A conflict, as for a task that has ended, becomes the protocol's own error. */
 function notCancelable(error: unknown): never {
   if (error instanceof DroverError && error.code === 'conflict') throw new TaskNotCancelableError(error.message);
   throw error;
@@ -59,7 +59,10 @@ function notCancelable(error: unknown): never {
 
 const LAST_TURNS = 50;
 
-/** A task that the caller may see. `historyLength` counts messages, a turn's input and answer; 0 is none. Throws 404. */
+/**
+ * A task that the caller may read. `historyLength` counts messages, each turn's input and answer; 0 for none. Throws
+ * 404.
+ */
 async function readTask({ context, caller, agent }: A2aRequest, runId: string, historyLength?: number): Promise<Task> {
   const path = { run: runId, id: agent.id };
   const task = await context.db.withTenant(caller.tenantId, async (tx) => {
@@ -71,9 +74,9 @@ async function readTask({ context, caller, agent }: A2aRequest, runId: string, h
 }
 
 const STEPS: readonly EventType[] = ['model.responded', 'tool.started', 'tool.succeeded', 'tool.failed'];
-/** What may settle a task, or end a wait. */
+/** Events that may settle a task or end a wait. */
 const TURNING_POINTS: readonly EventType[] = [
-  // What a run waits for shows once it has become waiting.
+  // A run's wait shows after this change of its status.
   'run.status_changed',
   'turn.completed',
   'turn.failed',
@@ -82,7 +85,7 @@ const TURNING_POINTS: readonly EventType[] = [
   'run.cancelled',
 ];
 
-/** Ends when nothing more comes before somebody says something; the work goes on where the client has left. */
+/** Streams a task until it settles; its work goes on if the client leaves. */
 async function* follow(request: A2aRequest, runId: string): AsyncGenerator<StreamResponse, void, undefined> {
   const { context, caller, gone } = request;
   const first = await readTask(request, runId);
@@ -118,7 +121,7 @@ async function* follow(request: A2aRequest, runId: string): AsyncGenerator<Strea
   }
 }
 
-/** A task is read when it may be ahead of the events that are told: no status is told as earlier than the one before it. */
+/** Keeps timestamps from going back: a task as read may be ahead of the events being told. */
 function since(before: TaskStatus | undefined, status: TaskStatus | undefined): TaskStatus | undefined {
   const [first, last] = [before?.timestamp ?? '', status?.timestamp ?? ''];
   return status && { ...status, timestamp: first > last ? first : last };
@@ -126,7 +129,7 @@ function since(before: TaskStatus | undefined, status: TaskStatus | undefined): 
 
 const stateOf = ({ status }: Task) => status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;
 
-/** Half an hour at most; the task is what it is then. */
+/** Waits half an hour at most. */
 async function untilSettled(request: A2aRequest, runId: string): Promise<void> {
   const signal = AbortSignal.any([request.gone, AbortSignal.timeout(LIMITS.mcpWaitSeconds * 1000)]);
   for await (const update of follow({ ...request, gone: signal }, runId)) void update;

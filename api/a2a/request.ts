@@ -3,16 +3,16 @@ import type { Caller } from '../../core/caller.ts';
 import type { AgentRow } from '../../modules/agents/read-agents.ts';
 import type { Context } from '../../modules/governance/context.ts';
 
-/** Whose it is, and what it is about. */
+/** A request's caller, agent and surroundings. */
 export interface A2aRequest {
   context: Context;
   caller: Caller;
   agent: AgentRow;
-  /** Where its JSON-RPC is. */
+  /** The agent's JSON-RPC endpoint. */
   url: string;
   traceparent: string | undefined;
-  /** Characters of it that could not be kept. */
+  /** Number of its characters that had to be replaced. */
   replaced: number | undefined;
-  /** Fires when the client has left or the process stops: the work goes on. */
+  /** Fires when the client has left or the process stops; the work goes on. */
   gone: AbortSignal;
 }

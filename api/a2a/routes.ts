@@ -1,4 +1,4 @@
-/** Agents that other agents speak to: A2A 1.0, JSON-RPC over HTTP. */
+/** Agents for other agents: A2A 1.0, JSON-RPC over HTTP. */
 import { Readable } from 'node:stream';
 import { A2A_VERSION_HEADER, AgentCard, formatSSEErrorEvent, formatSSEEvent } from '@a2a-js/sdk';
 import { A2AError, RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
@@ -57,9 +57,9 @@ const rpc = defineRoute({
     202: 'empty',
   },
   async handle({ caller, params: { agent: id }, query, body, context, app, ctx }) {
-    // One that was deprecated since begins no tasks; those that it has may be looked at, answered and cancelled.
+    // A deprecated agent begins no tasks; existing ones may be read, answered and cancelled.
     const agent = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, id));
-    // A notification is answered with nothing (JSON-RPC, section 4.1), and every operation is there for its answer.
+    // A notification gets no answer (JSON-RPC, section 4.1), without which every operation is pointless.
     if (body.id === undefined) return { status: 202 };
     const { traceparent, replaced } = ctx.state;
     const request = { context, caller, agent, url: urlOf(ctx, id), traceparent, replaced };
@@ -68,7 +68,7 @@ const rpc = defineRoute({
       context,
     );
     const asked = ctx.get(A2A_VERSION_HEADER) || query[A2A_VERSION_HEADER] || undefined;
-    // Patch versions count for nothing.
+    // Patch versions do not count.
     const requestedVersion = asked?.replace(/^(\d+\.\d+)\.\d+$/, '$1');
     const call = new ServerCallContext(requestedVersion === undefined ? {} : { requestedVersion });
     try {
@@ -98,7 +98,7 @@ function failure(id: unknown, error: unknown): object {
   return { jsonrpc: '2.0', id: id ?? null, error: JsonRpcTransportHandler.mapToJSONRPCError(error) };
 }
 
-/** What is refused is said in A2A's own errors; faults of ours are logged, and say nothing of themselves. */
+/** Refusals become A2A's own errors; our own faults are logged, and tell the client nothing. */
 function explain(error: unknown, { log }: Context): unknown {
   if (error instanceof A2AError) return error;
   if (!(error instanceof DroverError) || error.status >= 500) {

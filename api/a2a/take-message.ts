@@ -1,4 +1,4 @@
-/** What a message of A2A does: it begins a task, goes on with one, or carries a person's decision. */
+/** Handles an A2A message: it begins a task, continues one, or carries a person's decision. */
 import type { Message, SendMessageRequest } from '@a2a-js/sdk';
 import { ContentTypeNotSupportedError, TaskNotFoundError } from '@a2a-js/sdk/errors';
 import { z } from 'zod';
@@ -15,17 +15,17 @@ import { decisionBody, toDecision } from '../runs/decision-schema.ts';
 import { checkConfig, putConfig } from './push-configs.ts';
 import type { A2aRequest } from './request.ts';
 
-/** Answers the run that the message is about. Throws a `DroverError`, or an error of the SDK's. */
+/** Returns the run that the message is about. Throws a `DroverError`, or an SDK error. */
 export async function takeMessage(request: A2aRequest, sent: SendMessageRequest): Promise<string> {
   const push = sent.configuration?.taskPushNotificationConfig;
   if (push) checkConfig(push);
   const runId = await take(request, sent);
-  // A message that is sent again says the same.
+  // Repeatable: a repeated message has the same configuration.
   if (push) await putConfig(request, runId, { ...push, id: push.id || (sent.message?.messageId ?? '') });
   return runId;
 }
 
-/** The run of a task. Throws `TaskNotFoundError` for what is no id of one. */
+/** A task's run. Throws `TaskNotFoundError` for a malformed id. */
 export function runOf(taskId: string): string {
   if (z.uuid().safeParse(taskId).success) return taskId.toLowerCase();
   throw new TaskNotFoundError(`There is no task "${taskId}".`);
@@ -41,7 +41,7 @@ async function take(request: A2aRequest, { message }: SendMessageRequest): Promi
   if (decided !== undefined) return decided;
   const text = { message: textOf(message) };
   const input = { ...text, message_id: message.messageId, ...(replaced !== undefined && { replaced }) };
-  // Clients that count number the messages of each task anew.
+  // Clients may number messages separately for each task.
   const said = [
     workspaceId,
     agent.id,
@@ -75,7 +75,7 @@ async function take(request: A2aRequest, { message }: SendMessageRequest): Promi
   return created.body.run_id;
 }
 
-/** That the run is a task of the agent that the caller may see, and the one that the message is to. Throws 404, and 400 for another context. */
+/** Requires a task of the agent that the caller may read and that the message names. Throws 404, 400 for another context. */
 async function requireTask(
   { context, caller, agent }: A2aRequest,
   { taskId, contextId }: Message,
@@ -94,7 +94,7 @@ async function requireTask(
 const decision = decisionBody.extend({ approval_id: z.uuid().toLowerCase() });
 const isDecision = z.looseObject({ approval_id: z.unknown().refine((id) => id !== undefined) });
 
-/** A part of data with an `approval_id` is a decision on it; answers its run. */
+/** Applies a decision in a data part with an `approval_id`; returns its run. */
 async function decide(request: A2aRequest, message: Message): Promise<string | undefined> {
   const { context, caller } = request;
   const data = message.parts.flatMap(({ content }): unknown[] => (content?.$case === 'data' ? [content.value] : []));

@@ -1,16 +1,16 @@
-/** A run as A2A's task: its turns are the history, its answer the artifact. */
+/** A run as an A2A task: turns are the history, answers the artifacts. */
 import { Task, TaskState } from '@a2a-js/sdk';
 import type { RunStatus } from '../../core/events.ts';
 import { changedAt, type RunHead, type TurnRow } from '../../modules/runs/read-runs.ts';
 import { presentRun, presentTurn } from '../runs/schemas.ts';
 
-/** States in which nothing more comes at all. */
+/** Final states. */
 export const ENDED: readonly TaskState[] = [
   TaskState.TASK_STATE_COMPLETED,
   TaskState.TASK_STATE_FAILED,
   TaskState.TASK_STATE_CANCELED,
 ];
-/** States in which nothing more comes before somebody says something. */
+/** States in which nothing more happens without input. */
 export const SETTLED: readonly TaskState[] = [...ENDED, TaskState.TASK_STATE_INPUT_REQUIRED];
 
 const END_STATES: Partial<Record<RunStatus, TaskState>> = {
@@ -18,10 +18,10 @@ const END_STATES: Partial<Record<RunStatus, TaskState>> = {
   failed: TaskState.TASK_STATE_FAILED,
   cancelled: TaskState.TASK_STATE_CANCELED,
 };
-/** What somebody has to do, in contrast to time, another system and a provider. */
+/** Waits for a person or client, not for time, another system or a provider. */
 const ASKING: readonly string[] = ['turn', 'user', 'approval', 'client_tools'];
 
-/** `turns` are the last ones of the run, in order. */
+/** `turns`: the run's last ones, in order. */
 export function taskOf(row: RunHead, turns: readonly TurnRow[]): Task {
   const run = presentRun({ ...row, output: null, cut_off: null });
   const asked = [...(run.waits ?? []), ...(run.waiting_for ? [run.waiting_for] : [])].find(({ type }) =>

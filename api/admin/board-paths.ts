@@ -2,10 +2,10 @@ export const BOARD = '/admin/queues';
 export const SIGN_IN = `${BOARD}/sign-in`;
 export const SIGN_OUT = `${BOARD}/sign-out`;
 
-/** Longer ones are not kept: they go through a form. */
+/** In characters. Addresses pass through a form; longer ones are dropped. */
 const LONGEST = 2000;
 
-/** Where on the board an address leads, its query included; the board's beginning for any that leads elsewhere. */
+/** The path on the board, with query, that an address leads to; the board's start for any other address. */
 export function placeOnBoard(address: string): string {
   const here = 'http://here';
   if (address.length > LONGEST || !URL.canParse(address, here)) return BOARD;

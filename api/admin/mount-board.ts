@@ -1,4 +1,4 @@
-/** Bull Board over the queues: the one file that loads its packages. */
+/** Bull Board over the queues: the only file that loads its packages. */
 import { createBullBoard } from '@bull-board/api';
 import { KoaAdapter } from '@bull-board/koa';
 import { TURNS } from '../../jobs/turns.ts';
@@ -14,7 +14,7 @@ export interface MountedBoard {
   turns: TurnsAdapter;
 }
 
-/** Answers what is asked of the board, and what it shows of turns. */
+/** Makes the board's middleware and its adapter for turns. */
 export function mountBoard(context: Context, { queues }: AppParts): MountedBoard {
   const adapter = new KoaAdapter();
   const turns = new TurnsAdapter(context, context.queues.queue(TURNS.name));
@@ -30,7 +30,7 @@ export function mountBoard(context: Context, { queues }: AppParts): MountedBoard
     },
   });
   adapter.setBasePath(BASE);
-  // Its own handler answers 500 with the error's words, whatever they are.
+  // Its own handler would answer 500 with any error's message.
   adapter.setErrorHandler((error) => {
     throw error;
   });

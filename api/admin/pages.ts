@@ -1,13 +1,13 @@
-/** The pages beside the board: plain HTML, no script. */
+/** The pages around the board: plain HTML, no script. */
 
 interface SignIn {
   action: string;
-  /** Where it leads then. */
+  /** Where to go after signing in. */
   to: string;
   problem?: string | undefined;
 }
 
-/** The form that asks for a key. */
+/** The sign-in form. */
 export function signInPage({ action, to, problem }: SignIn): string {
   return page(
     'Sign in',
@@ -22,12 +22,12 @@ export function signInPage({ action, to, problem }: SignIn): string {
   );
 }
 
-/** The button that ends a session. */
+/** The sign-out button. */
 export function signOutPage(action: string): string {
   return page('Sign out', `<form method="post" action="${action}"><button autofocus>Sign out</button></form>`);
 }
 
-/** A whole page around content that is HTML already. */
+/** A page around HTML content. */
 export function page(title: string, content: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -54,7 +54,7 @@ ${content}
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 
-/** A text as HTML. */
+/** Escapes a text for HTML. */
 export function escape(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }

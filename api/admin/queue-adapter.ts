@@ -9,11 +9,11 @@ interface QueueWorker {
   id: string;
   name: string | null;
   addr: string;
-  /** Seconds. */
+  /** In seconds. */
   age: number;
 }
 
-/** A queue as BullMQ has it, with its workers wherever the queue is, and a link to the run of each job. */
+/** A BullMQ queue for the board, with its workers in either kind of store, and links from jobs to runs. */
 export class QueueAdapter extends BullMQAdapter {
   protected readonly context: Context;
   protected readonly jobs: Queue;
@@ -24,7 +24,7 @@ export class QueueAdapter extends BullMQAdapter {
     this.jobs = queue;
   }
 
-  /** Redis lists its clients; on Postgres the processes with a worker share connections, and announce themselves. */
+  /** Redis lists its clients; on Postgres workers share connections, so their processes register themselves. */
   override async getWorkers(): Promise<QueueWorker[] | null> {
     const { queues, db } = this.context;
     if (queues.kind === 'redis') return super.getWorkers();

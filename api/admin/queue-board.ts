@@ -1,4 +1,4 @@
-/** Bull Board at `/admin/queues`, for the operator: by Bearer key, or in a browser by a session after signing in. */
+/** Bull Board at `/admin/queues` for the operator: by Bearer key, or in a browser with a session after signing in. */
 import { z } from 'zod';
 import { forbidden, notFound } from '../../core/errors.ts';
 import type { Context } from '../../modules/governance/context.ts';
@@ -18,10 +18,10 @@ import type { TurnsAdapter } from './turns-adapter.ts';
 const RUNS = `${BASE}/runs/`;
 const COOKIE = 'drover_admin';
 
-/** Turns of a run that its page shows. */
+/** At most so many turns on a run's page. */
 const MOST_TURNS = 100;
 
-// The board has inline styles, and a link to fonts that are elsewhere: it does without them, on any network.
+// The board has inline styles and a link to external fonts, without which it works, on any network.
 const BOARD_POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
   "connect-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'";
@@ -40,13 +40,13 @@ const FORM_BYTES = 8192;
 export function queueBoard(context: Context, parts: AppParts): Middleware {
   const desk: Desk = { context, parts, sessions: createSessionCookies(context.config.secretKeys[0]) };
   let mounting: Promise<MountedBoard> | undefined;
-  // Most processes are never asked for it, and its packages are a tenth of what an API loads.
+  // Loaded on first use: most processes never serve it, and its packages are a tenth of what an API loads.
   const mounted = () => (mounting ??= import('./mount-board.ts').then((module) => module.mountBoard(context, parts)));
   return async (koaContext, next) => {
     const ctx = koaContext as ApiContext;
     if (ctx.path !== BASE && !ctx.path.startsWith(`${BASE}/`)) return next();
     ctx.state.route = BASE;
-    // `no-referrer` would make browsers hide the origin of a form, which is looked at below.
+    // With `no-referrer`, browsers would hide the origin of forms, which is checked below.
     ctx.set('Referrer-Policy', 'same-origin');
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') refuseOtherSites(ctx);
     if (ctx.path === SIGN_IN && ctx.method === 'POST') return signIn(ctx, desk);
@@ -69,7 +69,7 @@ async function showRun(ctx: ApiContext, adapter: TurnsAdapter): Promise<void> {
   showPage(ctx, 200, runPage(last, turns));
 }
 
-/** Who asks, by key or by session. A page that a browser asks for without either is the form, not a problem. */
+/** The caller, by session or key. Undefined if a browser asks for a page without either: it gets the form, not a problem. */
 async function visitorOf(ctx: ApiContext, { context, parts, sessions }: Desk): Promise<Caller | undefined> {
   const { authenticator } = parts;
   const keyId = sessions.read(ctx.cookies.get(COOKIE) ?? '');
@@ -108,7 +108,7 @@ function signOut(ctx: ApiContext): void {
 
 function setCookie(ctx: ApiContext, value: string | null): void {
   const secure = ctx.secure || ctx.get('x-forwarded-proto') === 'https';
-  // Cookies of this library refuse `secure` on a connection that is not; behind a proxy only the proxy's word says so.
+  // The library refuses `secure` cookies on an insecure connection, but behind a proxy only a header tells.
   ctx.cookies.secure = secure;
   ctx.cookies.set(COOKIE, value, {
     httpOnly: true,
@@ -131,7 +131,7 @@ function showPage(ctx: ApiContext, status: number, html: string): void {
   ctx.body = html;
 }
 
-/** A form or script of another site, or of another port of this one, which SameSite lets through. Throws 403. */
+/** Refuses forms and scripts of other sites, or of another port here, which SameSite allows. Throws 403. */
 function refuseOtherSites(ctx: ApiContext): void {
   const site = ctx.get('sec-fetch-site');
   const origin = ctx.get('origin');

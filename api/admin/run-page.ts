@@ -1,10 +1,10 @@
-/** What the board links to: a run with its turns, by ids, names and outcomes. */
+/** A run's page: its turns, with ids, names and outcomes. */
 import type { BoardTurn } from '../../modules/platform/read-queue-board.ts';
 import { BOARD } from './board-paths.ts';
 import { outcomeOf } from './turn-card.ts';
 import { escape, page } from './pages.ts';
 
-/** `turns`: the run's, the newest first, at least one. */
+/** `turns`: the run's, newest first, at least one. */
 export function runPage(run: BoardTurn, turns: readonly BoardTurn[]): string {
   const rows = [
     ['run', run.run_id],

@@ -1,18 +1,18 @@
 import { createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** Sessions last this long. */
+/** Lifetime of a session. */
 export const SESSION_MS = 8 * 3_600_000;
 
 export interface SessionCookies {
-  /** The cookie's value for this key's session. */
+  /** The cookie value for a session with this key. */
   issue(keyId: string): string;
   /** The key's id; undefined if the value is forged, damaged or too old. */
   read(value: string): string | undefined;
 }
 
 /**
- * Sessions that are kept nowhere: a key's id and an end, signed. With a `secretKey` every API process takes the others'
- * cookies; without one a process takes its own only. `now` gives ms since the epoch.
+ * Sessions without storage: a signed key id and expiry. With a `secretKey`, all API processes accept each other's
+ * cookies; without one only their own. `now` gives ms since the epoch.
  */
 export function createSessionCookies(secretKey: string | undefined, now: () => number = Date.now): SessionCookies {
   const key =

@@ -3,8 +3,8 @@ import { conflict } from '../../core/errors.ts';
 import type { BoardTurn, TurnAbove } from '../../modules/platform/read-queue-board.ts';
 
 /**
- * A turn as the board shows a job. What it says comes from the database; what is done to it is done to the job that the
- * queue has for it now. A turn without one, as it was dispatched locally or has ended long ago, refuses with 409.
+ * A turn in the form of a job. Its data comes from the database; actions go to the turn's present job in the queue.
+ * Without one, since it was dispatched locally or ended long ago, they throw 409.
  */
 export class TurnCard extends Job {
   readonly #turn: BoardTurn & Partial<TurnAbove>;
@@ -12,7 +12,7 @@ export class TurnCard extends Job {
 
   constructor(queue: Queue, turn: BoardTurn | TurnAbove, job: Job | undefined) {
     const { agent, run_id: run, parent_id } = turn;
-    // A turn stands below that of its run's parent, whatever its job was below.
+    // A turn's parent is the turn of its run's parent, whatever its job's parent was.
     const { parent: _, ...own } = job?.opts ?? {};
     const options = parent_id === null ? own : { ...own, parent: { id: parent_id, queue: queue.qualifiedName } };
     super(queue, `${agent} · run ${run} · ${outcomeOf(turn)}`, dataOf(turn, job), options, turn.id);
@@ -25,7 +25,7 @@ export class TurnCard extends Job {
     this.attemptsStarted = job?.attemptsStarted ?? 0;
     this.stalledCounter = job?.stalledCounter ?? 0;
     if (turn.completed_at) this.finishedOn = turn.completed_at.getTime();
-    // What was dispatched locally began at once. The board takes the time until an end without a beginning for decades.
+    // Locally dispatched turns began at once. Without a start, the board would show decades.
     const hasBegun = turn.state === 'active' || turn.completed_at !== null;
     const begunAt = job?.processedOn ?? (hasBegun ? this.timestamp : undefined);
     if (begunAt !== undefined) this.processedOn = begunAt;
@@ -37,7 +37,7 @@ export class TurnCard extends Job {
     return this.#turn.state;
   }
 
-  /** Where the card is part of a tree. */
+  /** Set for cards in a tree. */
   override async getDependenciesCount(): Promise<{ processed: number; unprocessed: number }> {
     const { ended_below: processed = 0, open_below: unprocessed = 0 } = this.#turn;
     return { processed, unprocessed };
@@ -76,7 +76,7 @@ export class TurnCard extends Job {
   }
 }
 
-/** How the turn has ended, or what it waits for. */
+/** How the turn ended, or what it waits for. */
 export function outcomeOf(turn: BoardTurn): string {
   const { state, status, suspended, waits_for: waitsFor, stop_reason: stopReason, error } = turn;
   switch (state) {
@@ -95,7 +95,7 @@ export function outcomeOf(turn: BoardTurn): string {
   }
 }
 
-/** The job's own fields and what there is to see beside them: a copy of it is a job that can be sent. */
+/** The job's own fields, with extra ones to show, so that a copy of them can be sent as a job. */
 function dataOf(turn: BoardTurn, job: Job | undefined): Record<string, unknown> {
   return {
     tenantId: turn.tenant_id,

@@ -23,8 +23,8 @@ const STATES: readonly TurnState[] = ['active', 'waiting', 'waiting-children', '
 const RUN_ID_LENGTH = 36;
 
 /**
- * The queue `turns`, with every turn in it: also those that a process dispatched locally, which the queue never saw. The
- * turns are the database's; the queue is only asked for the jobs of those that are shown, and takes every action.
+ * The queue `turns`, showing all turns, including locally dispatched ones that the queue never saw. Turns come from the
+ * database; the queue only gives the jobs of those shown, and carries out actions.
  */
 export class TurnsAdapter extends QueueAdapter {
   override getJobStatuses(): JobStatus[] {
@@ -32,7 +32,7 @@ export class TurnsAdapter extends QueueAdapter {
   }
 
   override async getJobCounts(): Promise<JobCounts> {
-    // What has a priority waits like any other, and nothing here is paused on its own.
+    // Prioritized jobs wait like any other, and single jobs are never paused.
     const others = { latest: 0, prioritized: 0, paused: 0 };
     return { ...others, ...(await countTurns(this.context.db, await this.#delayedRuns())) };
   }
@@ -47,7 +47,7 @@ export class TurnsAdapter extends QueueAdapter {
     return pages.flat();
   }
 
-  /** By the turn's id; a job of the queue also by its own. */
+  /** Finds a turn by its id, or a job of the queue by the job's. */
   override async getJob(id: string): Promise<Job | undefined> {
     if (!z.uuid().safeParse(id).success) return super.getJob(id);
     const turn = await findBoardTurn(this.context.db, id, await this.#delayedRuns());
@@ -55,7 +55,7 @@ export class TurnsAdapter extends QueueAdapter {
     return card;
   }
 
-  /** Its trees are those of the runs: a turn has below it the children that were created in it, whether a job drove them or not. */
+  /** Trees follow the runs: below a turn are the children created in it, with or without jobs. */
   override async getFlowProducer(): Promise<FlowProducer | null> {
     const producer = await super.getFlowProducer();
     const getFlow = (window: NodeOpts) => this.#tree(window);
@@ -85,7 +85,7 @@ export class TurnsAdapter extends QueueAdapter {
     return { job: new TurnCard(this.jobs, turn, undefined), children: [] };
   }
 
-  /** Under the queue's name, by which workers know it: a card's name is for people. */
+  /** Uses the queue's name, which workers expect; a card's name is for people. */
   override addJob(_name: string, data: unknown, options: QueueJobOptions): Promise<Job> {
     return super.addJob(this.jobs.name, data, options);
   }
@@ -98,11 +98,11 @@ export class TurnsAdapter extends QueueAdapter {
 
   override async clean(status: JobCleanStatus, graceMs: number): Promise<void> {
     await super.clean(status, graceMs);
-    // All jobs of turns have a priority, so that those which wait are in a set of their own.
+    // All jobs of turns have a priority, so waiting ones are in another set.
     if (status === 'wait') await this.jobs.clean(graceMs, Number.MAX_SAFE_INTEGER, 'prioritized');
   }
 
-  /** The last turns of a run, the newest first. */
+  /** A run's last turns, newest first. */
   async turnsOf(runId: string, limit: number): Promise<BoardTurn[]> {
     return listTurnsOfRun(this.context.db, { id: runId, delayed: await this.#delayedRuns(), limit });
   }
@@ -124,14 +124,14 @@ export class TurnsAdapter extends QueueAdapter {
     );
   }
 
-  /** The jobs of turns in a state. A turn ends in the database first: its job may still be active, and is then looked up there before. */
+  /** Job ids by run for a turn state. A turn ends in the database before its job, so active jobs are listed, too. */
   async #jobsOfTurns(state: ListedState): Promise<Map<string, string>> {
     if (state === 'active' || state === 'delayed') return this.#jobIdsByRun(state);
     const active = await this.#jobIdsByRun('active');
     return new Map([...active, ...(await this.#jobIdsByRun(state))]);
   }
 
-  /** The newest job of each run in a state of the queue. */
+  /** The newest job of each run in a queue state. */
   async #jobIdsByRun(state: JobType): Promise<Map<string, string>> {
     const ids = await this.jobs.getRanges([state], 0, MOST_SHOWN - 1);
     const byRun = new Map<string, string>();
@@ -145,23 +145,23 @@ export class TurnsAdapter extends QueueAdapter {
 
 type TurnNode = Required<JobNode>;
 
-/** Of a tree where the board does not say: runs have children so many levels deep at most. */
+/** Default depth of a tree: as deep as runs can nest. */
 const MOST_LEVELS = LIMITS.runDepth + 1;
 const MOST_CHILDREN = 20;
 
 type ListedState = 'active' | 'delayed' | 'completed' | 'failed';
 
-/** States that few jobs are in, or that the queue keeps few of: their ids are listed, since they say where a run was. */
+/** Whether to list the ids of all jobs in a state: there are few of them, and they tell where a run was. */
 function isListed(state: TurnState): state is ListedState {
   return state === 'active' || state === 'delayed' || state === 'completed' || state === 'failed';
 }
 
-/** The job that was sent for where the run is now. */
+/** The id of the job for the run's present position. */
 function nextJobOf({ run_id: runId, last_seq: seq, fence }: BoardTurn): string {
   return TURNS.id({ runId, seq, fence });
 }
 
-/** A job that names no turn was sent for the run's last one. */
+/** A job without a turn's id belongs to the run's last turn. */
 function isOf(job: Job, turn: BoardTurn): boolean {
   const { turnId: named } = (job.data ?? {}) as { turnId?: string };
   return named === undefined ? turn.is_last : named === turn.id;

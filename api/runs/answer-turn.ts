@@ -1,4 +1,4 @@
-/** How a request that lets a turn go on is answered: with the turn once it has, or with where it will be. */
+/** Answers requests that let a turn go on: with the turn once it is over, or with its address. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { linkSignals } from '../../lib/link-signals.ts';
@@ -20,7 +20,7 @@ const accepted = z.object({
   waiting_for: waitingFor.optional().describe('What kept the turn, where it was waited for in vain.'),
 });
 
-/** The answers that `answerTurn` gives, by status. */
+/** Responses of `answerTurn`, by status. */
 export const TURN_ANSWERS = { 200: turnAnswer, 202: accepted };
 
 interface TurnRequest {
@@ -33,13 +33,13 @@ interface TurnRequest {
 
 type TurnOnItsWay = Omit<CarriedTurn, 'after'>;
 
-/** Lets a turn go on and waits for it as `Prefer` says, 60 s where it says nothing: 200 with its answer, or 202 with its address. */
+/** Lets a turn go on and waits for it as `Prefer` says, 60 s by default: 200 with its answer, or 202 with its address. */
 export async function answerTurn(request: TurnRequest, letGoOn: () => Promise<TurnOnItsWay>) {
   const { caller, params, context, app, ctx } = request;
   const ref = { tenantId: caller.tenantId, runId: params.run };
   const timeoutMs = preferredWaitMs(ctx.get('prefer'));
   if (timeoutMs === 0) return inBackground(request, await letGoOn());
-  // Before the turn goes on, so that nothing of it is missed.
+  // First, so that no event of the turn is missed.
   const listener = listenForTurn(context, ref);
   try {
     const carried = await letGoOn();
@@ -53,7 +53,7 @@ export async function answerTurn(request: TurnRequest, letGoOn: () => Promise<Tu
   }
 }
 
-/** What the run waits for, its provider perhaps; undefined where it works, or is not the caller's to read. */
+/** What the run waits for, such as its provider; undefined if it is at work, or the caller may not read it. */
 async function reasonOf({ caller, params, context }: TurnRequest) {
   const isShown = await context.db.withTenantOnce(caller.tenantId, (tx) => mayRead(tx, caller, params.run));
   return isShown ? presentWaiting(await readRun(context, caller, { run: params.run })) : undefined;
@@ -75,7 +75,7 @@ function inBackground(
   return { status: 202, body, replayed, headers: { location, ...applied } };
 }
 
-/** The same for what stays open: fires when the key is revoked or expires, or its token ends, too. */
+/** For open streams: as `untilGone`, and fires when the key is revoked or expires, or its token ends. */
 export function untilEnded({ ctx, app, caller, context }: Omit<TurnRequest, 'params'>): AbortSignal {
   const revoked = new AbortController();
   ctx.res.once(

@@ -1,14 +1,14 @@
-/** What comes with the words of a turn. */
+/** Attachments of messages. */
 import { z } from 'zod';
 
-/** Attachments of a message. */
+/** Maximum per message. */
 export const MOST_ATTACHMENTS = 50;
 
 const base64 = z.strictObject({ type: z.literal('base64'), media_type: z.string().max(100), data: z.base64() });
 const file_id = z.uuid().toLowerCase().describe('Of a file of the workspace.');
 const filename = z.string().min(1).max(1000).optional();
 
-/** A content, or a file by its id. All that are no text and no URL are kept as files. */
+/** Content, or a file's id. All but text and URLs is stored as files. */
 export const attachment = z
   .union(
     [

@@ -1,4 +1,4 @@
-/** A call batch as a turn shows it. */
+/** A call batch in a turn's view. */
 import { z } from 'zod';
 import { RISK_LEVELS } from '../../core/tool.ts';
 import type { CallBatchRow } from '../../modules/runs/read-runs.ts';

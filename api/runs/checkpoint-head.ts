@@ -1,4 +1,4 @@
-/** A checkpoint without its state, as lists show it. */
+/** A checkpoint without its state, for lists. */
 import { z } from 'zod';
 import type { CheckpointHead } from '../../modules/runs/read-runs.ts';
 

@@ -1,4 +1,4 @@
-/** A person's decision, as the body of `POST /v1/approvals/{id}` and of whatever else carries one. */
+/** A person's decision: the body of `POST /v1/approvals/{id}`, and a part of other requests. */
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import type { ApprovalDecision } from '../../modules/approvals/decide-approval.ts';
@@ -14,10 +14,10 @@ export const decisionBody = z
   })
   .meta({ id: 'ApprovalDecision' });
 
-/** The decision that a body at `where` stands for. Throws 400 for `edit` without arguments, and for what goes with another decision. */
+/** Converts a body at path `where`. Throws 400 for `edit` without arguments, and for fields of another decision. */
 export function toDecision(body: z.output<typeof decisionBody>, where: string): ApprovalDecision {
   const { decision } = body;
-  // Taken in silence, they would look as if they had been approved.
+  // Silently ignored, they would seem to be approved.
   if (decision !== 'edit' && body.arguments) throw notWith(`${where}.arguments`, 'edit');
   if (decision !== 'happened' && body.result !== undefined) throw notWith(`${where}.result`, 'happened');
   if (decision === 'edit') {

@@ -1,4 +1,4 @@
-/** Erasing runs and threads: their content goes, ids, times and costs stay. */
+/** Erasure of runs and threads: content goes; ids, times and costs stay. */
 import { z } from 'zod';
 import { eraseRun, eraseThread } from '../../modules/runs/erase-run.ts';
 import { readRun, readRunRef } from '../../modules/runs/read-runs.ts';

@@ -1,4 +1,4 @@
-/** What happened in a run: its stream, its events, its checkpoints, the whole output of a call. */
+/** What happened in a run: stream, events, checkpoints, whole outputs of calls. */
 import { Readable } from 'node:stream';
 import type { Message } from '../../core/content.ts';
 import type { Context } from '../../modules/governance/context.ts';
@@ -85,7 +85,7 @@ const events = defineRunRoutes({
       types: query.types,
     };
     const read = await context.db.withTenant(caller.tenantId, (tx) => readLog(tx, caller, wanted));
-    // A page may be shorter than its limit: it ends where it is large enough.
+    // A page may end before its limit if it is large.
     const page = nextOf(read.events, read.hasMore, (row) => row.seq);
     return {
       status: 200,
@@ -149,7 +149,7 @@ const getCheckpoint = defineRunRoutes({
 
 const JSON_CONTENT = { 'content-type': 'application/json; charset=utf-8' };
 
-/** Piece by piece, as fast as it is taken: a conversation may be of any length. */
+/** Streams the checkpoint as it is read: a conversation may have any length. */
 async function* checkpointBody(row: CheckpointView, messages: AsyncIterable<Message[]>): AsyncGenerator<string> {
   const head = { ...presentHead(row), channel_versions: row.channel_versions, integrity_hash: row.hash };
   const { steps: iteration, custom } = row.state;
@@ -195,7 +195,7 @@ const callOutput = defineRoute({
   },
 });
 
-/** Piece by piece: how many read how large outputs at a time, and how slowly, costs this process nothing. */
+/** Streams the output, so that many, large or slow reads take no memory here. */
 async function* outputBody(db: Context['db'], tenantId: string, call: ToolCallRow): AsyncGenerator<string> {
   const { id, run_id, name: tool, status, is_error, output_bytes } = call;
   const head = JSON.stringify({ id, tool_call_id: id, run_id, tool, status, is_error, output_bytes });

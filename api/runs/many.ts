@@ -1,4 +1,4 @@
-/** Acts on many runs at once, by a filter. */
+/** Cancels or retries many runs by a filter. */
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { cancelRuns } from '../../modules/runs/cancel-runs.ts';
@@ -19,7 +19,7 @@ const fields = {
 };
 const oneOrMore = <T extends z.ZodType>(value: T) => z.union([value, z.array(value).min(1)]).optional();
 
-/** Whoever forgets the filter does not mean every run there is. */
+/** A forgotten filter must not mean all runs. */
 const namesSomething = (given: object) => Object.values(given).some((value) => value !== undefined);
 const NAMES_NOTHING = 'names nothing: give at least one field';
 

@@ -1,4 +1,4 @@
-/** A model call as a turn shows it. */
+/** A model call in a turn's view. */
 import { z } from 'zod';
 import { shownMoney } from '../../core/money.ts';
 import type { ModelCallRow } from '../../modules/runs/read-runs.ts';

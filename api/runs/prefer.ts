@@ -1,14 +1,17 @@
-/** What a client prefers (RFC 7240). */
+/** Clients' preferences (RFC 7240). */
 import { LIMITS } from '../../core/limits.ts';
 
-/** How long an answer is waited for: `wait=N` in seconds, quoted or not, also beside `respond-async` (4.3), which alone waits for none. */
+/**
+ * How long to wait for an answer: `wait=N` in seconds, quoted or not, also beside `respond-async` (4.3); that alone
+ * means not to wait.
+ */
 export function preferredWaitMs(prefer: string): number {
   const wait = /(?:^|[,;\s])wait\s*=\s*"?(\d{1,6})/i.exec(prefer)?.[1];
   const unlessSaid = prefers(prefer, 'respond-async') ? 0 : LIMITS.syncWaitSeconds;
   return 1000 * Math.min(LIMITS.preferredWaitSeconds, wait === undefined ? unlessSaid : Number(wait));
 }
 
-/** Whether a preference without a value is among them. */
+/** Whether the header has this preference without a value. */
 export function prefers(prefer: string, preference: string): boolean {
   return prefer
     .toLowerCase()

@@ -1,4 +1,4 @@
-/** Time travel: try a failed run again, replay one from a checkpoint, lay two beside each other, save a checkpoint. */
+/** Time travel: retry a failed run, replay one from a checkpoint, compare two, save a checkpoint. */
 import { z } from 'zod';
 import { forbidden } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
@@ -30,7 +30,7 @@ const retry = defineRunRoutes({
       requestedBy: caller.keyId,
       runId: params.run,
       traceparent: ctx.state.traceparent,
-      // The same run under both of its paths.
+      // Both paths mean the same request.
       idempotency: { ...idempotency, route: `POST /v1/runs/${params.run}/retry` },
     });
     return { ...answer, headers: { location: `/v1/runs/${answer.body.run_id}` } };

@@ -1,4 +1,4 @@
-/** Bodies and answers of retry, replay, comparison, and a checkpoint on demand. */
+/** Bodies and answers of retry, replay, comparison, and manual checkpoints. */
 import { z } from 'zod';
 import { textOf } from '../../core/content.ts';
 import { RUN_STATUSES } from '../../core/events.ts';
@@ -34,7 +34,7 @@ const redacted = z.strictObject({ type: z.literal('redacted_thinking'), data: z.
 const userBlock = z.discriminatedUnion('type', [text, image, toolResult]);
 const assistantBlock = z.discriminatedUnion('type', [text, thinking, redacted, toolUse]);
 
-/** Blocks, or a text alone, as it is often written. */
+/** Blocks, or just a text, as is common. */
 function said<T extends z.ZodType>(block: T) {
   const alone = z
     .string()
@@ -43,7 +43,7 @@ function said<T extends z.ZodType>(block: T) {
   return z.union([z.array(block).min(1), alone]);
 }
 
-/** A message as a checkpoint's state shows it. */
+/** A message in a checkpoint's state. */
 const message = z
   .discriminatedUnion('role', [
     z.strictObject({ role: z.literal('user'), content: said(userBlock) }),
@@ -161,7 +161,7 @@ export function presentComparison(a: RunView, b: RunView, steps: ComparedStep[])
   };
 }
 
-/** Tokens and cost are what the run itself has spent; latency is that of its steps, those before a fork included. */
+/** Tokens and cost are the run's own; latency is that of its steps, including those before a fork. */
 function presentSide(run: RunView, steps: StepRow[]): z.input<typeof comparedRun> {
   return {
     run_id: run.id,
@@ -179,7 +179,7 @@ function presentSide(run: RunView, steps: StepRow[]): z.input<typeof comparedRun
   };
 }
 
-/** Calls of one step run side by side. */
+/** The latency of a step, whose calls run in parallel. */
 function latencyOf(step: StepRow): number {
   return step.latency_ms + Math.max(0, ...step.calls.map((call) => call.latency_ms ?? 0));
 }

@@ -1,4 +1,4 @@
-/** What clients send to runs and turns. */
+/** Bodies that clients send to runs and turns. */
 import { z } from 'zod';
 import { requestedConfig } from '../../core/run-config.ts';
 import { userMetadata } from '../../core/user-metadata.ts';
@@ -51,13 +51,13 @@ export const createRunBody = z
     if (schema && input?.output_schema) say('is there twice');
   });
 
-/** The payload of a signal of type `tool_results`, with or without the name around the list. */
+/** Payload of a `tool_results` signal: the list, with or without its name around it. */
 export const toolResultsPayload = z.union([
   toolResults,
   z.strictObject({ tool_results: toolResults }).transform(({ tool_results }) => tool_results),
 ]);
 
-/** A message, or results of the client's tools, which the open turn goes on with. */
+/** A message, or results of client tools for the open turn. */
 export const postTurnBody = z
   .strictObject({
     input: turnInput

@@ -1,4 +1,4 @@
-/** Answers to whatever a run waits for. */
+/** Answers to anything a run waits for. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { forbidden } from '../../core/errors.ts';
@@ -74,7 +74,7 @@ const resume = defineRunRoutes({
     for (const { kind } of answers) requireScope(caller, kind);
     await readRunRef(context, caller, params);
     const about = { caller, runId: params.run, answers, traceparent: ctx.state.traceparent };
-    // The same under both paths.
+    // Both paths mean the same request.
     const route = `POST /v1/runs/${params.run}/resume`;
     return answerTurn(request, () => answerWaits(context, { ...about, idempotency: { ...idempotency, route } }));
   },

@@ -56,7 +56,7 @@ const create = defineRoute({
   },
 });
 
-/** A thread by its id, or by what the client calls it. */
+/** A thread by its id, or by the client's own name. */
 function threadOf(named: string | null | undefined): { threadId?: string; threadName?: string } {
   if (typeof named !== 'string') return {};
   const name = externalIdParam.safeParse(named);
@@ -149,7 +149,7 @@ const get = defineRunRoutes({
   },
 });
 
-/** Of a workflow that waits for nothing itself: with what a child of it waits for. */
+/** Adds a child's wait to a workflow that waits for nothing itself. */
 async function withWaitingChild(context: Context, { tenantId }: Caller, shown: Shown): Promise<Shown> {
   if (shown.kind !== 'workflow' || shown.waiting_for || isTerminal(shown.status)) return shown;
   const { tasks, children } = await readWaitingTasks(context, { tenantId, runId: shown.id });

@@ -1,4 +1,4 @@
-/** Run paths come in two forms, `/v1/runs/{run}/…` and `/v1/agents/{id}/runs/{run}/…`; both reach the same handlers. */
+/** Run paths have two forms, `/v1/runs/{run}/…` and `/v1/agents/{id}/runs/{run}/…`, with the same handlers. */
 import { z } from 'zod';
 import { agentIdParam } from '../kit/external-ids.ts';
 import { defineRoute, type Access, type Route, type RouteSpec } from '../kit/route.ts';
@@ -8,7 +8,7 @@ export const runParams = z.strictObject({ id: agentIdParam.optional(), run: idPa
 
 type Schema = z.ZodType | undefined;
 
-/** The same route under both paths; `path` is what follows the run. */
+/** Defines a route under both; `path` is the part after the run. */
 export function defineRunRoutes<
   A extends Access,
   P extends z.ZodType<{ run: string; id?: string | undefined }>,

@@ -1,4 +1,4 @@
-/** A run with its children, and theirs. */
+/** A run with all runs below it. */
 import { z } from 'zod';
 import type { RunView } from '../../modules/runs/read-runs.ts';
 import { presentRun, run } from './schemas.ts';
@@ -15,7 +15,7 @@ export const runTree = node
 
 type Node = z.input<typeof run> & { children: Node[] };
 
-/** The first run is the root; the others stand below it. */
+/** Nests runs by parent; the first one is the root. */
 export function presentTree({ runs, more }: { runs: readonly RunView[]; more: boolean }): Node & { more: boolean } {
   const nodes = new Map(runs.map((row): [string, Node] => [row.id, { ...presentRun(row), children: [] }]));
   const [root] = runs;

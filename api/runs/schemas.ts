@@ -1,4 +1,4 @@
-/** What runs and turns look like from outside: schemas of answers, and the presenters that make them. */
+/** Runs and turns in the API's form: schemas of answers, and their presenters. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { textOf } from '../../core/content.ts';
@@ -17,7 +17,7 @@ import type { ModelCallRow, CallBatchRow, RunView, ToolCallRow, TurnRow } from '
 const data = z.unknown().optional().describe('The value of an answer that had to fit a schema.');
 const said = z.object({ message: z.string(), data });
 
-/** What has come of a turn: its answer, or what had been said and why it has none. */
+/** A turn's outcome: its answer, or what had been said and why there is none. */
 const outcome = said.extend({
   status: z.enum(['complete', 'failed', 'cancelled']),
   error: z.object({ code: z.string(), message: z.string() }).optional(),
@@ -158,7 +158,7 @@ export const turnDetail = turn.extend({
   plans: z.array(callBatch),
 });
 
-/** `hookUrls`, by wait, are shown to those who may send what they take. */
+/** `hookUrls`, by wait, are only for callers that may send to them. */
 export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>): z.input<typeof run> {
   const waiting = presentWaiting(row, hookUrls);
   const waits = presentWaits(row, hookUrls);
@@ -198,7 +198,7 @@ export function presentRun(row: RunView, hookUrls?: ReadonlyMap<string, string>)
   };
 }
 
-/** The same for whoever has changed it: without what was said, where they may not read that. */
+/** For a caller that has changed it: without what was said, if the caller may not read that. */
 export function presentRunTo(caller: Caller, row: RunView): z.input<typeof run> {
   const shown = presentRun(row);
   if (hasScope(caller.scopes, 'runs:read')) return shown;
@@ -206,7 +206,7 @@ export function presentRunTo(caller: Caller, row: RunView): z.input<typeof run> 
   return rest;
 }
 
-/** What was answered last. Of an erased turn there is nothing left to be read. */
+/** A turn's answer: its text, and its value if it had to fit a schema. */
 function presentOutput(
   { structured }: Pick<TurnRow, 'structured'>,
   content: NonNullable<TurnRow['output']>,
@@ -216,7 +216,7 @@ function presentOutput(
 
 type Outcome = Pick<TurnRow, 'status' | 'output' | 'structured' | 'stop_reason' | 'error' | 'partial'>;
 
-/** Of a turn that has ended; null of any other. */
+/** The outcome of a turn that has ended; else null. */
 function presentOutcome(row: Outcome): z.input<typeof outcome> | null {
   const { status, output: content, partial } = row;
   if (status === 'complete') return content && { ...presentOutput(row, content), status };
@@ -225,7 +225,7 @@ function presentOutcome(row: Outcome): z.input<typeof outcome> | null {
   return { ...shown, status, ...errorOf(row) };
 }
 
-/** What has kept a turn from its answer. */
+/** Why a turn has no answer. */
 function errorOf({
   status,
   error,
@@ -235,7 +235,7 @@ function errorOf({
   return status === 'cancelled' ? { error: cancelledError(stop_reason) } : {};
 }
 
-/** What a synchronous turn answers (docs/api.md). */
+/** The answer to a synchronous turn (docs/api.md). */
 export function presentAnswer(row: TurnRow, calls: readonly ToolCallRow[]): z.input<typeof turnAnswer> {
   const error = errorOf(row);
   return {

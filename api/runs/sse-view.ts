@@ -1,4 +1,4 @@
-/** What a client sees of a run's stream: each logged event gives one server-sent event or none, by a pure function. */
+/** A run's stream as clients see it: a pure function turns each logged event into one server-sent event or none. */
 import type { BusMessage } from '../../bus/bus.ts';
 import { textOf } from '../../core/content.ts';
 import { dataOf, READINGS } from '../../core/output-format.ts';
@@ -7,7 +7,7 @@ import { cancelledError, STOPPED } from '../../core/projections/turns.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 
 export interface SseEvent {
-  /** The event's sequence number; absent for what is not in the log. */
+  /** The event's sequence number; absent if it is not in the log. */
   id?: number;
   event:
     | 'thought'
@@ -24,7 +24,7 @@ export interface SseEvent {
   data: Record<string, unknown>;
 }
 
-/** Events that a stream shows. */
+/** Events to stream. */
 export const SHOWN: readonly EventType[] = [
   'run.status_changed',
   'run.failed',
@@ -58,7 +58,7 @@ export const SHOWN: readonly EventType[] = [
   'turn.interrupted',
 ];
 
-/** What a client sees of an event; null if it sees nothing. */
+/** A logged event for clients; null if it is not shown. */
 export function toSse(event: LoggedEvent): SseEvent | null {
   const view = viewOf(event);
   if (!view) return null;
@@ -66,7 +66,7 @@ export function toSse(event: LoggedEvent): SseEvent | null {
   return { id: event.seq, event: view.event, data: { ...view.data, ...place } };
 }
 
-/** What a client sees of what is not in the log: a piece of an answer, or how far a call is. */
+/** An unlogged hint for clients: a piece of an answer, or a call's progress. */
 export function hintToSse(hint: Extract<BusMessage, { kind: 'delta' | 'progress' }>): SseEvent {
   const { turnId: turn_id } = hint;
   if (hint.kind === 'delta') {
@@ -84,7 +84,7 @@ function viewOf(event: LoggedEvent): View {
     case 'run.status_changed':
       return { event: 'status', data: { status: payload['to'], from: payload['from'] } };
     case 'run.failed':
-      // `error` is what an `EventSource` itself dispatches when its connection breaks.
+      // Not `error`, which an `EventSource` dispatches itself when its connection breaks.
       return { event: 'turn_error', data: { error: payload['error'] } };
     case 'model.responded':
       if (payload['tool'] !== undefined) return null;
@@ -139,7 +139,7 @@ function viewOf(event: LoggedEvent): View {
   }
 }
 
-/** As this build knows it. Of what a newer one has written that is shown which bears the names that it has here. */
+/** The payload by this build's schema; of a newer build's, only the fields that are known here are shown. */
 function payloadOf(event: LoggedEvent): Record<string, unknown> {
   const current = currentPayload(event);
   return typeof current === 'object' && current !== null ? { ...current } : {};
@@ -155,7 +155,7 @@ function answer(event: LoggedEvent): View {
   return { event: 'message', data: { content: textOf(event.content ?? []), done: true } };
 }
 
-/** An answer that ends a graph is shown here where no model has said it. */
+/** Shows an answer that ends a graph if no model has given it. */
 function nodeView(event: LoggedEvent, { node, visit, answer: ordinal, ordinal: said }: Record<string, unknown>): View {
   if (event.type === 'node.entered') return { event: 'status', data: { status: 'executing', node, visit } };
   return ordinal === undefined || ordinal === said ? null : answer(event);
@@ -176,7 +176,7 @@ function toolCall(event: LoggedEvent, payload: Record<string, unknown>): View {
   return { event: 'tool_call', data: { tool: name, input: event.call?.arguments ?? {}, tool_call_id, tool_use_id } };
 }
 
-/** A subtask, or what was delegated. One that has failed may be tried again: `final` says whether it is. */
+/** A subtask, or delegated work. A failed one is tried again unless `final`. */
 function task(status: string, payload: Record<string, unknown>): View {
   return { event: 'task', data: { ...payload, status } };
 }
@@ -199,7 +199,7 @@ function approval(event: LoggedEvent, payload: Record<string, unknown>): View {
 function toolResult(event: LoggedEvent, payload: Record<string, unknown>): View {
   const status = event.type.slice('tool.'.length);
   const isError = event.type !== 'tool.succeeded' && payload['outcome'] !== 'succeeded';
-  // What a person or a later attempt has said of it since is not what was known then.
+  // Later decisions and attempts do not change what was known then.
   const isUnknown = event.type === 'tool.unknown' || payload['outcome'] === 'unknown';
   const { output, is_left_out: isLarge = false, output_bytes: bytes } = event.call ?? {};
   const isLeftOut = isLarge && !isUnknown;
@@ -222,7 +222,7 @@ function clientCall({ id, tool_use_id, name, arguments: input }: NonNullable<Log
   return { id, tool_call_id: id, tool_use_id, tool: name, input };
 }
 
-/** Why a turn was ended from outside, as its row says it. */
+/** The stop reason that the turn's row has for this interruption. */
 function stoppedBy({ reason }: Record<string, unknown>): string | undefined {
   return Object.entries(STOPPED).find(([asked]) => asked === reason)?.[1];
 }

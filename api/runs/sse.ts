@@ -11,9 +11,9 @@ export const SSE_CONTENT: OtherContent = {
     'run; pieces of an answer that is being written (`done: false`) have none.',
 };
 
-/** The text of the stream, piece by piece; a comment when it has been quiet for 15 s. */
+/** The stream's text in pieces, with a comment after 15 s without events. */
 export async function* eventStream(context: Context, request: Omit<StreamRequest, 'types'>): AsyncGenerator<string> {
-  // Something at once, so that a client knows that it is connected.
+  // Sent at once, so that the client knows it is connected.
   yield ': connected\n\n';
   for await (const item of streamRun(context, { ...request, types: SHOWN })) {
     const text = toText(item);
@@ -21,13 +21,13 @@ export async function* eventStream(context: Context, request: Omit<StreamRequest
   }
 }
 
-/** Whether a stream of the run from there on would show anything, now or later. */
+/** Whether a stream from there would ever show anything. */
 export async function hasMore(context: Context, request: Omit<StreamRequest, 'types' | 'signal'>): Promise<boolean> {
   const { isOver, events } = await lookAhead(context, { ...request, types: SHOWN });
   return !isOver || events.some((event) => toSse(event) !== null);
 }
 
-/** What a client is sent; nothing where it sees nothing. */
+/** The text for an item; undefined if it is not shown. */
 export function toText(item: StreamItem): string | undefined {
   if (item.kind === 'ping') return ': ping\n\n';
   if (item.kind === 'call_piece') return undefined;

@@ -2,12 +2,12 @@ import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { LIMITS } from '../../core/limits.ts';
 
-/** What is rendered ahead of a client, in bytes; by default it would be 16 texts, of whatever size. */
+/** Bytes rendered ahead of the client; the default would be 16 texts of any size. */
 const AHEAD_BYTES = 64 * 1024;
 
 /**
- * The body of a stream. One whose client takes nothing for `stallMs` is cut off, so that it holds no memory and no place: it
- * comes back with `Last-Event-ID`. A client that reads, however slowly, is kept, and so is a quiet stream, which has its pings.
+ * The body of a stream. Cuts off a client that takes nothing for `stallMs`, to free memory and its place; it can return
+ * with `Last-Event-ID`. Slow readers are kept, and so are quiet streams, which have pings.
  */
 export function streamBody(
   response: ServerResponse,

@@ -1,4 +1,4 @@
-/** Tokens with which a front end sees and answers one run, or takes part in one thread, without a key. */
+/** Tokens with which a front end reads and answers one run, or takes part in one thread, without a key. */
 import { z } from 'zod';
 import { forbidden } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -41,7 +41,7 @@ const ofRun = defineRunRoutes({
     const { caller, params, body, context, idempotency } = request;
     mustBeAbleTo(caller, body);
     await readRunRef(context, caller, params);
-    // The same under both paths.
+    // Both paths mean the same request.
     const route = `POST /v1/runs/${params.run}/tokens`;
     return issue({ ...request, idempotency: { ...idempotency, route } }, { kind: 'run', id: params.run });
   },
@@ -62,7 +62,7 @@ const ofThread = defineRoute({
     const { caller, params, body, context, idempotency } = request;
     mustBeAbleTo(caller, body);
     const id = await nameThread(context, caller, params.thread);
-    // The same under any name.
+    // The same under any name of the thread.
     const route = `POST /v1/threads/${id}/tokens`;
     return issue({ ...request, idempotency: { ...idempotency, route } }, { kind: 'thread', id });
   },

@@ -1,4 +1,4 @@
-/** Turns: synchronously, in the background, or streamed; and as they went. */
+/** Turns: synchronous, in the background, or streamed; and their history. */
 import { z } from 'zod';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
@@ -71,7 +71,7 @@ interface TurnRequest {
   idempotency: IdempotentRequest;
 }
 
-/** The turn, and the position after which its stream goes on. */
+/** Starts the turn; returns it with the position after which to stream. */
 async function start({ caller, params, body, context, ctx, idempotency }: TurnRequest) {
   const run = await readRunRef(context, caller, params);
   const { attachments, output_schema = body.output_schema } = body.input ?? {};
@@ -81,7 +81,7 @@ async function start({ caller, params, body, context, ctx, idempotency }: TurnRe
     tenantId: caller.tenantId,
     agentId: run.agent_id,
     runId: run.id,
-    // The turn is the same whether it is waited for or followed, and under which path.
+    // Waiting, streaming and both paths mean the same request.
     idempotency: { ...idempotency, route: `POST /v1/runs/${run.id}/turns` },
   };
   if (results) return postToolResults(context, { ...about, results });

@@ -1,4 +1,4 @@
-/** What a run waits for, as its row, its approvals and the rows of its waits say. */
+/** What a run waits for, from its row, approvals and waits. */
 import { z } from 'zod';
 import { LIMITS } from '../../core/limits.ts';
 import type { AwaitedApproval, OpenWait, ProviderWait, RunView } from '../../modules/runs/read-runs.ts';
@@ -33,12 +33,12 @@ export const waitingFor = z.object({
 
 type Waiting = z.input<typeof waitingFor>;
 
-/** What somebody can act on comes first, time last. */
+/** Waits that somebody can act on come first, time last. */
 const ORDER = ['client_tools', 'approval', 'user', 'webhook', 'child', 'timer'] as const;
 
 /**
- * A provider, or the first of its waits by what somebody can act on, or its next turn. `until` is when it gives up
- * waiting. Undefined if it works, or is about to.
+ * The main wait: for a provider, else the first by `ORDER`, else for the next turn. `until`: when it gives up.
+ * Undefined if the run is at work, or about to be.
  */
 export function presentWaiting(row: RunView, hookUrls?: ReadonlyMap<string, string>): Waiting | undefined {
   if (row.provider_wait) return presentProviderWait(row.provider_wait);
@@ -52,7 +52,10 @@ export function presentWaiting(row: RunView, hookUrls?: ReadonlyMap<string, stri
   return { wait_id: null, type: 'turn', name: null, until };
 }
 
-/** A workflow goes on beside a child that waits; nobody else says that somebody is to answer it. `children` are by task. */
+/**
+ * The first waiting child of a workflow, which goes on beside it: nothing else would say that somebody has to answer.
+ * `children`: by task.
+ */
 export function presentWaitingChild(
   tasks: readonly WaitingTask[],
   children: ReadonlyMap<string, RunView>,
@@ -65,7 +68,7 @@ export function presentWaitingChild(
   return undefined;
 }
 
-/** All that can be answered, ordered by the time at which it ends. `hookUrls` are by wait. */
+/** All answerable waits, by the time they end. `hookUrls`: by wait. */
 export function presentWaits(row: RunView, hookUrls?: ReadonlyMap<string, string>): Waiting[] {
   const calls = (row.waits ?? []).map((wait) => presentWait(wait, hookUrls?.get(wait.id)));
   const approvals = (row.approvals ?? []).map(presentApproval);
@@ -77,7 +80,7 @@ function presentProviderWait({ since, next_at, until, error }: ProviderWait): Wa
   return { wait_id: null, type: 'provider', name: null, ...times, error };
 }
 
-/** While a run asks for all that wait, its time has come. */
+/** A time in the past means now: the run is just asking. */
 function notBeforeNow(instant: string): string {
   const now = new Date().toISOString();
   return instant < now ? now : instant;
@@ -104,7 +107,7 @@ function presentWait(
   };
 }
 
-/** What older builds let wait for longer than a time can say ends with the last one that there is. */
+/** A time as ISO text. Waits of older builds may exceed the largest time, and get that one. */
 function toInstant(time: string): string {
   const at = new Date(time);
   return Number.isNaN(at.getTime()) || at.getUTCFullYear() > 9999 ? '9999-12-31T23:59:59.999Z' : at.toISOString();

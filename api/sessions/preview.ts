@@ -1,4 +1,4 @@
-/** The beginning of a text, as streams of sessions show it. */
+/** Beginnings of texts, for streams of sessions. */
 import { LIMITS } from '../../core/limits.ts';
 
 export function previewOf(output: unknown): string {
@@ -6,7 +6,7 @@ export function previewOf(output: unknown): string {
   return preview(typeof output === 'string' ? output : JSON.stringify(output));
 }
 
-/** Not cut within a character. */
+/** Never cuts a character in two. */
 export function preview(text: string): string {
   return Array.from(text.slice(0, LIMITS.previewChars * 2))
     .slice(0, LIMITS.previewChars)

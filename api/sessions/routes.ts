@@ -1,4 +1,4 @@
-/** Sessions: a user talks with an agent, and decides on the plans that it makes (docs/sessions.md). */
+/** Sessions: a user talks with an agent, and decides on its plans (docs/sessions.md). */
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -77,7 +77,10 @@ const namesUser = z.looseObject({
     .catch(undefined),
 });
 
-/** Whom a message is counted for, of whatever form it is. Those that name nobody are counted together: no user is called ''. */
+/**
+ * The user to count a message for, even if it is invalid. Messages without one count together, as '', which is no
+ * user's id.
+ */
 function userIn(body: unknown): string {
   const { user_id, character_id } = namesUser.safeParse(body).data ?? {};
   return String(user_id ?? character_id ?? '');
@@ -96,7 +99,7 @@ function userOf({ user_id, character_id }: z.output<typeof chatBody>): string {
 
 const callBatchRef = { session_id: threadIdParam, plan_id: idParam };
 const outcome = z.object({ status, message: z.string() });
-/** By its id alone: names, of which a session may have had any number, count together. */
+/** By id only: requests with a name, of which a session may have had several, count together. */
 const namesSession = z.looseObject({ session_id: idParam });
 
 const execute = defineRoute({
@@ -171,7 +174,7 @@ const step = z.object({
   risk_level: z.enum(RISK_LEVELS),
   tool_call_id: z.uuid(),
 });
-/** Without what changes while the log of the run stays as it is: live state is kept by that. */
+/** Without fields that change while the run's log does not: live state is cached by log position. */
 const sessionWait = waitingFor.omit({ hook_url: true, next_at: true, error: true });
 const session = z
   .object({
@@ -269,7 +272,7 @@ function present({ state, status: now, messages, queued, waiting }: SessionView)
   };
 }
 
-/** A question comes first, whatever else is waited for: the next message is its answer. */
+/** A question comes before other waits: the next message answers it. */
 function waitOf(run: NonNullable<SessionView['waiting']>, isQuestion: boolean): z.input<typeof sessionWait> | null {
   const question = isQuestion ? presentWaits(run).find(({ type }) => type === 'user') : undefined;
   const wait = question ?? presentWaiting(run);

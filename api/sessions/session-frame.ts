@@ -3,11 +3,11 @@ export interface SessionFrame {
   type: SessionFrameType;
   session_id: string;
   plan_id?: string;
-  /** Of `plan_proposed`. */
+  /** For `plan_proposed`. */
   auto_executing?: boolean;
   payload: Record<string, unknown>;
   timestamp: string;
-  /** Absent for what is not in the log. */
+  /** Absent for frames that are not from the log. */
   seq?: number;
 }
 

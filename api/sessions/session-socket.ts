@@ -1,4 +1,4 @@
-/** A session's stream on one WebSocket, from its opening to its end. */
+/** A session's stream on one WebSocket. */
 import type { RawData } from 'ws';
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
@@ -15,7 +15,7 @@ interface WatchedSession {
   sessionId: string;
 }
 
-/** Why the server closes: what the client has sent is no message; something went wrong here; the session was deleted. */
+/** Close codes: an invalid message, an internal fault, and a deleted session. */
 const BAD_MESSAGE = 1008;
 const INTERNAL = 1011;
 const DELETED = 4010;
@@ -28,11 +28,11 @@ interface Watched {
   open: OpenSocket;
   session: WatchedSession;
   after: SessionPosition;
-  /** Counts a message that costs a look into the log as a request. Throws 429. */
+  /** Counts a message that requires reading the log as a request. Throws 429. */
   count: () => Promise<void>;
 }
 
-/** Streams what comes after the position, until the client asks for another one or either side closes. */
+/** Streams what comes after a position, until the client asks for another or either side closes. */
 export function watchSession(context: Context, { open, session, after, count }: Watched): void {
   const { socket } = open;
   let current = new AbortController();
@@ -52,7 +52,7 @@ export function watchSession(context: Context, { open, session, after, count }: 
       () => undefined,
       (error: unknown) => ({ error }),
     );
-    // The stream before it has ended by then: nothing of it comes after the answer to this.
+    // The earlier stream ends first: nothing of it follows this answer.
     running = running.then(async () => {
       const refusal = await refused;
       if (refusal) refuse(context, { open, session, ...refusal });
@@ -76,7 +76,7 @@ function refuse(
   open.socket.close(INTERNAL, 'Something went wrong; resume.');
 }
 
-/** Bytes of a reason that a close frame has room for. */
+/** Most bytes in a close frame's reason. */
 const CLOSE_REASON = 123;
 
 function readMessage(data: RawData): z.output<typeof clientMessage> | undefined {
@@ -88,7 +88,7 @@ function readMessage(data: RawData): z.output<typeof clientMessage> | undefined 
   }
 }
 
-/** What came before it on this connection counts as not sent. */
+/** Tells the client to treat what it received before as not sent. */
 function resumedFrame(sessionId: string, after: number): SessionFrame {
   return { type: 'resumed', session_id: sessionId, payload: { after }, timestamp: new Date().toISOString() };
 }
@@ -120,7 +120,7 @@ async function stream(context: Context, { open, session, after, signal }: Stream
   }
 }
 
-/** Sends what the client sees. To one that does not keep up no more is told of the answer that is being written. */
+/** Sends frames. A client that does not keep up gets no more pieces of the current answer. */
 function createTeller(open: OpenSocket, sessionId: string) {
   let turn = beforeTurns();
   let place = 0;
@@ -134,7 +134,7 @@ function createTeller(open: OpenSocket, sessionId: string) {
       if (folded.frame && !item.isPast) open.send(JSON.stringify(folded.frame));
     } else if (item.kind === 'delta') {
       const answer = `${item.turnId} ${item.step}`;
-      // A piece is worth nothing without those before it.
+      // Pieces are useless without those before them.
       if (open.isBusy()) leftOut = answer;
       if (leftOut !== answer) open.send(JSON.stringify(deltaFrame(item, sessionId, new Date())));
     }

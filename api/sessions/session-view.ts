@@ -1,6 +1,6 @@
 /**
- * What a client sees of a session: each logged event gives one frame or none, by a fold over the events since its turn's
- * start and nothing else. That an event gives no second frame is what lets a client go on after any `seq`.
+ * A session as clients see it: a fold over the events since the start of the turn, and nothing else, turns each logged
+ * event into one frame or none. With one frame per event, clients can resume after any `seq`.
  */
 import type { BusMessage } from '../../bus/bus.ts';
 import { currentPayload, type EventType } from '../../core/events.ts';
@@ -11,7 +11,7 @@ import { preview, previewOf } from './preview.ts';
 import type { SessionFrame } from './session-frame.ts';
 import { note, shownSteps, startTurn, type Payload, type TurnView } from './turn-view.ts';
 
-/** Events that the view is folded from. */
+/** Events of the fold. */
 export const FOLDED: readonly EventType[] = [
   'run.created',
   'run.status_changed',
@@ -44,7 +44,7 @@ export const FOLDED: readonly EventType[] = [
   'input.requested',
 ];
 
-/** An event of a run at its place on the session's thread. */
+/** An event with its run's place on the session's thread. */
 interface PlacedEvent {
   event: LoggedEvent;
   place: number;
@@ -52,7 +52,7 @@ interface PlacedEvent {
 
 type Shown = Pick<SessionFrame, 'type' | 'payload'> & { plan_id?: unknown; auto_executing?: unknown };
 
-/** The view after the event, and what the client sees of it; null if nothing. Changes and gives back the view it is given. */
+/** Returns the view after the event, and the frame for clients or null. Changes the given view. */
 export function foldEvent(
   before: TurnView,
   { event, place }: PlacedEvent,
@@ -77,7 +77,7 @@ export function foldEvent(
   return { turn, frame };
 }
 
-/** What a client sees of a piece of an answer that is being written. */
+/** The frame for a piece of an answer being written. */
 export function deltaFrame(
   { delta, turnId: turn_id, step, at }: Extract<BusMessage, { kind: 'delta' }>,
   sessionId: string,
@@ -87,7 +87,7 @@ export function deltaFrame(
   return { type: 'message_delta', session_id: sessionId, payload, timestamp: now.toISOString() };
 }
 
-/** As this build knows it. Of what a newer one has written that is shown which bears the names that it has here. */
+/** The payload by this build's schema; of a newer build's, only the fields that are known here are shown. */
 function payloadOf(event: LoggedEvent): Payload {
   const current = currentPayload(event);
   return typeof current === 'object' && current !== null ? { ...current } : {};
@@ -180,13 +180,13 @@ function showCall(turn: TurnView, event: LoggedEvent, payload: Payload): Shown |
       return { type: 'tool_call_failed', ...plan, payload: { ...told, error, retry_count } };
     }
     case 'tool.succeeded': {
-      // A question is no tool call: it was shown as what is waited for.
+      // A question is not shown as a tool call: its wait was shown.
       if (told.tool === ASK_USER_TOOL && !call?.startedAt) return null;
       const result = { duration_ms: payload['latency_ms'], result_preview: previewOf(event.call?.output) };
       return { type: 'tool_call_completed', ...plan, payload: { ...told, ...result } };
     }
     case 'tool.resolved': {
-      // Until somebody has found out.
+      // Including the time until somebody found out.
       const duration_ms = call?.startedAt ? event.occurred_at.getTime() - call.startedAt.getTime() : 0;
       const result = { duration_ms, result_preview: previewOf(event.call?.output) };
       return payload['outcome'] === 'succeeded'
@@ -215,12 +215,12 @@ function showEnd(turn: TurnView, event: LoggedEvent, payload: Payload): Shown | 
       return { type: isWhole ? 'completed' : 'completed_with_errors', payload: told };
     }
     case 'turn.interrupted':
-      // The refusal has been shown, and is what the user wanted.
+      // The refusal was shown already, and is what the user wanted.
       return payload['reason'] === 'reject' ? null : { type: 'interrupted', payload: { reason: payload['reason'] } };
     case 'turn.failed':
       return { type: 'error', payload: { message: messageIn(payload['error']), error: payload['error'] } };
     case 'run.failed':
-      // Where a turn was open its own event follows.
+      // If a turn was open, its own event follows.
       return event.turn_id === null
         ? { type: 'error', payload: { message: messageIn(payload['error']), error: payload['error'] } }
         : null;

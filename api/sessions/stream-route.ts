@@ -9,10 +9,13 @@ import { threadIdParam } from '../kit/external-ids.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
 import { watchSession } from './session-socket.ts';
 
-/** Closed since the key is not valid any more. */
+/** Closed because the key is no longer valid. */
 const KEY_ENDED = 4001;
 
-/** Answers 101 and streams. Refusals are plain answers, before the upgrade; the URL takes no query, so that no key is in it. */
+/**
+ * Upgrades with 101 and streams. Refusals come before the upgrade, as plain answers. The URL takes no query, so that it
+ * holds no key.
+ */
 export const streamRoute = defineRoute({
   method: 'get',
   path: '/agent/stream/:id',
@@ -23,7 +26,7 @@ export const streamRoute = defineRoute({
   responses: { 101: 'empty' },
   async handle({ caller, params, context, app, ctx }) {
     const { tenantId, keyId } = caller;
-    // Before the upgrade: what happens after the client knows itself connected is shown.
+    // Before the upgrade: events after the connection opens must be shown.
     const after = await readSessionPosition(context, caller, params.id);
     const { sockets, counter } = app;
     if (!sockets?.canOpen(ctx.req)) {

@@ -1,9 +1,9 @@
-/** What the view of a session keeps of a turn, by a fold over its events: frames follow from it besides their event. */
+/** A session's view of a turn, folded from its events: the context from which frames are made. */
 import { textOf } from '../../core/content.ts';
 import type { RiskLevel } from '../../core/tool.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 
-/** As this build knows it. */
+/** In this build's schema. */
 export type Payload = Record<string, unknown>;
 
 interface ViewedCall {
@@ -12,33 +12,33 @@ interface ViewedCall {
   tool: string;
   arguments: unknown;
   startedAt?: Date;
-  /** It has its outcome. */
+  /** Whether it has an outcome. */
   isOver?: boolean;
 }
 
-/** What frames of a turn follow from besides their event. */
+/** What frames depend on besides their event. */
 export interface TurnView {
   number: number;
   startedAt: Date | null;
   hasPlanned: boolean;
-  /** Where a call stands in its batch, or else in the answer that asked for it, and what for. */
+  /** Calls by id, with their place in the batch, or else in the answer, and their arguments. */
   calls: Map<string, ViewedCall>;
-  /** Calls without a result of their tool. */
+  /** Calls that failed or were denied. */
   failed: Set<string>;
   batchHasFailed: boolean;
-  /** The call batch whose approval has lapsed or expired. */
+  /** The call batch whose approval has expired. */
   lapsedBatchId?: unknown;
   /** The model's last answer. */
   answer: string;
-  /** That of a graph's node, until it is known whether the turn ends with it. */
+  /** A graph node's answer, until it is known whether it ends the turn. */
   untold: string;
-  /** A node of the graph has ended, and another follows; or the answer lacked something, and another one does. */
+  /** A node has ended and another follows, or the answer was incomplete and another follows. */
   isBetween: boolean;
-  /** A model looks at the answer: it is not known yet whether the turn ends with it. */
+  /** A model checks the answer, which may not end the turn. */
   isReflecting: boolean;
 }
 
-/** The view before the first event of a run. */
+/** The view before a run's first event. */
 export function beforeTurns(): TurnView {
   return {
     number: 0,
@@ -59,7 +59,7 @@ export function startTurn(event: LoggedEvent, payload: Payload): TurnView {
   return { ...beforeTurns(), number: Number(payload['number']), startedAt: event.occurred_at };
 }
 
-/** Keeps what later events of the turn need. */
+/** Notes what later events of the turn need. */
 export function note(turn: TurnView, event: LoggedEvent, payload: Payload): void {
   const id = String(payload['tool_call_id']);
   switch (event.type) {
@@ -86,7 +86,7 @@ export function note(turn: TurnView, event: LoggedEvent, payload: Payload): void
       return;
     case 'plan.rejected':
     case 'plan.refined':
-      // What a person has refused as a whole, or wanted otherwise, has not failed.
+      // A batch that a person has refused or changed has not failed.
       if (turn.lapsedBatchId !== payload['plan_id']) forgive(turn, payload['plan_id']);
       return;
     case 'tool.denied':
@@ -136,7 +136,7 @@ function endCall(turn: TurnView, id: string, hasFailed: boolean): void {
   if (call) call.isOver = true;
 }
 
-/** The steps of a call batch; of one that a person is asked about those that are decided on: what was refused at once is none. */
+/** The steps of a call batch; if a person is asked, only those to decide on, without calls that were denied at once. */
 export function shownSteps(
   { calls }: TurnView,
   payload: Payload,

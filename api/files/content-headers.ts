@@ -1,8 +1,8 @@
-/** How the content of a file is answered: whole or in part, always to be saved and never to be shown as a page. */
+/** Headers for a file's content: whole or in part, always as a download and never as a page. */
 import { UNKNOWN_TYPE } from '../../core/file-types.ts';
 import type { ByteRange } from '../../lib/file-store.ts';
 
-/** Types that a browser would run something of. */
+/** Types that may run code in a browser. */
 const ACTIVE = /html|xml|svg|script|wasm|x-shockwave/;
 
 interface Served {
@@ -11,12 +11,12 @@ interface Served {
   mime_type: string;
 }
 
-/** The digest is the tag: the same content is the same, whatever the file is called. */
+/** The digest: equal contents have equal tags, whatever their file names. */
 function etagOf({ sha256 }: Pick<Served, 'sha256'>): string {
   return `"${sha256}"`;
 }
 
-/** Headers of a content, but for its length. */
+/** A content's headers, except its length. */
 export function contentHeaders(file: Served): Record<string, string> {
   return {
     'accept-ranges': 'bytes',
@@ -29,8 +29,8 @@ export function contentHeaders(file: Served): Record<string, string> {
 }
 
 /**
- * The part that a `Range` header asks for: undefined for all of it, as where the header is not understood, names several parts,
- * or `If-Range` has another tag (RFC 9110, 14.2); `none` for a part that the content does not have.
+ * Parses a `Range` header. Undefined for the whole content: if the header is not understood or names several parts, or
+ * `If-Range` does not match (RFC 9110, 14.2). `none` if the range is outside the content.
  */
 export function rangeOf(
   { range, ifRange }: { range: string; ifRange: string },
@@ -45,12 +45,12 @@ export function rangeOf(
   return start < size && start <= end ? { start, end } : 'none';
 }
 
-/** Whether `If-Match`, where it is there, names the content; a weak tag names none (RFC 9110, 13.1.1). */
+/** Whether `If-Match` is absent or matches; weak tags do not (RFC 9110, 13.1.1). */
 export function isExpected(ifMatch: string, file: Pick<Served, 'sha256'>): boolean {
   return ifMatch === '' || names(tagsOf(ifMatch), file);
 }
 
-/** Whether `If-None-Match` names the content; a weak tag does, too. */
+/** Whether `If-None-Match` matches; weak tags do, too. */
 export function isKnown(ifNoneMatch: string, file: Pick<Served, 'sha256'>): boolean {
   return names(
     tagsOf(ifNoneMatch).map((tag) => tag.replace(/^W\//, '')),

@@ -1,4 +1,4 @@
-/** The one file of a `multipart/form-data` request, as a stream: no more of it is in memory than what is just on its way. */
+/** Streams the one file of a `multipart/form-data` request, with only the chunks in transit in memory. */
 import busboy from 'busboy';
 import { z } from 'zod';
 import { badRequest, DroverError, messageOf, tooLarge } from '../../core/errors.ts';
@@ -7,7 +7,7 @@ import type { Upload } from '../../modules/files/upload-file.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { checkPart, idParam } from '../kit/validate.ts';
 
-/** What may stand beside the file. */
+/** Fields that may accompany the file. */
 export const uploadFields = z.strictObject({
   thread_id: idParam.optional(),
   trust: z
@@ -19,13 +19,13 @@ export const uploadFields = z.strictObject({
 });
 
 const MOST_FIELDS = 8;
-/** What may have come in before anybody looks at it. */
+/** Bytes that may be buffered before they are examined. */
 const AHEAD_BYTES = 128 * 1024;
 
 type Fields = z.output<typeof uploadFields>;
 type UploadedFile = Pick<Upload, 'source' | 'filename' | 'mimeType'>;
 
-/** A promise with the functions that settle it. */
+/** A promise with its settling functions. */
 interface Pending<T> {
   promise: Promise<T>;
   resolve: (value: T) => void;
@@ -36,16 +36,16 @@ interface Reading {
   ctx: ApiContext;
   parser: busboy.Busboy;
   file: Pending<UploadedFile>;
-  /** What stood beside the file, once all of the request has come. */
+  /** The other fields, once the whole request is read. */
   fields: Pending<Fields>;
-  /** Fires with the fault that has ended the reading. */
+  /** Fires with the fault that ended the reading. */
   stopped: AbortController;
 }
 
 /**
- * Hands the file over to `work` as soon as it begins, and gives what that makes of it. Throws, or lets `upload.fields` reject:
- * 400 for a body that is no multipart, has no file or several, or breaks off; 408 where nothing comes; 413 for too much
- * beside the file; 415 for another content type.
+ * Passes the file to `work` as soon as it begins, and returns its result. Throws, or rejects `upload.fields`: 400 for a
+ * body that is no multipart, has no file or several, or breaks off; 408 for a stall; 413 for too much besides the file;
+ * 415 for another content type.
  */
 export async function receiveUpload<T>(ctx: ApiContext, work: (upload: Upload) => Promise<T>): Promise<T> {
   if (!ctx.request.is('multipart/form-data')) {
@@ -83,7 +83,7 @@ function openParser(ctx: ApiContext): busboy.Busboy {
   }
 }
 
-/** Ends the reading with a fault; what has ended already stays as it is. The rest of the body is let through, unread. */
+/** Ends the reading with a fault, unless it has ended; the rest of the body is discarded. */
 function fail({ ctx, parser, file, fields, stopped }: Reading, fault: Error): void {
   ctx.req.unpipe(parser);
   ctx.req.resume();
@@ -92,7 +92,7 @@ function fail({ ctx, parser, file, fields, stopped }: Reading, fault: Error): vo
   stopped.abort(fault);
 }
 
-/** Looks after what comes in: that something does, that it comes to an end, and that most of it is the file. */
+/** Watches for stalls, broken connections, and too much data besides the file. Returns a function that stops watching. */
 function watch(reading: Reading): () => void {
   const { req } = reading.ctx;
   let beside = 0;
@@ -127,7 +127,7 @@ function collect(reading: Reading): void {
   const { parser, file, fields, stopped } = reading;
   const given: [string, string][] = [];
   parser.on('file', (name, source, { filename, mimeType }) => {
-    // It is destroyed where the reading ends early: without a listener, that would end the process.
+    // An early end destroys it, which without a listener would crash the process.
     source.on('error', () => undefined);
     stopped.signal.addEventListener('abort', () => source.destroy(asError(stopped.signal.reason)), { once: true });
     if (name === 'file') file.resolve({ source, filename, mimeType });
@@ -151,7 +151,7 @@ function collect(reading: Reading): void {
   });
 }
 
-/** Throws 400 for a field that there is not, or that is there twice. */
+/** Throws 400 for an unknown or repeated field. */
 function fieldsOf(given: readonly [string, string][]): Fields {
   const twice = given.find(([name], index) => given.findIndex(([other]) => other === name) < index);
   if (twice) throw badRequest(`The field "${twice[0]}" is there twice.`);
@@ -163,7 +163,7 @@ function pending<T>(): Pending<T> {
   const promise = new Promise<T>((resolve, reject) => {
     settle = { resolve, reject };
   });
-  // It may be rejected before, or without, anybody waiting for it.
+  // It may reject before anybody waits, or without.
   promise.catch(() => undefined);
   return { promise, ...settle };
 }

@@ -1,4 +1,4 @@
-/** Files: what clients, tools and providers have stored. */
+/** Files stored by clients, tools and providers. */
 import { z } from 'zod';
 import { DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -94,7 +94,7 @@ const content = defineRoute({
     }
     if (isKnown(ctx.get('if-none-match'), row)) return { status: 304, headers };
     const isHead = ctx.method === 'HEAD';
-    // RFC 9110, 14.2: a range is for GET alone.
+    // RFC 9110, 14.2: ranges are for GET only.
     const range = isHead ? undefined : rangeOf({ range: ctx.get('range'), ifRange: ctx.get('if-range') }, row);
     if (range === 'none') {
       ctx.set('content-range', `bytes */${row.size}`);
@@ -105,7 +105,7 @@ const content = defineRoute({
     const sent = { status: range ? 206 : 200, headers: { ...headers, ...part, 'content-length': String(length) } };
     if (isHead) return sent;
     if (length === 0) return { ...sent, body: '' };
-    // A client that takes nothing holds an object open.
+    // A client that stops reading would keep an object open.
     ctx.res.setTimeout(LIMITS.uploadStallSeconds * 1000, () => ctx.res.destroy());
     return { ...sent, body: await openContent(context, row, range) };
   },
@@ -126,7 +126,7 @@ const remove = defineRoute({
 
 export const FILE_ROUTES: readonly Route[] = [create, list, get, content, remove];
 
-/** A file as clients see it. */
+/** A file in the API's form. */
 function presentFile(row: FileRow): z.input<typeof file> {
   return {
     id: row.id,

@@ -1,4 +1,4 @@
-/** Consolidation of what agents remember, and what undoes it. */
+/** Consolidation of agents' memory, and its reversal. */
 import { z } from 'zod';
 import { CONSOLIDATION_STRATEGIES } from '../../core/memory/consolidation.ts';
 import { LIMITS } from '../../core/limits.ts';

@@ -1,4 +1,4 @@
-/** What an agent has learnt, where its memories were used and why, and what that costs. */
+/** What agents have learnt, where memories were used and why, and what that costs. */
 import { z } from 'zod';
 import { MEMORY_STATUSES, MEMORY_TYPES } from '../../core/memory/entry.ts';
 import { shownSum, sumMoney } from '../../core/money.ts';
@@ -128,5 +128,5 @@ const usage = defineRoute({
   },
 });
 
-/** Before those with an entry's id in that place. */
+/** Come before routes with an entry's id in the same place. */
 export const MEMORY_REPORT_ROUTES: readonly Route[] = [extractions, usage, uses];

@@ -1,4 +1,4 @@
-/** What agents remember. */
+/** Agents' memory. */
 import { z } from 'zod';
 import { MEMORY_ORIGINS, MEMORY_STATUSES, memoryType, readMetadata } from '../../core/memory/entry.ts';
 import { addMemory, embedSoon, toMemoryRow } from '../../modules/memory/add-memory.ts';
@@ -71,7 +71,7 @@ const add = defineRoute({
   },
 });
 
-/** Where the page before has ended: importance and id of its last entry. */
+/** The end of the previous page: importance and id of its last entry. */
 const position = z
   .string()
   .regex(/^\d+(\.\d+)?(e-\d+)? [\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/)
@@ -236,5 +236,5 @@ const remove = defineRoute({
   },
 });
 
-/** Those with a fixed last part stand before those with an id there. */
+/** Paths with a fixed last part come before those with an id there. */
 export const MEMORY_ROUTES: readonly Route[] = [add, list, query, archive, forget, get, change, remove];

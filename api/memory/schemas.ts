@@ -1,4 +1,4 @@
-/** Memories on the wire. */
+/** Memories in the API's form. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -160,7 +160,7 @@ export const archivedMemory = z.object({
 
 const HOUR_MS = 3_600_000;
 
-/** How new it is: e to the power of the hours since its last use over a constant. */
+/** Recency: e to the power of minus the hours since its last use, over a constant. */
 function recencyOf(row: MemoryRow): number {
   const hours = Math.max(0, Date.now() - (row.last_accessed ?? row.created_at).getTime()) / HOUR_MS;
   return Math.exp(-hours / LIMITS.memoryHalfLifeHours);
@@ -212,7 +212,7 @@ export function presentWithHistory(entry: MemoryRow, { versions, more }: History
   return { ...presentMemory(entry), history, ...nextOf(versions, more, (row) => row.version) };
 }
 
-/** The same for whoever has changed it: without what is remembered, where they may not read that. */
+/** For a caller that has changed it: without its content, if the caller may not read that. */
 export function presentChanged({ scopes }: Caller, entry: MemoryRow, read: History): z.input<typeof memoryWithHistory> {
   const shown = presentWithHistory(entry, read);
   if (hasScope(scopes, 'memory:read')) return shown;

@@ -1,4 +1,4 @@
-/** Memory that agents share. */
+/** Shared memory. */
 import { z } from 'zod';
 import { CONFLICT_CHECKS } from '../../core/memory/entry.ts';
 import { createSpace, readSpaces, removeFragment, requireFragment, requireSpace } from '../../modules/memory/spaces.ts';

@@ -1,4 +1,4 @@
-/** What shared memory looks like from outside. */
+/** Shared memory in the API's form. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -9,7 +9,7 @@ import type { FragmentRow, SpaceRow } from '../../modules/memory/spaces.ts';
 
 export const visibility = z.enum(['private', 'team', 'workflow', 'global']);
 export const name = z.string().min(1).max(200);
-/** The same of what may be an id, too. */
+/** A name that may also be an id. */
 export const nameOrId = name.overwrite(lowerUuid);
 const agents = z.array(name).max(1000);
 const stamp = z.iso.datetime().nullable();
@@ -92,7 +92,7 @@ export function presentFragment(row: FragmentRow): z.input<typeof fragment> {
   };
 }
 
-/** The same for whoever has written it: without what may be others', where they may not read that. */
+/** For a caller that has written it: without content that may be others', if the caller may not read that. */
 export function presentFragmentTo({ scopes }: Caller, shown: z.input<typeof fragment>): z.input<typeof fragment> {
   if (shown.version === 1 || hasScope(scopes, 'memory:read')) return shown;
   return { ...shown, content: { type: shown.content.type }, provenance: {}, allowed_agents: [], denied_agents: [] };

@@ -1,4 +1,4 @@
-/** Agents by what they can do. */
+/** Finds agents by their capabilities. */
 import { z } from 'zod';
 import { discoverAgents } from '../../modules/agents/find-workers.ts';
 import { integerParam, listParam } from '../kit/paging.ts';

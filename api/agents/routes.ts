@@ -96,7 +96,7 @@ const change = defineRoute({
       if (Object.keys(patch).length > 0) await updateAgent(tx, caller, { id: params.id, patch });
       if (externalId !== undefined) await renameAgent(tx, caller, { id: params.id, externalId });
     });
-    // Its embedding model may be another one now.
+    // Its embedding model may have changed.
     if (patch.memory_config !== undefined) embedSoon(context, { tenantId: caller.tenantId, agentId: params.id });
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'agent', id: params.id, suspended });
     const row = await context.db.withTenant(caller.tenantId, (tx) => requireAgent(tx, caller, params.id));

@@ -16,7 +16,7 @@ const named = externalId.describe(
 
 const suspended = z.boolean().describe('Runs wait where they stand until this is lifted; no version is published.');
 
-/** The fields of a definition, each of which null takes away. */
+/** The fields of a definition; null removes one. */
 export const agentPatch = z
   .strictObject({
     name: name.optional(),
@@ -27,7 +27,7 @@ export const agentPatch = z
   })
   .meta({ id: 'AgentPatch', description: 'A field that is null is taken away; one that is absent stays.' });
 
-/** A definition, under a name of the client's own. */
+/** A definition with the client's own name. */
 export const agentRequest = z
   .strictObject({ ...agentDefinition.shape, external_id: named.optional() })
   .meta({ id: 'AgentRequest' });
@@ -70,7 +70,7 @@ export const agentVersion = z
   })
   .meta({ id: 'AgentVersion' });
 
-/** The graph of a version. */
+/** A version's graph. */
 export const agentGraph = z
   .strictObject({ ...workflowGraph.shape, agent_id: z.uuid(), version: z.string() })
   .meta({ id: 'AgentGraph' });
@@ -87,7 +87,7 @@ export function presentCreated(row: AgentRow): z.input<typeof createdAgent> {
   };
 }
 
-/** An agent with its definition as it was sent. */
+/** An agent with its definition as sent. */
 export function presentAgent(row: AgentRow): z.input<typeof agent> {
   return {
     ...row.definition,
@@ -103,7 +103,7 @@ export function presentAgent(row: AgentRow): z.input<typeof agent> {
   };
 }
 
-/** The same for whoever has changed it: what a registration answers, where they may not read the rest. */
+/** For a caller that has changed it: the answer to a registration, if the caller may not read the rest. */
 export function presentAgentTo({ scopes }: Caller, row: AgentRow): z.input<typeof agent | typeof createdAgent> {
   return hasScope(scopes, 'agents:read') ? presentAgent(row) : presentCreated(row);
 }

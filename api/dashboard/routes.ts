@@ -1,4 +1,4 @@
-/** The dashboard: what runs have come to, over days. */
+/** The dashboard: usage of runs over days. */
 import { z } from 'zod';
 import { badRequest } from '../../core/errors.ts';
 import { shownSum } from '../../core/money.ts';
@@ -22,7 +22,7 @@ import { defineRoute, type Route } from '../kit/route.ts';
 const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = 7;
 const MOST_DAYS = 366;
-/** Days that can be reckoned with as dates of four digits. */
+/** The range of days that have four-digit years. */
 const FIRST_DAY = new Date('1970-01-01');
 const LAST_DAY = new Date('9999-01-01');
 
@@ -59,7 +59,7 @@ function shownRange({ from, to }: DashboardRange) {
   return { from, to: dayOf(Date.parse(to) - DAY_MS) };
 }
 
-/** The days that are named: where none is, there is no first or last one. */
+/** The named days; without a name, that end is open. */
 function openRangeOf({ from, to, agent_id: agentId }: z.output<typeof range>): Partial<DashboardRange> {
   if (from && to && startOfDay(from) > startOfDay(to)) throw turnedAround();
   return {

@@ -1,4 +1,4 @@
-/** Handoffs: one agent passes its work to another. */
+/** Handoffs: an agent passes its work to another one. */
 import { z } from 'zod';
 import { HANDOFF_STATUSES } from '../../core/handoff.ts';
 import { createHandoff } from '../../modules/workflows/create-handoff.ts';

@@ -1,4 +1,4 @@
-/** What handoffs look like from outside. */
+/** Handoffs in the API's form. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { HANDOFF_STATUSES, handoffContext, URGENCIES } from '../../core/handoff.ts';
@@ -73,7 +73,7 @@ export const handoff = listed
   })
   .meta({ id: 'Handoff' });
 
-/** Without what it holds. */
+/** A handoff without its content. */
 export function presentListed(row: HandoffRow): z.input<typeof listed> {
   return {
     id: row.id,
@@ -102,12 +102,12 @@ export function presentListed(row: HandoffRow): z.input<typeof listed> {
   };
 }
 
-/** The same for whoever has made it: without what was made of the conversation, where they may not read that. */
+/** For its creator: without the conversation's summary, if the caller may not read that. */
 export function presentHandoffTo({ scopes }: Caller, shown: z.input<typeof handoff>): z.input<typeof handoff> {
   return hasScope(scopes, 'runs:read') ? shown : { ...shown, summary: {} };
 }
 
-/** All of it. */
+/** A handoff with its content. */
 export function presentHandoff({ row, chain }: ShownHandoff): z.input<typeof handoff> {
   return {
     ...presentListed(row),

@@ -1,4 +1,4 @@
-/** The log of a run in the actions of docs/threads.md. */
+/** A run's log as the actions of docs/threads.md. */
 import { z } from 'zod';
 import { ACTION_TYPES, readActions, type LoggedAction } from '../../modules/conversations/action-log.ts';
 import { encodeCursor, integerParam, listParam, pageFields, pageQuery } from '../kit/paging.ts';
@@ -6,7 +6,7 @@ import type { Route } from '../kit/route.ts';
 import { defineRunRoutes, runParams } from '../runs/run-access.ts';
 
 const MAX_SEQ = 999_999_999;
-/** Actions of one event, at most. */
+/** At most so many actions per event. */
 const PLACES = 10;
 
 const action = z

@@ -1,4 +1,4 @@
-/** Conversations: what was said and what it cost, turn by turn. */
+/** Conversations: what was said and what it cost, by turn. */
 import { z } from 'zod';
 import { hasScope } from '../../core/scopes.ts';
 import {

@@ -1,4 +1,4 @@
-/** What a thread is taken up again with, as the API shows it. */
+/** What a resumed thread continues from, in the API's form. */
 import { z } from 'zod';
 import { memorySettings } from '../../core/definition.ts';
 import { LIMITS } from '../../core/limits.ts';
@@ -45,7 +45,7 @@ const resumption = z
   })
   .meta({ id: 'ThreadResumption' });
 
-/** A thread by itself. */
+/** A single thread. */
 export const threadDetail = thread.extend({ resumption: resumption.nullable() }).meta({ id: 'ThreadDetail' });
 
 export function presentThreadDetail(row: ThreadView, of: Resumption | undefined): z.input<typeof threadDetail> {

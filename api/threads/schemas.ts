@@ -1,4 +1,4 @@
-/** Threads and their conversations as the API shows them. */
+/** Threads and conversations in the API's form. */
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { cleanJson, textOf } from '../../core/content.ts';
@@ -7,7 +7,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { Conversation } from '../../modules/conversations/read-conversations.ts';
 import type { ThreadView } from '../../modules/conversations/threads.ts';
 
-/** What a client keeps with a thread, a conversation or a session; it replaces what was there. */
+/** A client's own data on a thread, conversation or session; a new value replaces the old. */
 export const extras = z
   .record(z.string(), z.unknown())
   .transform(cleanJson)

@@ -122,7 +122,7 @@ const replace = defineRoute({
   access: 'tools:write',
   tenantWide: true,
   summary: 'Register a tool under its name, or publish what has changed of it; the same content changes nothing',
-  // An id is none of the client's names, as in agents' paths.
+  // A UUID is no name here, as in agents' paths.
   params: z.strictObject({ id: toolName.refine((name) => !idParam.safeParse(name).success) }),
   body: toolContent.extend({ name: z.string().optional().describe('As in the path.') }),
   responses: { 200: z.union([tool, createdTool]), 201: createdTool },
@@ -197,7 +197,7 @@ const importAll = defineRoute({
   async handle({ caller, body, context, idempotency }) {
     const { transport: server, trusted = false, ...choice } = body;
     checkMayRunPrograms(server, caller);
-    // The server is asked before the transaction begins, which must not wait for it; a repeated request asks nobody.
+    // The server is asked before the transaction, which must not wait for it; not at all for a repeated request.
     const earlier = await recallAnswer(context, idempotency);
     if (earlier) return earlier;
     const found = await askServer(context, caller, { server, trusted });
@@ -214,5 +214,5 @@ const importAll = defineRoute({
   },
 });
 
-/** `import` before `:id`, whose place it would take. */
+/** `import` comes before `:id`, which would match it. */
 export const TOOL_ROUTES: readonly Route[] = [importAll, create, list, get, change, replace, remove, execute];

@@ -101,7 +101,7 @@ export const toolRequest = z
   })
   .meta({ id: 'ToolDefinition' });
 
-/** A tool whose name stands elsewhere. */
+/** A tool without its name. */
 export const toolContent = z.strictObject(toolFields).meta({ id: 'ToolContent' });
 
 export const toolPatch = z
@@ -198,7 +198,7 @@ export function presentCreated({
   return { id, tool_id: id, name, version, status: 'registered', created_at: created_at.toISOString() };
 }
 
-/** A tool as one answer; what may be a credential is redacted. */
+/** A tool in full; possible credentials are redacted. */
 export function presentTool(
   definition: ToolDefinition,
   times?: Pick<ToolRow, 'suspended' | 'proposed' | 'created_at' | 'updated_at'>,
@@ -218,7 +218,7 @@ export function presentTool(
   };
 }
 
-/** A tool in a list: permissions by name alone. */
+/** A tool in a list, with its permissions' names only. */
 export function presentListedTool(
   definition: ToolDefinition,
   times?: Pick<ToolRow, 'suspended' | 'proposed' | 'created_at' | 'updated_at'>,
@@ -227,7 +227,7 @@ export function presentListedTool(
   return { ...rest, permissions: permissions.map(({ name }) => name) };
 }
 
-/** The same for whoever has changed it: what a registration answers, where they may not read the rest. */
+/** For a caller that has changed it: the answer to a registration, if the caller may not read the rest. */
 export function presentToolTo({ scopes }: Caller, row: ToolRow): z.input<typeof tool | typeof createdTool> {
   return hasScope(scopes, 'tools:read') ? presentTool(row.definition, row) : presentCreated(row);
 }
@@ -252,7 +252,7 @@ export const imported = z
   })
   .meta({ id: 'ImportedTools' });
 
-/** One whose type is not known here may hold anything. */
+/** Transports of types that are not known here may hold anything. */
 function presentTransport(transport: ToolTransport): Record<string, unknown> & { type: string } {
   return kindOf(transport)?.present(transport) ?? { type: transport.type };
 }

@@ -1,4 +1,4 @@
-/** Workflows: work that is split into subtasks, which agents do as children of the workflow's run. */
+/** Workflows: work split into subtasks, which agents do as children of the workflow's run. */
 import { z } from 'zod';
 import { RUN_STATUSES } from '../../core/events.ts';
 import { cancelTask } from '../../modules/workflows/cancel-task.ts';

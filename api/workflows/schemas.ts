@@ -1,4 +1,4 @@
-/** What workflows and tasks look like from outside. */
+/** Workflows and tasks in the API's form. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { textOf } from '../../core/content.ts';
@@ -157,7 +157,7 @@ export const workflowWithTasks = workflow.extend({
   tasks: z.array(task),
 });
 
-/** A task; what was said in one that is erased is not there any more. `child`: the run that works on it, where that waits. */
+/** A task, without the content of an erased one. `child`: its run, if that waits. */
 export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task> {
   const waiting = child && presentWaiting(child);
   const hasOutput = row.status === 'completed' || (row.status === 'failed' && row.output !== null);
@@ -203,7 +203,7 @@ export function presentTask(row: TaskRow, child?: RunView): z.input<typeof task>
   };
 }
 
-/** The same for whoever has changed it: without what it is about and has come to, where they may not read that. */
+/** For a caller that has changed it: without its subject and result, if the caller may not read them. */
 export function presentTaskTo(caller: Caller, row: TaskRow): z.input<typeof task> {
   const shown = presentTask(row);
   if (hasScope(caller.scopes, 'runs:read')) return shown;
@@ -212,7 +212,7 @@ export function presentTaskTo(caller: Caller, row: TaskRow): z.input<typeof task
   return { ...rest, ...about, execution: { ...execution, last_error: null } };
 }
 
-/** What an agent says of how sure it is; null where it says nothing. */
+/** The confidence that an agent states in its result; null if none. */
 function confidenceOf(result: string): number | null {
   if (!result.trimStart().startsWith('{')) return null;
   try {
@@ -246,7 +246,7 @@ export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {
   };
 }
 
-/** A workflow with its tasks, and what each of them waits for. */
+/** A workflow with its tasks and their waits. */
 export function presentWhole(
   found: { workflow: WorkflowRow; tasks: readonly TaskRow[] },
   { own, children }: Waiting,

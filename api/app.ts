@@ -19,7 +19,10 @@ import type { ApiContext, ApiState, App, Middleware } from './kit/state.ts';
 import type { AppParts } from './kit/route.ts';
 import { shortPath } from '../modules/problem-of.ts';
 
-/** The HTTP application over these routes. `closing` fires when the server stops, so that streams end; without `sockets` no request becomes a WebSocket. */
+/**
+ * Makes the HTTP application. `closing` fires when the server stops, to end streams; without `sockets` there are no
+ * WebSockets.
+ */
 export function createApp(
   context: Context,
   routes: readonly Route[],
@@ -47,7 +50,7 @@ export function createApp(
   return app;
 }
 
-/** A router for each form of paths: a single one would try the paths of all routes, some two hundred, at each request. */
+/** Uses one router per form of path: a single router would try all two hundred paths at each request. */
 function routeRequests(context: Context, parts: AppParts): Middleware {
   const routers = new Map<string, Router<ApiState>>();
   for (const route of parts.routes) {
@@ -68,7 +71,7 @@ function answerBy(router: Router<ApiState>): Middleware {
   };
 }
 
-/** The beginning of a path, in which no route has a parameter (`/v1/runs` of `/v1/runs/:run`), and how many parts it has. */
+/** A path's fixed beginning (`/v1/runs` of `/v1/runs/:run`), where no route has parameters, and its number of parts. */
 function formOf(path: string): string {
   const section = /^(?:\/v1)?\/[^/]*/.exec(path)?.[0] ?? '';
   let parts = path.endsWith('/') ? -1 : 0;
@@ -83,7 +86,7 @@ function addRoute(
 ): void {
   router[route.method](route.path, async (ctx: ApiContext) => {
     ctx.state.route = route.path;
-    // Only what has the form of an id: a path may hold anything.
+    // Ids only: a path may hold anything.
     Object.assign(ctx.state, idsIn(ctx.params));
     const caller = await authenticate(ctx, route, { ...parts, ...context });
     present(ctx, await route.run({ ctx, context, app: parts, caller }));
@@ -98,7 +101,7 @@ function idsIn({ run, turn }: Record<string, string | undefined>): { run?: strin
 }
 
 function present(ctx: ApiContext, reply: Reply): void {
-  // Koa says the status in words where nothing is said.
+  // Without a body, Koa would send the status text.
   if (reply.body === undefined) ctx.body = null;
   ctx.status = reply.status;
   if (reply.headers) ctx.set(reply.headers);
@@ -113,7 +116,7 @@ function present(ctx: ApiContext, reply: Reply): void {
   if (reply.headers?.['content-type'] === undefined) ctx.type = 'application/json';
 }
 
-/** What no route has answered becomes a problem like any other. */
+/** Answers unmatched requests with a problem, too. */
 function refuseUnmatched(): Middleware {
   return async (ctx, next) => {
     await next();
@@ -125,7 +128,7 @@ function refuseUnmatched(): Middleware {
   };
 }
 
-/** A client that went away is no fault. */
+/** Whether the client has just gone away, which is no fault. */
 function isDisconnect(error: unknown): boolean {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
   return code === 'ERR_STREAM_PREMATURE_CLOSE' || code === 'ECONNRESET' || code === 'EPIPE';

@@ -59,7 +59,7 @@ const approval = z
   })
   .meta({ id: 'Approval' });
 
-/** What memory holds is for those who may read it, or who decide about it. */
+/** A conflict's content is only for callers that may read memory or decide on it. */
 function presentTo({ scopes }: Caller, row: ApprovalRow | ConflictRow): z.input<typeof approval> {
   const shown = present(row);
   const maySee = hasScope(scopes, 'memory:read') || hasScope(scopes, 'approvals:write');

@@ -1,4 +1,4 @@
-/** Where other systems call a run that waits for them. */
+/** The endpoint where other systems call back a waiting run. */
 import { z } from 'zod';
 import { receiveWebhook, requireWebhook } from '../modules/waits/receive-webhook.ts';
 import { defineRoute, type Route } from './kit/route.ts';

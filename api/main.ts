@@ -1,4 +1,4 @@
-/** The API's process. What it consists of is imported once a signal can stop it. */
+/** The API's process. Its code is imported once a signal can stop it. */
 import { stopEarly } from '../lib/early-stop.ts';
 import { requireNode } from '../lib/require-node.ts';
 

@@ -1,4 +1,4 @@
-/** Objectives: what is to be done, in a versioned envelope. */
+/** Objectives: work to do, in a versioned envelope. */
 import { z } from 'zod';
 import { forbidden, impossible } from '../core/errors.ts';
 import { runConfig } from '../core/run-config.ts';
@@ -15,7 +15,7 @@ import { idParam } from './kit/validate.ts';
 
 const data = z.union([z.record(z.string(), z.unknown()), z.array(z.unknown()), z.string()]);
 
-/** Of the constraints those that bind Drover; the others are for the agent. */
+/** The constraints that Drover enforces; the others are for the agent. */
 const binding = runConfig.pick({ max_turns: true, autonomy_level: true }).loose();
 
 const objectiveRequest = z
@@ -91,7 +91,7 @@ const start = defineRoute({
 
 type Body = z.output<typeof objectiveRequest>;
 
-/** Throws 422 for an envelope that this version does not know. */
+/** Throws 422 for an unknown version of the envelope. */
 function checkVersion({ schema_version: version }: Body): void {
   const [path, message] = ['body.schema_version', 'must be "v1"'];
   if (version !== 'v1') throw impossible(`${path} ${message}.`, [{ path, message }]);
@@ -102,7 +102,7 @@ function configOf({ constraints, budget }: Body) {
   return { max_turns, autonomy_level, budget };
 }
 
-/** As `X-Workspace-Id`: 403 if the key is bound to another one, 404 if there is none. */
+/** As for `X-Workspace-Id`: 403 if the key is bound to another one, 404 if it does not exist. */
 async function workspaceOf(context: Context, caller: Caller, named: string | undefined): Promise<string> {
   if (named === undefined || named === caller.workspaceId) return caller.workspaceId;
   if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to another workspace.');

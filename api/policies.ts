@@ -1,4 +1,4 @@
-/** Policies: rules over tool calls, versioned, and a dry run of the gate. */
+/** Policies: versioned rules for tool calls, and a dry run of the gate. */
 import { z } from 'zod';
 import { LIMITS } from '../core/limits.ts';
 import { RULE_DECISIONS, type PolicyDefinition } from '../core/policy.ts';
@@ -101,7 +101,7 @@ const create = defineRoute({
   },
 });
 
-/** An optional field that is null is not there. */
+/** Drops optional fields that are null. */
 function withoutNull(body: z.output<typeof request>): PolicyDefinition {
   const { rewrite, four_eyes, ...rest } = body;
   return { ...rest, ...(rewrite && { rewrite }), ...(four_eyes && { four_eyes }) };
@@ -227,5 +227,5 @@ const evaluate = defineRoute({
   },
 });
 
-/** `evaluate` before `:id`, whose place it would take. */
+/** `evaluate` comes before `:id`, which would match it. */
 export const POLICY_ROUTES: readonly Route[] = [evaluate, create, list, get, versions, change, remove];

@@ -1,4 +1,4 @@
-/** Every route there is; the order decides where two paths fit. */
+/** All routes; where two paths match, the first one wins. */
 import { A2A_ROUTES } from './a2a/routes.ts';
 import { DISCOVER_ROUTES } from './agents/discover.ts';
 import { HANDOFF_ROUTES } from './handoffs/routes.ts';

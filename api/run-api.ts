@@ -6,7 +6,7 @@ import { portOfApi, serve } from './serve.ts';
 
 const program = { load: loadSharedConfig, listens: portOfApi };
 
-/** The API: serves until it is told to stop, then lets open requests end. */
+/** Serves the API until told to stop, then lets open requests end. */
 export async function runApi(): Promise<void> {
   await runProcess(program, async ({ context, closers }) => {
     const { config, log } = context;

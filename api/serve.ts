@@ -19,32 +19,32 @@ interface ServeOptions {
   host: string;
   /** 0: any free port. */
   port: number;
-  /** In which a request has come to its end, with its body; `LIMITS.requestSeconds` where it is not given. */
+  /** Time for a request to arrive with its body; `LIMITS.requestSeconds` by default. */
   requestTimeoutMs?: number;
-  /** For what is being read of bodies and messages, all together; `LIMITS.bodyBytesAtOnce` where it is not given. */
+  /** For all bodies and messages being read together; `LIMITS.bodyBytesAtOnce` by default. */
   bodyBytesAtOnce?: number | undefined;
-  /** Other limits of WebSockets than those of `LIMITS`. */
+  /** WebSocket limits other than those of `LIMITS`. */
   sockets?: Partial<SocketLimits>;
 }
 
 export interface RunningApi {
-  /** `http://host:port`, with a host that a client on this machine can use. */
+  /** `http://host:port`, with a host that clients on this machine can use. */
   url: string;
   port: number;
-  /** Takes no new connections, ends streams, waits for open requests for `graceMs`, then cuts them off. */
+  /** Takes no new connections, ends streams, waits `graceMs` for open requests, then cuts them off. */
   close(graceMs: number): Promise<void>;
 }
 
 const UPLOAD_MS = LIMITS.uploadSeconds * 1000;
 const LINGER_MS = 10_000;
 
-/** How often connections are looked at for requests that have taken too long, in ms. */
+/** Longest interval in ms between checks for requests that take too long. */
 const MOST_CHECKING_MS = 5000;
 
-/** The port of the API, and the variable that says so. */
+/** The API's port, and the variable that sets it. */
 export const portOfApi = ({ port }: Pick<ServeOptions, 'port'>) => ({ port, named: 'PORT' });
 
-/** Serves the API. Rejects where the address cannot be listened on. */
+/** Serves the API. Rejects if it cannot listen on the address. */
 export async function serve(
   context: Context,
   routes: readonly Route[],
@@ -68,9 +68,9 @@ export async function serve(
   const handle = app.callback();
   const limits = {
     maxHeaderSize: MOST_HEADER_BYTES,
-    // Node would refuse such a request without a word: `checkRequest` does it, as it does with what is expected in vain.
+    // Node would refuse these with an empty answer; `checkRequest` does it properly, as for unmet expectations.
     requireHostHeader: false,
-    // Of its body each request is told apart from an upload below.
+    // Set per request below, as uploads may take longer.
     requestTimeout: 0,
     headersTimeout: requestTimeoutMs,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, MOST_CHECKING_MS),
@@ -80,7 +80,7 @@ export async function serve(
   const server = createServer(limits, (request, response) => {
     answers.set(request.socket, response);
     holdToTime({ request, response }, timeoutOf(request), server);
-    // A kept connection would carry requests to a server that is about to go.
+    // A kept connection would send requests to a closing server.
     if (closing.signal.aborted) response.shouldKeepAlive = false;
     void handle(request, response);
   });
@@ -107,7 +107,7 @@ export async function serve(
   };
 }
 
-/** How long a request may take to come in: an upload longer than any other. */
+/** The time for a request to arrive: uploads get more. */
 function timeouts(routes: readonly Route[], requestTimeoutMs: number): (request: IncomingMessage) => number {
   const uploads = new Set(
     routes.filter(({ upload }) => upload).map(({ method, path }) => `${method.toUpperCase()} ${path}`),
@@ -116,7 +116,7 @@ function timeouts(routes: readonly Route[], requestTimeoutMs: number): (request:
     uploads.has(`${method} ${url?.replace(/\?.*/, '')}`) ? Math.max(requestTimeoutMs, UPLOAD_MS) : requestTimeoutMs;
 }
 
-/** Lets a body come in for so long; what comes of one that was refused is let through for a moment, so that the answer is read. */
+/** Limits the time for a body; the rest of a refused one is read for a moment, so that the client gets the answer. */
 function holdToTime(
   { request, response }: { request: IncomingMessage; response: ServerResponse },
   timeoutMs: number,
@@ -138,13 +138,16 @@ function holdToTime(
   request.once('close', () => clearTimeout(timer));
 }
 
-/** A connection that is lost tells so several times a second. */
+/** Limits the rate of warnings: a lost connection fails several times a second. */
 function warnOfStore(log: Context['log'], what: string): (error: unknown) => void {
   const warn = limitRate((error) => log.warn({ err: error }, what));
   return (error) => warn(error instanceof Error ? error : new Error(String(error)), what);
 }
 
-/** A server may ignore what else a client would upgrade to, such as HTTP/2: the request is read again as a plain one, its body too. */
+/**
+ * Ignores an upgrade to another protocol, such as HTTP/2, as a server may: parses the request and its body again as a
+ * plain one.
+ */
 function continueUnchanged(server: Server, { request, connection, head }: Upgrade): void {
   const { method, url, httpVersion, rawHeaders } = request;
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
@@ -161,7 +164,7 @@ async function closeServer(server: Server, { graceMs, sockets }: { graceMs: numb
     server.close(() => resolve());
   });
   server.closeIdleConnections();
-  // A connection whose request ends after this is idle and stays open for seconds: it is asked for again and again.
+  // Connections that become idle later would stay open for seconds, so they are closed repeatedly.
   const idle = setInterval(() => server.closeIdleConnections(), 50);
   const deadline = setTimeout(() => {
     server.closeAllConnections();

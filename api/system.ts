@@ -1,4 +1,4 @@
-/** What an operator's machines ask: alive, ready, numbers, and what there is to ask. */
+/** Endpoints for the operator's machines: liveness, readiness, metrics, and the API's description. */
 import { z } from 'zod';
 import { VERSION } from '../core/version.ts';
 import { readinessOf } from '../modules/platform/readiness-of.ts';

@@ -1,4 +1,4 @@
-/** Teams: agents that work together, and how. */
+/** Teams: agents that work together, and their pattern. */
 import { z } from 'zod';
 import { hasScope } from '../core/scopes.ts';
 import { composeTeamFor } from '../modules/agents/find-workers.ts';

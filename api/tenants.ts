@@ -77,7 +77,8 @@ const change = defineRoute({
   },
   async handle({ caller, params: { id }, body: { suspended, ...others }, context, app }) {
     if (caller.boundWorkspaceId !== undefined) throw forbidden('This key is bound to a workspace.');
-    // First what may be refused: only the operator changes more, and nobody refuses the operator a suspension.
+    // First the part that may be refused: only the operator changes the rest, and the operator's suspension is never
+    // refused.
     const changed = await updateTenant(context.db, caller, { id, ...others });
     if (suspended !== undefined) await setSuspension(context, caller, { kind: 'tenant', id, suspended });
     const now = suspended === undefined ? changed : { ...changed, suspended };

@@ -1,4 +1,4 @@
-/** Webhooks: whom to tell of events, and what was told. */
+/** Webhooks: subscriptions to events, and their deliveries. */
 import { z } from 'zod';
 import { EVENT_NAMES, withoutWords, withWords } from '../core/event-families.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';

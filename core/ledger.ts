@@ -91,7 +91,6 @@ export const MADE_THOUGH_FAILED: readonly string[] = [
   'egress-too-large',
   'bad-output',
   'bad-answer',
-  'egress-too-large',
   'egress-too-many-redirects',
   'remote-gone',
   'deadline',
@@ -120,7 +119,8 @@ export interface AttemptRules {
  * Settles an attempt.
  * - It surely had no effect: retried after 1, 2, 4 s (or as configured) plus up to a tenth; if it was not even begun, also
  *   where the tool allows no retries.
- * - It may have had an effect: retried only if the tool is read-only or idempotent, otherwise `unknown` and never sent again.
+ * - It may have had an effect: retried only if the tool is read-only or idempotent, or the agent accepts duplicates; otherwise
+ *   `unknown`, and sent again only if a person says so.
  * - No attempts are left: failed; the message says so if one may have had an effect, or `unknown` then if the tool is neither
  *   read-only nor idempotent.
  */

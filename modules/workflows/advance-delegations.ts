@@ -65,8 +65,8 @@ export async function advanceDelegations(
 function changeOf({ run, events, calls, delay }: Look): AppendedChange | null {
   if (events.length === 0 && !delay) return null;
   const ended = calls.map(({ id }) => id);
-  const outbox = delay && { outbox: [laterLook(run, delay)] };
-  return { events, calls, ...outbox, ...(ended.length > 0 && { close_waits: ended, ...continuation(run) }) };
+  const outbox = [...(ended.length > 0 ? continuation(run).outbox : []), ...(delay ? [laterLook(run, delay)] : [])];
+  return { events, calls, outbox, ...(ended.length > 0 && { close_waits: ended }) };
 }
 
 async function advance(look: Look, delegation: Delegation): Promise<void> {

@@ -26,7 +26,7 @@ for (const mode of DOMAIN_MODES) {
       const { run, turn } = await startRun(drover, agent, message);
       await deltaOf(run);
       assert.equal((await drover.call('POST', `/v1/runs/${run}/cancel`, { body: {} })).status, 202);
-      await waitUntil('its text is kept', async () => (await turnOf(run, turn)).output !== null);
+      await waitUntil('its text is kept', async () => (await turnOf(run, turn)).output?.message !== '');
       const { status, output } = await turnOf(run, turn);
       assert.deepEqual([status, output.message], ['cancelled', `half of an answer ${mode}`]);
       const log = await readLog(drover, run);

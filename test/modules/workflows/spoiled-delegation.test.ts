@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import type { OutboxRow } from '../../../db/commit-run.ts';
 import { newId } from '../../../lib/new-id.ts';
+import type { Context } from '../../../modules/governance/context.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { lookNow } from '../../support/workflows.ts';
 import { delegationsOf, raiseCost } from '../../support/queries/tool-calls.ts';
@@ -31,5 +33,26 @@ describe('A delegation that cannot be begun', () => {
       ],
     );
     assert.equal(calls[1]?.children, 1);
+  });
+
+  it('keeps no other waiting that has to be looked at again', async () => {
+    const boss = await engine.agent({ name: newId(), tools: ['delegate'] });
+    const part = (who: object) => ({ name: 'delegate', input: { description: 'a part', ...who } });
+    // What nobody has called so is looked up before anybody is chosen.
+    engine.say([use(part({ agent: newId() }), part({ capability: newId() })), text('done')]);
+    const { run } = await engine.start(boss, 'two parts');
+    assert.equal(await engine.drive(run), 'dormant');
+    const sent: OutboxRow[] = [];
+    const send: Context['outbox']['send'] = (of, position, rows) => {
+      sent.push(...rows);
+      return engine.context.outbox.send(of, position, rows);
+    };
+    const context = { ...engine.context, outbox: { ...engine.context.outbox, send } };
+    await lookNow(context, { tenantId: engine.tenantId, runId: run });
+    assert.deepEqual(
+      (await delegationsOf(engine, run)).map(({ status }) => status),
+      ['failed', 'running'],
+    );
+    assert.deepEqual(sent.map(({ queue }) => queue).toSorted(), ['subtasks', 'turns']);
   });
 });

@@ -112,7 +112,9 @@ describe('a stream that is cut', function () {
       await client.follow({ ...placeOf(recording), url: 'http://recorded', server });
       const { json } = await api.call('GET', `/v1/threads/${turn.threadId}/ui-messages`);
       const shown = json.messages.filter(({ id }: { id: string }) => id === turn.turnId);
-      assert.deepEqual(shown, JSON.parse(JSON.stringify(client.state())), message.slice(0, 80));
+      const streamed = JSON.parse(JSON.stringify(client.state()));
+      const compared = isOver(recording) ? [shown, streamed] : [withoutStatus(shown), withoutStatus(streamed)];
+      assert.deepEqual(compared[0], compared[1], message.slice(0, 80));
     }
   });
 
@@ -162,6 +164,15 @@ describe('a stream that is cut', function () {
 });
 
 const isLogged = (item: Recording['items'][number]) => item.kind === 'logged';
+
+function isOver({ items }: Recording): boolean {
+  return items.some((item) => item.kind === 'logged' && /^turn\.(completed|failed|interrupted)$/.test(item.event.type));
+}
+
+/** A turn that waits may have come to another status since it was recorded. */
+function withoutStatus(messages: { metadata?: { status?: string } }[]) {
+  return messages.map(({ metadata, ...message }) => ({ ...message, metadata: { ...metadata, status: undefined } }));
+}
 
 /** Whether it is one stream to its end, which has all that was written meanwhile: the turn was not broken off, and asked nothing on the way. */
 function isWhole({ items }: Recording): boolean {

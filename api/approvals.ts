@@ -12,8 +12,7 @@ import {
 } from '../modules/approvals/read-approvals.ts';
 import { decideConflict } from '../modules/approvals/decide-conflict.ts';
 import { decideApproval, decisionOf } from '../modules/approvals/decide-approval.ts';
-import type { Context } from '../modules/governance/context.ts';
-import { checkedKey, idempotently, type IdempotentRequest } from '../modules/tenants/idempotency.ts';
+import { checkedKey, chooseOnce } from '../modules/tenants/idempotency.ts';
 import { postResults, postSignal } from '../modules/waits/post-signal.ts';
 import { nextOf, pageFields, pageQuery } from './kit/paging.ts';
 import { defineRoute, type Route } from './kit/route.ts';
@@ -161,9 +160,9 @@ const signal = defineRunRoutes({
     if (type === 'approval') {
       if (!hasScope(caller.scopes, 'approvals:write')) throw forbidden('Approving needs the scope approvals:write.');
       const { approval_id: given, ...decided } = parse(approvalPayload, body.payload);
-      const approval_id =
-        given ??
-        (await chosenApproval(context, { ...idempotency, key: id && digestOf(id) }, () => approvalMeant(run, name)));
+      // The same one when the signal comes again, whatever the run waits for by then.
+      const request = { ...idempotency, key: id && digestOf(id) };
+      const approval_id = given ?? (await chooseOnce(context, request, () => approvalMeant(run, name)));
       const ref = { tenantId: caller.tenantId, id: approval_id, workspaceId: caller.workspaceId, by: caller };
       await context.db.withTenant(caller.tenantId, (tx) =>
         requireApproval(tx, caller, { id: approval_id, runId: params.run }),
@@ -183,12 +182,6 @@ const signal = defineRunRoutes({
     return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
   },
 });
-
-/** Which approval a signal without an id means; the same one when the signal comes again, whatever the run waits for by then. */
-async function chosenApproval(context: Context, request: IdempotentRequest, choose: () => string): Promise<string> {
-  const choice = { ...request, route: `${request.route} (choice)` };
-  return (await idempotently(context, choice, () => Promise.resolve({ status: 200, body: choose() }))).body;
-}
 
 /** The one approval that the run waits for, by the name of the node that asks where the signal has one. Throws 409. */
 function approvalMeant({ approvals }: RunView, name: string | undefined): string {

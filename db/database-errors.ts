@@ -117,6 +117,11 @@ function isPanic(error: Error): boolean {
   return 'severity' in error && error.severity === 'PANIC';
 }
 
+/** Whether the same work may succeed a moment later: the database is away, or has undone it for a reason that passes. */
+export function isPassing(error: unknown): boolean {
+  return isDatabaseAway(error) || isUndone(error);
+}
+
 /** Whether the database was unreachable, went away or was too busy: worth a 503, and for a job a retry. */
 export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -2,7 +2,7 @@
 import { BM25 } from '../core/memory/ranking.ts';
 import type { Tx } from './database.ts';
 import { nearestFirst, type QuestionVector } from './memory-search.ts';
-import { FRAGMENT_COLUMNS, VISIBLE, type FragmentRow, type FragmentSearch } from './memory-spaces.ts';
+import { FRAGMENT_COLUMNS, VISIBLE, type FragmentRow, type FragmentSearch } from './memory-fragments.ts';
 
 /** Up to this many visible fragments are compared one by one, which takes 5 ms per thousand. */
 const EXACT_FRAGMENTS = 3000;

@@ -1,7 +1,7 @@
 /** Handoffs, one row each, with content and progress. */
 import type { HandoffContext, HandoffLink, HandoffStatus, Urgency } from '../core/handoff.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
-import { VISIBLE } from './memory-spaces.ts';
+import { VISIBLE } from './memory-fragments.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 import { edgeEvent } from './run-log.ts';
 

@@ -1,8 +1,7 @@
-/** Spaces shared by agents, and their fragments. */
+/** Spaces of memory that agents share. */
 import type { ConflictCheck } from '../core/memory/entry.ts';
 import { isUuid } from '../lib/is-uuid.ts';
 import type { Tx } from './database.ts';
-import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
 
 export type Visibility = 'private' | 'team' | 'workflow' | 'global';
@@ -25,40 +24,8 @@ export interface SpaceRow {
   created_at: Date;
 }
 
-export interface FragmentContent {
-  type: 'text' | 'structured' | 'embedding';
-  data?: unknown;
-  embedding?: number[] | undefined;
-}
-
-/** Who wrote a version, and from what sources, as far as the writer said. */
-export type FragmentProvenance = Record<string, unknown> & { created_by_agent?: string | null | undefined };
-
-export interface FragmentRow {
-  id: string;
-  space_id: string;
-  content: FragmentContent;
-  version: number;
-  visibility: Visibility;
-  allowed_agents: string[];
-  denied_agents: string[];
-  created_by_agent: string | null;
-  provenance: FragmentProvenance;
-  requires_resolution: boolean;
-  retention_policy: string | null;
-  expires_at: Date | null;
-  last_accessed: Date | null;
-  created_at: Date;
-  updated_at: Date;
-}
-
 const SPACE_COLUMNS =
   'id, workspace_id, name, team_id, workflow_id, scope, allowed_agents, denied_agents, max_fragments, retention_policy, conflict_check, is_of_team, created_at';
-// Writing is not a use. Uses are read from accesses, since otherwise each search would have to update the fragments it finds.
-const USES = `from memory_accesses a where a.memory_id = f.id and a.operation not in ('write', 'resolve')`;
-export const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
-  f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.created_at, f.updated_at,
-  (select a.accessed_at ${USES} order by a.id desc limit 1) as last_accessed`;
 
 /** A space that is to be made. */
 export type NewSpaceRow = Omit<SpaceRow, 'created_at'> & { tenant_id: string };
@@ -102,23 +69,6 @@ export async function readSpace(tx: Tx, id: string): Promise<SpaceRow | undefine
   return row;
 }
 
-/** Takes a fragment out of the search, since its text was merged into another one. */
-export async function endFragment(tx: Tx, of: { id: string; mergedInto: string }): Promise<void> {
-  await tx.query(
-    `update memory_fragments set expires_at = now(), provenance = provenance || jsonb_build_object('merged_into', $2::text) where id = $1`,
-    [of.id, of.mergedInto],
-  );
-}
-
-/** Fragments merged into this one, until they are swept. */
-export async function listMergedInto(tx: Tx, id: string): Promise<string[]> {
-  const rows = await tx.query<{ id: string }>(
-    `select id from memory_fragments where expires_at <= now() and provenance->>'merged_into' = $1`,
-    [id],
-  );
-  return rows.map((row) => row.id);
-}
-
 /** A page of a workspace's spaces, newest first. */
 export async function listSpaces(
   tx: Tx,
@@ -158,206 +108,4 @@ export async function lockSpace(tx: Tx, id: string): Promise<number> {
     [id],
   );
   return row?.size ?? 0;
-}
-
-/** Exceptions for expired fragments: merged ones, or any (for the writer, or for deletion). */
-const EVEN = { merged: ` or f.provenance ? 'merged_into'`, ended: ' or true' } as const;
-
-/** An unexpired fragment of the workspace, with its space; locked if it is to be changed. */
-export async function findFragment(
-  tx: Tx,
-  of: { id: string; workspaceId: string; lock?: boolean; even?: keyof typeof EVEN },
-): Promise<{ fragment: FragmentRow; space: SpaceRow } | undefined> {
-  const inForce = `(f.expires_at is null or f.expires_at > now()${of.even ? EVEN[of.even] : ''})`;
-  const [fragment] = await tx.query<FragmentRow>(
-    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.id = $1 and ${inForce}${of.lock ? ' for update' : ''}`,
-    [of.id],
-  );
-  const space = fragment && (await findSpace(tx, { id: fragment.space_id, workspaceId: of.workspaceId }));
-  return fragment && space && { fragment, space };
-}
-
-/** How often a fragment was found or given to a run, as far as recorded; counted up to `limit`. */
-export async function countFragmentUses(tx: Tx, of: { id: string; limit: number }): Promise<number> {
-  const [row] = await tx.query<{ uses: number }>(
-    `select count(*)::int as uses from (select ${USES.replace('f.id', '$1')} limit $2) used`,
-    [of.id, of.limit],
-  );
-  return row?.uses ?? 0;
-}
-
-/** Fragments in force, newest first. */
-export async function readFragments(tx: Tx, ids: readonly string[]): Promise<FragmentRow[]> {
-  return tx.query<FragmentRow>(
-    `select ${FRAGMENT_COLUMNS} from memory_fragments f
-      where f.id = any($1::uuid[]) and (f.expires_at is null or f.expires_at > now()) order by f.id desc`,
-    [ids],
-  );
-}
-
-/** A version of a fragment; undefined if it is not known. */
-export async function findVersion(
-  tx: Tx,
-  of: { id: string; version: number },
-): Promise<{ content: FragmentContent; provenance: FragmentProvenance } | undefined> {
-  const [row] = await tx.query<{ content: FragmentContent; provenance: FragmentProvenance }>(
-    'select content, provenance from memory_fragment_versions where fragment_id = $1 and version = $2',
-    [of.id, of.version],
-  );
-  return row;
-}
-
-export interface FragmentVersion {
-  version: number;
-  content: FragmentContent;
-  provenance: FragmentProvenance;
-  created_at: Date;
-}
-
-/** A page of a fragment's versions, newest first, below a version if given. */
-export async function listFragmentVersions(
-  tx: Tx,
-  of: { id: string; below: number | undefined; limit: number },
-): Promise<Page<FragmentVersion>> {
-  const versions = `select version, content, provenance, created_at, json_bytes(content) + json_bytes(provenance) as bytes
-    from memory_fragment_versions where fragment_id = $1 and ($2::int is null or version < $2) order by version desc limit $3`;
-  const values = [of.id, of.below ?? null, of.limit + 1];
-  return pageOfSized(await tx.query<FragmentVersion & Sized>(untilFull(versions, 'version desc'), values), of.limit);
-}
-
-interface WrittenFragment extends Omit<FragmentRow, 'last_accessed' | 'created_at' | 'updated_at'> {
-  tenant_id: string;
-  /** Its searchable text. */
-  words: string;
-}
-
-/** Writes a fragment or its next version, with its words. */
-export async function writeFragment(tx: Tx, row: WrittenFragment): Promise<void> {
-  await tx.query(
-    `insert into memory_fragments (id, tenant_id, space_id, content, words, version, visibility, allowed_agents, denied_agents,
-        created_by_agent, provenance, requires_resolution, retention_policy, expires_at)
-     values ($1, $2, $3, $4::jsonb, $5, $6, $7, $8, $9, $10, $11::jsonb, $12, $13, $14)
-     on conflict (id) do update set content = excluded.content, words = excluded.words, version = excluded.version,
-       visibility = excluded.visibility, allowed_agents = excluded.allowed_agents, denied_agents = excluded.denied_agents,
-       provenance = excluded.provenance, requires_resolution = excluded.requires_resolution,
-       retention_policy = excluded.retention_policy, expires_at = excluded.expires_at, embedding = null, embedding_model = null,
-       updated_at = now()`,
-    [
-      row.id,
-      row.tenant_id,
-      row.space_id,
-      JSON.stringify(row.content),
-      row.words,
-      row.version,
-      row.visibility,
-      row.allowed_agents,
-      row.denied_agents,
-      row.created_by_agent,
-      JSON.stringify(row.provenance),
-      row.requires_resolution,
-      row.retention_policy,
-      row.expires_at,
-    ],
-  );
-  await tx.query(
-    `insert into memory_fragment_versions (tenant_id, fragment_id, version, content, provenance) values ($1, $2, $3, $4::jsonb, $5::jsonb)`,
-    [row.tenant_id, row.id, row.version, JSON.stringify(row.content), JSON.stringify(row.provenance)],
-  );
-  await tx.query('delete from memory_terms where entry_id = $1', [row.id]);
-  await tx.query(
-    `insert into memory_terms (tenant_id, owner_id, term, entry_id, tf, len)
-     select $1, $2, left(w.lexeme, 100), $3, least(sum(w.tf), 32767), least(max(w.len), 32767)
-       from (select lexeme, cardinality(positions) as tf, sum(cardinality(positions)) over () as len
-         from unnest(to_tsvector('english', left($4, 200000)))) w group by left(w.lexeme, 100)`,
-    [row.tenant_id, row.space_id, row.id, row.words],
-  );
-}
-
-/**
- * Deletes a fragment with its versions and words; with `ifExpired`, only if it has expired. Returns whether it existed. The
- * row is deleted first, since a concurrent write locks it: the words deleted are then those of that write.
- */
-export async function deleteFragment(tx: Tx, of: { id: string; ifExpired?: boolean }): Promise<boolean> {
-  const rows = await tx.query(
-    `delete from memory_fragments where id = $1 and (not $2::boolean or expires_at < now()) returning id`,
-    [of.id, of.ifExpired ?? false],
-  );
-  if (rows.length > 0) await tx.query('delete from memory_terms where entry_id = $1', [of.id]);
-  return rows.length > 0;
-}
-
-export interface FragmentSearch {
-  spaceIds: readonly string[];
-  /** The agent that asks; if null, private fragments are excluded. */
-  agentId: string | null;
-  limit: number;
-}
-
-/** Condition on `f`: visible to the agent `$2`. */
-export const VISIBLE = `(f.expires_at is null or f.expires_at > now()) and ($2::text is null or $2 <> all(f.denied_agents))
-  and (f.created_by_agent = $2 or (f.visibility <> 'private' and (f.allowed_agents = '{}' or $2 = any(f.allowed_agents)))
-    or (f.visibility = 'private' and $2 = any(f.allowed_agents)))`;
-
-/** The newest fragments. */
-export async function listFragments(tx: Tx, { spaceIds, agentId, limit }: FragmentSearch): Promise<FragmentRow[]> {
-  return tx.query<FragmentRow>(
-    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.space_id = any($1::uuid[]) and ${VISIBLE}
-      order by f.created_at desc, f.id desc limit $3`,
-    [spaceIds, agentId, limit],
-  );
-}
-
-/** Records who read or wrote which fragments. */
-export async function noteAccesses(
-  tx: Tx,
-  of: {
-    tenantId: string;
-    agentId: string | null;
-    operation: 'write' | 'search' | 'resolve';
-    fragments: readonly { access: string; id: string; score?: number }[];
-  },
-): Promise<void> {
-  await tx.query(
-    `insert into memory_accesses (id, tenant_id, memory_id, agent_id, operation, score)
-     select r.access, $1, r.id, case when $2 ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then $2::uuid end, $3, r.score
-       from jsonb_to_recordset($4::jsonb) as r (access uuid, id uuid, score float8)`,
-    [of.tenantId, of.agentId, of.operation, JSON.stringify(of.fragments)],
-  );
-}
-
-export interface UnembeddedFragment {
-  id: string;
-  space_id: string;
-  content: string;
-  /** The model of its vector. */
-  model: string | null;
-}
-
-/** Fragments of spaces without a vector, then those with a vector of a model that is neither this one nor `kept`. */
-export async function listUnembeddedFragments(
-  tx: Tx,
-  of: { spaceIds: readonly string[]; model: string; kept: readonly string[]; limit: number },
-): Promise<UnembeddedFragment[]> {
-  return tx.query(
-    `(select id, space_id, words as content, embedding_model as model from memory_fragments
-       where space_id = any($1::uuid[]) and embedding_model is null order by id limit $2)
-     union all
-     (select id, space_id, words, embedding_model from memory_fragments
-       where space_id = any($1::uuid[]) and embedding is not null and (embedding_model < $3 or embedding_model > $3)
-         and embedding_model <> all($4::text[]) limit $2)
-     limit $2`,
-    [of.spaceIds, of.limit, of.model, of.kept],
-  );
-}
-
-/** Stores vectors of fragments, in pgvector's notation. */
-export async function storeFragmentEmbeddings(
-  tx: Tx,
-  of: { model: string; rows: readonly { id: string; content: string; vector: string }[] },
-): Promise<void> {
-  await tx.query(
-    `update memory_fragments f set embedding = r.vector::vector, embedding_model = $1
-       from jsonb_to_recordset($2::jsonb) as r (id uuid, content text, vector text) where f.id = r.id and f.words = r.content`,
-    [of.model, JSON.stringify(of.rows)],
-  );
 }

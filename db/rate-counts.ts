@@ -2,21 +2,21 @@
 import type { Database, Tx } from './database.ts';
 
 /**
- * Counts a request; returns the count in the current window, and when the window ends. The first request after that begins the
- * next one. Uses database time, common to all processes.
+ * Counts requests that came together; returns the count in the current window, and when the window ends. The first request after
+ * that begins the next one. Uses database time, common to all processes.
  */
 export async function addToRateCount(
   db: Database,
-  counted: { name: string; windowSeconds: number },
+  counted: { name: string; windowSeconds: number; times?: number | undefined },
 ): Promise<{ used: number; resetMs: number }> {
   const [row] = await db.call<{ used: number; ms: number }>({
     name: 'add_to_rate_count',
-    text: `insert into rate_counts as r (name, used, until) values ($1, 1, clock_timestamp() + $2 * interval '1 second')
+    text: `insert into rate_counts as r (name, used, until) values ($1, $3, clock_timestamp() + $2 * interval '1 second')
       on conflict (name) do update set
-        used = case when r.until <= clock_timestamp() then 1 else least(r.used, 2000000000) + 1 end,
+        used = case when r.until <= clock_timestamp() then excluded.used else least(r.used, 2000000000) + excluded.used end,
         until = case when r.until <= clock_timestamp() then excluded.until else r.until end
       returning used, ceil(extract(epoch from until - clock_timestamp()) * 1000)::int as ms`,
-    values: [counted.name, counted.windowSeconds],
+    values: [counted.name, counted.windowSeconds, counted.times ?? 1],
   });
   if (!row) throw new Error('A count did not come back.');
   return { used: row.used, resetMs: row.ms };

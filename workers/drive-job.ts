@@ -2,8 +2,7 @@
 import { UnrecoverableError, type Job } from 'bullmq';
 import { DroverError } from '../core/errors.ts';
 import { FileStoreError } from '../lib/file-store.ts';
-import { isUndone } from '../db/database-errors.ts';
-import { isDatabaseAway } from '../db/database.ts';
+import { isPassing } from '../db/database-errors.ts';
 import type { TurnJob } from '../jobs/turns.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { CorruptCheckpointError } from '../modules/run-log/errors.ts';
@@ -41,7 +40,7 @@ async function drive(context: Context, payload: TurnJob, held: HeldJob): Promise
 
 /** Whether the database or the file store is away or held up: the run is sent again until that is over. */
 function isAway(error: unknown): boolean {
-  if (isDatabaseAway(error) || isUndone(error)) return true;
+  if (isPassing(error)) return true;
   const isLasting = error instanceof DroverError && error.cause instanceof FileStoreError && error.cause.isLasting;
   return error instanceof DroverError && error.code === 'unavailable' && !isLasting;
 }

@@ -34,13 +34,14 @@ export const agentIdParam = idOr('agent', idParam, 'must be a UUID, or ext: and 
 /** The same for a thread. */
 export const threadIdParam = idOr('thread', idParam, 'must be a UUID, or ext: and an external id');
 
-const anyName = z.string().min(1).max(200).overwrite(lowerUuid);
+/** An id in lower case, or any other name. */
+export const nameOrId = z.string().min(1).max(200).overwrite(lowerUuid);
 
 /** The same, where other names are allowed, too. */
-export const agentNameParam = idOr('agent', anyName, 'must have 1 to 200 characters');
+export const agentNameParam = idOr('agent', nameOrId, 'must have 1 to 200 characters');
 
 /** The same, where the client's own conversation ids are allowed, too. */
-export const threadNameParam = idOr('thread', anyName, 'must have 1 to 200 characters');
+export const threadNameParam = idOr('thread', nameOrId, 'must have 1 to 200 characters');
 
 /** `ext:<id>` only; gives the name. */
 export const externalIdParam = z

@@ -5,21 +5,38 @@ import type { ApiContext } from './state.ts';
 
 /** Counts a request against these rates, and puts what is left into the answer's headers. Throws 429 beyond one. */
 export function holdToRates(ctx: ApiContext, counter: RateCounter, rates: readonly Rate[]): Promise<void> {
-  return countAgainst(counter, rates, ({ policy, state }) => {
+  return countAgainst(counter, rates, { tell: tellIn(ctx) });
+}
+
+/** Counts `times` more messages of a request that was counted already: the headers tell what is left after the last of them. */
+export function holdMoreToRates(
+  ctx: ApiContext,
+  counter: RateCounter,
+  { rates, times }: { rates: readonly Rate[]; times: number },
+): Promise<void> {
+  ctx.remove('RateLimit-Policy');
+  ctx.remove('RateLimit');
+  return countAgainst(counter, rates, { times, tell: tellIn(ctx) });
+}
+
+type Tell = (headers: ReturnType<typeof rateHeaders>) => void;
+
+function tellIn(ctx: ApiContext): Tell {
+  return ({ policy, state }) => {
     ctx.append('RateLimit-Policy', policy);
     ctx.append('RateLimit', state);
-  });
+  };
 }
 
 /** The same for a message on a connection, which has no answer of its own. */
 export async function countAgainst(
   counter: RateCounter,
   rates: readonly Rate[],
-  tell?: (headers: ReturnType<typeof rateHeaders>) => void,
+  { tell, times }: { tell?: Tell; times?: number } = {},
 ): Promise<void> {
   for (const rate of rates) {
     const { policy, subject, quota, windowSeconds } = rate;
-    const { used, resetMs } = await counter.add({ name: `${policy}:${subject}`, windowSeconds, quota });
+    const { used, resetMs } = await counter.add({ name: `${policy}:${subject}`, windowSeconds, quota, times });
     const resetSeconds = Math.max(1, Math.ceil(resetMs / 1000));
     tell?.(rateHeaders({ ...rate, used, resetSeconds }));
     if (used <= quota) continue;

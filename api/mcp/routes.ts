@@ -7,7 +7,7 @@ import { requestRates } from '../../core/rate-limits.ts';
 import { newId } from '../../lib/new-id.ts';
 import { isFromKnownOrigin } from '../kit/cors.ts';
 import { rpcId } from '../kit/json-rpc-body.ts';
-import { holdToRates } from '../kit/rate-limit.ts';
+import { holdMoreToRates } from '../kit/rate-limit.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
@@ -35,12 +35,8 @@ const post = defineRoute({
     const gone = untilEnded({ ctx, app, caller, context });
     const [, ...others] = [body].flat();
     // The first message was counted with the request.
-    for (const _ of others) {
-      // So the headers tell what is left after the last message.
-      ctx.remove('RateLimit-Policy');
-      ctx.remove('RateLimit');
-      await holdToRates(ctx, app.counter, requestRates(caller));
-    }
+    if (others.length > 0)
+      await holdMoreToRates(ctx, app.counter, { rates: requestRates(caller), times: others.length });
     const server = createMcpServer({
       context,
       caller,

@@ -8,14 +8,13 @@ import { inLine, writeToSpace } from '../../modules/memory/write-fragment.ts';
 import { searchSpace } from '../../modules/memory/search-space.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
 import { integerParam, nextOf, pageFields, pageOf, pageQuery } from '../kit/paging.ts';
-import { agentNameParam } from '../kit/external-ids.ts';
+import { agentNameParam, nameOrId } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 import {
   anyContent,
   fragment,
   name,
-  nameOrId,
   presentFragment,
   presentFragmentTo,
   presentSpace,

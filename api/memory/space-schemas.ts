@@ -4,13 +4,10 @@ import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { CONFLICT_CHECKS } from '../../core/memory/entry.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { lowerUuid } from '../../lib/is-uuid.ts';
 import type { FragmentRow, SpaceRow } from '../../modules/memory/spaces.ts';
 
 export const visibility = z.enum(['private', 'team', 'workflow', 'global']);
 export const name = z.string().min(1).max(200);
-/** A name that may also be an id. */
-export const nameOrId = name.overwrite(lowerUuid);
 const agents = z.array(name).max(1000);
 const stamp = z.iso.datetime().nullable();
 

@@ -6,7 +6,7 @@ import { canonicalJson } from '../../core/canonical-json.ts';
 import { findAnyApproval, type ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';
-import { findFragment } from '../../db/memory-spaces.ts';
+import { findFragment } from '../../db/memory-fragments.ts';
 import { reasonGiven, recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
 import { embedSoon } from '../memory/add-memory.ts';

@@ -96,14 +96,18 @@ async function readPage<R extends ConversationRow>(
   keyOf: (row: R) => ConversationKey,
 ): Promise<ConversationPage> {
   const turnIds = rows.map(({ id }) => id);
-  const places = new Map((await listTurnMessages(tx, turnIds)).map((place) => [place.turn_id, place]));
-  const answers = await listTurnAnswers(tx, turnIds);
-  const files = await listTurnFiles(tx, turnIds);
-  const handed = await findHandedTurns(tx, turnIds);
+  const [extents, answers, files, handed, shown] = await Promise.all([
+    listTurnMessages(tx, turnIds),
+    listTurnAnswers(tx, turnIds),
+    listTurnFiles(tx, turnIds),
+    findHandedTurns(tx, turnIds),
+    withPartials(tx, rows),
+  ]);
+  const places = new Map(extents.map((place) => [place.turn_id, place]));
   const conversations: Conversation[] = [];
   let bytes = 0;
   let last: R | undefined;
-  for (const row of await withPartials(tx, rows)) {
+  for (const row of shown) {
     const messages = row.erased_at ? [] : await readTurnMessages(tx, row, places.get(row.id));
     if (handed.has(row.id)) noteHandoff(messages);
     bytes += JSON.stringify(messages).length + (row.partial?.length ?? 0);

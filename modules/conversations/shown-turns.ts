@@ -31,8 +31,7 @@ export async function readPastTurns(
   const { rows, more } = await listThreadTurns(tx, threadId, { before, limit });
   const kept = rows.filter(({ erased_at }) => erased_at === null);
   const ids = kept.map(({ id }) => id);
-  const extents = await listTurnExtents(tx, ids);
-  const handed = await findHandedTurns(tx, ids);
+  const [extents, handed] = await Promise.all([listTurnExtents(tx, ids), findHandedTurns(tx, ids)]);
   const turns = kept.flatMap((row): PastTurn[] => {
     const extent = extents.find(({ turn_id }) => turn_id === row.id);
     if (!extent) return [];

@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { Tx } from '../../db/database.ts';
 import { forgetConflicts } from '../../db/memory-conflicts.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from '../../db/memory-forget.ts';
-import { deleteFragment } from '../../db/memory-spaces.ts';
+import { deleteFragment } from '../../db/memory-fragments.ts';
 import { listExpired, lockExpired, type Expired } from '../../db/memory-work.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { MemoryContext } from './memory-context.ts';

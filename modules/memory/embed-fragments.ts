@@ -2,7 +2,11 @@
 import { LIMITS } from '../../core/limits.ts';
 import { ensureMemoryIndex } from '../../db/memory-index.ts';
 import { noteEmbeddingSettings } from '../../db/memory-models.ts';
-import { listUnembeddedFragments, storeFragmentEmbeddings, type UnembeddedFragment } from '../../db/memory-spaces.ts';
+import {
+  listUnembeddedFragments,
+  storeFragmentEmbeddings,
+  type UnembeddedFragment,
+} from '../../db/memory-fragments.ts';
 import { modelUnder } from '../../llm/embedding-settings.ts';
 import { toVector } from '../../llm/embeddings.ts';
 import type { MemoryContext } from './memory-context.ts';

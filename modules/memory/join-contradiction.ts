@@ -1,6 +1,6 @@
 /** Joins a fragment with the one it contradicts, marked for people to decide. */
 import type { Tx } from '../../db/database.ts';
-import { endFragment, findFragment } from '../../db/memory-spaces.ts';
+import { endFragment, findFragment } from '../../db/memory-fragments.ts';
 import { openConflict } from './conflicts.ts';
 import { mayJoin } from './space/find-contradicted.ts';
 import { nextContent } from './space/next-content.ts';

@@ -2,7 +2,7 @@
 import type { Caller } from '../../core/caller.ts';
 import { conflict, notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
-import { findFragment, type FragmentContent, type FragmentRow } from '../../db/memory-spaces.ts';
+import { findFragment, type FragmentContent, type FragmentRow } from '../../db/memory-fragments.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { settleConflicts } from './conflicts.ts';
 import { requireAccess, requireAgents } from './space/access.ts';

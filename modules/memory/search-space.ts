@@ -1,7 +1,8 @@
 /** Searches shared memory, by words and by meaning. */
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { listFragments, listSearchedSpaces, noteAccesses, type FragmentRow } from '../../db/memory-spaces.ts';
+import { listFragments, noteAccesses, type FragmentRow } from '../../db/memory-fragments.ts';
+import { listSearchedSpaces } from '../../db/memory-spaces.ts';
 import { searchFragments } from '../../db/fragment-search.ts';
 import type { QuestionVector } from '../../db/memory-search.ts';
 import type { Tx } from '../../db/database.ts';

@@ -7,16 +7,13 @@ import {
   countFragmentUses,
   deleteFragment,
   findFragment,
-  findSpace,
-  insertSpace,
   listFragmentVersions,
   listMergedInto,
-  listSpaces,
   type FragmentContent,
   type FragmentRow,
   type FragmentVersion,
-  type SpaceRow,
-} from '../../db/memory-spaces.ts';
+} from '../../db/memory-fragments.ts';
+import { findSpace, insertSpace, listSpaces, type SpaceRow } from '../../db/memory-spaces.ts';
 import { forgetConflicts } from '../../db/memory-conflicts.ts';
 import { forgetInRuns } from '../../db/memory-forget.ts';
 import type { Page } from '../../db/page-bytes.ts';

@@ -7,13 +7,11 @@ import { hasScope } from '../../core/scopes.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   findFragment,
-  lockSpace,
   type FragmentContent,
   type FragmentProvenance,
   type FragmentRow,
-  type SpaceRow,
-  type Visibility,
-} from '../../db/memory-spaces.ts';
+} from '../../db/memory-fragments.ts';
+import { lockSpace, type SpaceRow, type Visibility } from '../../db/memory-spaces.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { OneByOne } from '../../lib/one-by-one.ts';
 import { openConflict, settleConflicts } from './conflicts.ts';

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backoffMs, jitteredMs } from '../../core/backoff.ts';
-import { isUndone } from '../../db/database-errors.ts';
-import { isDatabaseAway } from '../../db/database.ts';
+import { isPassing } from '../../db/database-errors.ts';
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 1000;
@@ -20,7 +19,7 @@ export async function retryWhileUnavailable<T>(
     try {
       return await work();
     } catch (error) {
-      if (isLast || !(isDatabaseAway(error) || isUndone(error))) throw error;
+      if (isLast || !isPassing(error)) throw error;
       const pauseMs = backoffMs({ firstMs: FIRST_PAUSE_MS, mostMs: LONGEST_PAUSE_MS, attempt });
       await sleep(jitteredMs(pauseMs, 0.5, Math.random()), undefined, { signal }).catch(() => undefined);
     }

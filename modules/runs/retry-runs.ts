@@ -6,7 +6,13 @@ import type { Tx } from '../../db/database.ts';
 import { listRunIds, type RunFilter } from '../../db/runs.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';
-import { idempotently, recallAnswer, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
+import {
+  chooseOnce,
+  idempotently,
+  recallAnswer,
+  type IdempotentAnswer,
+  type IdempotentRequest,
+} from '../tenants/idempotency.ts';
 import { matchingRuns, type MatchingRuns } from './cancel-runs.ts';
 import { retryRun } from './retry-run.ts';
 
@@ -42,12 +48,11 @@ export async function retryRuns(
   request: RetryRequest,
 ): Promise<IdempotentAnswer<RetriedRuns | MatchingRuns>> {
   const { idempotency, isDryRun } = request;
-  const choose = async (tx: Tx) => ({ status: 200, body: await chooseRuns(tx, caller, request) });
-  if (isDryRun) return idempotently(context, idempotency, choose);
+  const choose = (tx: Tx) => chooseRuns(tx, caller, request);
+  if (isDryRun) return idempotently(context, idempotency, async (tx) => ({ status: 200, body: await choose(tx) }));
   const earlier = await recallAnswer(context, idempotency);
   if (earlier) return earlier as IdempotentAnswer<RetriedRuns>;
-  const choice = { ...idempotency, route: `${idempotency.route} (choice)` };
-  const { body: chosen } = await idempotently(context, choice, choose);
+  const chosen = await chooseOnce(context, idempotency, choose);
   const runs = await retryEach(context, caller, { ...request, runIds: chosen.run_ids });
   const body = { retried: runs.length, runs, more: chosen.more };
   return idempotently(context, idempotency, () => Promise.resolve({ status: 200, body }));

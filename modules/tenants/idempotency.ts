@@ -51,6 +51,20 @@ export async function idempotently<T>(
 }
 
 /**
+ * Makes a choice once per `Idempotency-Key`, before the work that follows from it: a repeated request, also of one that was cut
+ * off, acts on what was chosen first. Without a key it is made each time. Throws as `idempotently` does.
+ */
+export async function chooseOnce<T>(
+  context: Pick<ProcessContext, 'db'>,
+  request: IdempotentRequest,
+  choose: (tx: Tx) => Promise<T> | T,
+): Promise<T> {
+  const choice = { ...request, route: `${request.route} (choice)` };
+  const { body } = await idempotently(context, choice, async (tx) => ({ status: 200, body: await choose(tx) }));
+  return body;
+}
+
+/**
  * The stored answer to this request, for work with a costly part outside the transaction. If it is undefined, the
  * caller goes on to `idempotently`, which decides. Throws as that does.
  */

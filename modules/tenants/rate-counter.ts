@@ -16,17 +16,19 @@ interface Counted {
   windowSeconds: number;
   /** The count beyond which requests are refused. */
   quota: number;
+  /** How many requests came together; 1 if absent. */
+  times?: number | undefined;
 }
 
 interface Count {
-  /** The count, including this request. */
+  /** The count, including these requests. */
   used: number;
   /** Milliseconds until the window ends. */
   resetMs: number;
 }
 
 export interface RateCounter {
-  /** Counts one more request. */
+  /** Counts one more request, or several. */
   add(counted: Counted): Promise<Count>;
   close(): Promise<void>;
 }
@@ -87,10 +89,10 @@ const MOST = 2 ** 31;
 function storeOf(open: (windowSeconds: number) => RateLimiterAbstract, close: () => Promise<void>): Store {
   const limiters = new Map<number, RateLimiterAbstract>();
   return {
-    async add({ name, windowSeconds }) {
+    async add({ name, windowSeconds, times = 1 }) {
       const limiter = limiters.get(windowSeconds) ?? open(windowSeconds);
       limiters.set(windowSeconds, limiter);
-      const { consumedPoints, msBeforeNext } = await limiter.consume(name);
+      const { consumedPoints, msBeforeNext } = await limiter.consume(name, times);
       return { used: consumedPoints, resetMs: msBeforeNext };
     },
     close,

@@ -4,7 +4,8 @@ import type { Caller } from '../../../core/caller.ts';
 import type { Tx } from '../../../db/database.ts';
 import { lockComparing } from '../../../db/memory-lock.ts';
 import { findLikeWords, insertChecks } from '../../../db/memory-conflicts.ts';
-import { findFragment, readFragments, type FragmentRow, type SpaceRow } from '../../../db/memory-spaces.ts';
+import { findFragment, readFragments, type FragmentRow } from '../../../db/memory-fragments.ts';
+import { type SpaceRow } from '../../../db/memory-spaces.ts';
 import { maySee, wordsIn } from './store-fragment.ts';
 
 const COMPARED = 5;

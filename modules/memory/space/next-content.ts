@@ -1,7 +1,7 @@
 /** The content of a fragment after a write. */
 import { mergeThreeWay } from '../../../core/memory/merge.ts';
 import type { Tx } from '../../../db/database.ts';
-import { findVersion, type FragmentContent, type FragmentRow } from '../../../db/memory-spaces.ts';
+import { findVersion, type FragmentContent, type FragmentRow } from '../../../db/memory-fragments.ts';
 import { provenanceOf } from './store-fragment.ts';
 
 /** The parts of a write that decide the content. */

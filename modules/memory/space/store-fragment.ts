@@ -9,7 +9,7 @@ import {
   type FragmentContent,
   type FragmentProvenance,
   type FragmentRow,
-} from '../../../db/memory-spaces.ts';
+} from '../../../db/memory-fragments.ts';
 import { newId } from '../../../lib/new-id.ts';
 
 /** Stores a fragment, or its next version, and records who wrote it. */

@@ -4,7 +4,7 @@ import { checkEvent, toLogged, type NewEvent } from '../../../core/events.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { commitRunIn, NO_ROWS } from '../../../db/commit-run.ts';
-import { findTurn } from '../../../db/turns.ts';
+import { findTurnRow } from '../../../db/turns.ts';
 import type { Drive, PartialAnswer } from './drive-state.ts';
 
 /** The text, cleaned and cut for the log; undefined if there is none. */
@@ -32,7 +32,7 @@ export async function keepPartialAnswer(drive: Drive): Promise<void> {
   try {
     const seq = await context.db.withTenant(tenantId, async (tx) => {
       const now = await lockRun(tx, run.id);
-      const turn = await findTurn(tx, run.id, turnId);
+      const turn = await findTurnRow(tx, run.id, turnId);
       if (!now || now.erased_at || !turn || !ENDED.includes(turn.status)) return undefined;
       const events = [toLogged(checkEvent(failed))];
       const result = await commitRunIn(tx, {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import type { Tx } from '../../../db/database.ts';
 import { lockToForget } from '../../../db/memory-lock.ts';
-import { listFragments } from '../../../db/memory-spaces.ts';
+import { listFragments } from '../../../db/memory-fragments.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { checkContradictions, resolveMemories } from '../../../modules/memory/contradictions.ts';

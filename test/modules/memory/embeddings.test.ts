@@ -6,7 +6,7 @@ import { DEFAULT_TENANT_ID } from '../../../modules/tenants/bootstrap.ts';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { noteEmbeddingSettings } from '../../../db/memory-models.ts';
-import { listUnembeddedFragments } from '../../../db/memory-spaces.ts';
+import { listUnembeddedFragments } from '../../../db/memory-fragments.ts';
 import { freshFragments, storeVectors } from '../../../modules/memory/embed-fragments.ts';
 import { embedMemories } from '../../../modules/memory/embed-memories.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';

@@ -5,7 +5,7 @@ import { runInThisContext } from 'node:vm';
 import type { HttpAgent } from '@ag-ui/client';
 import { ROOT } from '../support/repository.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
-import { openAgUi } from '../support/wire/ag-ui.ts';
+import { lastTextOf, openAgUi, sayTo } from '../support/wire/ag-ui.ts';
 
 describe('an interrupt of AG-UI', () => {
   let api: ScriptedService;
@@ -13,21 +13,12 @@ describe('an interrupt of AG-UI', () => {
 
   before(async () => {
     api = await startScriptedService();
-    agent = await newAgent(2);
+    agent = await api.newAgent(undefined, { autonomy_level: 2 });
   });
   after(() => api.close());
 
-  async function newAgent(autonomy_level: number): Promise<string> {
-    const body = { name: `a${randomUUID()}`, tools: ['ask_user', 'confirm', 'calculator'], autonomy_level };
-    return (await api.call('POST', '/v1/agents', { body })).json.id;
-  }
   const open = ({ of = agent, thread = randomUUID() } = {}) =>
     openAgUi({ url: api.url, key: api.key, agent: of, thread });
-  const send = (client: HttpAgent, text: string) => {
-    client.addMessage({ id: randomUUID(), role: 'user', content: text });
-    return client.runAgent();
-  };
-  const lastText = ({ messages }: HttpAgent) => messages.at(-1)?.content;
 
   it('is answered as its page says, by `resume` alone on an agent that was told of the interrupts', async () => {
     const page = readFileSync(new URL('docs/wire-forms.md', ROOT), 'utf8');
@@ -41,12 +32,12 @@ describe('an interrupt of AG-UI', () => {
         () => 'ten',
         () => ({ clicked: true }),
       );
-    const decided = open({ of: await newAgent(0) });
-    await send(decided, 'call calculator {"expression":"6*7"} | say done');
+    const decided = open({ of: await api.newAgent(undefined, { autonomy_level: 0 }) });
+    await sayTo(decided, 'call calculator {"expression":"6*7"} | say done');
     await answerAll(decided);
-    assert.deepEqual([decided.pendingInterrupts, lastText(decided)], [[], 'done']);
+    assert.deepEqual([decided.pendingInterrupts, lastTextOf(decided)], [[], 'done']);
     const client = open();
-    await send(client, 'call ask_user {"question":"How much?"} & confirm {"what":"a"}');
+    await sayTo(client, 'call ask_user {"question":"How much?"} & confirm {"what":"a"}');
     const [, toolCallId = ''] = client.pendingInterrupts.map(({ id }) => id);
     const before = client.messages;
     for (const said of [
@@ -71,13 +62,13 @@ describe('an interrupt of AG-UI', () => {
     for (const [call, answer] of Object.entries(answers)) {
       const thread = randomUUID();
       const client = open({ thread });
-      await send(client, `call ${call}`);
+      await sayTo(client, `call ${call}`);
       const again = open({ thread });
       again.setMessages(client.messages);
       again.addMessage({ id: randomUUID(), ...answer(client.pendingInterrupts[0]?.id ?? '') });
       await again.runAgent();
       assert.deepEqual(again.pendingInterrupts, []);
-      assert.match(JSON.stringify(lastText(again)), /ten/);
+      assert.match(JSON.stringify(lastTextOf(again)), /ten/);
     }
   });
 });

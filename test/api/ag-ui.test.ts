@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { HttpAgent } from '@ag-ui/client';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { HANDLED, openAgUi } from '../support/wire/ag-ui.ts';
+import { HANDLED, lastTextOf, openAgUi, sayTo } from '../support/wire/ag-ui.ts';
 
 describe('AG-UI', () => {
   let api: ScriptedService;
@@ -11,43 +11,33 @@ describe('AG-UI', () => {
 
   before(async () => {
     api = await startScriptedService();
-    agent = await newAgent(2);
+    agent = await api.newAgent(undefined, { autonomy_level: 2 });
   });
   after(() => api.close());
 
-  async function newAgent(autonomy_level: number, more = {}): Promise<string> {
-    const tools = ['ask_user', 'confirm', 'calculator'];
-    const body = { name: `a${randomUUID()}`, tools, autonomy_level, ...more };
-    return (await api.call('POST', '/v1/agents', { body })).json.id;
-  }
   const open = ({ of = agent, thread = randomUUID(), key = api.key, via = fetch } = {}) =>
     openAgUi({ url: api.url, key, agent: of, thread, fetch: via });
-  const send = (client: HttpAgent, text: string) => {
-    client.addMessage({ id: randomUUID(), role: 'user', content: text });
-    return client.runAgent();
-  };
-  const lastText = ({ messages }: HttpAgent) => messages.at(-1)?.content;
   const rolesOf = ({ messages }: HttpAgent) => messages.map(({ role }) => role);
 
   it('shows a turn as messages, calls and results', async () => {
     const client = open();
-    await send(client, 'call calculator {"expression":"6*7"} | say It is 42.');
+    await sayTo(client, 'call calculator {"expression":"6*7"} | say It is 42.');
     assert.deepEqual(rolesOf(client), ['user', 'assistant', 'tool', 'assistant']);
     assert.match(JSON.stringify(client.messages[1]), /calculator/);
     assert.match(JSON.stringify(client.messages[2]), /42/);
-    assert.equal(lastText(client), 'It is 42.');
-    await send(client, 'say two');
-    assert.deepEqual([client.messages.length, lastText(client)], [6, 'two']);
+    assert.equal(lastTextOf(client), 'It is 42.');
+    await sayTo(client, 'say two');
+    assert.deepEqual([client.messages.length, lastTextOf(client)], [6, 'two']);
   });
 
   it('goes on with a turn for a key that may not read runs only where it has said something on the thread', async () => {
     const { key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['runs:write'] } })).json;
     const [theirs, mine] = [randomUUID(), randomUUID()];
-    await send(open({ thread: theirs, key }), 'say theirs');
+    await sayTo(open({ thread: theirs, key }), 'say theirs');
     const again = open({ thread: theirs, key });
     await again.runAgent();
-    assert.equal(lastText(again), 'theirs');
-    await send(open({ thread: mine }), 'say secret');
+    assert.equal(lastTextOf(again), 'theirs');
+    await sayTo(open({ thread: mine }), 'say secret');
     const body = {
       threadId: mine,
       runId: randomUUID(),
@@ -64,10 +54,10 @@ describe('AG-UI', () => {
   it('shows reasoning as messages, which its client posts back with the others', async () => {
     const client = open();
     const words = `a sum for ${randomUUID()}`;
-    await send(client, `think ${words}; say 42`);
+    await sayTo(client, `think ${words}; say 42`);
     assert.deepEqual(rolesOf(client), ['user', 'reasoning', 'assistant']);
     assert.equal(client.messages[1]?.content, words);
-    await send(client, `say after ${words}`);
+    await sayTo(client, `say after ${words}`);
     assert.deepEqual(rolesOf(client), ['user', 'reasoning', 'assistant', 'user', 'assistant']);
     const [asked] = api.model.asked(`say after ${words}`);
     assert.equal(
@@ -107,8 +97,8 @@ describe('AG-UI', () => {
   });
 
   it('interrupts for approvals, all of which one resume answers', async () => {
-    const client = open({ of: await newAgent(0) });
-    await send(client, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done');
+    const client = open({ of: await api.newAgent(undefined, { autonomy_level: 0 }) });
+    await sayTo(client, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done');
     const [first, second] = client.pendingInterrupts;
     assert.ok(first?.toolCallId && second);
     assert.match(first.message ?? '', /autonomy/);
@@ -116,14 +106,14 @@ describe('AG-UI', () => {
     await client.runAgent({
       resume: [answer(first.id, { approved: true }), answer(second.id, { decision: 'deny', reason: 'no' })],
     });
-    assert.equal(lastText(client), 'done');
+    assert.equal(lastTextOf(client), 'done');
     assert.deepEqual(client.pendingInterrupts, []);
     assert.deepEqual(rolesOf(client), ['user', 'assistant', 'tool', 'tool', 'assistant']);
   });
 
   it('carries out what an approval has edited, and refuses what it would have to pass over', async () => {
-    const client = open({ of: await newAgent(0) });
-    await send(client, 'call calculator {"expression":"6*7"} | say done');
+    const client = open({ of: await api.newAgent(undefined, { autonomy_level: 0 }) });
+    await sayTo(client, 'call calculator {"expression":"6*7"} | say done');
     const [asked] = client.pendingInterrupts;
     assert.ok(asked);
     const resume = (payload: unknown) => ({
@@ -138,12 +128,12 @@ describe('AG-UI', () => {
     const result = client.messages.find(({ role }) => role === 'tool');
     assert.match(JSON.stringify(result?.content), /6/);
     assert.doesNotMatch(JSON.stringify(result?.content), /42/);
-    assert.equal(lastText(client), 'done');
+    assert.equal(lastTextOf(client), 'done');
   });
 
   it('interrupts for questions and tools of the client', async () => {
     const client = open();
-    await send(client, 'call confirm {"what":"a"} & ask_user {"question":"How much?"}');
+    await sayTo(client, 'call confirm {"what":"a"} & ask_user {"question":"How much?"}');
     const reasons = client.pendingInterrupts.map(({ reason }) => reason).toSorted();
     assert.deepEqual(reasons, ['client_tool', 'question']);
     const resume = client.pendingInterrupts.map(({ id, reason }) => ({
@@ -152,7 +142,7 @@ describe('AG-UI', () => {
       payload: reason === 'question' ? { message: 'ten' } : 'yes',
     }));
     await client.runAgent({ resume });
-    assert.match(JSON.stringify(lastText(client)), /yes, .*ten/);
+    assert.match(JSON.stringify(lastTextOf(client)), /yes, .*ten/);
   });
 
   const confirmed = (client: HttpAgent) =>
@@ -164,16 +154,16 @@ describe('AG-UI', () => {
 
   it('goes on to the end of the turn once several tools of the client are answered together', async () => {
     const client = open();
-    await send(client, 'call confirm {"what":"a"} & confirm {"what":"b"} & confirm {"what":"c"} | say all done');
+    await sayTo(client, 'call confirm {"what":"a"} & confirm {"what":"b"} & confirm {"what":"c"} | say all done');
     await client.runAgent({ resume: confirmed(client) });
-    assert.deepEqual([lastText(client), client.pendingInterrupts], ['all done', []]);
+    assert.deepEqual([lastTextOf(client), client.pendingInterrupts], ['all done', []]);
     assert.equal(rolesOf(client).filter((role) => role === 'tool').length, 3);
   });
 
   it('asks for the rest again where some of the tools of the client are answered', async () => {
     const thread = randomUUID();
     const client = open({ thread });
-    await send(client, 'call confirm {"what":"a"} & confirm {"what":"b"} & confirm {"what":"c"} | say all done');
+    await sayTo(client, 'call confirm {"what":"a"} & confirm {"what":"b"} & confirm {"what":"c"} | say all done');
     const [first, second, third] = client.pendingInterrupts.map(({ id }) => id);
     const again = open({ thread });
     again.setMessages(client.messages);
@@ -186,13 +176,13 @@ describe('AG-UI', () => {
       [third],
     );
     await again.runAgent({ resume: confirmed(again) });
-    assert.equal(lastText(again), 'all done');
+    assert.equal(lastTextOf(again), 'all done');
   });
 
   it('has one message for each result that its client gives, in its place and under the id that the client has for it', async () => {
     const thread = randomUUID();
     const client = open({ thread });
-    await send(client, 'call confirm {"what":"a"} & confirm {"what":"b"} | say all done');
+    await sayTo(client, 'call confirm {"what":"a"} & confirm {"what":"b"} | say all done');
     const [first = '', second = ''] = client.pendingInterrupts.map(({ id }) => id);
     const given = [
       { id: randomUUID(), role: 'tool' as const, toolCallId: first, content: 'yes' },
@@ -216,7 +206,7 @@ describe('AG-UI', () => {
       const again = open({ thread });
       again.setMessages([...before, ...given]);
       await again.runAgent();
-      assert.deepEqual([toldOf(again), lastText(again)], [told, 'all done']);
+      assert.deepEqual([toldOf(again), lastTextOf(again)], [told, 'all done']);
       await again.runAgent();
       assert.deepEqual(toldOf(again), told);
       const anew = openAgUi({ url: api.url, key: api.key, agent, thread, after: 0 });
@@ -227,11 +217,11 @@ describe('AG-UI', () => {
   });
 
   it('takes one of two resumes that come at once, and shows the other one how it stands since', async () => {
-    const of = await newAgent(0);
+    const of = await api.newAgent(undefined, { autonomy_level: 0 });
     for (let round = 0; round < 8; round += 1) {
       const threadId = randomUUID();
       const client = open({ of, thread: threadId });
-      await send(client, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done');
+      await sayTo(client, 'call calculator {"expression":"6*7"} & calculator {"expression":"1+1"} | say done');
       assert.equal(client.pendingInterrupts.length, 2);
       const resumed = (payload: boolean) => {
         const resume = client.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: 'resolved', payload }));
@@ -246,8 +236,8 @@ describe('AG-UI', () => {
 
   it('refuses a resume that leaves an interrupt open, or answers one twice', async () => {
     const thread = randomUUID();
-    const client = open({ of: await newAgent(0), thread });
-    await send(client, 'call calculator {"expression":"1"} & calculator {"expression":"2"} | say done');
+    const client = open({ of: await api.newAgent(undefined, { autonomy_level: 0 }), thread });
+    await sayTo(client, 'call calculator {"expression":"1"} & calculator {"expression":"2"} | say done');
     const [first] = client.pendingInterrupts;
     const resume = [{ interruptId: first?.id, status: 'resolved', payload: true }];
     const body = { threadId: thread, runId: 'r', messages: [], resume };
@@ -270,9 +260,9 @@ describe('AG-UI', () => {
   };
 
   it('tells of answers to what is not open, and goes on with the others', async () => {
-    const client = open({ of: await newAgent(0) });
+    const client = open({ of: await api.newAgent(undefined, { autonomy_level: 0 }) });
     const passed = passedOver(client);
-    await send(client, 'call calculator {"expression":"6*7"} | say done');
+    await sayTo(client, 'call calculator {"expression":"6*7"} | say done');
     const [interrupt] = client.pendingInterrupts;
     const interruptId = interrupt?.id ?? '';
     const resume = [interruptId, 'never', 'asked'].map((id) => ({
@@ -282,20 +272,20 @@ describe('AG-UI', () => {
     }));
     await client.runAgent({ resume });
     const notOpen = (...ids: string[]) => ids.map((interrupt_id) => ({ interrupt_id, status: 'not_open' }));
-    assert.deepEqual([lastText(client), passed], ['done', notOpen('never', 'asked')]);
+    assert.deepEqual([lastTextOf(client), passed], ['done', notOpen('never', 'asked')]);
     // Somebody has answered it meanwhile: a client that does not know is told so, and how it stands.
     await client.runAgent({ resume: [{ interruptId, status: 'resolved', payload: false }] });
     assert.deepEqual(passed.slice(2), notOpen(interruptId));
-    assert.deepEqual([lastText(client), client.pendingInterrupts], ['done', []]);
+    assert.deepEqual([lastTextOf(client), client.pendingInterrupts], ['done', []]);
   });
 
   it('takes what is said along with the answers, since its client says nothing without them', async () => {
-    const level = await newAgent(0);
+    const level = await api.newAgent(undefined, { autonomy_level: 0 });
     const client = open({ of: level });
-    await send(client, 'call calculator {"expression":"6*7"} | say not told');
+    await sayTo(client, 'call calculator {"expression":"6*7"} | say not told');
     const cancelled = () =>
       client.pendingInterrupts.map(({ id: interruptId }) => ({ interruptId, status: 'cancelled' as const }));
-    await assert.rejects(send(client, 'say without answers'), /pending interrupt/);
+    await assert.rejects(sayTo(client, 'say without answers'), /pending interrupt/);
     client.setMessages(client.messages.slice(0, -1));
     const id = randomUUID();
     client.addMessage({ id, role: 'user', content: 'say something else' });
@@ -313,19 +303,19 @@ describe('AG-UI', () => {
 
   it('takes what is said along with answers to questions apart from them, and with answers that come too late', async () => {
     const client = open();
-    await send(client, 'call ask_user {"question":"How much?"} | say not told');
+    await sayTo(client, 'call ask_user {"question":"How much?"} | say not told');
     const [question] = client.pendingInterrupts;
     const answer = { interruptId: question?.id ?? '', status: 'resolved' as const, payload: { answer: 'ten' } };
     const also = (text: string) => client.addMessage({ id: randomUUID(), role: 'user', content: text });
     also('say as told');
     await client.runAgent({ resume: [answer] });
-    assert.equal(lastText(client), 'as told');
+    assert.equal(lastTextOf(client), 'as told');
     assert.match(JSON.stringify(api.model.asked('say as told')[0]?.messages), /ten/);
     // The client thinks that it is still asked.
     also('say another thing');
     const passed = passedOver(client);
     await client.runAgent({ resume: [answer] });
-    assert.deepEqual([passed.length, lastText(client)], [1, 'another thing']);
+    assert.deepEqual([passed.length, lastTextOf(client)], [1, 'another thing']);
     assert.equal(api.model.asked('say another thing').length, 1);
   });
 
@@ -339,7 +329,7 @@ describe('AG-UI', () => {
       const client = open({ thread });
       client.setMessages([message]);
       await client.runAgent();
-      assert.deepEqual([client.messages.length, lastText(client)], [2, 'once only']);
+      assert.deepEqual([client.messages.length, lastTextOf(client)], [2, 'once only']);
     }
     assert.equal(api.model.asked('once only').length, 1);
   });
@@ -362,7 +352,7 @@ describe('AG-UI', () => {
   it('shows the turn at work to whoever says something meanwhile, and then the turn of that message', async () => {
     const thread = randomUUID();
     const first = open({ thread });
-    const sent = send(first, 'held first say first answer');
+    const sent = sayTo(first, 'held first say first answer');
     await asked('first answer');
     const second = open({ thread });
     second.setMessages(first.messages.slice(0, 1));
@@ -380,10 +370,10 @@ describe('AG-UI', () => {
 
   it('shows the answer to a message of the agent that is handed the conversation in between', async () => {
     const { name } = (await api.call('POST', '/v1/agents', { body: { name: `a${randomUUID()}` } })).json;
-    const [of, thread] = [await newAgent(2, { tools: ['handoff'] }), randomUUID()];
+    const [of, thread] = [await api.newAgent(undefined, { autonomy_level: 2, tools: ['handoff'] }), randomUUID()];
     const first = open({ of, thread });
     const handing = `call handoff {"to_agent":"${name}","reason":"say taken"} | held passed say passed on`;
-    const sent = send(first, handing);
+    const sent = sayTo(first, handing);
     await asked('passed on');
     const second = open({ of, thread });
     second.setMessages(first.messages.slice(0, 1));
@@ -411,7 +401,7 @@ describe('AG-UI', () => {
   it('finds the message again that has waited, and says it once', async () => {
     const thread = randomUUID();
     const first = open({ thread });
-    const sent = send(first, 'held kept say kept one');
+    const sent = sayTo(first, 'held kept say kept one');
     await asked('kept one');
     const cut = open({ thread, via: (url, init) => fetch(url, init).then(() => Promise.reject(new TypeError('cut'))) });
     cut.setMessages(first.messages.slice(0, 1));
@@ -434,7 +424,7 @@ describe('AG-UI', () => {
   it('lets the turn at work read a message in mode steer, and refuses one in mode reject', async () => {
     const thread = randomUUID();
     const first = open({ thread });
-    const sent = send(
+    const sent = sayTo(
       first,
       'held steered call calculator {"expression":"6*7"} | call calculator {"expression":"1"} | say not told',
     );
@@ -455,35 +445,35 @@ describe('AG-UI', () => {
 
   it('takes a message while somebody is asked along with the decision', async () => {
     const thread = randomUUID();
-    const client = open({ of: await newAgent(0), thread });
-    await send(client, 'call calculator {"expression":"6*7"} | say not told');
+    const client = open({ of: await api.newAgent(undefined, { autonomy_level: 0 }), thread });
+    await sayTo(client, 'call calculator {"expression":"6*7"} | say not told');
     const other = open({ of: client.url.split('/').at(-1) ?? '', thread });
     other.setMessages(client.messages);
     await withMode(other, 'say decided');
     const [interrupt] = other.pendingInterrupts;
     assert.ok(interrupt);
     await other.runAgent({ resume: [{ interruptId: interrupt.id, status: 'resolved', payload: true }] });
-    assert.deepEqual([lastText(other), other.pendingInterrupts], ['decided', []]);
+    assert.deepEqual([lastTextOf(other), other.pendingInterrupts], ['decided', []]);
   });
 
   it('goes on with another agent on the thread, once the one before is not at work', async () => {
     const thread = randomUUID();
-    await send(open({ thread }), 'say from one');
-    const other = open({ of: await newAgent(2), thread });
-    await send(other, 'say from two');
-    assert.equal(lastText(other), 'from two');
+    await sayTo(open({ thread }), 'say from one');
+    const other = open({ of: await api.newAgent(undefined, { autonomy_level: 2 }), thread });
+    await sayTo(other, 'say from two');
+    assert.equal(lastTextOf(other), 'from two');
     assert.equal(api.model.asked('from two')[0]?.messages.length, 3);
   });
 
   it("says nothing anew where a client that was cut off has its user's words from a snapshot alone", async () => {
     const thread = randomUUID();
-    await send(open({ thread }), 'say in a snapshot');
+    await sayTo(open({ thread }), 'say in a snapshot');
     const cut = open({ thread });
     await cut.runAgent();
     cut.setMessages(cut.messages.slice(0, 1));
     assert.deepEqual(rolesOf(cut), ['user']);
     await cut.runAgent();
-    assert.deepEqual([rolesOf(cut), lastText(cut)], [['user', 'assistant'], 'in a snapshot']);
+    assert.deepEqual([rolesOf(cut), lastTextOf(cut)], [['user', 'assistant'], 'in a snapshot']);
     assert.equal(api.model.asked('in a snapshot').length, 1);
   });
 
@@ -513,10 +503,12 @@ describe('AG-UI', () => {
   });
 
   it('ends in an error of its own where the turn fails or is cancelled', async () => {
-    const failing = open({ of: await newAgent(2, { execution_config: { timeout_seconds: 1 } }) });
+    const failing = open({
+      of: await api.newAgent(undefined, { autonomy_level: 2, execution_config: { timeout_seconds: 1 } }),
+    });
     const codes: (string | undefined)[] = [];
     failing.subscribe({ onRunErrorEvent: ({ event }) => void codes.push(event.code) });
-    await send(failing, 'hang say late').catch(() => undefined);
+    await sayTo(failing, 'hang say late').catch(() => undefined);
     const cancelled = open();
     cancelled.subscribe({
       onRunErrorEvent: ({ event }) => void codes.push(event.code),
@@ -525,7 +517,7 @@ describe('AG-UI', () => {
         await api.call('POST', `/v1/runs/${json.runs[0].run_id}/cancel`, { body: {} });
       },
     });
-    await send(cancelled, 'call calculator {"expression":"6*7"} | hang say late').catch(() => undefined);
+    await sayTo(cancelled, 'call calculator {"expression":"6*7"} | hang say late').catch(() => undefined);
     assert.equal(codes.length, 2, String(codes));
     assert.equal(codes[1], 'cancelled');
   });

@@ -6,10 +6,8 @@ import { ROUTES } from '../../api/routes.ts';
 import { onFilesystem, type Place } from '../support/file-places.ts';
 import { issueTestToken } from '../support/issue-token.ts';
 import type { Call } from '../support/api.ts';
+import { PIXEL } from '../support/pixel.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
-
-const PNG =
-  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
 describe('a token for a thread', () => {
   let api: ScriptedService;
@@ -144,7 +142,7 @@ describe('a token for a thread', () => {
     const answered = await post(`/v1/agents/${agent}/ui-stream`, answers);
     const output = /"output_ref":"([^"]+)"/.exec(answered.text)?.[1] ?? '';
     assert.notEqual(output, '', answered.text.slice(0, 1000));
-    const image = { type: 'file', mediaType: 'image/png', filename: 'r.png', url: PNG };
+    const image = { type: 'file', mediaType: 'image/png', filename: 'r.png', url: PIXEL };
     const words = { type: 'text', text: 'say seen' };
     const sent = { id: name, messages: [{ id: 'n', role: 'user', parts: [words, image] }] };
     assert.match((await post(`/v1/agents/${agent}/ui-stream`, sent)).text, /"type":"finish"/);

@@ -7,12 +7,10 @@ import {
 } from 'ai';
 import { LIMITS } from '../../core/limits.ts';
 import { onFilesystem, type Place } from '../support/file-places.ts';
+import { PIXEL } from '../support/pixel.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { openAiChat } from '../support/wire/ai-chat.ts';
-
-const PNG =
-  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
 describe('the messages of a thread for a page of the AI SDK', () => {
   let api: ScriptedService;
@@ -61,7 +59,7 @@ describe('the messages of a thread for a page of the AI SDK', () => {
   it('are what the page had that was there: its ids, parts, errors and what is open', async () => {
     const page = open({ id: `a page ${randomUUID()}` });
     await page.chat.sendMessage({ text: 'think a while; say hello' });
-    const image = { type: 'file' as const, mediaType: 'image/png', filename: 'r.png', url: PNG };
+    const image = { type: 'file' as const, mediaType: 'image/png', filename: 'r.png', url: PIXEL };
     const note = {
       type: 'file' as const,
       mediaType: 'text/plain',

@@ -1,4 +1,5 @@
 /** The client of AG-UI, which verifies the order of events. */
+import { randomUUID } from 'node:crypto';
 import { HttpAgent, type AgentStateMutation, type Message } from '@ag-ui/client';
 import { cuttingFetch, type WireClient } from './wire-client.ts';
 
@@ -20,6 +21,14 @@ export function openAgUi({ url, key, agent, thread, fetch: via = fetch, after }:
     fetch: (address, init) => via(address, init),
   });
 }
+
+/** Says something as a user, and lets the agent answer. */
+export function sayTo(client: HttpAgent, text: string): ReturnType<HttpAgent['runAgent']> {
+  client.addMessage({ id: randomUUID(), role: 'user', content: text });
+  return client.runAgent();
+}
+
+export const lastTextOf = ({ messages }: HttpAgent): unknown => messages.at(-1)?.content;
 
 /** Of a failed exchange: the client neither prints it nor throws. */
 export const HANDLED: AgentStateMutation = { stopPropagation: true };

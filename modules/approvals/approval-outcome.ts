@@ -11,15 +11,14 @@ import { settledEvent } from '../../core/decision-events/tool-calls.ts';
 import { OUT_OF_BUDGET, SUBTASK, type NewEvent } from '../../core/events.ts';
 import type { MessageOrigin } from '../../core/origin.ts';
 import { outputColumns } from '../../core/tool-output.ts';
-import { newId } from '../../lib/new-id.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import type { ApprovalRow } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { CallChange, OutboxRow } from '../../db/commit-run.ts';
+import type { CallChange } from '../../db/commit-run.ts';
 import type { ToolCallRow } from '../../db/turns.ts';
-import { TURNS } from '../../jobs/turns.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { givenUp } from '../run-log/settlement.ts';
+import { turnJobOf } from '../run-log/turn-job.ts';
 
 /** An approval and the calls that wait for it: one, all steps of a call batch, or none. */
 export interface OpenApproval {
@@ -49,7 +48,7 @@ export function applyGrant(open: OpenApproval, { key, reason, ...grant }: Grant)
     from: ['awaiting_approval'],
     set: { status: 'pending' },
   }));
-  return { events, calls, ...continuation(open.run) };
+  return { events, calls, outbox: [turnJobOf(open.run)] };
 }
 
 /** A person denied: nothing is called, and the model reads the reason. */
@@ -67,7 +66,7 @@ export function applyRefinement(open: OpenApproval, feedback: string, key: strin
 
 /** The approval expired undecided. */
 export function applyExpiry(open: OpenApproval): AppendedChange {
-  if (open.approval.kind === 'unknown') return { events: expireQuestion(decided(open)), ...continuation(open.run) };
+  if (open.approval.kind === 'unknown') return { events: expireQuestion(decided(open)), outbox: [turnJobOf(open.run)] };
   return closed(open, { kind: 'expired', message: 'Nobody approved the call in time; it was not made.' });
 }
 
@@ -84,7 +83,7 @@ export function applySettlement(open: OpenApproval, settling: Settling, { reason
   const { decision } = settling;
   const events = settleApproval(decided(open), { decision, reason, decidedBy: key });
   const calls = open.calls.flatMap(({ id }) => settledCall(id, settling));
-  return { events, calls, ...continuation(open.run) };
+  return { events, calls, outbox: [turnJobOf(open.run)] };
 }
 
 const WITHOUT_CALL: readonly string[] = [OUT_OF_BUDGET, SUBTASK];
@@ -92,12 +91,6 @@ const WITHOUT_CALL: readonly string[] = [OUT_OF_BUDGET, SUBTASK];
 /** Whether it is about a soft limit or a retry of a subtask, so that no call in the ledger waits for it. */
 export function isWithoutCall(approval: ApprovalRow): boolean {
   return WITHOUT_CALL.includes(approval.tool) && !approval.tool_call_id && !approval.plan_id;
-}
-
-/** The job that resumes a waiting run; one that is being driven notices the events by itself. */
-export function continuation(run: RunRow): { outbox: OutboxRow[] } {
-  const payload = { tenantId: run.tenant_id, runId: run.id, turnId: run.open_turn_id ?? undefined };
-  return { outbox: [{ id: newId(), queue: TURNS.name, at_position: true, payload }] };
 }
 
 function decided({ approval, calls }: Pick<OpenApproval, 'approval' | 'calls'>): DecidedApproval {
@@ -122,7 +115,7 @@ function closed(open: OpenApproval, refusal: Refusal, origin: MessageOrigin = 'd
       ...unmade.map(({ settled }) => ({ ...by, ...settledEvent(settled) })),
     ],
     calls: [...denied.map(({ id }) => refusedCall(id, error, origin)), ...unmade.map(({ change }) => change)],
-    ...continuation(open.run),
+    outbox: [turnJobOf(open.run)],
   };
 }
 

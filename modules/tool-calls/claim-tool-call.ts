@@ -17,7 +17,8 @@ import { authorize, interruptionOf, type AttemptEnd, type ClaimedCall } from './
 import { applyLateResult, type LateResult } from './late-result.ts';
 import { recheckClaim } from './recheck-claim.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
-import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
+import { turnJob } from '../run-log/turn-job.ts';
+import { appended, callEvent, giveUpAttempt } from './tool-call-events.ts';
 
 /** A job with its claim's id. */
 interface Claiming extends ToolCallJob {
@@ -130,13 +131,13 @@ async function claimUnderLock(context: Context, job: Claiming): Promise<ClaimedC
     const next = call.status === 'running' && !call.remote ? { ...call, error: interruptedAttempt(call) } : call;
     const claim = { call: next, attempt: call.attempt + 1, agentId: run.agent_id, ...toolOf(pinned, call.name) };
     const lost = call.status === 'running' ? interrupted({ ...claim, attempt: call.attempt }) : undefined;
-    if (lost) return { ...lost, continuation: continuationOf(job) };
+    if (lost) return { ...lost, continuation: turnJob(job) };
     const authorization = await authorize(context, tx, { run, pinned, call });
     // Unchanged and without a job until the suspension is lifted.
     if (authorization.isSuspended) return null;
     // Looking at work elsewhere has no new effect: the gate has allowed its start.
     const stopped = call.remote ? undefined : await recheckClaim(tx, { run, call: next }, authorization);
-    if (stopped) return { ...stopped, continuation: continuationOf(job) };
+    if (stopped) return { ...stopped, continuation: turnJob(job) };
     result = claim;
     return claimChange(next, { leaseMs: context.config.leaseMs, claimId: job.claimId, from: call.status });
   });

@@ -9,7 +9,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import type { ToolCallRow } from '../../db/turns.ts';
-import { continuation } from '../approvals/approval-outcome.ts';
+import { turnJobOf } from '../run-log/turn-job.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';
 
@@ -46,13 +46,17 @@ export async function applyLateResult(
     const perhapsIn = isOpen ? settlement.perhapsIn : undefined;
     const error = attemptError({ code, message, perhapsIn });
     const again: CallChange = { ...change, set: { status: 'pending', error } };
-    return { events: [withdrawQuestion(asked, { decision: 'rerun', reason })], calls: [again], ...continuation(run) };
+    return {
+      events: [withdrawQuestion(asked, { decision: 'rerun', reason })],
+      calls: [again],
+      outbox: [turnJobOf(run)],
+    };
   }
   if (isOpen) return null;
   const reason = 'The call has ended after all.';
   const withdrawn = asked ? [withdrawQuestion(asked, { decision: 'happened', reason })] : [];
   const events = [...withdrawn, resolveLate(call.turn_id, call.step, settled)];
-  return { events, calls: [change], ...continuation(run) };
+  return { events, calls: [change], outbox: [turnJobOf(run)] };
 }
 
 /** The attempt has begun work elsewhere: it is looked at if the run still waits for it, otherwise cancelled. */
@@ -69,6 +73,6 @@ async function lateWork(
   return {
     events: [withdrawQuestion(about, { decision: 'rerun', reason: 'The work goes on.' })],
     calls: [again],
-    ...continuation(run),
+    outbox: [turnJobOf(run)],
   };
 }

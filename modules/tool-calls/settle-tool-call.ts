@@ -12,7 +12,8 @@ import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import { announceAppended, appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { endOf, type AttemptEnd, type MadeAttempt } from './attempt.ts';
 import { applyLateResult } from './late-result.ts';
-import { appended, callEvent, giveUpAttempt, continuationOf } from './tool-call-events.ts';
+import { turnJob } from '../run-log/turn-job.ts';
+import { appended, callEvent, giveUpAttempt } from './tool-call-events.ts';
 
 /** Settles the attempt, or lets it be repeated. A late result counts while the outcome is unknown; after that it changes nothing. */
 export async function settleToolCall(context: Context, job: ToolCallJob, made: MadeAttempt): Promise<AttemptEnd> {
@@ -118,7 +119,7 @@ function toSettlement(job: ToolCallJob, made: MadeAttempt): { change: AppendedCh
   const how = { callId: call.id, attempt, settlement, latencyMs: made.latencyMs };
   const events = [...made.facts, settledEvent(how)].map((fact) => callEvent(call, fact));
   return {
-    change: { events, calls: [settlementChange(how)], continuation: continuationOf(job) },
+    change: { events, calls: [settlementChange(how)], continuation: turnJob(job) },
     end: endOf(made),
   };
 }

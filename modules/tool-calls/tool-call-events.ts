@@ -2,10 +2,8 @@
 import { checkEvent, toLogged, type NewEvent } from '../../core/events.ts';
 import { attemptError } from '../../core/ledger.ts';
 import type { RemoteWork } from '../../core/tool.ts';
-import { newId } from '../../lib/new-id.ts';
-import { NO_ROWS, type CallChange, type LedgerCall, type OutboxRow, type RunChange } from '../../db/commit-run.ts';
+import { NO_ROWS, type CallChange, type LedgerCall, type RunChange } from '../../db/commit-run.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
-import { TURNS } from '../../jobs/turns.ts';
 
 type ToolFact = {
   [T in NewEvent['type']]: { type: T; payload: Extract<NewEvent, { type: T }>['payload'] };
@@ -25,11 +23,6 @@ export function appended(job: ToolCallJob, events: readonly NewEvent[]): RunChan
     events: events.map(checkEvent).map(toLogged),
     ...NO_ROWS,
   };
-}
-
-/** The job that continues the run, sent by whatever ends the last awaited call. */
-export function continuationOf({ tenantId, runId, turnId, traceparent }: ToolCallJob): OutboxRow {
-  return { id: newId(), queue: TURNS.name, at_position: true, payload: { tenantId, runId, turnId, traceparent } };
 }
 
 /** Ends an attempt that surely had no effect, or whose work goes on elsewhere: the call can be claimed again after a pause. */

@@ -8,7 +8,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { OutboxRow } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { listAnswerable, type Answerable } from '../../db/waits.ts';
-import { continuation } from '../approvals/approval-outcome.ts';
+import { turnJobOf } from '../run-log/turn-job.ts';
 import { decideIn, type ApprovalDecision } from '../approvals/decide-approval.ts';
 import type { Context } from '../governance/context.ts';
 import {
@@ -224,7 +224,7 @@ function merged(run: RunRow, changes: readonly AppendedChange[]): AppendedChange
   const jobs = changes.flatMap(({ outbox }) => outbox ?? []);
   // One job that continues the run is enough.
   const goesOn = jobs.some(isDrive);
-  const outbox = [...jobs.filter((job) => !isDrive(job)), ...(goesOn ? continuation(run).outbox : [])];
+  const outbox = [...jobs.filter((job) => !isDrive(job)), ...(goesOn ? [turnJobOf(run)] : [])];
   return {
     events: changes.flatMap(({ events }) => events),
     calls: changes.flatMap(({ calls }) => calls ?? []),

@@ -4,7 +4,7 @@ import type { Tx } from '../../db/database.ts';
 import { lockToolCall } from '../../db/turns.ts';
 import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
 import { newId } from '../../lib/new-id.ts';
-import { continuation } from '../approvals/approval-outcome.ts';
+import { turnJobOf } from '../run-log/turn-job.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 
 /** Closes the wait. Answers for work elsewhere are stored in the ledger, for the job that passes them on. */
@@ -15,7 +15,7 @@ export async function answeredCall(
 ): Promise<Omit<AppendedChange, 'events'>> {
   const call = await lockToolCall(tx, callId);
   const close_waits = [callId];
-  if (call?.status !== 'pending' || !call.remote) return { close_waits, ...continuation(run) };
+  if (call?.status !== 'pending' || !call.remote) return { close_waits, outbox: [turnJobOf(run)] };
   const { question: _asked, ...remote } = call.remote;
   const answer = textOf(payload);
   return {

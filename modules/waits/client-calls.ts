@@ -16,7 +16,7 @@ import { outputBytesOf } from '../../db/commit-run.ts';
 import { settlementChange, withinOutputLimit, type OutputRoom } from '../run-log/settlement.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { noteSignal } from './keep-signal.ts';
-import { continuation } from '../approvals/approval-outcome.ts';
+import { turnJobOf } from '../run-log/turn-job.ts';
 
 export interface ToolResult {
   tool_use_id: string;
@@ -68,7 +68,7 @@ export async function takeResults(
     ],
     calls: answered.map(({ change }) => change),
     close_waits: ids,
-    ...(ids.length === open.length && continuation(run)),
+    ...(ids.length === open.length && { outbox: [turnJobOf(run)] }),
   };
 }
 

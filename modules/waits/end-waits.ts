@@ -14,7 +14,7 @@ import { settlementChange } from '../run-log/settlement.ts';
 import { appendToRun, type AppendedChange } from '../run-log/append-to-run.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import { lookAtChildren } from '../run-log/join-parent.ts';
-import { continuation } from '../approvals/approval-outcome.ts';
+import { turnJobOf } from '../run-log/turn-job.ts';
 
 const CLAIM_MS = 30_000;
 const TICK_MS = 4000;
@@ -67,10 +67,9 @@ async function changeFor(run: RunRow, tx: Tx): Promise<AppendedChange | null> {
         left.map(({ id }) => id),
       )
     : [];
-  const { outbox } = continuation(run);
   // Looking at the parent cancels a child for which nobody waits any more.
   const orphans = due.some(({ type }) => type === 'child') ? lookAtChildren(run) : [];
-  return { events: [...events, ...again], calls, close_waits: ids, outbox: [...outbox, ...orphans] };
+  return { events: [...events, ...again], calls, close_waits: ids, outbox: [turnJobOf(run), ...orphans] };
 }
 
 const TOO_LATE: Record<Exclude<WaitType, 'timer'>, { code: string; message: string }> = {

@@ -14,7 +14,7 @@ import type { CallChange } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { listDelegations, listForsakenTasks, listOrphans, type Delegation } from '../../db/delegations.ts';
 import { cancelTaskRow, changeTask, type TaskChange } from '../../db/tasks.ts';
-import { continuation } from '../approvals/approval-outcome.ts';
+import { turnJobOf } from '../run-log/turn-job.ts';
 import { learnSkills, PATIENT } from '../agents/similar-skills.ts';
 import type { Context } from '../governance/context.ts';
 import { whoseBudget } from '../budgets/whose-budget.ts';
@@ -65,7 +65,7 @@ export async function advanceDelegations(
 function changeOf({ run, events, calls, delay }: Look): AppendedChange | null {
   if (events.length === 0 && !delay) return null;
   const ended = calls.map(({ id }) => id);
-  const outbox = [...(ended.length > 0 ? continuation(run).outbox : []), ...(delay ? [laterLook(run, delay)] : [])];
+  const outbox = [...(ended.length > 0 ? [turnJobOf(run)] : []), ...(delay ? [laterLook(run, delay)] : [])];
   return { events, calls, outbox, ...(ended.length > 0 && { close_waits: ended }) };
 }
 

@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8';
+import { deriveKeysOnce } from './derive-once.ts';
 import { DOMAIN_MODE, MODES, describeModes } from './modes.ts';
 import { unrunFiles, type RanSuite } from './named-suites.ts';
 import { OPTIMIZE_LATER } from './optimize-later.ts';
@@ -6,6 +7,7 @@ import { OPTIMIZE_LATER } from './optimize-later.ts';
 const END_MS = 30_000;
 
 setFlagsFromString(OPTIMIZE_LATER);
+deriveKeysOnce();
 
 /** Mocha calls it once, before everything else (.mocharc.json, `require`). */
 export function mochaGlobalSetup(): void {

@@ -25,18 +25,21 @@ export interface ContextRoom {
   reason: (typeof CUT_REASONS)[number];
   /** A current turn beyond this does not fit; it is never left out. */
   most: number;
+  /** The agent's own limit, in tokens as the model counts them, if `most` is that; otherwise null. */
+  agentLimit: number | null;
   /** The budget if estimates were exact: a run's calibration can only lower it. */
   limit: number;
 }
 
 /** The room for the conversation in a model call. */
 export function contextRoom({ percent = 100, ...limits }: ContextLimits): ContextRoom {
-  const { most, fill, budget } = counted(limits, percent);
+  const { most, fill, budget, agentLimit } = counted(limits, percent);
   const estimated = (tokens: number) => Math.floor((tokens * 100) / percent);
   return {
     budget: estimated(budget),
     reason: budget < fill ? 'conversation_limit' : 'context_window',
-    most: estimated(most),
+    most: estimated(agentLimit ?? most),
+    agentLimit,
     limit: counted(limits, 100).budget,
   };
 }
@@ -45,7 +48,8 @@ export function contextRoom({ percent = 100, ...limits }: ContextLimits): Contex
 function counted({ window, output, fixed, conversation }: Omit<ContextLimits, 'percent'>, percent: number) {
   const most = Math.max(0, window - output - Math.ceil((fixed * percent) / 100));
   const fill = Math.floor((most * LIMITS.contextFillPercent) / 100);
-  return { most, fill, budget: Math.min(fill, conversation ?? fill) };
+  const agentLimit = conversation !== null && conversation < most ? conversation : null;
+  return { most, fill, budget: Math.min(fill, conversation ?? fill), agentLimit };
 }
 
 /** Caps the output at half the window, since the conversation needs room, too. */

@@ -1,6 +1,7 @@
 /** Asks a run's models one question: each is tried several times, until one answers. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordFallback, recordModelFailure } from '../../../core/decision-events/model-calls.ts';
+import { percentOf } from '../../../core/calibration.ts';
 import { turnTimeout, type Decision } from '../../../core/decide.ts';
 import { outageSeconds } from '../../../core/definition.ts';
 import { DroverError } from '../../../core/errors.ts';
@@ -156,15 +157,19 @@ export function notWithin({ definition }: Pick<Drive, 'definition'>, message: st
   return new TurnFailure('provider_unavailable', `No model answered ${within}: ${message}`);
 }
 
-/** The error if the messages that must be sent exceed the model's window; the call is not made. */
+/** The error if the messages that must be sent exceed the agent's limit or the model's window; the call is not made. */
 function overflow(drive: Drive, resolved: ResolvedModel): ModelError | undefined {
   const source = sourceOf(drive);
   const asked = askedOf(source.limits, resolved);
   const { tokens, room } = fitContext(source, asked);
   if (tokens <= room.most) return undefined;
+  const name = `${resolved.provider}/${resolved.model}`;
+  const counted = Math.ceil((tokens * percentOf(source.calibration, name)) / 100);
   const message =
-    `The current turn alone has about ${tokens} tokens, and ${resolved.provider}/${resolved.model} leaves room for ${room.most}: ` +
-    `it takes ${asked.window}, less the answer, the system prompt and the tools (DROVER_CONTEXT_WINDOWS says otherwise).`;
+    room.agentLimit === null
+      ? `The current turn alone has about ${tokens} tokens, and ${name} leaves room for ${room.most}: ` +
+        `it takes ${asked.window}, less the answer, the system prompt and the tools (DROVER_CONTEXT_WINDOWS says otherwise).`
+      : `The current turn alone has about ${counted} tokens, and the agent's memory_config.short_term.max_tokens is ${room.agentLimit}.`;
   return new ModelError('context_too_long', message);
 }
 

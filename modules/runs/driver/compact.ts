@@ -25,6 +25,8 @@ interface Planned {
   /** In estimated tokens, corrected by the model's calibration; `limit`: without that. */
   budget: number;
   limit: number;
+  /** What a summary and the current turn may have together. */
+  most: number;
 }
 
 /** Whether the conversation must be compacted before the next model call. */
@@ -48,7 +50,7 @@ export async function compactIfDue(drive: Drive, step: number): Promise<void> {
   const isLacking = needsSummary && summary === undefined;
   const made: Compaction = isLacking
     ? { ...planned.plan, first_kept_ordinal: from }
-    : { ...planned.plan, ...(summary !== undefined && { summary }) };
+    : withinMost(drive, { ...planned.plan, ...(summary !== undefined && { summary }) }, planned.most);
   const { state } = drive.log;
   if (isLacking && made.cleared_before === state.compaction?.cleared_before) return;
   appendEvent(drive.log, recordCompaction(state, step, payloadOf(drive, planned, made)));
@@ -75,15 +77,35 @@ function payloadOf(
 function plan(drive: Drive): Planned | undefined {
   const { definition, log } = drive;
   const strategy = definition.memory_config?.short_term?.strategy ?? 'fifo';
-  if (strategy === 'fifo') return undefined;
+  const { compaction: current, firstKept = 0, steered } = log.state;
+  if (strategy === 'fifo' && current?.summary === undefined) return undefined;
   const source = sourceOf(drive);
   const [resolved] = modelsFor(drive);
-  const { budget, limit } = roomFor(source, askedOf(source.limits, resolved));
-  const { compaction: current, firstKept = 0, steered } = log.state;
+  const { budget, limit, most } = roomFor(source, askedOf(source.limits, resolved));
   const parts = partsOf(log.messages, { compaction: current, steered }).filter(({ ordinal }) => ordinal >= firstKept);
   const tokens = tokensOf(parts, current);
-  const made = planCompaction({ strategy, parts, current, budget, tokens });
-  return made && { plan: made, strategy, parts, tokens, budget, limit };
+  if (tokens <= budget) return undefined;
+  const made = planCompaction({ strategy, parts, current, budget, tokens }) ?? withoutSummary(drive, current, most);
+  return made && { plan: made, strategy, parts, tokens, budget, limit, most };
+}
+
+/** The compaction without its summary if the current turn fits by that: what is older goes first. */
+function withinMost(drive: Drive, made: Compaction, most: number): Compaction {
+  return withoutSummary(drive, made, most) ?? made;
+}
+
+/** Undefined if the current turn fits with the summary, or does not fit without it either. */
+function withoutSummary({ log }: Drive, made: Compaction | undefined, most: number): Compaction | undefined {
+  if (made?.summary === undefined) return undefined;
+  const { summary: _, ...rest } = made;
+  const parts = partsOf(log.messages, { compaction: made, steered: log.state.steered });
+  const turn = parts.slice(
+    Math.max(
+      0,
+      parts.findLastIndex(({ startsTurn }) => startsTurn),
+    ),
+  );
+  return tokensOf(turn, rest) <= most && tokensOf(turn, made) > most ? rest : undefined;
 }
 
 function tokensOf(parts: readonly Part[], compaction: Compaction | undefined): number {

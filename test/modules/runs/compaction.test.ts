@@ -159,6 +159,20 @@ describe('A conversation that has grown too long', () => {
     assert.equal((await engine.conversation(run)).length, 6);
   });
 
+  it('loses its summary, too, where the turn fits only without it, which the log has', async () => {
+    script(
+      () => text('noted'),
+      () => summaryOf(long(500, 'SUMMARY of FIRST ')),
+    );
+    const agent = await agentOf('summarize');
+    const { log } = await talk(agent, [long(700, 'FIRST '), long(400, 'SECOND '), long(800, 'THIRD ')]);
+    const made = compactions(log).map(({ summary }) => summary?.slice(0, 16));
+    assert.deepEqual(made, ['SUMMARY of FIRST', undefined]);
+    assert.match(JSON.stringify(sent().at(1)), /SUMMARY of FIRST.*SECOND/);
+    assert.doesNotMatch(JSON.stringify(sent().at(2)), /SUMMARY|SECOND/);
+    assert.equal(log.at(-1)?.type, 'turn.completed');
+  });
+
   const AWAY: AnthropicReply = { error: { status: 500, type: 'api_error', headers: { 'retry-after-ms': '0' } } };
 
   it('waits for its summary where the provider is away, and forgets nothing for that', async () => {

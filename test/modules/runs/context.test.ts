@@ -91,6 +91,25 @@ describe('The conversation that a model is sent', () => {
     assert.equal(engine.model.requests.length, 0);
   });
 
+  it('fails a turn that is longer than the agent allows by itself, and goes on with the next one', async () => {
+    const query = "$join([1..400].$string(), ' ')";
+    engine.say((_request, n) => (n === 1 ? use({ name: 'json_query', input: { data: null, query } }) : text('noted')));
+    const agent = await engine.agent({ memory_config: { short_term: { max_tokens: 300 } }, tools: ['json_query'] });
+    const { run, log } = await talk(agent, [long(250, 'FIRST '), 'SECOND', long(400), long(200, 'LAST ')]);
+    const failed = log.flatMap((event) => (event.type === 'turn.failed' ? [event.payload.error] : []));
+    assert.deepEqual(
+      failed.map(({ code }) => code),
+      ['context_overflow', 'context_overflow'],
+    );
+    for (const { message } of failed)
+      assert.match(message, /about [3-9]\d\d tokens, and the agent's memory_config\.short_term\.max_tokens is 300/);
+    assert.equal(engine.model.requests.length, 3, 'what does not fit is sent to no model');
+    assert.match(sent(2), /LAST/);
+    assert.doesNotMatch(sent(2), /FIRST|SECOND/);
+    assert.equal(log.at(-1)?.type, 'turn.completed');
+    assert.equal((await storedRun(engine, run)).status, 'awaiting_human');
+  });
+
   it('goes to the fallback model where only that one takes it', async () => {
     engine.say(() => text('noted'));
     const agent = await engine.agent({ llm_config: { ...small.llm_config, fallback_model: 'anthropic/large' } });

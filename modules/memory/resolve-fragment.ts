@@ -1,4 +1,5 @@
 /** Resolves a contradiction in a fragment. */
+import { canonicalJson } from '../../core/canonical-json.ts';
 import type { Caller } from '../../core/caller.ts';
 import { conflict, notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
@@ -19,7 +20,10 @@ interface Resolution {
   settles: boolean;
 }
 
-/** Sets a fragment's content after a decision. Throws 404, 403 for an agent without access, 409 for another version. */
+/**
+ * Sets a fragment's content after a decision. The same decision again changes nothing. Throws 404, 403 for an agent without
+ * access, 409 for another version or no conflict.
+ */
 export async function resolveFragment(
   tx: Tx,
   caller: Caller,
@@ -34,6 +38,10 @@ export async function resolveFragment(
   const { fragment } = found;
   if (version !== undefined && version !== fragment.version)
     throw conflict('The fragment has changed since.', { expected_version: version, current_version: fragment.version });
+  if (!fragment.requires_resolution) {
+    if (isResolvedTo(fragment, content)) return fragment;
+    throw conflict('The fragment has no conflict to resolve. POST /v1/memory/write changes what it says.');
+  }
   const provenance = {
     ...provenanceOf({ agent_id: agentId }),
     resolved: true,
@@ -45,6 +53,10 @@ export async function resolveFragment(
   if (settles) await settleConflicts(tx, { tenantId, workspaceId, subjectId: id, keyId });
   await recordAudit(tx, caller, { action: 'memory.resolved', target: ['fragment', id] });
   return rereadFragment(tx, caller, id);
+}
+
+function isResolvedTo({ content: now, provenance }: FragmentRow, content: FragmentContent): boolean {
+  return provenance['resolved'] === true && canonicalJson(now) === canonicalJson(content);
 }
 
 /** Reads a fragment's content: a text, or `{type, data}`; undefined for anything else. */

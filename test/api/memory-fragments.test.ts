@@ -69,7 +69,8 @@ describe('A fragment of a space', () => {
         assert.equal((await seen(agent)).includes(id), isIn, about);
         assert.equal((await seen(agent, '&query=code%20mat&min_relevance=0')).includes(id), isIn, about);
         const change = { fragment_id: id, agent_id: agent };
-        assert.equal((await send('The code is under the mat again.', change)).status, isIn ? 201 : 404, about);
+        const both = { ...change, conflict_type: 'semantic_conflict' };
+        assert.equal((await send('The code is under the mat again.', both)).status, isIn ? 201 : 404, about);
         assert.equal((await resolve(id, agent)).status, isIn ? 200 : 404, about);
       }
       const { visibility: now, allowed_agents: allowed } = await get(id);

@@ -71,6 +71,8 @@ describe('Odd requests about memory', () => {
       assert.deepEqual([status, json.provenance?.created_by_agent], [201, name]);
       const query = new URLSearchParams({ space_id: space, query: 'bridge', agent_id: name });
       assert.equal((await api.call('GET', `/v1/memory/search?${query.toString()}`)).status, 200, name);
+      const other = { agent_id: name, fragment_id: json.id, conflict_type: 'semantic_conflict' };
+      assert.equal((await write('The bridge is open.', other)).status, 201);
       const resolved = { content: 'The bridge is open.', agent_id: name };
       assert.equal((await api.call('POST', `/v1/memory/fragments/${json.id}/resolve`, { body: resolved })).status, 200);
     }

@@ -154,6 +154,7 @@ describe('/v1/memory spaces', () => {
     const { id } = await write('The secret plan of ada.', { agent_id: 'ada', visibility: 'private' });
     assert.equal(await resolve(id, 'eve'), 404);
     assert.equal((await get(id)).content.data, 'The secret plan of ada.');
+    await write('No plan.', { agent_id: 'ada', fragment_id: id, conflict_type: 'semantic_conflict' });
     assert.equal(await resolve(id, 'ada'), 200);
     const closed = await make({ denied_agents: ['eve'] });
     const open = await write('The open plan of ada.', { space_id: closed.id, agent_id: 'ada' });
@@ -243,6 +244,14 @@ describe('/v1/memory spaces', () => {
       [resolved.json.requires_resolution, resolved.json.content.data, resolved.json.version],
       [false, 'The launch is in June.', 3],
     );
+    const resolve = (content: string) => api.call('POST', `/v1/memory/fragments/${id}/resolve`, { body: { content } });
+    const again = await resolve('The launch is in June.');
+    assert.deepEqual([again.status, again.json.version], [200, 3], 'the same decision again changes nothing');
+    const late = await resolve('The launch is in July.');
+    assert.deepEqual([late.status, (await get(id)).version], [409, 3]);
+    assert.match(late.json.detail, /no conflict/);
+    await write('The launch is in June.', { fragment_id: id });
+    assert.equal((await resolve('The launch is in June.')).status, 409, 'somebody has written it since');
     const { json } = await api.call('GET', '/v1/audit?limit=20');
     const actions = json.audit.map(({ action }: { action: string }) => action);
     assert.ok(actions.includes('memory.conflicted') && actions.includes('memory.resolved'));

@@ -249,7 +249,11 @@ describe('A key that writes and may not read', () => {
     assert.deepEqual([merged.status, merged.json.version, merged.json.merged], [201, 3, true]);
     const stale = await tells('memory:write', writing, { ...mine, content: content({ a: 'x' }), expected_version: 1 });
     assert.deepEqual([stale.status, stale.json.current_version], [409, 3]);
-    await made('/v1/memory/write', { ...next, content: content({ ...data, b: 2 }) });
+    await made('/v1/memory/write', {
+      ...next,
+      content: content({ ...data, b: 2 }),
+      conflict_type: 'semantic_conflict',
+    });
     const resolved = { content: content({ a: 'settled' }), agent_id: 'secret' };
     assert.equal((await tells('memory:write', `POST /v1/memory/fragments/${id}/resolve`, resolved)).json.version, 5);
     const own = await tells('memory:write', writing, { space_id: space, content: content({ mine: true }) });

@@ -32,7 +32,7 @@ import { announceAppended, appendIn, type Announcement } from '../run-log/append
 import { writeRun } from '../runs/create-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { requireTask } from './read-workflows.ts';
-import { checkPlan, tasksOf, writeTasks, type PlannedSubtask } from './workflow-plan.ts';
+import { checkPlan, checkRequirements, tasksOf, writeTasks, type PlannedSubtask } from './workflow-plan.ts';
 
 interface Asked {
   caller: Caller;
@@ -107,7 +107,7 @@ interface TaskRequest extends Requested {
 
 /**
  * Submits a task; returns it as `present` shows it. Throws 404 for an unknown workflow or parent, 409 for a workflow
- * that has ended, 422 for one that has as many tasks as it may.
+ * that has ended, 422 for one that has as many tasks as it may, or for unknown agents among the requirements.
  */
 export async function submitTask<T>(
   context: Context,
@@ -118,6 +118,7 @@ export async function submitTask<T>(
     const id = newId();
     const { workflowId, parentTaskId } = request;
     if (parentTaskId !== undefined) await requireTask(tx, request.caller, parentTaskId);
+    await checkRequirements(tx, request.caller.workspaceId, request.requirements);
     const written =
       workflowId === undefined
         ? await startAlone(context, tx, { request, id })

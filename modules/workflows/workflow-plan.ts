@@ -2,10 +2,10 @@
 import { impossible, type DroverError, type FieldError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { findCycle, planFaults, remainingPaths } from '../../core/workflow.ts';
-import { findAgentIds } from '../../db/agents.ts';
+import { findAgentIds, listUnknownAgents } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import { changePaths, listPaths } from '../../db/task-inputs.ts';
-import { insertTasks, type NewTask } from '../../db/tasks.ts';
+import { insertTasks, type NewTask, type TaskRequirements } from '../../db/tasks.ts';
 import { newId } from '../../lib/new-id.ts';
 
 export interface PlannedSubtask {
@@ -89,11 +89,29 @@ export async function tasksOf(
 }
 
 function noAgent(agent: string, index: number | undefined): DroverError {
-  const [path, message] =
+  const fault =
     index === undefined
-      ? ['body.team_id', `names a team with an agent that was deprecated: ${agent}`]
-      : [`${PATH}.${index}.agent`, `names no agent of this workspace: ${agent}`];
-  return impossible(`${path} ${message}`, [{ path, message }]);
+      ? { path: 'body.team_id', message: `names a team with an agent that was deprecated: ${agent}` }
+      : unknownAgent(`${PATH}.${index}.agent`, agent);
+  return impossible(`${fault.path} ${fault.message}`, [fault]);
+}
+
+function unknownAgent(path: string, agent: string): FieldError {
+  return { path, message: `names no agent of this workspace: ${agent}` };
+}
+
+/** Throws 422 if a task prefers or excludes an agent that the workspace does not have; a deprecated one is still its own. */
+export async function checkRequirements(tx: Tx, workspaceId: string, requirements: TaskRequirements): Promise<void> {
+  const { preferred_agents = [], excluded_agents = [] } = requirements;
+  const named = [...preferred_agents, ...excluded_agents];
+  const unknown = named.length === 0 ? [] : await listUnknownAgents(tx, workspaceId, named);
+  const faults = Object.entries({ preferred_agents, excluded_agents }).flatMap(([field, ids]) =>
+    [...ids.entries()]
+      .filter(([, id]) => unknown.includes(id))
+      .map(([index, id]) => unknownAgent(`body.requirements.${field}.${index}`, id)),
+  );
+  const [first] = faults;
+  if (first) throw impossible(`${first.path} ${first.message}`, faults);
 }
 
 /** Recomputes each task's longest remaining path, by which tasks start; later plans lengthen the paths of earlier tasks. */

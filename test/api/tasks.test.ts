@@ -1,5 +1,6 @@
 /** What becomes of tasks by their deadlines and their tokens, over HTTP. */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import type { TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
@@ -84,6 +85,26 @@ describe('tasks', () => {
     const bound = await make('/v1/tasks', { description: 'Do it.', requirements: { ...requirements, deadline } });
     assert.equal(bound.estimated_completion, deadline);
     for (const { id } of [free, bound]) await make(`/v1/tasks/${id}/cancel`, {});
+  });
+
+  it('prefer and exclude agents of their workspace alone', async () => {
+    const { id: ours } = await make('/v1/agents', { name: 'ours' }, 201);
+    await api.call('DELETE', `/v1/agents/${ours}`, { key });
+    const theirs: string = (await api.call('POST', '/v1/agents', { body: { name: 'theirs' } })).json.id;
+    answer = () => ({ content: [], hang: true });
+    for (const field of ['preferred_agents', 'excluded_agents']) {
+      const submit = (ids: string[], expected: number) =>
+        make('/v1/tasks', { description: 'Do it.', requirements: { [field]: ids } }, expected);
+      for (const unknown of [theirs, randomUUID()]) {
+        const { detail, errors } = await submit([ours, unknown], 422);
+        const path = `body.requirements.${field}.1`;
+        const message = `names no agent of this workspace: ${unknown}`;
+        assert.deepEqual([detail, errors], [`${path} ${message}`, [{ path, message }]]);
+      }
+      await submit(['ext:nobody'], 404);
+      const { id } = await submit([ours], 202);
+      await make(`/v1/tasks/${id}/cancel`, {});
+    }
   });
 
   it('begin in the order of their deadlines where an agent takes one at a time', async () => {

@@ -151,8 +151,8 @@ async function answer(look: WorkflowLook): Promise<AppendedChange | null> {
     settleStatus(look, 'executing');
     return concluded(look, recorded);
   }
-  const isAlone = workflow.name === '' || (tasks.length === 1 && !workflow.success_criteria);
-  if (isAlone || workflow.team_id || !(await plannerFor(context, run, 'submit_synthesis'))) {
+  const isUnchecked = !workflow.success_criteria && (tasks.length === 1 || workflow.team_id !== null);
+  if (workflow.name === '' || isUnchecked || !(await plannerFor(context, run, 'submit_synthesis'))) {
     settleStatus(look, 'executing');
     return concluded(look, await plainConclusion(look));
   }

@@ -79,6 +79,34 @@ describe('the planner of a workflow', () => {
     assert.match(asked['submit_plan']?.[0] ?? '', /What is it\?/);
   });
 
+  it('checks the own answer of a team, and has its members fill the gaps', async () => {
+    const skilled = (name: string, skill: string) =>
+      make('/v1/agents', { name, capabilities: [{ skill_name: skill }] }, 201);
+    const { id: member } = await skilled('of the team', 'law');
+    await skilled('of no team', 'magic');
+    const team = { name: 'voters', orchestration_pattern: 'parallel', members: [{ agent_id: member }] };
+    const { id: team_id } = await make('/v1/teams', team, 201);
+    const subtasks = [subtask('a'), subtask('b')].map((each) => ({ ...each, description: 'Do it.' }));
+    const definition = { subtasks, success_criteria: 'It has a price.' };
+    script = {
+      submit_verdict: (n) => ({ meets_criteria: n > 0, gaps: n > 0 ? [] : ['the price'] }),
+      submit_plan: () => ({ subtasks: [{ ...subtask('price'), required_capabilities: ['law'] }] }),
+      submit_synthesis: () => ({ result: 'all of it' }),
+    };
+    const flow = await run({ agent_id: undefined, team_id, definition });
+    assert.deepEqual([flow.status, flow.result, flow.meets_criteria, flow.gaps], ['completed', 'all of it', true, []]);
+    assert.match(asked['submit_verdict']?.[0] ?? '', /It has a price\..*Answer:\\ndone: it"/);
+    assert.match(asked['submit_plan']?.[0] ?? '', /the price.*Capabilities that workers have: law"/);
+    const doers = flow.tasks.map(
+      (task: { assignment: { assigned_agent_id: string } }) => task.assignment.assigned_agent_id,
+    );
+    assert.deepEqual(doers, [member, member, member]);
+    script['submit_verdict'] = () => ({ meets_criteria: false, gaps: ['the price'] });
+    const short = await run({ agent_id: undefined, team_id, definition, max_replans: 0 });
+    assert.deepEqual([short.status, short.result, short.gaps], ['completed', 'done: it', ['the price']]);
+    assert.deepEqual([short.meets_criteria, Object.keys(asked)], [false, ['submit_verdict']]);
+  });
+
   it('tells the log what the planner was asked, so that turn, conversation, dashboard and budget come to the same', async () => {
     const { id: planner } = await make('/v1/agents', { name: 'planner' }, 201);
     const budget = await make('/v1/budgets', { agent_id: planner, max_tokens: 1_000_000, period: 'total' }, 201);

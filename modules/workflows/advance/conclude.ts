@@ -8,7 +8,7 @@ import { isPlanUntrusted } from '../../../db/task-inputs.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { readTaskResults } from '../../../db/tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
-import { findWorkflow, rememberVerdict } from '../../../db/workflows.ts';
+import { findWorkflow, rememberVerdict, type WorkflowRow } from '../../../db/workflows.ts';
 import { chainOf } from '../../run-log/checkpoint.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import type { WorkflowLook } from './workflow-look.ts';
@@ -33,7 +33,7 @@ export async function plainConclusion({
     last.map(({ id }) => id),
   );
   const texts = last.map((task) => ({ name: task.name, text: resultOf(task, results) }));
-  const team = workflow.team_id ? await findTeam(tx, workflow.team_id) : undefined;
+  const team = workflow.team_id && answersAsTeam(workflow) ? await findTeam(tx, workflow.team_id) : undefined;
   // A parallel team without a supervisor answers by majority.
   if (team?.orchestration_pattern === 'parallel' && !team.supervisor_agent_id) {
     const result = majority(texts.map(({ text }) => text)) ?? '';
@@ -42,6 +42,11 @@ export async function plainConclusion({
   const result =
     texts.length === 1 ? (texts[0]?.text ?? '') : texts.map(({ name, text }) => `${name}:\n${text}`).join('\n\n');
   return { result, meetsCriteria: null, gaps: 0 };
+}
+
+/** Whether the answer is what the team's subtasks come to by themselves; results that fill gaps have to be put together. */
+export function answersAsTeam({ team_id, plans }: Pick<WorkflowRow, 'team_id' | 'plans'>): boolean {
+  return team_id !== null && plans <= 1;
 }
 
 /** The result of a task; a note if it is completed and erased, '' if it is not completed. */

@@ -2,7 +2,9 @@
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { listScheduledTasks, type ScheduledTask } from '../../../db/scheduled-tasks.ts';
+import type { Tx } from '../../../db/database.ts';
 import { readResultsOf } from '../../../db/tasks.ts';
+import { findTeam } from '../../../db/teams.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import { findWorkflow, rememberPlan, rememberVerdict, type WorkflowRow } from '../../../db/workflows.ts';
 import { SUBTASKS } from '../../../jobs/subtasks.ts';
@@ -11,7 +13,7 @@ import type { Context } from '../../governance/context.ts';
 import type { AppendedChange } from '../../run-log/append-to-run.ts';
 import { failure } from '../../runs/end-run.ts';
 import { effectsNote } from '../advance/settle-tasks.ts';
-import { concluded, plainConclusion, resultOf, type Conclusion } from '../advance/conclude.ts';
+import { answersAsTeam, concluded, plainConclusion, resultOf, type Conclusion } from '../advance/conclude.ts';
 import { tasksOf, writeTasks, type PlannedSubtask } from '../workflow-plan.ts';
 import { append, type PlannedStep } from './append.ts';
 import {
@@ -41,17 +43,19 @@ const AWAY_MS = 5000;
 export async function planOrAnswer(context: Context, ref: Ref, need: Need): Promise<void> {
   await holdWorkflow(context, ref, async (held) => {
     const found = await context.db.withTenant(ref.tenantId, async (tx) => {
-      const [workflow, tasks, skills, results] = await Promise.all([
+      const [workflow, tasks, results] = await Promise.all([
         findWorkflow(tx, ref.runId),
         listScheduledTasks(tx, ref.runId),
-        need === 'plan' ? skillsOf(tx, held.run.workspace_id) : undefined,
         readResultsOf(tx, ref.runId),
       ]);
       if (!workflow || !isNeeded(need, workflow, tasks)) return undefined;
+      const skills = need === 'plan' ? await skillsOf(tx, workflow) : undefined;
+      const isOfTeam = need === 'answer' && answersAsTeam(workflow);
+      const ofTeam = isOfTeam ? (await plainConclusion({ tx, tasks, workflow })).result : undefined;
       const done = tasks
         .filter(({ is_early }) => !is_early)
         .map((task) => ({ name: task.name, description: task.description, result: resultOf(task, results) }));
-      return { workflow, done, skills, ...begunOf(tasks) };
+      return { workflow, done, skills, ofTeam, ...begunOf(tasks) };
     });
     // Another process has asked between that look and this lease.
     if (!found) return giveBack(context, held.run);
@@ -83,8 +87,11 @@ function begunOf(tasks: readonly ScheduledTask[]): Pick<Known, 'begun' | 'failed
 /** At most so many skills are named to a planner. */
 const MOST_SKILLS = 500;
 
-async function skillsOf(tx: Parameters<typeof listWorkers>[0], workspaceId: string): Promise<string[]> {
-  const workers = await listWorkers(tx, { workspaceId, skills: [] });
+/** Skills of the agents that may do the workflow's subtasks. */
+async function skillsOf(tx: Tx, { workspace_id: workspaceId, team_id }: WorkflowRow): Promise<string[]> {
+  const team = team_id === null ? undefined : await findTeam(tx, team_id);
+  const ids = team_id === null ? undefined : (team?.members ?? []).map(({ agent_id }) => agent_id);
+  const workers = await listWorkers(tx, { workspaceId, skills: [], ids });
   const names = workers.flatMap(({ definition }) => definition.capabilities?.map(({ skill_name }) => skill_name) ?? []);
   return [...new Set(names)].toSorted().slice(0, MOST_SKILLS);
 }
@@ -99,6 +106,8 @@ interface Known {
   failed: string[];
   /** The names of both. */
   told: string[];
+  /** A team's own answer, which only has to be checked. */
+  ofTeam?: string | undefined;
 }
 
 async function plan(planning: Planning, known: Known & { gaps: string[] }): Promise<void> {
@@ -106,7 +115,7 @@ async function plan(planning: Planning, known: Known & { gaps: string[] }): Prom
   const names = known.done.map(({ name }) => name);
   const early = listenToPlan(planning, { known: names, gaps: known.gaps, isFirst: known.told.length === 0 });
   const { context, run } = planning;
-  const skills = known.skills ?? (await context.db.withTenant(run.tenant_id, (tx) => skillsOf(tx, run.workspace_id)));
+  const skills = known.skills ?? (await context.db.withTenant(run.tenant_id, (tx) => skillsOf(tx, planning.workflow)));
   const asked = await askForPlan(planning, { ...known, skills, onArguments: isEager ? early.hear : undefined });
   await early.written();
   if ('arguments' in asked) {
@@ -127,9 +136,10 @@ async function plan(planning: Planning, known: Known & { gaps: string[] }): Prom
 /** Answers from the results: without a usable synthesis, with the results as they are; without a usable check, unchecked. */
 async function answer(planning: Planning, known: Known): Promise<void> {
   const { workflow } = planning;
-  const made = known.done.length > 1 ? await askForSynthesis(planning, known.done) : undefined;
+  const isOne = known.ofTeam !== undefined || known.done.length <= 1;
+  const made = isOne ? undefined : await askForSynthesis(planning, known.done);
   if (made && 'fault' in made && made.fault.code === 'unavailable') return later(planning);
-  const result = made && 'arguments' in made ? made.arguments.result : undefined;
+  const result = made && 'arguments' in made ? made.arguments.result : known.ofTeam;
   if (!workflow.success_criteria) return conclude(planning, { result });
   const checked = await askForVerdict(planning, result ?? known.done.map((task) => task.result).join('\n\n'));
   if ('fault' in checked) {

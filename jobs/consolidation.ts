@@ -38,6 +38,7 @@ export const CONSOLIDATION = defineJob({
   // Most of them wait for a model.
   concurrency: { embedded: 2, services: 5 },
   isRoutine: true,
+  recurs: true,
   listLost: listLostWork,
 });
 

@@ -16,6 +16,8 @@ export interface JobContract<N extends string, P, I> {
   jobNames?: readonly string[];
   /** Frequent jobs that say little: they log at level `debug`, and do not count against their tenant's runs. */
   isRoutine?: true;
+  /** Its ids come again: a job that is done is removed at once, or it would keep its id taken. */
+  recurs?: true;
   /** A page of work that should have a job and may have none. Without this, lost jobs come again by themselves. */
   listLost?: (db: Database, filter: LostFilter) => Promise<LostJob<P>[]>;
 }

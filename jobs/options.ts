@@ -9,5 +9,10 @@ export const JOB_OPTIONS = {
   removeOnFail: { count: 5000, age: 7 * 86_400 },
 };
 
-/** Options of a job that recurs: its id is free once it has ended, in whatever way. */
+/** Options of a job that is sent or reconciled. */
+export function jobOptions({ recurs }: { recurs?: true | undefined }) {
+  return recurs ? { ...JOB_OPTIONS, removeOnComplete: true } : JOB_OPTIONS;
+}
+
+/** Options of a job that recurs by the clock: its id is free once it has ended, in whatever way. */
 export const RECURRING_JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true };

@@ -2,7 +2,7 @@
 import type { FlowJob, JobsOptions, Queue } from 'bullmq';
 import type { ParentJob, WaitingJob } from '../db/commit-run.ts';
 import type { QueueBackend } from './backend.ts';
-import { JOB_OPTIONS } from './options.ts';
+import { jobOptions } from './options.ts';
 
 export interface JobToSend {
   queue: string;
@@ -10,6 +10,8 @@ export interface JobToSend {
   payload: Record<string, unknown>;
   priority: number;
   delay_ms?: number | undefined;
+  /** As in its contract. */
+  recurs?: true | undefined;
   parent?: ParentJob | WaitingJob | null | undefined;
 }
 
@@ -88,6 +90,11 @@ function toFlow({ job, children }: JobTree): FlowJob {
   };
 }
 
-function optionsOf({ job_id: jobId, delay_ms: delay = 0, priority }: JobToSend): JobsOptions & { jobId: string } {
-  return { ...JOB_OPTIONS, jobId, delay, priority };
+function optionsOf({
+  job_id: jobId,
+  delay_ms: delay = 0,
+  priority,
+  recurs,
+}: JobToSend): JobsOptions & { jobId: string } {
+  return { ...jobOptions({ recurs }), jobId, delay, priority };
 }

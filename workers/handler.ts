@@ -34,13 +34,23 @@ export interface Handler {
   contract: AnyJob;
   /** Returns a `Done`, or, if the job's outcome is the work's, what to log. Throws an UnrecoverableError for a bad payload. */
   handle: (context: Context, held: HeldJob) => Promise<unknown>;
+  /** What is done once such a job is done, and its id free again. */
+  after?: ((context: Context, job: Job) => Promise<unknown>) | undefined;
 }
 
 type Work<P> = (context: Context, payload: P, held: HeldJob) => Promise<unknown>;
 
 /** The handler of a contract: parses the payload and does the work. */
-export function defineHandler<P>(contract: JobContract<string, P, never>, work: Work<P>): Handler {
-  return { contract, handle: async (context, held) => work(context, parsePayload(contract, held.job), held) };
+export function defineHandler<P>(
+  contract: JobContract<string, P, never>,
+  work: Work<P>,
+  after?: (context: Context, payload: P) => Promise<unknown>,
+): Handler {
+  return {
+    contract,
+    handle: async (context, held) => work(context, parsePayload(contract, held.job), held),
+    after: after && (async (context, job) => after(context, parsePayload(contract, job))),
+  };
 }
 
 /** Throws an UnrecoverableError, so that the job is not retried. */

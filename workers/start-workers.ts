@@ -1,4 +1,5 @@
 /** Serves the queues of this process until it is stopped. */
+import type { Job } from 'bullmq';
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance.ts';
 import { CLOSE_WORKER_MS, WRITE_DOWN_MS } from '../jobs/backend.ts';
@@ -11,7 +12,7 @@ import { messageOf } from '../core/errors.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handleJob } from './handle-job.ts';
-import type { Duty } from './handler.ts';
+import type { Duty, Handler } from './handler.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
@@ -69,6 +70,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
       'failed',
       (job, error) => logged.has(error) || log.warn({ queue: name, job: job?.id, err: error }, 'job failed'),
     );
+    worker.on('completed', (job) => draining || void afterJob(context, handler, job));
     return worker;
   });
   const maintaining = config.queues.includes(MAINTENANCE.name) ? keepMaintaining(context) : undefined;
@@ -90,6 +92,18 @@ export async function startWorkers(context: Context): Promise<Workers> {
       clearTimeout(deadline);
     },
   };
+}
+
+/** Never throws: what is left undone is found by reconciliation. */
+async function afterJob(context: Context, handler: Handler, job: Job): Promise<void> {
+  try {
+    await handler.after?.(context, job);
+  } catch (error) {
+    context.log.warn(
+      { queue: handler.contract.name, job: job.id, err: error },
+      'what follows a job is left for reconciliation',
+    );
+  }
 }
 
 /** How this process does a queue's work without the queue. */

@@ -44,6 +44,15 @@ export async function embedFragments(
   }
 }
 
+/** Whether some of the space's fragments are to be embedded. */
+export async function spaceLacksVectors(
+  context: MemoryContext,
+  { tenantId, spaceId }: { tenantId: string; spaceId: string },
+): Promise<boolean> {
+  const model = context.embeddings.modelFor(undefined);
+  return model !== undefined && (await freshFragments(context, { tenantId, spaceIds: [spaceId] }, model)).length > 0;
+}
+
 /** The next fragments without a vector, or with one of a model that no process uses any more. */
 export async function freshFragments(
   { db, embeddings }: Pick<MemoryContext, 'db' | 'embeddings'>,

@@ -33,6 +33,11 @@ export async function embedMemories(
   }
 }
 
+/** Whether some of the agent's entries are to be embedded. */
+export async function lacksVectors(context: MemoryContext, owner: Owner): Promise<boolean> {
+  return (await nextBatch(context, owner)).rows.length > 0;
+}
+
 /** The model for an agent's memories; undefined if none is used or the agent is gone. */
 export async function modelOf(context: MemoryContext, owner: Owner): Promise<string | undefined> {
   return (await context.db.withTenant(owner.tenantId, (tx) => findModel(context, tx, owner))).model;
@@ -48,12 +53,12 @@ async function findModel(
   return { wanted, model: agent && embeddings.modelFor(wanted) };
 }
 
-/** Embeds one batch. The model is looked up each time, as it may change during the job. */
-async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSignal): Promise<number> {
+/** The model is looked up each time, as it may change during the job. */
+async function nextBatch(context: MemoryContext, owner: Owner) {
   const { db, embeddings } = context;
   const { tenantId, agentId } = owner;
   const others = await noteEmbeddingSettings(db, embeddings.settings, LIMITS.embeddingSettingsMs);
-  const { wanted, model, rows } = await db.withTenant(tenantId, async (tx) => {
+  return db.withTenant(tenantId, async (tx) => {
     const now = await findModel(context, tx, owner);
     if (now.model === undefined) return { ...now, rows: [] };
     await noteWantedModel(tx, { agentId, wanted: now.wanted });
@@ -62,11 +67,17 @@ async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSigna
     await noteTried(tx, { agentId, models: replaced });
     return { ...now, rows: await listUnembedded(tx, { agentId, replaced, limit: LIMITS.embeddedTogether }) };
   });
+}
+
+/** Embeds one batch. */
+async function embedBatch(context: MemoryContext, owner: Owner, stop: AbortSignal): Promise<number> {
+  const { db, embeddings } = context;
+  const { wanted, model, rows } = await nextBatch(context, owner);
   if (rows.length === 0 || model === undefined) return 0;
   const texts = rows.map(({ content }) => content);
   const vectors = await embeddings.embed(model, texts, { signal: stop });
   await ensureMemoryIndex(db, { owner: 'memory_entries', model, dimensions: vectors[0]?.length ?? 0 });
   const stored = rows.map(({ id }, index) => ({ id, vector: toVector(vectors[index] ?? []) }));
-  await db.withTenant(tenantId, (tx) => storeEmbeddings(tx, { ...owner, model, wanted, rows: stored }));
+  await db.withTenant(owner.tenantId, (tx) => storeEmbeddings(tx, { ...owner, model, wanted, rows: stored }));
   return rows.length;
 }

@@ -4,8 +4,8 @@ import { LIMITS } from '../../core/limits.ts';
 import { listModelPairs, noteEmbeddingSettings, type ModelPair } from '../../db/memory-models.ts';
 import { replaces } from '../../llm/embedding-settings.ts';
 import { CONTRACTS, type QueueName } from '../../jobs/contracts.ts';
-import type { LostJob } from '../../jobs/define-job.ts';
-import { JOB_OPTIONS } from '../../jobs/options.ts';
+import type { AnyJob, LostJob } from '../../jobs/define-job.ts';
+import { jobOptions } from '../../jobs/options.ts';
 import type { RunLogContext } from './run-log-context.ts';
 
 /** Jobs looked up or sent in one round trip to the queue. */
@@ -30,11 +30,12 @@ export async function reconcile(context: RunLogContext, quietMs: number, tenantI
     replaced: embeds ? await replacedBy(context) : [],
   };
   const sent: Reconciled = {};
-  for (const { name, listLost } of CONTRACTS) {
+  for (const contract of CONTRACTS) {
+    const { name, listLost } = contract;
     if (!listLost) continue;
     sent[name] = await eachPage(
       (after) => listLost(context.db, { ...filter, after }),
-      (lost) => ensureJobs(context, name, lost),
+      (lost) => ensureJobs(context, contract, lost),
     );
   }
   return sent;
@@ -62,7 +63,11 @@ async function eachPage(
 }
 
 /** Adds jobs that are not alive, after removing finished ones that block their id. Returns how many were fixed. */
-async function ensureJobs({ queues, order }: RunLogContext, name: string, jobs: readonly LostJob[]): Promise<number> {
+async function ensureJobs(
+  { queues, order }: RunLogContext,
+  { name, ...contract }: Pick<AnyJob, 'name' | 'recurs'>,
+  jobs: readonly LostJob[],
+): Promise<number> {
   const queue = queues.queue(name);
   const states = await queues.states(
     name,
@@ -74,7 +79,7 @@ async function ensureJobs({ queues, order }: RunLogContext, name: string, jobs: 
   await Promise.all(ended.map(({ id }) => queue.remove(id)));
   const missing = [...ended, ...inState('unknown')].map(({ id, payload }) => {
     const priority = order.next(payload.tenantId);
-    return { name: queue.name, data: payload, opts: { ...JOB_OPTIONS, jobId: id, priority } };
+    return { name: queue.name, data: payload, opts: { ...jobOptions(contract), jobId: id, priority } };
   });
   if (missing.length > 0) await queue.addBulk(missing);
   return due.filter(Boolean).length + missing.length;

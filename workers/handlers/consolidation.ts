@@ -1,14 +1,29 @@
 import { CONSOLIDATION, type ConsolidationJob } from '../../jobs/consolidation.ts';
 import { consolidateDue } from '../../modules/memory/dispatch-consolidations.ts';
-import { embedFragments } from '../../modules/memory/embed-fragments.ts';
-import { embedMemories } from '../../modules/memory/embed-memories.ts';
+import { embedFragments, spaceLacksVectors } from '../../modules/memory/embed-fragments.ts';
+import { embedMemories, lacksVectors } from '../../modules/memory/embed-memories.ts';
+import { workSoon } from '../../modules/memory/memory-work.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { extractMemories } from '../../modules/memory/extract-memories.ts';
 import { judgeContradiction } from '../../modules/memory/judge-contradiction.ts';
 import { defineHandler } from '../handler.ts';
 
 /** Does memory work for an agent or a space. */
-export const handler = defineHandler(CONSOLIDATION, (context, payload, held) => doWork(context, payload, held.stop));
+export const handler = defineHandler(
+  CONSOLIDATION,
+  (context, payload, held) => doWork(context, payload, held.stop),
+  askAgain,
+);
+
+/** A job that was sent while this one was about to end was not taken: what it was for is embedded by another one. */
+async function askAgain(context: Context, job: ConsolidationJob): Promise<void> {
+  if (await isLeft(context, job)) workSoon(context, job);
+}
+
+async function isLeft(context: Context, job: ConsolidationJob): Promise<boolean> {
+  if (job.work === 'embed') return lacksVectors(context, job);
+  return job.work === 'embed_fragments' && spaceLacksVectors(context, job);
+}
 
 function doWork(context: Context, job: ConsolidationJob, stop: AbortSignal): Promise<object> {
   switch (job.work) {

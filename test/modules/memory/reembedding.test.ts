@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { LIMITS } from '../../../core/limits.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { updateAgent } from '../../../modules/agents/update-agent.ts';
-import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { addMemory, embedSoon, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { CONSOLIDATION } from '../../../jobs/consolidation.ts';
 import { embedFragments } from '../../../modules/memory/embed-fragments.ts';
 import { embedMemories } from '../../../modules/memory/embed-memories.ts';
@@ -15,6 +16,7 @@ import { noteEmbeddingSettings } from '../../../db/memory-models.ts';
 import { listLostMemoryWork } from '../../../db/memory-work.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { createEmbeddings } from '../../../llm/embeddings.ts';
+import { startWorkers } from '../../../workers/start-workers.ts';
 import type { TestApi } from '../../support/api.ts';
 import { openEngine, type Engine } from '../../support/engine.ts';
 import { startEmbeddingServer, type EmbeddingServer } from '../../support/embedding-server.ts';
@@ -57,6 +59,8 @@ describe('An agent whose embedding model is another one now', () => {
     const changed = await api.call('PATCH', `/v1/agents/${agent}`, { body: { memory_config: memoryConfig } });
     assert.equal(changed.status, 200, changed.text);
     await waitUntil('the new model is asked for the entry', () => server.asked.includes(body.content));
+    const job = await api.context.queues.queue('consolidation').getJob(`embed-${agent}`);
+    assert.equal(job?.opts.delay, LIMITS.memoryPauseMs, 'the job is not one of reconciliation');
     const hits = (await api.call('POST', `${path}/query`, { body: { query: 'Who drinks espresso?' } })).json.entries;
     assert.deepEqual([hits[0]?.id, hits[0]?.embedding_model], [id, 'offline']);
     release();
@@ -113,6 +117,33 @@ describe('Processes that embed with different models', () => {
     assert.deepEqual([await asksAgain(now), await embed(now)], [true, 2]);
     assert.deepEqual(await models(), ['openai/now', 'openai/now']);
     assert.deepEqual([await asksAgain(now), await embed(now)], [false, 0]);
+  });
+
+  it('embed at once also what comes while a job ends, so that its own is not taken', async () => {
+    const context = processWith('openai/now');
+    const owner = { tenantId: engine.tenantId, agentId: agent };
+    let comes = async () => {
+      comes = async () => undefined;
+      await add('Cleo lives in Lima.');
+      embedSoon(context, owner);
+      await context.outbox.close();
+    };
+    // What the job reads last.
+    const db = Object.create(context.db) as Database;
+    db.withTenant = async (tenant, work) => {
+      const done = await context.db.withTenant(tenant, work);
+      const isNothingLeft = (done as { rows?: unknown[] } | undefined)?.rows?.length === 0;
+      if (isNothingLeft) await comes();
+      return done;
+    };
+    const workers = await startWorkers({ ...context, db, config: { ...context.config, queues: ['consolidation'] } });
+    try {
+      embedSoon(context, owner);
+      const expected = ['openai/now', 'openai/now', 'openai/now'];
+      await waitUntil('all are embedded', async () => (await models()).join() === expected.join());
+    } finally {
+      await workers.stop(5000);
+    }
   });
 
   it('leave each other’s vectors alone', async () => {

@@ -152,7 +152,7 @@ async function answer(look: WorkflowLook): Promise<AppendedChange | null> {
     return concluded(look, recorded);
   }
   const isUnchecked = !workflow.success_criteria && (tasks.length === 1 || workflow.team_id !== null);
-  if (workflow.name === '' || isUnchecked || !(await plannerFor(context, run, 'submit_synthesis'))) {
+  if (workflow.name === '' || isUnchecked || !(await plannerFor({ context, tx }, run, 'submit_synthesis'))) {
     settleStatus(look, 'executing');
     return concluded(look, await plainConclusion(look));
   }

@@ -8,6 +8,7 @@ import { workflowExamplesOf, type AgentDefinition } from '../../../core/definiti
 import { LIMITS } from '../../../core/limits.ts';
 import { findCycle, planFaults, withFreeIds } from '../../../core/workflow.ts';
 import { findAgentIds } from '../../../db/agents.ts';
+import type { Tx } from '../../../db/database.ts';
 import type { WorkflowRow } from '../../../db/workflows.ts';
 import { fallbackModelsOf, primaryModelOf } from '../../agents/effective-limits.ts';
 import type { Context } from '../../governance/context.ts';
@@ -36,19 +37,24 @@ export interface FinishedTask {
 const MODEL_TIMEOUT_MS = 300_000;
 const OUTPUT_TOKENS = 16_384;
 
+type PlannedRun = Pick<HeldWorkflow['run'], 'tenant_id' | 'agent_id' | 'agent_version'>;
+
 /** A planner, and the names of its models in order. */
 interface Planner {
   definition: AgentDefinition;
   models: (string | undefined)[];
 }
 
+interface PlannerSource {
+  context: Pick<Context, 'definitions' | 'models'>;
+  /** The open transaction, where there is one: the embedded database has no second. */
+  tx?: Tx;
+}
+
 /** The planner for this tool; undefined for the offline model, unless a worked example shows it how to call the tool. */
-export async function plannerFor(
-  context: Pick<Context, 'definitions' | 'models'>,
-  run: Pick<HeldWorkflow['run'], 'tenant_id' | 'agent_id' | 'agent_version'>,
-  tool: string,
-): Promise<Planner | undefined> {
-  const definition = await definitionOf(context, run);
+export async function plannerFor(source: PlannerSource, run: PlannedRun, tool: string): Promise<Planner | undefined> {
+  const { context } = source;
+  const definition = await definitionOf(source, run);
   const first = primaryModelOf(definition, undefined);
   const isOffline = (first ?? context.models.defaultName()).split('/')[0] === 'offline';
   const isShown = workflowExamplesOf(definition).some(({ steps }) => steps.some((step) => step.tool === tool));
@@ -57,12 +63,14 @@ export async function plannerFor(
 }
 
 async function definitionOf(
-  context: Pick<Context, 'definitions'>,
-  run: Pick<HeldWorkflow['run'], 'tenant_id' | 'agent_id' | 'agent_version'>,
+  { context: { definitions }, tx }: PlannerSource,
+  run: PlannedRun,
 ): Promise<AgentDefinition> {
   if (run.agent_id === BUILTIN_PLANNER.id) return BUILTIN_PLANNER.definition;
   const { tenant_id: tenantId, agent_id: agentId, agent_version: agentVersion } = run;
-  return (await context.definitions.load({ tenantId, agentId, agentVersion, tools: [] })).definition;
+  const pins = { tenantId, agentId, agentVersion, tools: [] };
+  const { definition } = await (tx ? definitions.loadIn(tx, pins) : definitions.load(pins));
+  return definition;
 }
 
 /** Asks for a plan: for the whole question, or for the `gaps` in finished work, on which its subtasks may depend. */
@@ -150,7 +158,7 @@ async function ask<T>(
   { purpose, tool, system, text, onArguments }: Asked<T>,
 ): Promise<ToolAnswer<T>> {
   const { context, run, signal } = planning;
-  const planner = await plannerFor(context, run, tool.name);
+  const planner = await plannerFor({ context }, run, tool.name);
   if (!planner) return { fault: { code: 'rejected', message: 'The offline model makes no plans.' } };
   const { budget } = run.config;
   const record = recordAsked(planning);

@@ -1,4 +1,5 @@
 /** Reads bodies as text. They are in memory as a whole, and share one room while they are read. */
+import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createUnzip } from 'node:zlib';
@@ -11,8 +12,8 @@ interface Bounds {
 }
 
 /**
- * Reads and decompresses a body, which takes room as it arrives. Throws 400 for one that breaks off or cannot be
- * decompressed, 413 for more than `maxBytes`, 415 for another Content-Encoding, 503 if there is no room; the rest is
+ * Reads and decompresses a body, which takes room as it arrives. Throws 400 for one that breaks off, cannot be
+ * decompressed or is not UTF-8, 413 for more than `maxBytes`, 415 for another Content-Encoding, 503 if there is no room; the rest is
  * then discarded.
  */
 export async function readText(request: IncomingMessage, { maxBytes, room }: Bounds): Promise<string> {
@@ -30,7 +31,7 @@ export async function readText(request: IncomingMessage, { maxBytes, room }: Bou
       blocks.add(chunk);
       if (blocks.bytes() > maxBytes) throw tooLargeBody(maxBytes);
     }
-    return new TextDecoder().decode(blocks.join());
+    return decode(blocks.join());
   } catch (error) {
     throw explain(error);
   } finally {
@@ -41,6 +42,12 @@ export async function readText(request: IncomingMessage, { maxBytes, room }: Bou
     }
     request.resume();
   }
+}
+
+/** Strict: other encodings would lose their letters in silence. */
+function decode(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw badRequest('The body is not UTF-8.');
+  return new TextDecoder().decode(bytes);
 }
 
 function unpacked(request: IncomingMessage): Readable {

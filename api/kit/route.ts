@@ -184,7 +184,7 @@ export function defineRoute<
       return {
         params: named,
         query: checkPart(query ?? NOTHING, withMetadata(ctx.query), 'query'),
-        body: takesBody(spec) ? await readChecked(read, spec) : undefined,
+        body: spec.upload ? undefined : await readChecked(read, takesBody(spec) ? spec : {}),
       };
     });
     const idempotency = idempotencyOf(ctx, caller, { route: spec, ...checked });
@@ -201,8 +201,7 @@ export function isStream(body: unknown): body is Readable {
 
 const NOTHING = z.strictObject({});
 
-function takesBody({ method, upload }: Pick<RouteHead, 'method' | 'upload'>): boolean {
-  if (upload) return false;
+function takesBody({ method }: Pick<RouteHead, 'method'>): boolean {
   return method === 'post' || method === 'put' || method === 'patch';
 }
 

@@ -69,6 +69,22 @@ describe('a bad request', () => {
       assert.doesNotMatch(answer.text, /hunter2/);
     });
 
+    it('in another encoding than UTF-8 is 400: its letters would be lost', async () => {
+      const raw = Buffer.from(JSON.stringify({ name: 'café' }), 'latin1');
+      for (const type of ['application/json', 'application/json; charset=iso-8859-1']) {
+        assertProblem(await create({ raw, headers: { 'content-type': type } }), 400, /not UTF-8/);
+      }
+    });
+
+    it('of a request that takes none is 400, and nothing is done', async () => {
+      const name = newName();
+      const { id } = (await create({ body: { name } })).json;
+      const answer = await api.call('DELETE', `/v1/agents/${id}`, { body: { dry_run: true } });
+      assertProblem(answer, 400, { path: 'body.dry_run', message: /not a known field/ });
+      assert.equal((await api.call('GET', `/v1/agents/${id}`)).json.status, 'active');
+      assert.equal((await api.call('DELETE', `/v1/agents/${id}`, { body: {} })).status, 204);
+    });
+
     it('that would reach for a prototype is 400', async () => {
       assertProblem(await create({ raw: '{"name":"a","metadata":{"__proto__":{"x":1}}}' }), 400, /key `__proto__`/);
     });

@@ -7,7 +7,6 @@ import { SUBTASKS } from '../../../jobs/subtasks.ts';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { eraseRun } from '../../../modules/runs/erase-run.ts';
-import { createDefinitionCache } from '../../../modules/agents/definitions.ts';
 import { reconcile } from '../../../modules/run-log/reconcile.ts';
 import { writeRun } from '../../../modules/runs/create-run.ts';
 import { lockRun } from '../../../db/runs.ts';
@@ -195,17 +194,6 @@ describe('The scheduler of a workflow', () => {
     const jobs = await engine.context.queues.queue(SUBTASKS.name).getDelayed();
     return jobs.filter(({ data }) => data.runId === run).map(({ opts }) => opts.delay ?? 0);
   };
-
-  it('reads in its own transaction who writes the answer: an embedded database has no second one', async () => {
-    const { db } = engine.context;
-    const planner = await engine.agent();
-    const id = await start([subtask('a'), subtask('b')], { agentId: planner });
-    await advance(id);
-    for (const name of ['a', 'b']) await engine.finish(await childOf(id, name));
-    const none = createDefinitionCache({ ...db, withTenant: () => assert.fail('a second transaction') });
-    const context = { ...engine.context, definitions: none };
-    assert.equal(await lookNow(context, { tenantId: engine.tenantId, runId: id }), 'advanced');
-  });
 
   // The one session of an embedded database does one after the other.
   if (DOMAIN_MODE !== 'embedded') {

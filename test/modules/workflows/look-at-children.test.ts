@@ -1,19 +1,21 @@
 import assert from 'node:assert/strict';
 import type { OutboxRow } from '../../../db/commit-run.ts';
+import { createDefinitionCache } from '../../../modules/agents/definitions.ts';
 import { newId } from '../../../lib/new-id.ts';
 import type { Context } from '../../../modules/governance/context.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
-import { lookNow } from '../../support/workflows.ts';
+import { lookNow, startWorkflow, subtask } from '../../support/workflows.ts';
+import { childrenOfRun } from '../../support/queries/runs.ts';
 import { delegationsOf, raiseCost } from '../../support/queries/tool-calls.ts';
 
-describe('A delegation that cannot be begun', () => {
+describe('A look at what works for a run', () => {
   let engine: Engine;
   before(async () => {
     engine = await openEngine();
   });
   after(() => engine.close());
 
-  it('fails by itself, and the others of the same answer are begun', async () => {
+  it('fails a delegation that cannot be begun, and begins the others of the same answer', async () => {
     const worker = `worker ${newId()}`;
     await engine.agent({ name: worker });
     const boss = await engine.agent({ name: newId(), tools: ['delegate'] });
@@ -35,7 +37,7 @@ describe('A delegation that cannot be begun', () => {
     assert.equal(calls[1]?.children, 1);
   });
 
-  it('keeps no other waiting that has to be looked at again', async () => {
+  it('lets a delegation that cannot be begun keep no other waiting that has to be looked at again', async () => {
     const boss = await engine.agent({ name: newId(), tools: ['delegate'] });
     const part = (who: object) => ({ name: 'delegate', input: { description: 'a part', ...who } });
     // What nobody has called so is looked up before anybody is chosen.
@@ -54,5 +56,16 @@ describe('A delegation that cannot be begun', () => {
       ['failed', 'running'],
     );
     assert.deepEqual(sent.map(({ queue }) => queue).toSorted(), ['subtasks', 'turns']);
+  });
+
+  it('reads in its own transaction who writes the answer: an embedded database has no second one', async () => {
+    const { context, tenantId } = engine;
+    const planner = await engine.agent();
+    const id = await startWorkflow(engine, [subtask('a'), subtask('b')], { agentId: planner });
+    engine.say(() => text('done'));
+    await lookNow(context, { tenantId, runId: id });
+    for (const { id: child } of await childrenOfRun(engine, id)) await engine.finish(child);
+    const none = createDefinitionCache({ ...context.db, withTenant: () => assert.fail('a second transaction') });
+    assert.equal(await lookNow({ ...context, definitions: none }, { tenantId, runId: id }), 'advanced');
   });
 });

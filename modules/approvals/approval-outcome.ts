@@ -15,7 +15,7 @@ import type { PolicyRef } from '../../core/policy.ts';
 import type { ApprovalRow } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
-import type { ToolCallRow } from '../../db/turns.ts';
+import type { ToolCallRow } from '../../db/tool-calls.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { givenUp } from '../run-log/settlement.ts';
 import { turnJobOf } from '../run-log/turn-job.ts';

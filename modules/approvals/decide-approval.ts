@@ -15,7 +15,7 @@ import {
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';
-import { findToolCalls, type ToolCallRow } from '../../db/turns.ts';
+import { findToolCalls, type ToolCallRow } from '../../db/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
 import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';

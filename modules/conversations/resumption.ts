@@ -12,7 +12,7 @@ import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { findCarried, findContextAt, findLastUsage } from '../../db/replay.ts';
 import { findRunRow } from '../../db/runs.ts';
-import { listAwaitedCalls, listToolCalls, type ToolCallRow } from '../../db/turns.ts';
+import { listAwaitedCalls, listToolCalls, type ToolCallRow } from '../../db/tool-calls.ts';
 import type { DefinitionCache } from '../agents/definitions.ts';
 import { endedResults, withoutEmptyAnswers } from '../run-log/conversation.ts';
 import { readSent } from './sent-messages.ts';

@@ -29,20 +29,17 @@ import {
 import type { Page, Sized } from '../../db/page-bytes.ts';
 import { listRunsByChange } from '../../db/runs-by-change.ts';
 import {
-  findToolCall,
   findTurn,
   hasAskedFor,
-  listAwaitedCalls,
   listEnteredNodes,
   listLastTurns,
   listModelCalls,
-  listToolCalls,
   listTurns,
   withPartials,
   type ModelCallRow,
-  type ToolCallRow,
   type TurnRow,
 } from '../../db/turns.ts';
+import { findToolCall, listAwaitedCalls, listToolCalls, type ToolCallRow } from '../../db/tool-calls.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { messagesFor } from '../run-log/conversation.ts';
 import { readMessagesAt } from '../run-log/messages-at.ts';

@@ -1,8 +1,7 @@
 /** Cancels work begun elsewhere by a call, once the call is settled. */
 import { backoffMs, lengthenedMs } from '../../core/backoff.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { keepRemote } from '../../db/remote-work.ts';
-import { lockToolCall } from '../../db/turns.ts';
+import { lockToolCall, keepRemote } from '../../db/tool-calls.ts';
 import { lockRun } from '../../db/runs.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import type { Context } from '../governance/context.ts';

@@ -6,7 +6,7 @@ import { isTerminal } from '../../core/events.ts';
 import type { CallStatus } from '../../core/state.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { CallChange, ClaimedCallRow, LedgerCall, RunChange } from '../../db/commit-run.ts';
-import { lockToolCall } from '../../db/turns.ts';
+import { lockToolCall } from '../../db/tool-calls.ts';
 import { newId } from '../../lib/new-id.ts';
 import type { Context } from '../governance/context.ts';
 import type { PinnedDefinitions } from '../agents/definitions.ts';

@@ -8,7 +8,7 @@ import { findOpenQuestion } from '../../db/approvals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
 import type { Tx } from '../../db/database.ts';
-import type { ToolCallRow } from '../../db/turns.ts';
+import type { ToolCallRow } from '../../db/tool-calls.ts';
 import { turnJobOf } from '../run-log/turn-job.ts';
 import type { AppendedChange } from '../run-log/append-to-run.ts';
 import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';

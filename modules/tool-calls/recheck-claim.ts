@@ -7,7 +7,7 @@ import { findGrant, type ApprovalRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import { findAsking } from '../../db/call-batches.ts';
 import type { RunRow } from '../../db/claim-run.ts';
-import type { ToolCallRow } from '../../db/turns.ts';
+import type { ToolCallRow } from '../../db/tool-calls.ts';
 import { approvalDigest, approvalRequest } from '../approvals/approval-request.ts';
 import { decisionEvents, obstacleTo } from '../governance/gate-call.ts';
 import type { GateDecision } from '../governance/gate.ts';

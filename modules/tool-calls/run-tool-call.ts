@@ -1,7 +1,7 @@
 /** One attempt of a call by a worker, with separate commits for claim and settlement. */
 import { linkSignals } from '../../lib/link-signals.ts';
 import { renewCallLease } from '../../db/leases.ts';
-import { findToolCall } from '../../db/turns.ts';
+import { findToolCall } from '../../db/tool-calls.ts';
 import type { ToolCallJob } from '../../jobs/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
 import { retryWhileUnavailable } from '../run-log/retry-while-unavailable.ts';

@@ -4,7 +4,7 @@ import { isTerminal } from '../../core/events.ts';
 import { settleForGood, type Settlement } from '../../core/ledger.ts';
 import { hasMovedOn } from '../../db/database.ts';
 import type { ClaimResult } from '../../db/claim-run.ts';
-import { lockToolCall } from '../../db/turns.ts';
+import { lockToolCall } from '../../db/tool-calls.ts';
 import type { Context } from '../governance/context.ts';
 import { reportEvents } from '../run-log/report-events.ts';
 import { settlementChange, withinOutputLimit } from '../run-log/settlement.ts';

@@ -1,7 +1,7 @@
 /** Continues what waited for an answer: the run, or work elsewhere that has asked. */
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { lockToolCall } from '../../db/turns.ts';
+import { lockToolCall } from '../../db/tool-calls.ts';
 import { TOOL_CALLS } from '../../jobs/tool-calls.ts';
 import { newId } from '../../lib/new-id.ts';
 import { turnJobOf } from '../run-log/turn-job.ts';

@@ -7,7 +7,7 @@ import type { WaitType } from '../../core/waits.ts';
 import type { Tx } from '../../db/database.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange } from '../../db/commit-run.ts';
-import { lockToolCall } from '../../db/turns.ts';
+import { lockToolCall } from '../../db/tool-calls.ts';
 import { claimDueWaits, listClientCalls, listDueWaits } from '../../db/waits.ts';
 import type { Context } from '../governance/context.ts';
 import { settlementChange } from '../run-log/settlement.ts';

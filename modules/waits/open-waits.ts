@@ -11,7 +11,7 @@ import type { CallState } from '../../core/state.ts';
 import { DELEGATE_TOOL, type ToolDefinition } from '../../core/tool.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { CallChange, NewWait } from '../../db/commit-run.ts';
-import { findToolCall } from '../../db/turns.ts';
+import { findToolCall } from '../../db/tool-calls.ts';
 import { obstacleTo } from '../governance/gate-call.ts';
 import { appendEvent, changeCall, findInserted, type RunLog } from '../run-log/run-log.ts';
 import type { Context } from '../governance/context.ts';

@@ -19,7 +19,7 @@ import {
 } from '../../db/handoffs.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { findTask } from '../../db/tasks.ts';
-import { findToolCall } from '../../db/turns.ts';
+import { findToolCall } from '../../db/tool-calls.ts';
 import { listWorkers } from '../../db/workers.ts';
 import type { DomainArguments } from '../../tools/builtin/builtin-type.ts';
 import { namesOf, toCandidate } from '../agents/find-workers.ts';

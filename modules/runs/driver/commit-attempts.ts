@@ -5,7 +5,7 @@ import { attemptError, interruptedAttempt, settleUnmade } from '../../../core/le
 import { LIMITS } from '../../../core/limits.ts';
 import type { CallState, CallStatus } from '../../../core/state.ts';
 import { outputBytesOf, type LedgerCall } from '../../../db/commit-run.ts';
-import { findToolCall, type ToolCallRow } from '../../../db/turns.ts';
+import { findToolCall, type ToolCallRow } from '../../../db/tool-calls.ts';
 import { obstacleTo } from '../../governance/gate-call.ts';
 import { appendEvent, changeCall } from '../../run-log/run-log.ts';
 import { settlementChange, withinOutputLimit, type OutputRoom } from '../../run-log/settlement.ts';

@@ -8,7 +8,7 @@ import type { RunRow } from '../../../db/claim-run.ts';
 import type { CallChange } from '../../../db/commit-run.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findExecutingCallBatch } from '../../../db/call-batches.ts';
-import { listOpenCalls, type OpenCall } from '../../../db/turns.ts';
+import { listOpenCalls, type OpenCall } from '../../../db/tool-calls.ts';
 import { refusedCall } from '../../approvals/approval-outcome.ts';
 import { givenUp, settlementChange } from '../../run-log/settlement.ts';
 

@@ -44,8 +44,10 @@ interface NewAgentVersion {
 /** `busy` is not stored: it follows from the agent's current tasks. */
 export const AGENT_STATUS = `case when a.status in ('active', 'idle') and exists (
   select from tasks t where t.assigned_agent_id = a.id and t.status in ('assigned', 'in_progress')) then 'busy' else a.status end`;
+
 const AGENT_COLUMNS = `
   a.id, a.workspace_id, a.name, ${AGENT_STATUS} as status, a.suspended_at is not null as suspended, a.current_version, v.created_at as version_created_at, v.definition, v.content_hash, a.external_id, a.created_at, a.updated_at`;
+
 export const AGENT_TABLES = 'agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version';
 
 const VERSION_COLUMNS = 'agent_id, version, ordinal, definition, created_at';
@@ -263,4 +265,15 @@ export async function findAgentNames(tx: Tx, ids: readonly string[]): Promise<Ma
     ids,
   ]);
   return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
+/** Ids of the workspace's agents that take runs, at most two. */
+export async function listActiveAgents(tx: Tx, workspaceId: string): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select a.id from agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version
+      where a.workspace_id = $1 and a.status <> 'deprecated' and v.definition->'is_active' is distinct from 'false'::jsonb
+      order by a.id limit 2`,
+    [workspaceId],
+  );
+  return rows.map(({ id }) => id);
 }

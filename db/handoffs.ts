@@ -1,9 +1,7 @@
 /** Handoffs, one row each, with content and progress. */
 import type { HandoffContext, HandoffLink, HandoffStatus, Urgency } from '../core/handoff.ts';
 import { resultOf, type Database, type Tx } from './database.ts';
-import { VISIBLE } from './memory-fragments.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
-import { edgeEvent } from './run-log.ts';
 
 /** What carries a handoff: the workflow of its task, the thread's next run, or a separate run. */
 export type HandoffCarrier = 'workflow' | 'thread' | 'run';
@@ -276,26 +274,11 @@ export async function listHandoffsToCarry(db: Database, limit: number): Promise<
   );
 }
 
-/** The key that requested a run's last turn. */
-export async function findRequester(tx: Tx, runId: string): Promise<string | null> {
-  const [row] = await tx.query<{ key: string | null }>(
-    `select payload->>'requested_by' as key from ${edgeEvent('last', { run: '$1', where: "e.type = 'turn.started'" })} e`,
-    [runId],
+/** Whether this agent has handed the thread's conversation on, so that users talk to another one. */
+export async function hasHandedOff(tx: Tx, of: { threadId: string; agentId: string }): Promise<boolean> {
+  const rows = await tx.query(
+    `select 1 from runs where thread_id = $1 and agent_id = $2 and stop_reason = 'handoff' limit 1`,
+    [of.threadId, of.agentId],
   );
-  return row?.key ?? null;
-}
-
-/** Of the named fragments in the workspace, those that this agent may read. */
-export async function readSharedFragments(
-  tx: Tx,
-  of: { workspaceId: string; agentId: string; ids: readonly string[] },
-): Promise<{ id: string; content: unknown; created_at: Date; uses: number }[]> {
-  return tx.query(
-    `select f.id, f.content->'data' as content, f.created_at,
-       (select count(*)::int from (select from memory_accesses a where a.memory_id = f.id limit 100) used) as uses
-     from memory_fragments f join memory_spaces s on s.id = f.space_id
-     where f.id = any($3::uuid[]) and s.workspace_id = $1 and ${VISIBLE}
-       and $2 <> all(s.denied_agents) and (s.allowed_agents = '{}' or $2 = any(s.allowed_agents))`,
-    [of.workspaceId, of.agentId, of.ids],
-  );
+  return rows.length > 0;
 }

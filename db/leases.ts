@@ -1,5 +1,5 @@
-/** Renews leases of drivers and of tool call attempts. */
-import { resultOf, type Database } from './database.ts';
+/** Leases of drivers and of tool call attempts. */
+import { resultOf, type Database, type Tx } from './database.ts';
 
 /** Renews a driver's lease; false if it has lost the run. */
 export function renewRunLease(
@@ -24,4 +24,18 @@ async function renew(
 ): Promise<boolean> {
   const text = `select ${name}($1, $2, $3, $4) as result`;
   return resultOf(await db.call<{ result: boolean }>({ name, text, values }));
+}
+
+/** Whether a driver currently holds a run, by database time. */
+export async function isDriven(tx: Tx, runId: string): Promise<boolean> {
+  const [row] = await tx.query<{ driven: boolean | null }>(
+    'select driver_lease_expires_at > clock_timestamp() as driven from runs where id = $1',
+    [runId],
+  );
+  return row?.driven ?? false;
+}
+
+/** Embedded mode: since this process holds the data directory's lock, all earlier leases are void. */
+export async function voidLeases(db: Database): Promise<void> {
+  await db.asMaintenance((tx) => tx.query('select void_leases()'));
 }

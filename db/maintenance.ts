@@ -1,54 +1,6 @@
-/** Finds work of maintenance in all tenants. Every query is bounded. */
-import { isLockTimeout } from './database-errors.ts';
+/** Finds runs, calls and approvals of all tenants that maintenance has to handle. Every query is bounded. */
 import type { Database } from './database.ts';
 import type { ModelPair } from './memory-models.ts';
-
-/** Claims the acts that are due, and sets their next time; `everyMs`: the acts known to this build. One round trip. */
-export async function claimDueActs<A extends string>(db: Database, everyMs: Record<A, number>): Promise<A[]> {
-  const claimed = await db.asMaintenance((tx) =>
-    tx.query<{ act: A }>(
-      `update maintenance_acts m set due_at = clock_timestamp() + ($1::jsonb->>m.act)::int * interval '1 ms'
-         where m.act in (select act from maintenance_acts
-           where due_at <= clock_timestamp() and $1::jsonb ? act for update skip locked)
-         returning m.act`,
-      [JSON.stringify(everyMs)],
-    ),
-  );
-  return claimed.map(({ act }) => act);
-}
-
-/** Makes claimed acts that were not sent due again at once. */
-export async function giveBackActs(db: Database, acts: readonly string[]): Promise<void> {
-  await db.asMaintenance((tx) =>
-    tx.query('update maintenance_acts set due_at = clock_timestamp() where act = any($1::text[])', [acts]),
-  );
-}
-
-/** Claims an act early, unless it was claimed within `recentMs`, so that only one of many starting processes does it. */
-export async function claimEarly(
-  db: Database,
-  { act, everyMs, recentMs }: { act: string; everyMs: number; recentMs: number },
-): Promise<boolean> {
-  const claimed = await db.asMaintenance((tx) =>
-    tx.query(
-      `insert into maintenance_acts as m (act, due_at) values ($1, clock_timestamp() + $2 * interval '1 ms')
-         on conflict (act) do update set due_at = excluded.due_at where m.due_at < excluded.due_at - $3 * interval '1 ms'
-         returning m.act`,
-      [act, everyMs, recentMs],
-    ),
-  );
-  return claimed.length > 0;
-}
-
-/** Inserts acts not known to the database yet; they are due at once. */
-export async function addActs(db: Database, acts: readonly string[]): Promise<void> {
-  await db.asMaintenance((tx) =>
-    tx.query(
-      `insert into maintenance_acts select act, clock_timestamp() from unnest($1::text[]) act on conflict do nothing`,
-      [acts],
-    ),
-  );
-}
 
 interface LostRun {
   tenant_id: string;
@@ -173,96 +125,10 @@ export async function listDueApprovals(
   );
 }
 
-/** Result of a round of creating partitions. */
-interface PartitionsMade {
-  made: number;
-  /** Still missing since their table was in use: retried in the next round. */
-  delayed: number;
-  /** Number of rows outside of any day's partition. */
-  astray: number;
-}
-
-/** Creates missing partitions of the days ahead, each in its own transaction, which locks for a second at most. */
-export async function makePartitions(db: Database, daysAhead: number): Promise<PartitionsMade> {
-  let made = 0;
-  let missing = await missingPartitions(db, daysAhead);
-  while (missing.length > 0) {
-    for (const each of missing) {
-      if (!(await attachPartition(db, each))) {
-        return { made, delayed: (await missingPartitions(db, daysAhead)).length, astray: await countAstray(db) };
-      }
-      made += 1;
-    }
-    missing = await missingPartitions(db, daysAhead);
-  }
-  return { made, delayed: 0, astray: await countAstray(db) };
-}
-
-interface MissingPartition {
-  parent: string;
-  day: string;
-}
-
-function missingPartitions(db: Database, daysAhead: number): Promise<MissingPartition[]> {
-  return db.asMaintenance((tx) => tx.query('select parent, day::text as day from missing_partitions($1)', [daysAhead]));
-}
-
-/** False if the table was in use for so long that others should not queue behind this lock. */
-async function attachPartition(db: Database, { parent, day }: MissingPartition): Promise<boolean> {
-  try {
-    await db.asMaintenance((tx) => tx.query('select attach_partition($1, $2::date)', [parent, day]));
-    return true;
-  } catch (error) {
-    if (isLockTimeout(error)) return false;
-    throw error;
-  }
-}
-
-async function countAstray(db: Database): Promise<number> {
-  const [row] = await db.asMaintenance((tx) =>
-    tx.query<{ astray: number }>('select rows_in_default_partitions() as astray'),
-  );
-  return row?.astray ?? 0;
-}
-
-/** Embedded mode: since this process holds the data directory's lock, all earlier leases are void. */
-export async function voidLeases(db: Database): Promise<void> {
-  await db.asMaintenance((tx) => tx.query('select void_leases()'));
-}
-
 /**
  * Has prepared statements planned again for current table sizes. Postgres does so after each analyze; PGlite never analyzes by
  * itself, and would keep plans made for nearly empty tables.
  */
 export async function renewPlans(db: Database): Promise<void> {
   if (db.kind === 'pglite') await db.asMaintenance((tx) => tx.query('discard plans'));
-}
-
-/** How many seconds the first of these acts is overdue, by database time; 0 if none is. */
-export async function readOverdueSeconds(db: Database, acts: readonly string[]): Promise<number> {
-  const [row] = await db.asMaintenance((tx) =>
-    tx.query<{ seconds: number }>(
-      `select coalesce(extract(epoch from greatest(max(clock_timestamp() - due_at), interval '0')), 0)::float8 as seconds
-         from maintenance_acts where act = any($1::text[])`,
-      [acts],
-    ),
-  );
-  return row?.seconds ?? 0;
-}
-
-/** Sent jobs are deleted within this time: older rows wait for their queue. */
-const SENT_SECONDS = 5;
-const MOST_OUTBOX = 100_000;
-
-/** The number of due jobs not in the queue, counted up to 100,000, and the age of the oldest, in seconds. */
-export async function readOutboxState(db: Database): Promise<{ jobs: number; age_seconds: number }> {
-  const [row] = await db.asMaintenance((tx) =>
-    tx.query<{ jobs: number; age_seconds: number }>(
-      `select count(*)::int as jobs, coalesce(extract(epoch from clock_timestamp() - min(due)), 0)::float8 as age_seconds from (
-         select coalesce(not_before, created_at) as due from outbox
-           where coalesce(not_before, created_at) < clock_timestamp() - $1 * interval '1 second' limit $2) waiting`,
-      [SENT_SECONDS, MOST_OUTBOX],
-    ),
-  );
-  return row ?? { jobs: 0, age_seconds: 0 };
 }

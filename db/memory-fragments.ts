@@ -29,8 +29,10 @@ export interface FragmentRow {
   created_at: Date;
   updated_at: Date;
 }
+
 // Writing is not a use. Uses are read from accesses, since otherwise each search would have to update the fragments it finds.
 const USES = `from memory_accesses a where a.memory_id = f.id and a.operation not in ('write', 'resolve')`;
+
 export const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
   f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.created_at, f.updated_at,
   (select a.accessed_at ${USES} order by a.id desc limit 1) as last_accessed`;
@@ -251,5 +253,20 @@ export async function storeFragmentEmbeddings(
     `update memory_fragments f set embedding = r.vector::vector, embedding_model = $1
        from jsonb_to_recordset($2::jsonb) as r (id uuid, content text, vector text) where f.id = r.id and f.words = r.content`,
     [of.model, JSON.stringify(of.rows)],
+  );
+}
+
+/** Of the named fragments in the workspace, those that this agent may read. */
+export async function readSharedFragments(
+  tx: Tx,
+  of: { workspaceId: string; agentId: string; ids: readonly string[] },
+): Promise<{ id: string; content: unknown; created_at: Date; uses: number }[]> {
+  return tx.query(
+    `select f.id, f.content->'data' as content, f.created_at,
+       (select count(*)::int from (select from memory_accesses a where a.memory_id = f.id limit 100) used) as uses
+     from memory_fragments f join memory_spaces s on s.id = f.space_id
+     where f.id = any($3::uuid[]) and s.workspace_id = $1 and ${VISIBLE}
+       and $2 <> all(s.denied_agents) and (s.allowed_agents = '{}' or $2 = any(s.allowed_agents))`,
+    [of.workspaceId, of.agentId, of.ids],
   );
 }

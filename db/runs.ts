@@ -136,8 +136,11 @@ const HEAD = `
           'plan_id', a.plan_id, 'message', a.message, 'until', a.expires_at, 'name', case when a.tool = 'ask_user' then r.waiting_for->>'name' end) order by a.expires_at, a.id)
       from approvals a where a.run_id = r.id and a.status = 'pending') end as approvals,
     ${SUSPENDED_BY} as suspended_by`;
+
 const HEAD_TABLES = `runs r cross join lateral (${WORKFLOW_SPEND}) spent`;
+
 const COLUMNS = `${HEAD}, m.content as output, u.cut_off`;
+
 const TABLES = `${HEAD_TABLES}
   cross join lateral (
     select case when u.id is null then r.output_ordinal else u.output_ordinal end as ordinal,
@@ -146,6 +149,7 @@ const TABLES = `${HEAD_TABLES}
       from (select 1) one left join turns u on u.run_id = r.id and u.number = r.turn_count and u.status in ('failed', 'cancelled')
       offset 0) u
   left join messages m on m.lineage = r.lineage and m.ordinal = u.ordinal`;
+
 const SIZED = `${COLUMNS}, coalesce(json_bytes(m.content), 0) as bytes`;
 
 export async function findRun(tx: Tx, id: string): Promise<RunView | undefined> {
@@ -313,15 +317,6 @@ export async function lockRun(tx: Tx, id: string): Promise<RunRow | undefined> {
   return row?.run;
 }
 
-export interface ThreadRow {
-  id: string;
-  workspace_id: string;
-  /** The last run created on it; null if there is none. */
-  head_run_id: string | null;
-  run_count: number;
-  erased_at: Date | null;
-}
-
 /** The newest run of a thread that is not erased. */
 export async function lastUnerasedRun(tx: Tx, threadId: string): Promise<RunRow | undefined> {
   const [row] = await tx.query<{ run: RunRow }>(
@@ -329,24 +324,4 @@ export async function lastUnerasedRun(tx: Tx, threadId: string): Promise<RunRow 
     [threadId],
   );
   return row?.run;
-}
-
-/**
- * Locks the thread's row until the transaction ends: of two runs that continue it, the second sees the first. The row says
- * which run came last; ids and times of runs come from clocks that may be minutes apart.
- */
-export async function lockThread(tx: Tx, id: string): Promise<ThreadRow | undefined> {
-  const [row] = await tx.query<ThreadRow>(
-    'select id, workspace_id, head_run_id, run_count, erased_at from threads where id = $1 for update',
-    [id],
-  );
-  return row;
-}
-
-/** Like `lockThread`, for a thread that may not exist: of two that would create it, the second finds the first one's. */
-export async function lockThreadOrName(tx: Tx, id: string): Promise<ThreadRow | undefined> {
-  const thread = await lockThread(tx, id);
-  if (thread) return thread;
-  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:thread:' || $1, 0))`, [id]);
-  return lockThread(tx, id);
 }

@@ -99,11 +99,14 @@ const stepsWhere = (
 ) => `(select coalesce(jsonb_agg(batched.step || jsonb_build_object('arguments', coalesce(k.arguments, '{}')) order by batched.place), '[]')
   from jsonb_array_elements(p.steps) with ordinality as batched (step, place)
   ${asColumns(`(batched.step->>'tool_call_id')::uuid as call`)} c left join tool_calls k on k.id = c.call where ${condition})`;
+
 const callBatch = (
   steps: string,
 ) => `jsonb_build_object('plan_id', p.id, 'approval_id', coalesce(p.approval_id, a.id), 'run_id', p.run_id, 'turn_id', p.turn_id,
   'status', p.status, 'purpose', p.purpose, 'max_risk_level', p.max_risk_level, 'steps', ${steps})`;
+
 const CALL_BATCH = callBatch(stepsWhere('true'));
+
 // Calls to be decided on; a call refused at once is not among them.
 const WAITING_CALL_BATCH = callBatch(stepsWhere("k.status = 'awaiting_approval'"));
 
@@ -304,15 +307,4 @@ export async function listUnreadInputs(tx: Tx, runId: string): Promise<UnreadInp
      where r.id = $1 and r.status not in ('completed', 'failed', 'cancelled') order by t.number`,
     [runId],
   );
-}
-
-/** Ids of the workspace's agents that take runs, at most two. */
-export async function listActiveAgents(tx: Tx, workspaceId: string): Promise<string[]> {
-  const rows = await tx.query<{ id: string }>(
-    `select a.id from agents a join agent_versions v on v.agent_id = a.id and v.version = a.current_version
-      where a.workspace_id = $1 and a.status <> 'deprecated' and v.definition->'is_active' is distinct from 'false'::jsonb
-      order by a.id limit 2`,
-    [workspaceId],
-  );
-  return rows.map(({ id }) => id);
 }

@@ -51,15 +51,6 @@ export async function findTurnOfMessage(
   return row?.turn ? findShownTurn(tx, of.threadId, row.turn) : undefined;
 }
 
-/** Whether the workspace has this thread, and it is not erased. */
-export async function hasThread(tx: Tx, of: { id: string; workspaceId: string }): Promise<boolean> {
-  const rows = await tx.query('select 1 from threads where id = $1 and workspace_id = $2 and erased_at is null', [
-    of.id,
-    of.workspaceId,
-  ]);
-  return rows.length > 0;
-}
-
 /** A run of a thread, with its position. */
 export interface RunOnThread {
   id: string;
@@ -78,13 +69,4 @@ export async function findRunOnThread(
     [of.threadId, of.place],
   );
   return row;
-}
-
-/** Whether this agent has handed the thread's conversation on, so that users talk to another one. */
-export async function hasHandedOff(tx: Tx, of: { threadId: string; agentId: string }): Promise<boolean> {
-  const rows = await tx.query(
-    `select 1 from runs where thread_id = $1 and agent_id = $2 and stop_reason = 'handoff' limit 1`,
-    [of.threadId, of.agentId],
-  );
-  return rows.length > 0;
 }

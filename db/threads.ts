@@ -1,6 +1,5 @@
-/** Threads as shown to people, and titles that are due. */
-import type { TurnInput } from '../core/events.ts';
-import type { RunStatus } from '../core/events.ts';
+/** Threads as shown to people, their locks, and titles that are due. */
+import type { TurnInput, RunStatus } from '../core/events.ts';
 import type { StoredBlock } from '../core/content.ts';
 import type { Database, Tx } from './database.ts';
 import { fetchRows, selectFrom } from './query-builder.ts';
@@ -27,6 +26,7 @@ export interface ThreadView {
 const COLUMNS = `t.id, t.workspace_id, t.agent_id, t.title, t.extras, t.metadata, t.external_id, t.head_run_id, t.run_count as total_runs,
   r.created_at as last_run_at, r.status as last_run_status, t.created_at,
   greatest(t.created_at, t.updated_at, r.updated_at) as updated_at, t.erased_at`;
+
 const TABLES = 'threads t left join runs r on r.id = t.head_run_id';
 
 interface ThreadFilter {
@@ -164,4 +164,42 @@ export async function setTitles(tx: Tx, titles: readonly { thread: string; title
      delete from due_titles where thread_id = any(array(select thread from given))`,
     [JSON.stringify(titles)],
   );
+}
+
+/** Whether the workspace has this thread, and it is not erased. */
+export async function hasThread(tx: Tx, of: { id: string; workspaceId: string }): Promise<boolean> {
+  const rows = await tx.query('select 1 from threads where id = $1 and workspace_id = $2 and erased_at is null', [
+    of.id,
+    of.workspaceId,
+  ]);
+  return rows.length > 0;
+}
+
+export interface ThreadRow {
+  id: string;
+  workspace_id: string;
+  /** The last run created on it; null if there is none. */
+  head_run_id: string | null;
+  run_count: number;
+  erased_at: Date | null;
+}
+
+/**
+ * Locks the thread's row until the transaction ends: of two runs that continue it, the second sees the first. The row says
+ * which run came last; ids and times of runs come from clocks that may be minutes apart.
+ */
+export async function lockThread(tx: Tx, id: string): Promise<ThreadRow | undefined> {
+  const [row] = await tx.query<ThreadRow>(
+    'select id, workspace_id, head_run_id, run_count, erased_at from threads where id = $1 for update',
+    [id],
+  );
+  return row;
+}
+
+/** Like `lockThread`, for a thread that may not exist: of two that would create it, the second finds the first one's. */
+export async function lockThreadOrName(tx: Tx, id: string): Promise<ThreadRow | undefined> {
+  const thread = await lockThread(tx, id);
+  if (thread) return thread;
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:thread:' || $1, 0))`, [id]);
+  return lockThread(tx, id);
 }

@@ -143,17 +143,3 @@ export async function listEnteredNodes(
     [runId, turnId],
   );
 }
-
-/** Whether a key has requested a turn of a run, or of any run of a thread. */
-export async function hasAskedFor(
-  tx: Tx,
-  of: { runId: string; keyId: string } | { threadId: string; keyId: string },
-): Promise<boolean> {
-  const [column, id] = 'runId' in of ? ['id', of.runId] : ['thread_id', of.threadId];
-  const rows = await tx.query(
-    `select 1 as asked from runs r join run_events e on e.run_id = r.id
-      where r.${column} = $1 and e.type = 'turn.started' and e.payload->>'requested_by' = $2 limit 1`,
-    [id, of.keyId],
-  );
-  return rows.length > 0;
-}

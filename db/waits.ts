@@ -44,29 +44,6 @@ export async function findAnsweredWait(
   return row;
 }
 
-/**
- * Bytes of a run's unused signals: those in its newest checkpoint, and those since. Slightly too high if input for work
- * elsewhere came since.
- */
-export async function readKeptSignalBytes(tx: Tx, runId: string): Promise<number> {
-  const [row] = await tx.query<{ bytes: number }>(
-    `with saved as materialized (select coalesce(checkpoint_seq, 0) as seq from runs where id = $1),
-      since as materialized (
-        select type, payload from run_events where run_id = $1 and commit_seq > (select seq from saved) and seq > (select seq from saved)
-          and type in ('signal.received', 'tool.succeeded')),
-      kept as (
-        select s->>'id' as id, s->'payload' as payload from checkpoints k
-          cross join lateral jsonb_array_elements(k.state->'signals') s where k.run_id = $1 and k.seq = (select seq from saved)
-        union all
-        select payload->>'signal_id', payload->'payload' from since
-          where type = 'signal.received' and payload->>'type' <> 'tool_results')
-     select coalesce(sum(json_bytes(payload)), 0)::bigint as bytes from kept
-      where not exists (select from since where type = 'tool.succeeded' and since.payload->>'signal_id' = kept.id)`,
-    [runId],
-  );
-  return row?.bytes ?? 0;
-}
-
 /** An open wait of a run. */
 export async function findOpenWait(tx: Tx, runId: string, id: string): Promise<WaitRow | undefined> {
   const [row] = await tx.query<WaitRow>(

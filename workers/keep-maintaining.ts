@@ -1,6 +1,6 @@
 /** The clock of maintenance: sends due acts, by the database's time. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { addActs, claimDueActs, giveBackActs } from '../db/maintenance.ts';
+import { addActs, claimDueActs, giveBackActs } from '../db/maintenance-acts.ts';
 import type { Context } from '../modules/governance/context.ts';
 import { MAINTENANCE, MAINTENANCE_ACTS, scheduleOf, type MaintenanceAct } from '../jobs/maintenance.ts';
 import { RECURRING_JOB_OPTIONS } from '../jobs/options.ts';

@@ -1,7 +1,7 @@
 /** Serves the queues of this process until it is stopped. */
 import type { Job } from 'bullmq';
 import type { Context } from '../modules/governance/context.ts';
-import { claimEarly } from '../db/maintenance.ts';
+import { claimEarly } from '../db/maintenance-acts.ts';
 import { CLOSE_WORKER_MS, WRITE_DOWN_MS } from '../jobs/backend.ts';
 import { MAINTENANCE, scheduleOf } from '../jobs/maintenance.ts';
 import type { SlotReserves } from '../jobs/outbox.ts';

@@ -5,13 +5,8 @@ import { canonicalJson } from '../../core/canonical-json.ts';
 import { isInDoubt } from '../../core/ledger.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { bytesOf } from '../../core/tool-output.ts';
-import {
-  findApproval,
-  findRequesters,
-  findTurnRedone,
-  replaceArguments,
-  type ApprovalRow,
-} from '../../db/approvals.ts';
+import { findApproval, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
+import { findRequesters, findTurnRedone } from '../../db/requesters.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';

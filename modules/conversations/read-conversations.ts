@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { originOf, type MessageOrigin } from '../../core/origin.ts';
 import { isSettled } from '../../core/state.ts';
 import { findAgent } from '../../db/agents.ts';
-import { readMessages } from '../../db/checkpoints.ts';
+import { readMessages } from '../../db/messages.ts';
 import {
   findHandedTurns,
   findThreadTurn,

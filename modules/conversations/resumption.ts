@@ -7,7 +7,7 @@ import type { TokenUsage } from '../../core/model.ts';
 import { isSettled } from '../../core/state.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import { loadAgentVersion } from '../../db/agents.ts';
-import { readMessages } from '../../db/checkpoints.ts';
+import { readMessages } from '../../db/messages.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { findCarried, findContextAt, findLastUsage } from '../../db/replay.ts';

@@ -2,7 +2,7 @@
 import type { Compaction } from '../../core/compaction.ts';
 import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { readMessages } from '../../db/checkpoints.ts';
+import { readMessages } from '../../db/messages.ts';
 import type { Tx } from '../../db/database.ts';
 import { messagesFor, setAside, summaryMessage } from '../run-log/conversation.ts';
 

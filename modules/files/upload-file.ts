@@ -5,7 +5,7 @@ import { checkMayLoosen } from '../../core/loosening.ts';
 import { UPLOAD_TRUST, type Trust } from '../../core/origin.ts';
 import type { Tx } from '../../db/database.ts';
 import type { FileRow } from '../../db/files.ts';
-import { lockThread } from '../../db/runs.ts';
+import { lockThread } from '../../db/threads.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import { storeAway, type FileContext } from './content.ts';

@@ -1,6 +1,7 @@
 /** The acts of the queue `maintenance`. Each is idempotent, bounded, and safe to run in several workers at once. */
 import { LIMITS } from '../../core/limits.ts';
-import { listDueApprovals, listIdleRuns, makePartitions, renewPlans } from '../../db/maintenance.ts';
+import { listDueApprovals, listIdleRuns, renewPlans } from '../../db/maintenance.ts';
+import { makePartitions } from '../../db/partitions.ts';
 import { listUnsplitCalls, splitOutput } from '../../db/outputs.ts';
 import type { Context } from '../governance/context.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';

@@ -12,7 +12,7 @@ import { isDatabaseAway, type Database } from '../../db/database.ts';
 import { beginDataDir } from '../../db/embedded-image.ts';
 import { migrate } from '../../db/migrate.ts';
 import { openDatabase } from '../../db/open-database.ts';
-import { voidLeases } from '../../db/maintenance.ts';
+import { voidLeases } from '../../db/leases.ts';
 import type { Context } from '../governance/context.ts';
 import { createDefinitionCache } from '../agents/definitions.ts';
 import { createStartCache } from '../agents/start-cache.ts';

@@ -1,6 +1,7 @@
 /** The answer of `/metrics`: this process's numbers, and current ones of database and queues. */
 import type { Queue } from 'bullmq';
-import { readOutboxState, readOverdueSeconds } from '../../db/maintenance.ts';
+import { readOverdueSeconds } from '../../db/maintenance-acts.ts';
+import { readOutboxState } from '../../db/outbox.ts';
 import { countWaitingRuns } from '../../db/waiting-runs.ts';
 import { readDueDeliveries } from '../../db/webhooks.ts';
 import { CONTRACTS } from '../../jobs/contracts.ts';

@@ -1,6 +1,7 @@
 /** A conversation at an earlier position of its run: later changes in the ledger are hidden. */
 import { isSettled, type RunState } from '../../core/state.ts';
-import { findPageEnd, listLearnedAfter, readMessages } from '../../db/checkpoints.ts';
+import { listLearnedAfter } from '../../db/checkpoints.ts';
+import { findPageEnd, readMessages } from '../../db/messages.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import type { CallOutcome, MessageRow } from '../../db/claim-run.ts';
 

@@ -2,7 +2,8 @@
 import { eraseEvent } from '../../core/erasure.ts';
 import { DroverError, notFound } from '../../core/errors.ts';
 import { eraseRows, eraseThreadRow, findDependents, holdAnswers, listUnerasedRuns } from '../../db/erasure.ts';
-import { findRunRow, listBelowIds, lockThread } from '../../db/runs.ts';
+import { findRunRow, listBelowIds } from '../../db/runs.ts';
+import { lockThread } from '../../db/threads.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Context } from '../governance/context.ts';

@@ -30,7 +30,6 @@ import type { Page, Sized } from '../../db/page-bytes.ts';
 import { listRunsByChange } from '../../db/runs-by-change.ts';
 import {
   findTurn,
-  hasAskedFor,
   listEnteredNodes,
   listLastTurns,
   listModelCalls,
@@ -39,6 +38,7 @@ import {
   type ModelCallRow,
   type TurnRow,
 } from '../../db/turns.ts';
+import { hasAskedFor } from '../../db/requesters.ts';
 import { findToolCall, listAwaitedCalls, listToolCalls, type ToolCallRow } from '../../db/tool-calls.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { messagesFor } from '../run-log/conversation.ts';

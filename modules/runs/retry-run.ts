@@ -2,7 +2,8 @@
 import { conflict, erased, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
-import { findRunRow, lockRun, lockThread } from '../../db/runs.ts';
+import { findRunRow, lockRun } from '../../db/runs.ts';
+import { lockThread } from '../../db/threads.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';

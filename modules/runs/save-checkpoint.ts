@@ -4,7 +4,7 @@ import { atSeq, isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
 import { fold } from '../../core/state.ts';
 import { loadAgentVersion } from '../../db/agents.ts';
-import { isDriven } from '../../db/checkpoints.ts';
+import { isDriven } from '../../db/leases.ts';
 import type { Tx } from '../../db/database.ts';
 import { loadRunIn, type RunRow } from '../../db/claim-run.ts';
 import { checkpointRow } from '../run-log/checkpoint.ts';

@@ -10,7 +10,7 @@ import { findRunRow } from '../../db/runs.ts';
 import { findTurnStart } from '../../db/sessions.ts';
 import { findRunOnThread, type RunOnThread } from '../../db/shown-turns.ts';
 import { findThread, insertThread } from '../../db/threads.ts';
-import { hasAskedFor } from '../../db/turns.ts';
+import { hasAskedFor } from '../../db/requesters.ts';
 import type { Context } from '../governance/context.ts';
 import { appendToRun } from '../run-log/append-to-run.ts';
 import { cancelRun } from '../runs/end-run.ts';

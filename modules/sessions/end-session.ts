@@ -3,7 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { isTerminal } from '../../core/events.ts';
 import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import type { Tx } from '../../db/database.ts';
-import { lockThread } from '../../db/runs.ts';
+import { lockThread } from '../../db/threads.ts';
 import { archiveSession, findSessionHead, touchSession } from '../../db/sessions.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';

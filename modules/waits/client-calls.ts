@@ -8,7 +8,7 @@ import { outputColumns } from '../../core/tool-output.ts';
 import { conflict } from '../../core/errors.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { newId } from '../../lib/new-id.ts';
-import type { NewSignal } from '../../db/approvals.ts';
+import type { NewSignal } from '../../db/signals.ts';
 import type { Tx } from '../../db/database.ts';
 import { listClientCalls, type ClientCall } from '../../db/waits.ts';
 import type { RunRow } from '../../db/claim-run.ts';

@@ -3,10 +3,9 @@ import { conflict, impossible } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { bytesOf } from '../../core/tool-output.ts';
-import { insertSignal, type NewSignal } from '../../db/approvals.ts';
+import { insertSignal, type NewSignal, readKeptSignalBytes } from '../../db/signals.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
-import { readKeptSignalBytes } from '../../db/waits.ts';
 
 /** Stores a signal; false if it is a repetition. Throws 422 if another signal has used its id. */
 export async function noteSignal(tx: Tx, signal: NewSignal): Promise<boolean> {

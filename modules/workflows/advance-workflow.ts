@@ -15,7 +15,7 @@ import { changeTask, countTasks, hasOpenChild } from '../../db/tasks.ts';
 import { findWorkflow } from '../../db/workflows.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { WaitingJob } from '../../db/commit-run.ts';
-import { isDriven } from '../../db/checkpoints.ts';
+import { isDriven } from '../../db/leases.ts';
 import type { Tx } from '../../db/database.ts';
 import { newId } from '../../lib/new-id.ts';
 import { learnSkills, PATIENT } from '../agents/similar-skills.ts';

@@ -23,7 +23,8 @@ import {
   noteReturned,
   type HandoffRow,
 } from '../../db/handoffs.ts';
-import { findRun, lockRun, lockThread, type RunView } from '../../db/runs.ts';
+import { findRun, lockRun, type RunView } from '../../db/runs.ts';
+import { lockThread } from '../../db/threads.ts';
 import { usageBelow } from '../../db/task-effects.ts';
 import { forEachIsolated } from '../for-each-isolated.ts';
 import type { Context } from '../governance/context.ts';

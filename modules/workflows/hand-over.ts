@@ -13,10 +13,10 @@ import {
   changeHandoff,
   findHandoffFrom,
   findHandoffOfCall,
-  findRequester,
   lockHandoffTo,
   type HandoffRow,
 } from '../../db/handoffs.ts';
+import { findRequester } from '../../db/requesters.ts';
 import { findRunRow } from '../../db/runs.ts';
 import { findTask } from '../../db/tasks.ts';
 import { findToolCall } from '../../db/tool-calls.ts';

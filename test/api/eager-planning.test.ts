@@ -4,7 +4,7 @@ import { startTestApi, type TestApi } from '../support/api.ts';
 import { startFakeAnthropic, type AnthropicReply, type AnthropicRequest } from '../support/fake-anthropic.ts';
 import type { FakeServer } from '../support/fake-http.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { isDriven } from '../../db/checkpoints.ts';
+import { isDriven } from '../../db/leases.ts';
 import { planOrAnswer } from '../../modules/workflows/planner/plan-and-check.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
 

@@ -9,7 +9,8 @@ import { ledgerOfRun } from '../support/queries/tool-calls.ts';
 import { attemptOf, briefly } from '../support/tool-attempt.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { lockHandoff } from '../../db/handoffs.ts';
-import { lockRun, lockThread } from '../../db/runs.ts';
+import { lockRun } from '../../db/runs.ts';
+import { lockThread } from '../../db/threads.ts';
 import { carryHandoffs } from '../../modules/workflows/carry-handoffs.ts';
 import { handOver, rejectHandoff } from '../../modules/workflows/hand-over.ts';
 

@@ -15,7 +15,8 @@ import {
 } from '../../db/conversations.ts';
 import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
 import { listAuditRows } from '../../db/audit.ts';
-import { findPageEnd, listLearnedAfter } from '../../db/checkpoints.ts';
+import { listLearnedAfter } from '../../db/checkpoints.ts';
+import { findPageEnd } from '../../db/messages.ts';
 import type { Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
 import { ERASERS, eraseThreadRow } from '../../db/erasure.ts';
@@ -38,7 +39,7 @@ import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
 import { listEffectsOfTasks, tokensOfTask, usageBelow } from '../../db/task-effects.ts';
 import { listLastTurns, listTurns } from '../../db/turns.ts';
-import { readKeptSignalBytes } from '../../db/waits.ts';
+import { readKeptSignalBytes } from '../../db/signals.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
 import { planOf, plansOf as neverFullPlansOf } from '../support/queries/postgres.ts';

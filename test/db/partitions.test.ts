@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Database } from '../../db/database.ts';
-import { makePartitions } from '../../db/maintenance.ts';
+import { makePartitions } from '../../db/partitions.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 

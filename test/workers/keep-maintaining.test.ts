@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { claimDueActs } from '../../db/maintenance.ts';
+import { claimDueActs } from '../../db/maintenance-acts.ts';
 import { MAINTENANCE_ACTS, type MaintenanceAct } from '../../jobs/maintenance.ts';
 import { scrapeMetrics } from '../../modules/platform/scrape-metrics.ts';
 import { keepMaintaining } from '../../workers/keep-maintaining.ts';

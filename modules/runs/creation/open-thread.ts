@@ -1,7 +1,8 @@
 import { conflict } from '../../../core/errors.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
-import { findRunRow, type ThreadRow } from '../../../db/runs.ts';
+import { findRunRow } from '../../../db/runs.ts';
+import type { ThreadRow } from '../../../db/threads.ts';
 import { isSessionDeleted } from '../../../db/sessions.ts';
 
 /** The last run on a locked thread. Throws 409 if the thread takes no more runs: its session was deleted. */

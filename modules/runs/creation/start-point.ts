@@ -2,7 +2,8 @@
 import { impossible, notFound } from '../../../core/errors.ts';
 import { readEvent, UnknownEventError } from '../../../core/events.ts';
 import { fold, foldAll, type RunState } from '../../../core/state.ts';
-import { findCheckpoint, findCheckpointBefore, readMessages, type CheckpointView } from '../../../db/checkpoints.ts';
+import { findCheckpoint, findCheckpointBefore, type CheckpointView } from '../../../db/checkpoints.ts';
+import { readMessages } from '../../../db/messages.ts';
 import type { Tx } from '../../../db/database.ts';
 import { readEvents } from '../../../db/events.ts';
 import { findTurnAfter, type StartedTurn } from '../../../db/replay.ts';

@@ -13,7 +13,7 @@ import { REQUEST_PARTS, type ModelRequest, type ModelResponse, type RequestPart 
 import type { ReplayState } from '../../../core/replay-state.ts';
 import type { RunState } from '../../../core/state.ts';
 import { effectOf, isWait, type ToolDefinition } from '../../../core/tool.ts';
-import { readMessages } from '../../../db/checkpoints.ts';
+import { readMessages } from '../../../db/messages.ts';
 import type { Tx } from '../../../db/database.ts';
 import {
   findCarried,

@@ -8,7 +8,7 @@ import type { HandoffContext } from '../../../core/handoff.ts';
 import { messagesToTell, type HandoffMessage } from '../../../core/handoff-summary.ts';
 import { escapeText } from '../../../core/memory/prompt.ts';
 import type { AgentRow } from '../../../db/agents.ts';
-import { readMessages } from '../../../db/checkpoints.ts';
+import { readMessages } from '../../../db/messages.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findRunRow } from '../../../db/runs.ts';
 import { estimateTokens } from '../../../llm/estimate-tokens.ts';

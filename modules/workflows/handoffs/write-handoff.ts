@@ -7,14 +7,8 @@ import { LIMITS } from '../../../core/limits.ts';
 import type { AgentRow } from '../../../db/agents.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import type { Tx } from '../../../db/database.ts';
-import {
-  chainBefore,
-  findHandoff,
-  insertHandoff,
-  readSharedFragments,
-  type HandoffCarrier,
-  type HandoffRow,
-} from '../../../db/handoffs.ts';
+import { chainBefore, findHandoff, insertHandoff, type HandoffCarrier, type HandoffRow } from '../../../db/handoffs.ts';
+import { readSharedFragments } from '../../../db/memory-fragments.ts';
 import { estimateTokens } from '../../../llm/estimate-tokens.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { whyNotTaken } from '../../agents/why-not-taken.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { claimEarly } from '../../../db/maintenance.ts';
+import { claimEarly } from '../../../db/maintenance-acts.ts';
 import { positionJobId } from '../../../jobs/define-job.ts';
 import { TURNS } from '../../../jobs/turns.ts';
 import type { Context } from '../../../modules/governance/context.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DroverError } from '../../../core/errors.ts';
 import { readEvent } from '../../../core/events.ts';
 import { loadRun } from '../../../db/claim-run.ts';
-import { isDriven } from '../../../db/checkpoints.ts';
+import { isDriven } from '../../../db/leases.ts';
 import { lockRun } from '../../../db/runs.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { createGroupCommit } from '../../../modules/run-log/group-commit.ts';

@@ -1,36 +1,7 @@
-/** Reports on agents' memory: where entries were used, and total usage. */
+/** Reports on how much agents remember. */
 import type { MemoryStatus, MemoryType } from '../core/memory/entry.ts';
 import type { Tx } from './database.ts';
 import { OWN_USAGE, type OwnUsageRow } from './own-model-calls.ts';
-import { fetchRows, selectFrom } from './query-builder.ts';
-
-export interface MemoryUseRow {
-  id: string;
-  memory_id: string;
-  agent_id: string | null;
-  run_id: string | null;
-  turn_id: string | null;
-  operation: 'turn' | 'recall' | 'query' | 'write' | 'search' | 'resolve';
-  score: number | null;
-  why: Record<string, number> | null;
-  accessed_at: Date;
-}
-
-/** A page of the uses of an entry, newest first. */
-export async function listMemoryUses(
-  tx: Tx,
-  page: { memoryId: string; before?: string | undefined; limit: number },
-): Promise<MemoryUseRow[]> {
-  const query = selectFrom(
-    'id, memory_id, agent_id, run_id, turn_id, operation, score, why, accessed_at',
-    'memory_accesses',
-    [
-      ['memory_id', '=', page.memoryId],
-      ['id', '<', page.before],
-    ],
-  );
-  return fetchRows<MemoryUseRow>(tx, query.orderBy('id', 'desc').limit(page.limit));
-}
 
 export interface MemoryUsage {
   entries: { memory_type: MemoryType; status: MemoryStatus; count: number; tokens: number }[];

@@ -4,9 +4,17 @@ import { conflictSettings, type AgentDefinition } from '../../core/definition.ts
 import { conflict } from '../../core/errors.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import type { Tx } from '../../db/database.ts';
-import { disputeMemories, insertChecks, listComparedTexts, listLive } from '../../db/memory-conflicts.ts';
+import { disputeMemories } from '../../db/memory-conflicts.ts';
+import { insertChecks, listComparedTexts } from '../../db/memory-checks.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';
-import { findMemory, insertMemories, supersedeMemory, updateMemory, type MemoryRow } from '../../db/memory-entries.ts';
+import {
+  findMemory,
+  insertMemories,
+  supersedeMemory,
+  updateMemory,
+  type MemoryRow,
+  listLive,
+} from '../../db/memory-entries.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 import type { AuditedBy } from '../audit/record-audit.ts';
 import { toMemoryRow } from './add-memory.ts';

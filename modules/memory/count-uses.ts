@@ -3,7 +3,7 @@
  * together.
  */
 import type { Logger } from 'pino';
-import { countAccesses, countLeftUses, type MemoryUse } from '../../db/memory-entries.ts';
+import { countAccesses, countLeftUses, type MemoryUse } from '../../db/memory-uses.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { newId } from '../../lib/new-id.ts';
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { escapeText } from '../../core/memory/prompt.ts';
 import { contradicts } from '../../core/memory/contradiction.ts';
 import { mayAskAgain, secondsUntilAsked } from '../../core/memory/model-away.ts';
-import { deleteCheck, delayCheck, findCheck, findLikeWords, listComparedTexts } from '../../db/memory-conflicts.ts';
+import { deleteCheck, delayCheck, findCheck, findLikeWords, listComparedTexts } from '../../db/memory-checks.ts';
 import { findAgent } from '../../db/agents.ts';
 import { findMemory } from '../../db/memory-entries.ts';
 import { lockMemoryOf } from '../../db/memory-lock.ts';

@@ -2,7 +2,8 @@
 import type { Caller } from '../../core/caller.ts';
 import type { Tx } from '../../db/database.ts';
 import { listExtractions, type ExtractionRow } from '../../db/memory-extractions.ts';
-import { listMemoryUses, readMemoryUsage, type MemoryUsage, type MemoryUseRow } from '../../db/memory-reports.ts';
+import { readMemoryUsage, type MemoryUsage } from '../../db/memory-reports.ts';
+import { listMemoryUses, type MemoryUseRow } from '../../db/memory-uses.ts';
 import { requireAgent } from '../agents/read-agents.ts';
 import { requireMemory } from './read-memories.ts';
 

@@ -4,7 +4,7 @@ import type { Ranked } from '../../core/memory/candidate.ts';
 import { rank } from '../../core/memory/ranking.ts';
 import { putCurrentFirst, validityOf, type Reasons, type Validity } from '../../core/memory/validity.ts';
 import { LIMITS } from '../../core/limits.ts';
-import type { MemoryUse } from '../../db/memory-entries.ts';
+import type { MemoryUse } from '../../db/memory-uses.ts';
 import { shareGivingOf } from '../../db/memory-lock.ts';
 import { findCandidates, type FoundMemory, type MemoryScope, type QuestionVector } from '../../db/memory-search.ts';
 import { startDeadline } from '../../lib/deadline.ts';

@@ -3,7 +3,7 @@ import { contradicts } from '../../../core/memory/contradiction.ts';
 import type { Caller } from '../../../core/caller.ts';
 import type { Tx } from '../../../db/database.ts';
 import { lockComparing } from '../../../db/memory-lock.ts';
-import { findLikeWords, insertChecks } from '../../../db/memory-conflicts.ts';
+import { findLikeWords, insertChecks } from '../../../db/memory-checks.ts';
 import { findFragment, readFragments, type FragmentRow } from '../../../db/memory-fragments.ts';
 import { type SpaceRow } from '../../../db/memory-spaces.ts';
 import { maySee, wordsIn } from './store-fragment.ts';

@@ -8,7 +8,8 @@ import { openKnexPool, runStatement, withConnection } from './knex-client.ts';
 import { queriesOf } from './queries.ts';
 import { ANNOUNCE_WORKER, createQueuePool, WITHDRAW_WORKER } from './queue-pool.ts';
 import { ensureRoles } from './roles.ts';
-import { checkRoles, TYPES } from './session.ts';
+import { checkRoles } from './connection-owner.ts';
+import { TYPES } from './value-types.ts';
 
 const IN_MEMORY = 'memory:';
 const IN_MEMORY_URL = 'memory://';

@@ -8,7 +8,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import type { ClientBase } from 'pg';
 import { compareVersions } from '../core/semver.ts';
 import { VERSION } from '../core/version.ts';
-import { MAINTENANCE_ROLE } from './session.ts';
+import { MAINTENANCE_ROLE } from './connection-owner.ts';
 
 /** The text of each file that a database has, and the release that applied it. */
 export const FUNCTIONS_TABLE = 'schema_functions';

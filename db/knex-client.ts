@@ -2,7 +2,7 @@ import createKnex from 'knex';
 import type { Knex } from 'knex';
 import type { Client, ClientBase, ClientConfig, QueryResult } from 'pg';
 import { DatabaseBusyError, isDatabaseAway, isDiskFull, isStalePlan } from './database-errors.ts';
-import { becomeOwner, type SessionOwner } from './session.ts';
+import { becomeOwner, type ConnectionOwner } from './connection-owner.ts';
 import { createStatementNames, type StatementNames } from './statement-names.ts';
 
 /** Settings of a pool: how to connect, maximum size, and how long callers wait. */
@@ -22,7 +22,7 @@ export interface PoolSettings {
 }
 
 /** A Knex for each owner on whose behalf connections act. */
-export interface KnexPool<O extends SessionOwner> {
+export interface KnexPool<O extends ConnectionOwner> {
   readonly as: Readonly<Record<O, Knex>>;
   /** Waits for connections in use. */
   close(): Promise<void>;
@@ -49,7 +49,7 @@ interface NativeStatement {
 }
 
 interface ClientSettings extends Knex.Config {
-  owner: SessionOwner;
+  owner: ConnectionOwner;
   settings: PoolSettings;
   state: { closed: boolean; nameOf: StatementNames; answeredAtMs: number; fullAtMs: number };
 }
@@ -61,7 +61,7 @@ const spent = new WeakSet<ClientBase>();
 const SILENT: Knex.Logger = { warn: () => undefined, error: () => undefined, deprecate: () => undefined };
 
 /** Opens a Knex pool. Connections checked out through one of its Knexes act for that one's owner. */
-export function openKnexPool<O extends SessionOwner>(settings: PoolSettings, owners: readonly O[]): KnexPool<O> {
+export function openKnexPool<O extends ConnectionOwner>(settings: PoolSettings, owners: readonly O[]): KnexPool<O> {
   const { max, checkoutTimeoutMs, idleTimeoutMs } = settings;
   const never = Number.NEGATIVE_INFINITY;
   const state = { closed: false, nameOf: createStatementNames(), answeredAtMs: never, fullAtMs: never };

@@ -16,7 +16,7 @@ import { listMigrations, loadMigration } from './load-migrations.ts';
 import { withOwnerClient } from './postgres.ts';
 import { lockAllTables } from './lock-tables.ts';
 import { ensureRoles } from './roles.ts';
-import { MAINTENANCE_ROLE, QUEUE_SCHEMA } from './session.ts';
+import { MAINTENANCE_ROLE, QUEUE_SCHEMA } from './connection-owner.ts';
 
 /** An arbitrary number, the same in all releases, so that they exclude each other. */
 const MIGRATION_LOCK = 7_236_419_001;

@@ -4,7 +4,7 @@ import { ConfigError } from '../lib/environment.ts';
 import { RefusesWritesError } from '../lib/refuses-writes-error.ts';
 import type { Tx } from './database.ts';
 import { DatabaseRoleError } from './database-errors.ts';
-import { APP_ROLE, MAINTENANCE_ROLE } from './session.ts';
+import { APP_ROLE, MAINTENANCE_ROLE } from './connection-owner.ts';
 
 interface Login {
   name: string;

@@ -6,7 +6,8 @@ import { type KnexPool, openKnexPool, type PoolSettings, runStatement } from './
 import { PostgresListener } from './postgres-listener.ts';
 import { createQueuePool } from './queue-pool.ts';
 import { checkPooledLogin, checkSameDatabase, explainRefusal } from './pooled-login.ts';
-import { becomeOwner, checkRoles, isOwnerByLogin, type SessionOwner, TYPES } from './session.ts';
+import { becomeOwner, checkRoles, isOwnerByLogin, type ConnectionOwner } from './connection-owner.ts';
+import { TYPES } from './value-types.ts';
 import { queriesOf } from './queries.ts';
 
 const STATEMENT_TIMEOUT_MS = 30_000;
@@ -32,7 +33,7 @@ export async function openPostgres(
 ): Promise<Database> {
   const report = options.onError ?? (() => undefined);
   // Roles have separate pools, so that each connection assumes its role once, when opened.
-  const pool = <O extends SessionOwner>(owner: O, max: number) => {
+  const pool = <O extends ConnectionOwner>(owner: O, max: number) => {
     return openPool({ connect: () => connectAs(owner, server.url, options) }, { owner, max, options });
   };
   const { poolUrl, poolSize } = server;
@@ -96,7 +97,7 @@ export async function withOwnerClient<T>(url: string, work: (client: ClientBase)
   }
 }
 
-function openPool<O extends SessionOwner>(
+function openPool<O extends ConnectionOwner>(
   connections: Pick<PoolSettings, 'connect' | 'isPooled'>,
   { owner, max, options }: { owner: O; max: number; options: DatabaseOptions },
 ): KnexPool<O> {
@@ -107,7 +108,7 @@ function openPool<O extends SessionOwner>(
   return openKnexPool({ ...connections, ...times, max, busy, away }, [owner]);
 }
 
-async function connectAs(owner: SessionOwner, url: string, options: DatabaseOptions): Promise<pg.Client> {
+async function connectAs(owner: ConnectionOwner, url: string, options: DatabaseOptions): Promise<pg.Client> {
   const client = await connect(url, options);
   try {
     await client.query(

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { DatabaseRoleError } from './database-errors.ts';
-import { APP_ROLE, MAINTENANCE_ROLE } from './session.ts';
+import { APP_ROLE, MAINTENANCE_ROLE } from './connection-owner.ts';
 
 /**
  * Creates the two roles if missing, and grants them to the current user.

@@ -8,7 +8,7 @@ import { DatabaseRoleError } from '../../db/database-errors.ts';
 import { listMigrations, loadMigration } from '../../db/load-migrations.ts';
 import { backOffModelRate, readModelBackOff } from '../../db/model-rates.ts';
 import { withOwnerClient } from '../../db/postgres.ts';
-import { checkRoles } from '../../db/session.ts';
+import { checkRoles } from '../../db/connection-owner.ts';
 import { createTestDatabase, openTestDatabase } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 

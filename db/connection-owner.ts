@@ -1,15 +1,14 @@
-import type { ClientBase, CustomTypesConfig } from 'pg';
-import pg from 'pg';
+import type { ClientBase } from 'pg';
 import { DatabaseRoleError, MIGRATE_FIRST } from './database-errors.ts';
 
 /** On whose behalf a connection acts: determines row level security, and the schema of unqualified names. */
-export type SessionOwner = 'app' | 'maintenance' | 'owner' | 'queue';
+export type ConnectionOwner = 'app' | 'maintenance' | 'owner' | 'queue';
 
 export const APP_ROLE = 'drover_app';
 export const MAINTENANCE_ROLE = 'drover_maintenance';
 export const QUEUE_SCHEMA = 'bullmq';
 
-const BECOME: Record<SessionOwner, string> = {
+const BECOME: Record<ConnectionOwner, string> = {
   app: `set role ${APP_ROLE}; reset search_path`,
   maintenance: `set role ${MAINTENANCE_ROLE}; reset search_path`,
   owner: 'reset role; reset search_path',
@@ -17,13 +16,13 @@ const BECOME: Record<SessionOwner, string> = {
 };
 
 /** The current owner of each connection; a new connection, which is not here, acts as the role it logged in with. */
-const owners = new WeakMap<ClientBase, SessionOwner>();
+const owners = new WeakMap<ClientBase, ConnectionOwner>();
 
 /**
  * Makes the connection act for `owner`; free if it already does. Awaited, never pipelined: if it failed unnoticed, later
  * statements would run as a role that sees every tenant.
  */
-export async function becomeOwner(client: ClientBase, owner: SessionOwner): Promise<void> {
+export async function becomeOwner(client: ClientBase, owner: ConnectionOwner): Promise<void> {
   if (owners.get(client) === owner) return;
   owners.delete(client);
   await client.query(BECOME[owner]);
@@ -31,7 +30,7 @@ export async function becomeOwner(client: ClientBase, owner: SessionOwner): Prom
 }
 
 /** Behind a pooler, the login determines the role: none is set, since the next statement may have another session. */
-export function isOwnerByLogin(client: ClientBase, owner: SessionOwner): void {
+export function isOwnerByLogin(client: ClientBase, owner: ConnectionOwner): void {
   owners.set(client, owner);
 }
 
@@ -68,34 +67,4 @@ function explainRoleError(error: unknown, role: string): unknown {
     `The user of DATABASE_URL may not take the role ${role}. An administrator can run: ${remedy};`,
     error,
   );
-}
-
-const INT8 = 20;
-const INT8_ARRAY = 1016;
-const DATE = 1082;
-
-/** Types of values from either database; others are as in pg. */
-export const TYPES: CustomTypesConfig = {
-  getTypeParser(oid, format) {
-    const parse: (value: string) => unknown = pg.types.getTypeParser(oid, format);
-    if (format === 'binary') return parse;
-    // pg's types omit the ids of arrays.
-    const id: number = oid;
-    switch (id) {
-      case INT8:
-        return Number;
-      case INT8_ARRAY:
-        return (value: string) => toNumbers(parse(value));
-      case DATE:
-        // A date has no time zone; as a Date it would be midnight in this process's.
-        return (value: string) => value;
-      default:
-        return parse;
-    }
-  },
-};
-
-function toNumbers(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(toNumbers);
-  return value === null ? null : Number(value);
 }

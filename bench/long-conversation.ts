@@ -83,7 +83,7 @@ async function finish(drover: BenchDrover, run: string): Promise<void> {
 async function step({ context }: BenchDrover, run: string): Promise<boolean> {
   const options = { stop: new AbortController().signal, draining: () => false };
   const { result } = await driveRun(context, { ...ids(run), seq: 0 }, options);
-  if (result !== 'handed_over') return false;
+  if (result !== 'yielded') return false;
   const open = await context.db.withTenant(DEFAULT_TENANT_ID, (tx) =>
     tx.query<{ callId: string }>(
       `select id as "callId" from tool_calls where run_id = $1 and mode = 'queued' and status = 'pending'`,

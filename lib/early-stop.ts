@@ -8,7 +8,7 @@ export function stopEarly(): void {
   for (const signal of SIGNALS) process.on(signal, end);
 }
 
-/** Hands the signals over to `onSignal`. */
+/** Passes the signals on to `onSignal`. */
 export function stopBy(onSignal: () => void): void {
   for (const signal of SIGNALS) process.on(signal, onSignal).off(signal, end);
 }

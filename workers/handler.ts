@@ -8,7 +8,7 @@ import type { ProcessSlots } from './process-slots.ts';
 export interface Duty {
   /** Fires at the deadline of a stop: running work must be given back. */
   stop: AbortSignal;
-  /** Whether the process is stopping or the job's lock is lost: runs are handed over at their next step. */
+  /** Whether the process is stopping or the job's lock is lost: runs are yielded at their next step. */
   draining: () => boolean;
   /** The tenants' slots of this queue. */
   slots?: TenantSlots;

@@ -56,7 +56,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
     const worker = queues.worker(
       name,
       async (job, token, lost) => {
-        // The worker that has the job now waits for the lease in the database, which decides: the work is handed over,
+        // The worker that has the job now waits for the lease in the database, which decides: the run is yielded,
         // not aborted.
         const isLeaving = () => duty.draining() || lost?.aborted === true;
         return handleJob(context, handler, { ...held, draining: isLeaving, job, token }).catch((error: unknown) => {

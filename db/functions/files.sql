@@ -1,4 +1,4 @@
--- Deletes files of the current tenant, and hands over to maintenance the contents that no other file has. Answers how many files went.
+-- Deletes files of the current tenant, and leaves to maintenance the contents that no other file has. Answers how many files went.
 create or replace function delete_files(ids uuid[]) returns integer language plpgsql as $$
 declare
   tenant uuid := nullif(current_setting('drover.tenant_id', true), '')::uuid;

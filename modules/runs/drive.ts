@@ -39,13 +39,13 @@ import { catchUp, isHeldUp } from './driver/suspension.ts';
 import { completeOpenTurn, failOpenTurn, startTurn, takeMessages, takeNext } from './driver/turn.ts';
 import { answerWith, openWaits } from '../waits/open-waits.ts';
 
-/** Why a drive ended: nothing left to do, handed to another job, taken away, or never claimed. */
-export type DriveEnd = 'dormant' | 'handed_over' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
+/** Why a drive ended: nothing left to do, yielded to another job, taken away, or never claimed. */
+export type DriveEnd = 'dormant' | 'yielded' | 'lost' | Exclude<ClaimResult, { ok: true }>['why'];
 
 /** How the turn ended, or that the run waits; otherwise why the drive ended. */
 type DriveOutcome = 'completed' | 'failed' | 'cancelled' | 'waiting' | Exclude<DriveEnd, 'dormant'>;
 
-/** `stop` fires when the process must stop; `draining` asks to hand the run over at the next step. */
+/** `stop` fires when the process must stop; `draining` asks to yield the run at the next step. */
 interface DriveOptions {
   stop: AbortSignal;
   draining: () => boolean;
@@ -87,7 +87,7 @@ async function claimAndDrive(
   const held = { tenantId, runId, fence: claimed.run.fence, sinceMs };
   if (claimed.run.kind === 'workflow') {
     await giveBack(context, held, { queue: SUBTASKS.name });
-    return { end: 'handed_over' };
+    return { end: 'yielded' };
   }
   let drive: Drive | undefined;
   const isCreated = () => !from?.initialCommit || drive?.uncommitted.initialCommit === null;
@@ -104,7 +104,7 @@ async function claimAndDrive(
       initialCommit: from?.initialCommit,
     });
     const end = await loop(drive, options);
-    if (end === 'dormant' || end === 'handed_over') keepInCache(drive);
+    if (end === 'dormant' || end === 'yielded') keepInCache(drive);
     return { end, drive };
   } catch (error) {
     if (error instanceof LostRunError || hold.lost.aborted) {
@@ -115,7 +115,7 @@ async function claimAndDrive(
     const isNewer = error instanceof UnknownEventError;
     const again = options.stop.aborted || isNewer;
     await giveBack(context, held, again && (isNewer ? { delay_ms: NEWER_BUILD_MS } : {}));
-    if (again) return { end: 'handed_over' };
+    if (again) return { end: 'yielded' };
     throw error;
   } finally {
     if (drive) leaveDispatched(drive);
@@ -168,7 +168,7 @@ async function loop(drive: Drive, options: DriveOptions): Promise<DriveEnd> {
     await catchUp(drive);
     const decision = decide(drive.log.state, drive.limits);
     if (mayYield(drive, decision) && mustYield(drive, options)) {
-      if (await commit(drive, 'again')) return 'handed_over';
+      if (await commit(drive, 'again')) return 'yielded';
       continue;
     }
     if (isHeldUp(drive, decision)) {
@@ -267,7 +267,7 @@ async function askModel(drive: Drive, ask: () => ReturnType<typeof makeModelCall
     const later = await ask();
     if (!later) return undefined;
     if (!(await commit(drive, later))) return undefined;
-    return isPark(later) ? 'dormant' : 'handed_over';
+    return isPark(later) ? 'dormant' : 'yielded';
   } catch (error) {
     if (!(error instanceof TurnFailure)) throw error;
     releaseReservation(drive, error.code === 'turn_timeout' ? 'estimated' : 'released');

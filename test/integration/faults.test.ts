@@ -107,14 +107,14 @@ for (const mode of MODES) {
         await untilRun(drover, next);
       });
 
-      it('hands over at the next step on SIGTERM, and repeats none', async () => {
+      it('yields at the next step on SIGTERM, and repeats none', async () => {
         const steps = Array.from({ length: 12 }, (_, index) => `wait 100 call calculator {"expression":"${index}"}`);
         const { run } = await startRun(drover, agent, `${steps.join(' | ')} | say ${label}`);
         await waitUntil('the run is under way', () => drover.model.asked(label).length === 3);
         const name = drover.model.asked(label)[0]?.by ?? '';
         const driver = drover.process(name);
         assert.deepEqual(await drover.end(name, 'SIGTERM'), [0, null]);
-        assert.deepEqual(endsOf(driver, run), ['handed_over'], 'the other worker needs not wait for a lease');
+        assert.deepEqual(endsOf(driver, run), ['yielded'], 'the other worker needs not wait for a lease');
         assert.equal((await untilRun(drover, run)).output?.message, label);
         await assertSound(drover, run);
         assert.deepEqual(
@@ -129,7 +129,7 @@ for (const mode of MODES) {
         const name = drover.model.asked(label)[0]?.by ?? '';
         const driver = drover.process(name);
         assert.deepEqual(await drover.end(name, 'SIGTERM'), [0, null]);
-        assert.deepEqual(endsOf(driver, run), ['handed_over'], 'the other worker needs not wait for a lease');
+        assert.deepEqual(endsOf(driver, run), ['yielded'], 'the other worker needs not wait for a lease');
         assert.equal((await untilRun(drover, run)).output?.message, label);
         await assertSound(drover, run);
         assert.equal(drover.model.asked(label).length, 2);

@@ -185,7 +185,7 @@ export async function openEngine(mode: Mode = DOMAIN_MODE, environment: Record<s
     },
     async finish(run) {
       for (let round = 0; round < 50; round++) {
-        if ((await engine.drive(run)) !== 'handed_over') return;
+        if ((await engine.drive(run)) !== 'yielded') return;
         await engine.makeCalls(run);
         await engine.gatesOpen();
       }

@@ -217,7 +217,7 @@ describe('Locally dispatched turns', () => {
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'queued') }) : text('done')));
     const { run } = await engine.start(agent, 'hello');
     await outboxEmpty();
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     const never = () => new Promise(() => undefined);
     const slot = { drive: never, leave: () => assert.fail('the run was not claimed') };
     await engine.makeCalls(run, { ...context, outbox: { ...context.outbox, reserveSlot: () => slot, drive: never } });

@@ -85,7 +85,7 @@ for (const mode of MODES) {
       await waitUntil('another drives it', async () => (await statusOfRun(engine, run)) === 'completed');
     });
 
-    it('break off nothing where the lock of a job is lost: its run is handed over at the next step', async () => {
+    it('break off nothing where the lock of a job is lost: its run is yielded at the next step', async () => {
       const { context } = engine;
       let turns: Worker | undefined;
       const worker: Context['queues']['worker'] = (name, process, settings) => {

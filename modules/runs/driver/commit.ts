@@ -22,10 +22,10 @@ import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts'
 import { newUncommitted, type Drive } from './drive-state.ts';
 
 /**
- * How a commit gives the run up: dormant until something arrives, paused until the suspension is lifted, or with a job that
+ * How a commit releases the run: dormant until something arrives, paused until the suspension is lifted, or with a job that
  * continues it: at once, after a delay, after calls. A parked run is dormant, too.
  */
-type HandOver = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] } | Park;
+type Release = 'dormant' | 'pause' | 'again' | { afterMs: number } | { awaitCalls: CallState[] } | Park;
 
 /** Until a model's provider is back, or the run gives up. */
 export interface Park {
@@ -36,12 +36,12 @@ const MOST_RETRIES = 20;
 
 /**
  * Commits what is pending. If others have appended meanwhile, or the policy epoch has advanced, nothing was written: folds
- * their events, or gates the calls again, and retries. With a hand-over it returns false instead, so that the caller decides
+ * their events, or gates the calls again, and retries. With a release it returns false instead, so that the caller decides
  * anew.
  */
-export async function commit(drive: Drive, handOver?: HandOver): Promise<boolean> {
+export async function commit(drive: Drive, release?: Release): Promise<boolean> {
   for (let attempt = 0; attempt < MOST_RETRIES; attempt++) {
-    const change = toChange(drive, handOver);
+    const change = toChange(drive, release);
     const outcome = await (drive.uncommitted.initialCommit
       ? commitInitial(drive, drive.uncommitted.initialCommit, change)
       : commitOnce(drive, change));
@@ -53,8 +53,8 @@ export async function commit(drive: Drive, handOver?: HandOver): Promise<boolean
     const catchUp = outcome.why === 'policy_epoch' ? reauthorizePending : reload;
     await retryWhileUnavailable(() => catchUp(drive), retryWindowOf(drive));
     if (outcome.why === 'behind') drive.uncommitted.reconsider?.();
-    if (!handOver) continue;
-    // The hand-over's calls may have changed or gone: commit the model's answer before anything follows it.
+    if (!release) continue;
+    // The calls that the run is to wait for may have changed or gone: commit the model's answer before anything follows it.
     if (outcome.why === 'policy_epoch') await commit(drive);
     return false;
   }
@@ -70,7 +70,7 @@ async function commitInitial(drive: Drive, initialCommit: InitialCommit, change:
 }
 
 /** Everything that a commit writes: rows, the lease, stored data, and jobs to follow. */
-function toChange(drive: Drive, handOver: HandOver | undefined): RunChange {
+function toChange(drive: Drive, release: Release | undefined): RunChange {
   const { run } = drive;
   const { pending, base } = drive.log;
   const { initialCommit } = drive.uncommitted;
@@ -79,34 +79,34 @@ function toChange(drive: Drive, handOver: HandOver | undefined): RunChange {
   const change: RunChange = {
     ...toRunChange({ id, tenant_id, workspace_id, last_seq: initialCommit ? 0 : base.seq }, events),
     fence: drive.fence,
-    ...leaseAfter(drive, handOver),
-    ...rowsOf(drive, handOver),
+    ...leaseAfter(drive, release),
+    ...rowsOf(drive, release),
     ...titleAfter(drive),
   };
   if (beginsCalls(pending)) change.policy_epoch = drive.governance.epoch;
   if (pending.rateLimiter) change.rate_limiter = pending.rateLimiter;
   if (pending.checkpoint) change.checkpoint = checkpointOf(drive, pending.checkpoint);
-  const jobs = [...jobsAfter(drive, handOver), ...joinJobs(run, events), ...delegationJobs(run, events)];
+  const jobs = [...jobsAfter(drive, release), ...joinJobs(run, events), ...delegationJobs(run, events)];
   if (jobs.length > 0) change.outbox = jobs;
   learnFromTurn(drive, change);
   return initialCommit ? { ...change, ...toCreation(initialCommit, change) } : change;
 }
 
 /** Whether the lease is renewed or released. */
-function leaseAfter({ context }: Drive, handOver: HandOver | undefined): Partial<RunChange> {
-  if (!handOver) return { lease_ms: context.config.leaseMs };
-  if (isPark(handOver)) return { release: true, dormant: true, park: handOver.park };
-  return handOver === 'dormant' ? { release: true, dormant: true } : { release: true };
+function leaseAfter({ context }: Drive, release: Release | undefined): Partial<RunChange> {
+  if (!release) return { lease_ms: context.config.leaseMs };
+  if (isPark(release)) return { release: true, dormant: true, park: release.park };
+  return release === 'dormant' ? { release: true, dormant: true } : { release: true };
 }
 
 /** Rows stored beside the events; empty lists are left out. */
-function rowsOf(drive: Drive, handOver: HandOver | undefined): Partial<RunChange> {
+function rowsOf(drive: Drive, release: Release | undefined): Partial<RunChange> {
   const { pending } = drive.log;
   const rows = {
     messages: countedMessages(drive.log).map(toStored),
     new_calls: pending.newCalls,
     calls: pending.calls,
-    reservations: [...pending.reservations, ...(handOver ? releaseOf(drive) : [])],
+    reservations: [...pending.reservations, ...(release ? releaseOf(drive) : [])],
     audit: auditOf(drive),
     waits: pending.waits,
     close_waits: pending.closedWaits,
@@ -183,14 +183,14 @@ function toStored({ ordinal, role, content, chain, origin, trust = 'trusted' }: 
   return { ordinal, role, content, chain, origin: originOf({ role, content, origin }), trust };
 }
 
-/** Whether the hand-over only waits for the end of an outage. */
-export function isPark(handOver: HandOver | undefined): handOver is Park {
-  return typeof handOver === 'object' && 'park' in handOver;
+/** Whether the run only waits for the end of an outage. */
+export function isPark(release: Release | undefined): release is Park {
+  return typeof release === 'object' && 'park' in release;
 }
 
 /** The jobs that continue the run; none if it becomes dormant, paused or parked. */
-function jobsAfter(drive: Drive, handOver: HandOver | undefined): OutboxRow[] {
-  if (!handOver || handOver === 'dormant' || handOver === 'pause' || isPark(handOver)) return [];
+function jobsAfter(drive: Drive, release: Release | undefined): OutboxRow[] {
+  if (!release || release === 'dormant' || release === 'pause' || isPark(release)) return [];
   const traceparent = drive.traceparent;
   const turnId = drive.log.state.turn?.id;
   const ids = {
@@ -200,10 +200,10 @@ function jobsAfter(drive: Drive, handOver: HandOver | undefined): OutboxRow[] {
     ...(traceparent && { traceparent }),
   };
   const turn: OutboxRow = { id: newId(), queue: TURNS.name, at_position: true, payload: ids };
-  if (handOver === 'again') return [turn];
-  if ('afterMs' in handOver) return [{ ...turn, delay_ms: handOver.afterMs }];
+  if (release === 'again') return [turn];
+  if ('afterMs' in release) return [{ ...turn, delay_ms: release.afterMs }];
   const { steps: step } = drive.log.state;
-  const { awaitCalls } = handOver;
+  const { awaitCalls } = release;
   // Several calls of one answer become children of the job that continues the turn. The database decides whether it continues.
   const isFlow = awaitCalls.length > 1;
   const calls = awaitCalls.map(({ id: callId, attempt }) => ({

@@ -7,8 +7,8 @@ import { commit } from './commit.ts';
 import { claimLocally } from './dispatch-calls.ts';
 import type { Drive } from './drive-state.ts';
 
-/** Hands the run over to those who make its calls. Undefined if the drive goes on: decide anew. */
-export async function sendCalls(drive: Drive): Promise<'dormant' | 'handed_over' | undefined> {
+/** Yields the run to those who make its calls. Undefined if the drive goes on: decide anew. */
+export async function sendCalls(drive: Drive): Promise<'dormant' | 'yielded' | undefined> {
   const { log } = drive;
   // Sends the calls that were not marked as sent at the last commit, each once; reconciliation replaces lost jobs.
   const sent = new Set(log.base.calls.filter((call) => call.sent).map((call) => call.id));
@@ -23,7 +23,7 @@ export async function sendCalls(drive: Drive): Promise<'dormant' | 'handed_over'
   // Calls under way in this process are claimed, and need no job.
   const hasBegun = dispatched.size > 0 || (drive.attached?.open.size ?? 0) > 0;
   if (jobs.length === 0 && !hasBegun) return (await commit(drive, 'dormant')) ? 'dormant' : undefined;
-  return (await commit(drive, { awaitCalls: jobs })) ? 'handed_over' : undefined;
+  return (await commit(drive, { awaitCalls: jobs })) ? 'yielded' : undefined;
 }
 
 /** All open calls begin in this process: holds the run until they end, for a moment at most. */

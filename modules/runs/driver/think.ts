@@ -25,7 +25,7 @@ import { countSpending } from './spending.ts';
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /**
- * Calls the model and commits its answer, unless the turn ends or is handed over with it: then that commits. An answer that
+ * Calls the model and commits its answer, unless the turn ends or the drive yields with it: then that commits. An answer that
  * cannot be stored counts as empty: it was paid for, and nothing else would record that.
  */
 export async function think(drive: Drive, call: CallModel): Promise<void> {
@@ -107,7 +107,7 @@ async function take(drive: Drive, { call, response, recorded, cost, ...answered 
   if (calls > 0) await requestGated(drive, intents, { step: call.step, usedUp, offered, shownIds });
   if (drive.log.state.turn?.answer) return;
   if (calls === 0) goOn(drive);
-  // If only others have something to do, the hand-over to them commits.
+  // If only others have something to do, the drive's yielding to them commits.
   const { kind } = decide(drive.log.state, drive.limits);
   if (kind !== 'await_calls' && kind !== 'open_waits') await commit(drive);
 }

@@ -102,7 +102,7 @@ describe('Suspension', () => {
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send'), input: {} }) : text('sent')));
     engine.toolsAnswer(() => undefined);
     const { run } = await engine.start(agent, 'send it');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     await suspend('agent', agent, true);
     assert.deepEqual(await engine.makeCalls(run), [{ kind: 'done' }]);
     assert.equal(engine.tools.seen.length, 0);
@@ -119,7 +119,7 @@ describe('Suspension', () => {
     engine.say((request, n) => (n < 2 ? use({ name: offered(request, 'send'), input: {} }) : text('not sent')));
     engine.toolsAnswer(() => undefined);
     const { run } = await engine.start(agent, 'send it');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     await suspend('tool', await toolOf(run), true);
     await engine.makeCalls(run);
     await engine.finish(run);
@@ -298,7 +298,7 @@ for (const mode of DOMAIN_MODES) {
       engine.say((request, n) => (n === 0 ? askForAll(request) : text('so be it')));
       engine.toolsAnswer(() => undefined);
       const { run } = await engine.start(agent, 'go');
-      assert.equal(await engine.drive(run), 'handed_over');
+      assert.equal(await engine.drive(run), 'yielded');
       const server = await serverAt(engine, '/poisoned');
       const suspend = (suspended: boolean) =>
         setSuspension(engine.context, engine.caller, { kind: 'mcp_server', id: server, suspended });
@@ -314,7 +314,7 @@ for (const mode of DOMAIN_MODES) {
       await suspend(false);
       engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'read') }) : text('so be it')));
       const again = await engine.start(agent, 'go');
-      assert.equal(await engine.drive(again.run), 'handed_over');
+      assert.equal(await engine.drive(again.run), 'yielded');
       await engine.makeCalls(again.run, other?.context);
       assert.ok(seen().includes('/poisoned'));
       const actions = (await auditOf(engine, server)).map(({ action }) => action);

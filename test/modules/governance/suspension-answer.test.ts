@@ -85,7 +85,7 @@ function onPostgres(): void {
       engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'send') }) : text('sent')));
       engine.toolsAnswer(() => undefined);
       const { run } = await engine.start(agent, 'send it');
-      assert.equal(await engine.drive(run), 'handed_over');
+      assert.equal(await engine.drive(run), 'yielded');
       const release = await hold(run);
       const making = engine.makeCalls(run);
       await untilCommitWaits();

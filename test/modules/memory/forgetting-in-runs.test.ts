@@ -130,7 +130,7 @@ describe('What a run has of memories that are forgotten', () => {
     };
   };
   const finishWithin = async (run: string, context: Context) => {
-    for (let round = 0; round < 10 && (await engine.drive(run, context)) === 'handed_over'; round++)
+    for (let round = 0; round < 10 && (await engine.drive(run, context)) === 'yielded'; round++)
       await engine.makeCalls(run, context);
   };
   const forget = (query: string) =>

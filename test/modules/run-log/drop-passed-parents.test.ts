@@ -30,7 +30,7 @@ for (const mode of FAULT_MODES) {
         return n < rounds ? use({ name, input: { n, m: 1 } }, { name, input: { n, m: 2 } }) : text('done');
       });
       const { run } = await engine.start(await engine.agent({}, [{ name: 'send' }]), 'hello');
-      assert.equal(await engine.drive(run), 'handed_over');
+      assert.equal(await engine.drive(run), 'yielded');
       return run;
     };
     const turns = () => engine.context.queues.queue(TURNS.name);
@@ -95,7 +95,7 @@ for (const mode of FAULT_MODES) {
       const [lost = ''] = await parentsOf(run);
       await loseCalls(lost);
       await engine.makeCalls(run);
-      assert.equal(await engine.drive(run), 'handed_over');
+      assert.equal(await engine.drive(run), 'yielded');
       await areParents(run, 2);
       assert.equal(await dropPassedParents(engine.context, 0), 1);
       const left = await parentsOf(run);

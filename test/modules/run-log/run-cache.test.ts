@@ -63,7 +63,7 @@ describe('What a process knows of a run', () => {
     await engine.post(agent, run, 'second');
     engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
     const context = spying();
-    for (let round = 0; (await engine.drive(run, context)) === 'handed_over'; round++) {
+    for (let round = 0; (await engine.drive(run, context)) === 'yielded'; round++) {
       assert.ok(cachedAt, `round ${round}`);
       const { position, loaded } = await warm(run, cachedAt);
       const { state, messages } = await cold(run);
@@ -80,7 +80,7 @@ describe('What a process knows of a run', () => {
     for (const forgets of [false, true]) {
       engine.say((request, n) => (n < 3 ? fetches()(request) : text('done')));
       const { run } = await engine.start(agent, 'the same');
-      while ((await engine.drive(run)) === 'handed_over') {
+      while ((await engine.drive(run)) === 'yielded') {
         if (forgets) engine.context.runCache.clear();
         await engine.makeCalls(run);
       }
@@ -128,7 +128,7 @@ describe('What a process knows of a run', () => {
   it('shows another outcome of a call whose outcome was unknown', async () => {
     engine.say((request, n) => (n === 0 ? fetches()(request) : text('done')));
     const { run } = await engine.start(agent, 'first');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     const cached = engine.context.runCache.take(run);
     assert.ok(cached);
     await engine.makeCalls(run);

@@ -53,7 +53,7 @@ describe('Budgets that several look at', () => {
     const second = await start(undefined, narrow);
     const driving = engine.drive(first);
     await stuck.reached;
-    assert.equal(await engine.drive(second), 'handed_over');
+    assert.equal(await engine.drive(second), 'yielded');
     assert.equal(engine.model.requests.length, 1);
     assert.ok((await engine.log(second)).every(({ type }) => !type.startsWith('budget')));
     stuck.open();

@@ -193,7 +193,7 @@ for (const mode of DOMAIN_MODES) {
         const ref = { tenantId: engine.tenantId, id: approval.id };
         await decideApproval(engine.context, ref, { decision: 'approve' });
         await lowerBudget(engine, id, 100);
-        assert.equal(await engine.drive(run), 'handed_over');
+        assert.equal(await engine.drive(run), 'yielded');
         await engine.makeCalls(run);
         await engine.finish(run);
         await ends(run);
@@ -445,7 +445,7 @@ for (const mode of DOMAIN_MODES) {
       const run = await start({ max_tokens: 100_000 });
       const stopping = { stop: new AbortController().signal, draining: () => engine.model.requests.length > 0 };
       const job = { tenantId: engine.tenantId, runId: run, seq: 0 };
-      assert.equal((await driveRun(engine.context, job, stopping)).result, 'handed_over');
+      assert.equal((await driveRun(engine.context, job, stopping)).result, 'yielded');
       const statesNow = async () => (await reservationsOf(run)).map(({ step, state }) => `${step} ${state}`);
       assert.deepEqual(await statesNow(), ['1 settled', '2 released']);
       await engine.finish(run);

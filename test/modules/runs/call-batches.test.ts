@@ -43,7 +43,7 @@ describe('Call batches', () => {
   const tool = (name: string, risk_level: RiskLevel) => ({ name, risk_level });
   const MIXED = [tool('look', 'READ_ONLY'), tool('note', 'WRITE_LOW_RISK'), tool('pay', 'WRITE_HIGH_RISK')];
 
-  /** A run whose model asks for one call of each tool at once, driven until it waits or hands over. */
+  /** A run whose model asks for one call of each tool at once, driven until it waits or its driver yields. */
   async function proposed(
     tools: ReturnType<typeof tool>[],
     autonomy_level = 2,

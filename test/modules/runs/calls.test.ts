@@ -31,7 +31,7 @@ describe('A call that another worker makes', () => {
     const name = tool?.[0]?.name ?? 'tool';
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, name) }) : text('I see')));
     const { run } = await engine.start(agent, 'hello');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     return { run, call: await firstCallOf(engine, run) };
   }
 

@@ -112,9 +112,9 @@ function onPostgres(): void {
     const answers = what === 'ends its run' ? 1 : 2;
     const finish = async ({ run, driving }: InFlight) => {
       const end = await driving;
-      assert.ok(end === 'dormant' || end === 'handed_over', end);
+      assert.ok(end === 'dormant' || end === 'yielded', end);
       await engine.makeCalls(run);
-      if (end === 'handed_over') await engine.finish(run);
+      if (end === 'yielded') await engine.finish(run);
       await assertOnce(run, answers);
     };
 

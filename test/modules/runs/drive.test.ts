@@ -53,7 +53,7 @@ describe('Driving a run', () => {
     await engine.finish((await engine.start(agent, 'to know the agent')).run);
     const statements: string[] = [];
     const { run } = await engine.start(agent, 'note this');
-    assert.equal(await engine.drive(run, countStatements(engine.context, statements)), 'handed_over');
+    assert.equal(await engine.drive(run, countStatements(engine.context, statements)), 'yielded');
     assert.deepEqual(statements, ['claim_run', 'commit_run', 'commit_run']);
     await engine.makeCalls(run);
     await engine.finish(run);
@@ -164,7 +164,7 @@ describe('Driving a run', () => {
         { tenantId: engine.tenantId, runId: run, seq: 0 },
         { stop: new AbortController().signal, draining: () => true },
       );
-    assert.deepEqual(await drained(), { result: 'handed_over', outcome: 'handed_over' });
+    assert.deepEqual(await drained(), { result: 'yielded', outcome: 'yielded' });
     assert.equal(engine.model.requests.length, 0);
     await engine.finish(run);
     const asked = JSON.stringify(bodies(engine)[0]?.messages);
@@ -227,7 +227,7 @@ describe('Driving a run', () => {
     const afterMinutes = async (minutes: number) => {
       engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'note') }) : text('noted')));
       const { run } = await engine.start(agent, 'note it');
-      assert.equal(await engine.drive(run), 'handed_over');
+      assert.equal(await engine.drive(run), 'yielded');
       await slowModelCalls(engine, run, minutes * 60_000);
       engine.context.runCache.take(run);
       await engine.makeCalls(run);

@@ -56,7 +56,7 @@ describe('An event of a newer version', () => {
     await waitUntil('all is sent', async () => (await unsent()).length === 0);
     await takeJobs();
     for (const times of [1, 2]) {
-      assert.equal(await engine.drive(newer), 'handed_over', String(times));
+      assert.equal(await engine.drive(newer), 'yielded', String(times));
       assert.equal((await holdOfRun(engine, newer)).lease, null);
       await engine.context.outbox.sweep(0);
       assert.deepEqual(await takeJobs(), [], 'its time has not come, and no clock of a process says when');

@@ -28,7 +28,7 @@ if (MODES.includes('postgres')) {
     const runAnew = async () => {
       const agent = await engine.agent({}, [{ name: 'look' }]);
       const { run } = await engine.start(agent, 'look there');
-      assert.equal(await engine.drive(run), 'handed_over');
+      assert.equal(await engine.drive(run), 'yielded');
       await engine.makeCalls(run);
       engine.context.runCache.clear();
       assert.equal(await engine.drive(run), 'dormant');

@@ -38,9 +38,9 @@ for (const mode of DOMAIN_MODES) {
       engine.say((_request, n) => (n === 0 ? { error: { ...REFUSED.error, retryAfter: 300 } } : text('at last')));
       const { run } = await engine.start(agent, 'one');
       const { run: other } = await engine.start(agent, 'two');
-      assert.equal(await engine.drive(run), 'handed_over');
-      assert.equal(await engine.drive(other), 'handed_over');
-      assert.equal(await engine.drive(run), 'handed_over');
+      assert.equal(await engine.drive(run), 'yielded');
+      assert.equal(await engine.drive(other), 'yielded');
+      assert.equal(await engine.drive(run), 'yielded');
       assert.equal(engine.model.requests.length, 1, 'somebody asked too early');
       await openGates(engine);
       await Promise.all([engine.finish(run), engine.finish(other)]);
@@ -51,7 +51,7 @@ for (const mode of DOMAIN_MODES) {
     it('leaves no lease, no failed attempt and one delayed job behind', async () => {
       engine.say((_request, n) => (n === 0 ? { error: { ...REFUSED.error, retryAfter: 2 } } : text('at last')));
       const { run } = await engine.start(agent, 'hello');
-      assert.equal(await engine.drive(run), 'handed_over');
+      assert.equal(await engine.drive(run), 'yielded');
       const { status, lease } = await holdOfRun(engine, run);
       assert.deepEqual([status, lease], ['executing', null]);
       await waitUntil('its job is delayed', async () => (await jobOf(run)) !== undefined);
@@ -123,7 +123,7 @@ for (const mode of DOMAIN_MODES) {
       const runs = await Promise.all(Array.from({ length: 8 }, () => engine.start(agent, 'hello')));
       const within = [engine.context, second?.context ?? engine.context];
       const ends = await Promise.all(runs.map(({ run }, index) => engine.drive(run, within[index % 2])));
-      assert.deepEqual(ends.toSorted(), [...Array(3).fill('dormant'), ...Array(5).fill('handed_over')]);
+      assert.deepEqual(ends.toSorted(), [...Array(3).fill('dormant'), ...Array(5).fill('yielded')]);
       assert.equal(engine.model.requests.length, 3);
     });
 
@@ -132,7 +132,7 @@ for (const mode of DOMAIN_MODES) {
       engine.say(() => ({ ...text('long'), usage: { input_tokens: 100, output_tokens: 6000 } }));
       const [first, next] = [await engine.start(agent, 'hello'), await engine.start(agent, 'hello')];
       assert.equal(await engine.drive(first.run), 'dormant');
-      assert.equal(await engine.drive(next.run), 'handed_over');
+      assert.equal(await engine.drive(next.run), 'yielded');
       assert.equal(engine.model.requests.length, 1);
     });
   });

@@ -115,7 +115,7 @@ describe('What a stream shows of a run', () => {
     for (let round = 0; round < 20; round++) {
       const end = await engine.drive(run);
       await follow(run);
-      if (end !== 'handed_over') return;
+      if (end !== 'yielded') return;
       await engine.makeCalls(run);
       await follow(run);
     }

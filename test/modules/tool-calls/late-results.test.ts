@@ -62,7 +62,7 @@ describe('A result that comes later than the lease of its call', () => {
       return answered;
     });
     const { run } = await engine.start(agent, 'charge it', { config });
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     const making = engine.makeCalls(run, within);
     await working.reached;
     await engine.everyoneDies();
@@ -414,7 +414,7 @@ describe('A worker that has claimed a call and sent nothing', () => {
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('charged')));
     engine.toolsAnswer(() => undefined);
     const { run } = await engine.start(agent, 'charge it');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     return run;
   }
   const callOf = (run: string) => callOfRun(engine, run);

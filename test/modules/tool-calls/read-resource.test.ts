@@ -29,7 +29,7 @@ describe('A resource that a tool result links to', () => {
       return n === 1 ? use(...reads.map((input) => ({ name: 'read_resource', input }))) : text('done');
     });
     const { run } = await engine.start(agent, 'go');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     await engine.makeCalls(run);
     const [call] = await ledgerOfRun(engine, run);
     assert.ok(call);

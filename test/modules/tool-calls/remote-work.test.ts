@@ -29,7 +29,7 @@ describe('A call whose work goes on elsewhere', () => {
     const agent = await engine.agent({}, [tool]);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'remote'), input: { message } }) : text('so')));
     const { run } = await engine.start(agent, 'go');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     return run;
   };
   const made = async (run: string) => {

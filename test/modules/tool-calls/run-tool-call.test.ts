@@ -28,7 +28,7 @@ describe('the attempt of a tool call', () => {
       n === 0 ? use({ name: offered(request, 'note') }, { name: offered(request, 'note') }) : text('noted'),
     );
     const { run } = await engine.start(agent, 'note it, twice');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     const calls = await ledgerOfRun(engine, run);
     assert.equal(calls.length, 2);
     const { context, tenantId: tenant } = engine;
@@ -188,7 +188,7 @@ describe('the attempt of a tool call', () => {
     engine.toolsAnswer(() => undefined);
     engine.say((request, n) => (n === 0 ? use({ name: offered(request, 'charge') }) : text('charged')));
     const { run } = await engine.start(agent, 'charge it');
-    assert.equal(await engine.drive(run), 'handed_over');
+    assert.equal(await engine.drive(run), 'yielded');
     const [call] = await ledgerOfRun(engine, run);
     assert.ok(call);
     const { id: callId, turn_id: turnId, step } = call;

@@ -322,7 +322,7 @@ describe('The scheduler of a workflow', () => {
     await assert.rejects(lookNow(dead, last), /killed/);
     assert.equal(await lookNow(engine.context, last), 'passed', 'the job that comes again finds the end seen');
     assert.equal((await reconcile(engine.context, 0, engine.tenantId)).turns, 1);
-    assert.equal(await engine.drive(id), 'handed_over');
+    assert.equal(await engine.drive(id), 'yielded');
     await advance(id);
     assert.equal((await read(id)).workflow.status, 'completed');
   });

@@ -93,7 +93,7 @@ describe('callMcpTool', () => {
     assert.deepEqual(outputOf(outcome), { a: 1 });
   });
 
-  it('hands over the idempotency key and whose call it is', async () => {
+  it('passes on the idempotency key and whose call it is', async () => {
     const meta = outputOf(await call('meta', { idempotencyKey: 'key-1', traceparent: '00-a-b-01' }));
     assert.deepEqual(meta, {
       idempotencyKey: 'key-1',

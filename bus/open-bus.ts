@@ -5,7 +5,7 @@ import { openPostgresTransport } from './postgres-transport.ts';
 import { openRedisTransport } from './redis-transport.ts';
 
 /** The settings that the bus needs. */
-export interface BusSettings {
+interface BusSettings {
   readonly databaseUrl: string | undefined;
   readonly redisUrl: string | undefined;
   readonly queuePrefix: string;

@@ -22,7 +22,7 @@ export type Intent =
   /** The final answer to the turn's input. */
   | { kind: 'complete'; text: string };
 
-export interface Answer {
+interface Answer {
   content: readonly AssistantBlock[];
   /** The model will continue when asked again: without a call, nothing is proposed yet. */
   paused: boolean;

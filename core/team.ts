@@ -98,7 +98,7 @@ function expectedCost(pool: readonly Candidate[], id: string, { complexity_multi
   return known * complexity_multiplier;
 }
 
-export interface Team {
+interface Team {
   orchestration_pattern: TeamTask['orchestration_pattern'];
   supervisor_agent_id: string | null;
   members: readonly { agent_id: string; role: string }[];

@@ -196,7 +196,7 @@ export async function findHandedTurns(tx: Tx, turnIds: readonly string[]): Promi
 }
 
 /** Where turns lie in the logs of their runs, as those stand now. */
-export interface TurnExtent {
+interface TurnExtent {
   turn_id: string;
   /** Sequence number of its start. */
   start: number;

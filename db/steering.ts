@@ -3,7 +3,7 @@ import type { NewEvent } from '../core/events.ts';
 import type { Tx } from './database.ts';
 
 /** A message that a turn has read on its way, and its place in the conversation. */
-export interface SteeringMessage {
+interface SteeringMessage {
   message: Extract<NewEvent, { type: 'message.queued' }>['payload'];
   read_at: number;
 }

@@ -7,7 +7,7 @@ import type { QueueTransport, ReportError } from './queue-transport.ts';
 import { openRedisQueues } from './redis-queues.ts';
 
 /** The settings that the queues need. */
-export interface QueueSettings {
+interface QueueSettings {
   readonly mode: 'embedded' | 'postgres' | 'full';
   readonly redisUrl: string | undefined;
   readonly queuePrefix: string;

@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { DroverError, FieldError } from '../core/errors.ts';
 
-export interface Problem {
+interface Problem {
   type: 'about:blank';
   title: string;
   status: number;

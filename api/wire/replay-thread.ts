@@ -17,7 +17,7 @@ interface ReplayedThread {
 }
 
 /** An event's frames, if any, and its position on the thread. */
-export interface Replayed<Frame> {
+interface Replayed<Frame> {
   frames: Frame[];
   at: SessionPosition;
 }

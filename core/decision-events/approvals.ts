@@ -15,7 +15,7 @@ export function askApproval(turnId: string | undefined, { step, about }: Asked):
 }
 
 /** A question about a call of unknown outcome. */
-export interface Question {
+interface Question {
   approvalId: string;
   call: Pick<CallState, 'id' | 'name'>;
   digest: string;

@@ -47,7 +47,7 @@ interface ApprovalRef {
 }
 
 /** The effect of a decision. `refusal`: the approval has ended in another way, as the decider is told. */
-export interface Made {
+interface Made {
   change: AppendedChange;
   digest: string;
   refusal?: string;

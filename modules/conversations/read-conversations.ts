@@ -30,7 +30,7 @@ import { requireThread } from './threads.ts';
 export type { ConversationRow };
 
 /** A message; `origin` if it has the role of the user and Drover wrote it. */
-export type SaidMessage = Message & { origin?: Extract<MessageOrigin, 'drover'> };
+type SaidMessage = Message & { origin?: Extract<MessageOrigin, 'drover'> };
 
 export interface Conversation extends Spending {
   row: ConversationRow;

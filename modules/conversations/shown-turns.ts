@@ -17,7 +17,7 @@ export interface PastTurn extends ShownTurn {
 }
 
 /** The turn of that number in the run of that place on the thread. */
-export type PastTurnKey = [place: number, number: number];
+type PastTurnKey = [place: number, number: number];
 
 /** A page of a thread's turns, newest first, without those of erased runs. It ends where it is large enough. Throws 404. */
 export async function readPastTurns(

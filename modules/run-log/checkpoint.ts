@@ -63,7 +63,7 @@ export function checkpointRow(input: NewCheckpoint) {
 }
 
 /** The position of messages that were read: how many precede them, and the chain hash of the last of those. */
-export type After = Pick<UnreadMessages, 'messages' | 'chain'>;
+type After = Pick<UnreadMessages, 'messages' | 'chain'>;
 
 const FROM_THE_START: After = { messages: 0, chain: '' };
 

@@ -35,7 +35,7 @@ function whyOf(settlement: Settlement): OutputPart[] | undefined {
 }
 
 /** A call that may end without another attempt. */
-export interface UnmadeCall extends MadeCall {
+interface UnmadeCall extends MadeCall {
   id: string;
   status: CallStatus;
 }

@@ -54,7 +54,7 @@ interface DriveOptions {
 }
 
 /** Why the drive for a job ended, and what has become of its run. */
-export interface Driven {
+interface Driven {
   result: DriveEnd;
   outcome: DriveOutcome;
 }

@@ -1,7 +1,7 @@
 /** What lies outside Drover: an HTTP service with effects, which it counts. */
 import { delay, startFakeHttp } from './fake-http.ts';
 
-export interface Delivery {
+interface Delivery {
   label: string;
   key: string;
   run: string;

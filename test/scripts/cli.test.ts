@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { lockDataDir } from '../../db/data-dir-lock.ts';
 import { difference, plain } from '../../scripts/cli/print.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
-import { drover } from '../support/drover-command.ts';
+import { drover, startDroverThread } from '../support/drover-command.ts';
 import { createTestDatabase, createTestServices } from '../support/database.ts';
 import { MODES } from '../support/modes.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -88,20 +88,23 @@ describe('drover, the command line', function () {
   let workers: Workers;
   let files: string;
   let cliEnv: Record<string, string>;
+  let thread: ReturnType<typeof startDroverThread>;
 
   before(async () => {
+    thread = startDroverThread();
     files = mkdtempSync(join(tmpdir(), 'drover-cli-files-'));
     api = await startTestApi(undefined, { env: { DROVER_FILES_URL: `file:${files}` } });
     workers = await startWorkers(api.context);
     cliEnv = { DROVER_URL: api.url, DROVER_API_KEY: api.key };
   });
   after(async () => {
+    await thread.close();
     await workers.stop(5000);
     await api.close();
     rmSync(files, { recursive: true, force: true });
   });
 
-  const there = (...args: string[]) => drover(args, cliEnv);
+  const there = (...args: string[]) => thread.drover(args, cliEnv);
   const post = async (path: string, body: unknown) => (await api.call('POST', path, { body })).json;
 
   it('uploads a file, lists it, gives it back and deletes it', async () => {
@@ -168,7 +171,7 @@ describe('drover, the command line', function () {
       for (const [command, plural, path] of LISTS) {
         const words = command.split(' ');
         const page = ['--limit', '1', '--cursor', 'the-page', ...(words[0] === 'memory' ? of : [])];
-        const { code, out, err } = await drover([...words, ...page], { DROVER_URL: url, DROVER_API_KEY: 'any' });
+        const { code, out, err } = await thread.drover([...words, ...page], { DROVER_URL: url, DROVER_API_KEY: 'any' });
         assert.deepEqual([code, err], [0, 'There are more: --cursor the-next\n'], command);
         assert.equal(out.trimEnd().split('\n').length, 2, `${command} shows ${plural}`);
         assert.equal(asked.at(-1), `${path} 1 the-page`);
@@ -323,11 +326,11 @@ describe('drover, the command line', function () {
     ]) {
       assert.ok(help.out.includes(word), word);
     }
-    const edit = await drover(['approvals', 'edit', '--help']);
+    const edit = await thread.drover(['approvals', 'edit', '--help']);
+    assert.equal((await drover(['fly'])).code, 2);
     assert.deepEqual([edit.code, /--set <name=json>/.test(edit.out)], [0, true]);
     for (const wrong of [
       ['approvals', 'show', 'nonsense'],
-      ['fly'],
       ['keys', 'create', '--expires', 'tomorrow'],
       ['runs', 'list', '--status', 'failed,bogus'],
       ['approvals', 'list', '--status', 'bogus'],
@@ -358,11 +361,11 @@ describe('drover, the command line', function () {
       ['runs', 'list'],
       ['keys', 'create'],
     ]) {
-      const { code, err } = await drover([...command, '--url', elsewhere]);
+      const { code, err } = await thread.drover([...command, '--url', elsewhere]);
       assert.deepEqual([code, err.includes(`What answers at ${elsewhere} is not Drover.`)], [3, true], err);
     }
     other.close();
-    assert.equal((await drover(['runs', 'list', '--key', 'wrong'], cliEnv)).code, 4);
+    assert.equal((await there('runs', 'list', '--key', 'wrong')).code, 4);
     const missing = await there('runs', 'show', '00000000-0000-7000-8000-00000000dead');
     assert.deepEqual([missing.code, missing.err], [1, 'drover: The run does not exist.\n']);
   });
@@ -455,7 +458,7 @@ describe('drover, the command line', function () {
     const { code, out, err } = await there('keys', 'create', '--name', 'reader', '--scopes', 'runs:read');
     assert.equal(code, 0, err);
     const key = out.trim();
-    assert.equal((await drover(['runs', 'list', '--key', key], cliEnv)).code, 0);
+    assert.equal((await there('runs', 'list', '--key', key)).code, 0);
     const [, made = ''] = /Key ([0-9a-f-]{36})/.exec(err) ?? [];
     assert.equal((await there('keys', 'revoke', made)).code, 0);
     assert.match((await there('keys', 'list')).out, new RegExp(`${made} +reader +runs:read +revoked`));

@@ -5,18 +5,18 @@ import { startDroverThread } from '../support/drover-command.ts';
 describe('drover memory', function () {
   this.timeout(600_000);
   let api: TestApi;
-  let thread: ReturnType<typeof startDroverThread>;
+  let commands: ReturnType<typeof startDroverThread>;
 
   before(async () => {
-    thread = startDroverThread();
+    commands = startDroverThread();
     api = await startTestApi();
   });
   after(async () => {
-    await thread.close();
+    await commands.close();
     await api.close();
   });
 
-  const there = (...args: string[]) => thread.drover(args, { DROVER_URL: api.url, DROVER_API_KEY: api.key });
+  const there = (...args: string[]) => commands.drover(args, { DROVER_URL: api.url, DROVER_API_KEY: api.key });
   const post = async (path: string, body: unknown) => (await api.call('POST', path, { body })).json;
 
   it('adds to a memory, finds it, corrects it, consolidates and forgets', async () => {

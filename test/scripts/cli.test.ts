@@ -6,7 +6,6 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { lockDataDir } from '../../db/data-dir-lock.ts';
-import { difference, plain } from '../../scripts/cli/print.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { drover, startDroverThread } from '../support/drover-command.ts';
 import { createTestDatabase, createTestServices } from '../support/database.ts';
@@ -88,23 +87,23 @@ describe('drover, the command line', function () {
   let workers: Workers;
   let files: string;
   let cliEnv: Record<string, string>;
-  let thread: ReturnType<typeof startDroverThread>;
+  let commands: ReturnType<typeof startDroverThread>;
 
   before(async () => {
-    thread = startDroverThread();
+    commands = startDroverThread();
     files = mkdtempSync(join(tmpdir(), 'drover-cli-files-'));
     api = await startTestApi(undefined, { env: { DROVER_FILES_URL: `file:${files}` } });
     workers = await startWorkers(api.context);
     cliEnv = { DROVER_URL: api.url, DROVER_API_KEY: api.key };
   });
   after(async () => {
-    await thread.close();
+    await commands.close();
     await workers.stop(5000);
     await api.close();
     rmSync(files, { recursive: true, force: true });
   });
 
-  const there = (...args: string[]) => thread.drover(args, cliEnv);
+  const there = (...args: string[]) => commands.drover(args, cliEnv);
   const post = async (path: string, body: unknown) => (await api.call('POST', path, { body })).json;
 
   it('uploads a file, lists it, gives it back and deletes it', async () => {
@@ -171,7 +170,10 @@ describe('drover, the command line', function () {
       for (const [command, plural, path] of LISTS) {
         const words = command.split(' ');
         const page = ['--limit', '1', '--cursor', 'the-page', ...(words[0] === 'memory' ? of : [])];
-        const { code, out, err } = await thread.drover([...words, ...page], { DROVER_URL: url, DROVER_API_KEY: 'any' });
+        const { code, out, err } = await commands.drover([...words, ...page], {
+          DROVER_URL: url,
+          DROVER_API_KEY: 'any',
+        });
         assert.deepEqual([code, err], [0, 'There are more: --cursor the-next\n'], command);
         assert.equal(out.trimEnd().split('\n').length, 2, `${command} shows ${plural}`);
         assert.equal(asked.at(-1), `${path} 1 the-page`);
@@ -326,7 +328,7 @@ describe('drover, the command line', function () {
     ]) {
       assert.ok(help.out.includes(word), word);
     }
-    const edit = await thread.drover(['approvals', 'edit', '--help']);
+    const edit = await commands.drover(['approvals', 'edit', '--help']);
     assert.equal((await drover(['fly'])).code, 2);
     assert.deepEqual([edit.code, /--set <name=json>/.test(edit.out)], [0, true]);
     for (const wrong of [
@@ -361,7 +363,7 @@ describe('drover, the command line', function () {
       ['runs', 'list'],
       ['keys', 'create'],
     ]) {
-      const { code, err } = await thread.drover([...command, '--url', elsewhere]);
+      const { code, err } = await commands.drover([...command, '--url', elsewhere]);
       assert.deepEqual([code, err.includes(`What answers at ${elsewhere} is not Drover.`)], [3, true], err);
     }
     other.close();
@@ -512,22 +514,5 @@ describe('drover, the command line', function () {
   it('hands torture its own options', async () => {
     const { code, out } = await drover(['torture', '--plan', '--runs', '3', '--seconds', '5', '--mode', 'postgres']);
     assert.deepEqual([code, out.startsWith('torture: seed 1, 3 runs')], [0, true]);
-  });
-});
-
-describe('what the command line prints', () => {
-  it('has no character of a model that acts on the terminal or hides text', () => {
-    assert.equal(plain('a\u001b[2Jb\u202ec\u200bd\ne\tf'), 'a\\u001b[2Jb\\u202ec\\u200bd\ne\tf');
-    assert.equal(plain('bob\u{e0061}\u{e006c}ce\u3164\u2800\u180e'), 'bob\\u{e0061}\\u{e006c}ce\\u3164\\u2800\\u180e');
-    assert.equal(plain('Grüße 🌍 日本'), 'Grüße 🌍 日本');
-  });
-  it('names each place that differs', () => {
-    const before = { a: 1, b: { c: [1], d: 'x' } };
-    assert.deepEqual(difference(before, { a: 1, b: { c: [2], d: 'x' }, e: null }), [
-      '- b.c: [1]',
-      '+ b.c: [2]',
-      '+ e: null',
-    ]);
-    assert.deepEqual(difference(before, before), []);
   });
 });

@@ -30,7 +30,7 @@ export async function drover(args: readonly string[], env: Record<string, string
   return ended;
 }
 
-/** A line of commands that share a thread: starting a process takes a fifth of a second of a core, a command a hundredth of that. */
+/** A line of commands that share a thread: starting a process takes a sixth of a second of a core, a command in a thread a tenth of that at most. */
 export function startDroverThread() {
   const started = compiledOf('test/support/drover-thread.ts').then((file) => new Worker(file, { execArgv: [] }));
   return {

@@ -1,81 +1,58 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { programOf } from '../support/processes.ts';
 import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 describe('npm start', function () {
   this.timeout(600_000);
 
-  it('prints a curl that answers when it is pasted, at a first start and at a second one', async () => {
+  it('prints a curl that answers when it is pasted, at each start, and ends with all that it has started on a signal', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'drover-test-start-'));
     try {
-      const first = await startAndPaste(dir);
+      const fromSupervisor = (npm: number) => process.kill(npm, 'SIGTERM');
+      const first = await startAndPaste(dir, fromSupervisor);
       assert.match(first.answer.output.message, /\b413\b/);
       assert.equal(first.answer.output.status, 'complete');
       assert.ok(first.banner.includes(`  API          ${first.url}`), first.banner);
       assert.ok(first.banner.includes(`${first.url}/admin/queues`), first.banner);
       assert.match(first.banner, /  model {8}offline \(a planner for trials/);
-      const second = await startAndPaste(dir);
+      // To all processes of the terminal, as npm's own group is here.
+      const fromCtrlC = (npm: number) => process.kill(-npm, 'SIGINT');
+      const second = await startAndPaste(dir, fromCtrlC);
       assert.match(second.answer.output.message, /\b413\b/);
       assert.deepEqual([second.key, second.run], [first.key, first.run], 'it goes on with the run that is open');
     } finally {
       rmSync(dir, { recursive: true, force: true });
     }
   });
-
-  const signals = {
-    'a supervisor': (npm: number) => process.kill(npm, 'SIGTERM'),
-    // To all processes of the terminal, as npm's own group is here.
-    'Ctrl-C': (npm: number) => process.kill(-npm, 'SIGINT'),
-  };
-  for (const [from, send] of Object.entries(signals))
-    it(`ends with all that it has started on a signal from ${from}`, async () => {
-      const dir = mkdtempSync(join(tmpdir(), 'drover-test-start-'));
-      const env = { PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, DROVER_DATA_DIR: dir, PORT: '0' };
-      const npm = spawn('npm', ['start'], { cwd: ROOT, env, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
-      const pid = npm.pid ?? 0;
-      let output = '';
-      let closed = false;
-      npm.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
-      // Nobody has its output open any more.
-      npm.once('close', () => (closed = true));
-      try {
-        await waitUntil('the banner', () => output.includes('Try it:') || closed, 240_000);
-        send(pid);
-        await waitUntil('the end of all processes', () => closed, 60_000);
-        assert.equal(npm.exitCode, 0, output);
-      } finally {
-        if (!closed) process.kill(-pid, 'SIGKILL');
-        rmSync(dir, { recursive: true, force: true });
-      }
-    });
 });
 
-async function startAndPaste(dir: string) {
-  const child = spawn(process.execPath, await programOf('scripts/start.ts'), {
-    cwd: ROOT,
-    env: { PATH: '/usr/bin:/bin', DROVER_DATA_DIR: dir, PORT: '0' },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+/** Ends with the signal that `end` sends to npm, which has to end with 0. */
+async function startAndPaste(dir: string, end: (npm: number) => void) {
+  const env = { PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, DROVER_DATA_DIR: dir, PORT: '0' };
+  const npm = spawn('npm', ['start'], { cwd: ROOT, env, stdio: ['ignore', 'ignore', 'pipe'], detached: true });
+  const pid = npm.pid ?? 0;
   let banner = '';
-  child.stderr.on('data', (chunk: Buffer) => (banner += chunk.toString()));
+  let closed = false;
+  npm.stderr.on('data', (chunk: Buffer) => (banner += chunk.toString()));
+  // Nobody has its output open any more.
+  npm.once('close', () => (closed = true));
   try {
     const line = () => /^ +(curl .*)\n/m.exec(banner)?.[1];
-    await waitUntil('the banner', () => line() !== undefined || child.exitCode !== null, 240_000);
+    await waitUntil('the banner', () => line() !== undefined || closed, 240_000);
     const command = line() ?? '';
     const [, url, run, key] = /^curl -s (http:\S+)\/v1\/runs\/(\S+)\/turns .*Bearer (\S+)'/.exec(command) ?? [];
     const { stdout } = await promisify(execFile)('bash', ['-c', command]);
     const answer = JSON.parse(stdout) as { output: { message: string; status: string } };
+    end(pid);
+    await waitUntil('the end of all processes', () => closed, 60_000);
+    assert.equal(npm.exitCode, 0, banner);
     return { banner, url, run, key, answer };
   } finally {
-    const ended = once(child, 'close');
-    child.kill('SIGTERM');
-    await ended;
+    if (!closed) process.kill(-pid, 'SIGKILL');
   }
 }

@@ -6,7 +6,7 @@ import { limitRate } from '../jobs/backend.ts';
 import { LIMITS } from '../core/limits.ts';
 import { listen } from '../lib/listen.ts';
 import type { Context } from '../modules/governance/context.ts';
-import { createLiveSessions } from '../modules/sessions/live-state.ts';
+import { createLiveSessions } from '../modules/sessions/live-sessions.ts';
 import { openLiveStore } from '../modules/sessions/live-store.ts';
 import { openRateCounter } from '../modules/tenants/rate-counter.ts';
 import { createApp } from './app.ts';

@@ -1,7 +1,7 @@
 /** Teams: agents that work together, and their pattern. */
 import { z } from 'zod';
 import { hasScope } from '../core/scopes.ts';
-import { composeTeamFor } from '../modules/agents/find-workers.ts';
+import { composeTeamFor } from '../modules/agents/discover-agents.ts';
 import { PATTERNS, readTeams, type TeamRow } from '../modules/agents/read-teams.ts';
 import { changeTeam, createTeam, removeTeam, requireTeam } from '../modules/agents/write-team.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';

@@ -1,6 +1,6 @@
 /** Finds agents by their capabilities. */
 import { z } from 'zod';
-import { discoverAgents } from '../../modules/agents/find-workers.ts';
+import { discoverAgents } from '../../modules/agents/discover-agents.ts';
 import { integerParam, listParam } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { agent } from './schemas.ts';

@@ -6,7 +6,7 @@ import type { Scope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { Caller } from '../../core/caller.ts';
 import type { Rate } from '../../core/rate-limits.ts';
-import type { LiveSessions } from '../../modules/sessions/live-state.ts';
+import type { LiveSessions } from '../../modules/sessions/live-sessions.ts';
 import type { Authenticator } from '../../modules/tenants/authenticate-key.ts';
 import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { TokenScope } from '../../modules/tenants/tokens.ts';

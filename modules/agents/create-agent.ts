@@ -7,7 +7,7 @@ import type { AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
 import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
-import { checkNameFree } from './names.ts';
+import { checkNameFree } from './check-name-free.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 /** Registers an agent with its first version, by default 1.0.0. Throws 403, 409 for a taken name, 422. */

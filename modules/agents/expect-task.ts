@@ -3,7 +3,7 @@ import type { Caller } from '../../core/caller.ts';
 import { matchAgents, type Requirements } from '../../core/matching.ts';
 import type { Tx } from '../../db/database.ts';
 import { listWorkers } from '../../db/workers.ts';
-import { toCandidate } from './find-workers.ts';
+import { toCandidate } from './discover-agents.ts';
 
 /** For an agent without history. */
 const UNKNOWN_MS = 30_000;

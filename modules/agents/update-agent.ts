@@ -9,7 +9,7 @@ import { advancePolicyEpoch } from '../../db/governance.ts';
 import type { Caller } from '../../core/caller.ts';
 import { checkAgent } from './check-agent.ts';
 import { hashAgent } from './create-agent.ts';
-import { checkNameFree } from './names.ts';
+import { checkNameFree } from './check-name-free.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 
 /** New field values; null removes a field, absent ones stay. */

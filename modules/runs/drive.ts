@@ -14,7 +14,7 @@ import { commitRun, NO_ROWS, outputBytesOf } from '../../db/commit-run.ts';
 import type { DrivenFrom } from '../../jobs/slot-reservation.ts';
 import { SUBTASKS } from '../../jobs/subtasks.ts';
 import { TURNS, type TurnJob } from '../../jobs/turns.ts';
-import { runCalls } from './driver/act.ts';
+import { runCalls } from './driver/run-calls.ts';
 import { TurnFailure } from './driver/ask-model.ts';
 import { askAbout } from '../approvals/ask-about.ts';
 import { makeModelCall, orLater } from './driver/call-model.ts';

@@ -22,7 +22,7 @@ import { findTask } from '../../db/tasks.ts';
 import { findToolCall } from '../../db/tool-calls.ts';
 import { listWorkers } from '../../db/workers.ts';
 import type { DomainArguments } from '../../tools/builtin/builtin-type.ts';
-import { namesOf, toCandidate } from '../agents/find-workers.ts';
+import { namesOf, toCandidate } from '../agents/discover-agents.ts';
 import { HASTY, learnSkills, readSimilarSkills } from '../agents/similar-skills.ts';
 import { recordAudit } from '../audit/record-audit.ts';
 import type { Context } from '../governance/context.ts';

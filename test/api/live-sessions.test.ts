@@ -3,7 +3,7 @@ import { serve, type RunningApi } from '../../api/serve.ts';
 import { ROUTES } from '../../api/routes.ts';
 import type { Tx } from '../../db/database.ts';
 import { completeRun } from '../../modules/runs/end-run.ts';
-import { createLiveSessions } from '../../modules/sessions/live-state.ts';
+import { createLiveSessions } from '../../modules/sessions/live-sessions.ts';
 import { openLiveStore } from '../../modules/sessions/live-store.ts';
 import { request } from '../support/api.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';

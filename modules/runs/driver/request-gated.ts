@@ -4,7 +4,7 @@ import { bindingOf } from '../../../core/tool-bindings.ts';
 import { takeCalls } from '../../../db/rate-counts.ts';
 import { mark, rewind } from '../../run-log/run-log.ts';
 import { retryWhileUnavailable } from '../../run-log/retry-while-unavailable.ts';
-import { runPureCalls } from './act.ts';
+import { runPureCalls } from './run-calls.ts';
 import { announceNext } from './announce.ts';
 import { requestCalls, type AskedIn } from './request-calls.ts';
 import { saveCheckpointIfDue } from './save-checkpoint.ts';

@@ -5,7 +5,7 @@ import { holdTaskPlaces } from '../../../db/agent-lifecycle.ts';
 import type { ScheduledTask } from '../../../db/scheduled-tasks.ts';
 import { findTeam } from '../../../db/teams.ts';
 import { listWorkers, type WorkerFilter, type WorkerRow } from '../../../db/workers.ts';
-import { namesOf, toCandidate } from '../../agents/find-workers.ts';
+import { namesOf, toCandidate } from '../../agents/discover-agents.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
 import { whyNotTaken } from '../../agents/why-not-taken.ts';
 import type { Delay } from './later-look.ts';

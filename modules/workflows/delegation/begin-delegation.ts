@@ -12,7 +12,7 @@ import { memberIds } from '../../../db/teams.ts';
 import { noteAssigned } from '../../../db/agent-lifecycle.ts';
 import { changeTask, insertTasks, type NewTask } from '../../../db/tasks.ts';
 import { listWorkers, type WorkerRow } from '../../../db/workers.ts';
-import { namesOf, toCandidate } from '../../agents/find-workers.ts';
+import { namesOf, toCandidate } from '../../agents/discover-agents.ts';
 import { readSimilarSkills, untriedSkills } from '../../agents/similar-skills.ts';
 import type { Context } from '../../governance/context.ts';
 import type { Announcement } from '../../run-log/append-to-run.ts';

@@ -19,7 +19,7 @@ describe('The way to a tool', () => {
       'modules/tool-calls/execute-tool.ts',
     ]);
     assert.deepEqual(filesWith(/\bimport \{\s+attempt\b/), [
-      'modules/runs/driver/act.ts',
+      'modules/runs/driver/run-calls.ts',
       'modules/tool-calls/run-tool-call.ts',
     ]);
   });

@@ -10,17 +10,18 @@ import { MODES } from '../support/modes.ts';
 import { overDatabase } from '../support/over-database.ts';
 import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
 import { makeReadOnly } from '../support/queries/postgres.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 for (const mode of MODES) {
   if (mode === 'embedded') continue;
-  describe(`with Postgres away (${mode})`, () => {
+  describe(`with Postgres or Redis away (${mode})`, () => {
     let api: TestApi;
     before(async () => {
       api = await startTestApi(mode, { proxied: true });
     });
     after(() => api.close());
 
-    it('requests are 503 until it is back, and then served without a restart', async () => {
+    it('requests are 503 until Postgres is back, and then served without a restart', async () => {
       assert.equal((await api.call('GET', '/v1/agents')).status, 200);
       await api.database?.cut();
       for (const key of [api.key, 'never-seen']) {
@@ -39,37 +40,38 @@ for (const mode of MODES) {
       assert.equal((await api.call('GET', '/metrics')).status, 200);
 
       await api.database?.restore();
-      await untilTrue('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
+      await waitUntil('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
       assert.equal((await api.call('GET', '/v1/agents')).status, 200);
       const again = await api.call('POST', '/v1/agents', { body: { name: 'a' }, headers: { 'idempotency-key': 'k' } });
       assert.equal(again.status, 201, again.text);
     }).timeout(60_000);
-  });
-}
 
-for (const mode of MODES) {
-  if (mode === 'embedded') continue;
-  describe(`with a Postgres that takes no writes (${mode})`, () => {
-    let api: TestApi;
-    before(async () => {
-      api = await startTestApi(mode, { proxied: true });
-    });
-    after(() => api.close());
-
-    it('requests that write are 503, and readiness says why, until it does again', async () => {
+    it('requests that write are 503 where Postgres takes no writes, and readiness says why, until it does again', async () => {
       await makeReadOnly(api.context.db, true);
       // As after a failover: the connections of before are gone, and new ones come to what is a replica now.
       await api.database?.cut();
       await api.database?.restore();
-      const created = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
+      const created = await api.call('POST', '/v1/agents', { body: { name: 'b' } });
       assert.equal(created.status, 503, created.text);
       const ready = await api.call('GET', '/readyz');
       assert.deepEqual([ready.status, ready.json.checks.database], [503, 'takes no writes (read-only)']);
 
       await makeReadOnly(api.context.db, false);
-      await untilTrue('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
-      const again = await api.call('POST', '/v1/agents', { body: { name: 'a' } });
+      await waitUntil('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
+      const again = await api.call('POST', '/v1/agents', { body: { name: 'b' } });
       assert.equal(again.status, 201, again.text);
+    }).timeout(60_000);
+
+    if (mode !== 'full') return;
+    it('the process is not ready where Redis is away and says so, answers from the database, and recovers by itself', async () => {
+      await api.redis?.cut();
+      const ready = await api.call('GET', '/readyz');
+      assert.deepEqual([ready.status, ready.json.checks], [503, { database: 'ok', queue: 'away', migrations: 'ok' }]);
+      assert.equal((await api.call('GET', '/v1/agents')).status, 200);
+      assert.equal((await api.call('GET', '/metrics')).status, 200);
+      assert.equal((await api.call('GET', '/admin/queues/api/queues')).status, 503);
+      await api.redis?.restore();
+      await waitUntil('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
     }).timeout(60_000);
   });
 }
@@ -111,32 +113,4 @@ if (MODES.includes('postgres')) {
       assert.equal((await get('/v1/agents')).status, 200);
     });
   });
-}
-
-if (MODES.includes('full')) {
-  describe('with Redis away', () => {
-    let api: TestApi;
-    before(async () => {
-      api = await startTestApi('full', { proxied: true });
-    });
-    after(() => api.close());
-
-    it('the process is not ready and says so, answers from the database, and recovers by itself', async () => {
-      await api.redis?.cut();
-      const ready = await api.call('GET', '/readyz');
-      assert.deepEqual([ready.status, ready.json.checks], [503, { database: 'ok', queue: 'away', migrations: 'ok' }]);
-      assert.equal((await api.call('GET', '/v1/agents')).status, 200);
-      assert.equal((await api.call('GET', '/metrics')).status, 200);
-      assert.equal((await api.call('GET', '/admin/queues/api/queues')).status, 503);
-      await api.redis?.restore();
-      await untilTrue('ready again', async () => (await api.call('GET', '/readyz')).status === 200);
-    }).timeout(60_000);
-  });
-}
-
-async function untilTrue(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const endsAt = Date.now() + 30_000;
-  while (!(await holds())) {
-    if (Date.now() > endsAt) throw new Error(`waited in vain: ${what}`);
-  }
 }

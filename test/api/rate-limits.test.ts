@@ -253,8 +253,13 @@ if (MODES.includes('postgres')) {
 
 if (MODES.includes('full')) {
   describe('rate limits with Redis away', () => {
+    let api: TestApi;
+    before(async () => {
+      api = await startTestApi('full', { proxied: true });
+    });
+    after(() => api.close());
+
     it('hold in each process for itself, and are shared again when it is back', async () => {
-      const api = await startTestApi('full', { proxied: true });
       const settings = { rate_limits: { requests_per_minute: 2 } };
       const newKey = async () =>
         (await api.call('POST', '/v1/tenants', { body: { name: newId(), settings } })).json.key as string;
@@ -272,11 +277,9 @@ if (MODES.includes('full')) {
         return seen.used === 2;
       });
       await redis.close();
-      await api.close();
     }).timeout(60_000);
 
     it('are shared again as soon as another connection is there for one that broke', async () => {
-      const api = await startTestApi('full', { proxied: true });
       const errors: unknown[] = [];
       const settings = { ...api.context.config, db: api.context.db, onError: (error: unknown) => errors.push(error) };
       const proxied = await openRateCounter({ ...settings, restMs: 24 * 3600 * 1000 });
@@ -292,7 +295,6 @@ if (MODES.includes('full')) {
         return (await direct.add(each)).used === 2;
       });
       await Promise.all([proxied.close(), direct.close()]);
-      await api.close();
     }).timeout(60_000);
   });
 }

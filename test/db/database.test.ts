@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { newId } from '../../lib/new-id.ts';
+import { inJsonbOrder } from '../../db/jsonb-order.ts';
 import { isDatabaseAway, isDatabaseBusy, type Database } from '../../db/database.ts';
 import { DatabaseBusyError } from '../../db/database-errors.ts';
 import { openDatabase } from '../../db/open-database.ts';
@@ -53,6 +54,19 @@ for (const mode of MODES.filter((each) => each !== 'full')) {
         ];
         assert.deepEqual(answer, expected[index % 3]);
       });
+    });
+
+    it('sorts the keys of jsonb in an order that is known before a value is stored', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.jsonValue({ maxDepth: 3, stringUnit: 'grapheme' }), async (value) => {
+          // `jsonb` takes no NUL.
+          fc.pre(!JSON.stringify(value).includes(String.raw`\u0000`));
+          const [row] = await database.asMaintenance((tx) =>
+            tx.query<{ stored: unknown }>('select $1::jsonb as stored', [JSON.stringify(value)]),
+          );
+          assert.equal(JSON.stringify(inJsonbOrder(value)), JSON.stringify(row?.stored));
+        }),
+      );
     });
 
     it('shows a tenant its own rows, and nothing where none is set', async () => {

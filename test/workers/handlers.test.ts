@@ -17,9 +17,8 @@ import { handler } from '../../workers/handlers/turns.ts';
 import { loadHandlers } from '../../workers/load-handlers.ts';
 import { startWorkers } from '../../workers/start-workers.ts';
 import { openEngine, type Engine } from '../support/engine.ts';
-import { startTestService } from '../support/service.ts';
 import { MODES } from '../support/modes.ts';
-import { openTestPlatform, type TestPlatform } from '../support/platform.ts';
+import { openTestPlatform } from '../support/platform.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { statusOfRun } from '../support/queries/runs.ts';
 
@@ -79,84 +78,87 @@ for (const mode of MODES) {
   });
 }
 
-describe('A job whose work meets with something that does not fit its schema', () => {
+describe('In the mode of domain suites', () => {
   let engine: Engine;
   before(async () => {
     engine = await openEngine();
   });
   after(() => engine.close());
 
-  it('is tried again like any other, and its run fails with the last attempt', async () => {
-    const { context } = engine;
-    const faulty: Context = { ...context, commit: () => Promise.reject(new ZodError([])) };
-    const duty = { stop: new AbortController().signal, draining: () => false };
-    const queue = context.queues.queue(TURNS.name);
-    const agent = await engine.agent();
-    for (const isLast of [false, true]) {
-      const { run } = await engine.start(agent, 'hello');
+  describe('a job', () => {
+    it('is tried again like any other where its work meets with something that does not fit its schema, and its run fails with the last attempt', async () => {
+      const { context } = engine;
+      const faulty: Context = { ...context, commit: () => Promise.reject(new ZodError([])) };
+      const duty = { stop: new AbortController().signal, draining: () => false };
+      const queue = context.queues.queue(TURNS.name);
+      const agent = await engine.agent();
+      for (const isLast of [false, true]) {
+        const { run } = await engine.start(agent, 'hello');
+        const worker = context.queues.worker(TURNS.name, (job, token) => {
+          if (isLast) job.attemptsMade = (job.opts.attempts ?? 1) - 1;
+          return handleJob(faulty, handler, { ...duty, job, token });
+        });
+        if (isLast) await waitUntil('it has failed', async () => (await statusOfRun(engine, run)) === 'failed');
+        else await waitUntil('it comes again', async () => (await queue.getJobs(['delayed'])).length > 0);
+        await worker.close();
+        for (const job of await queue.getJobs(['delayed', 'prioritized', 'waiting'])) await job.remove();
+        if (!isLast) assert.equal(await statusOfRun(engine, run), 'created');
+      }
+    });
+
+    it('fails with its last attempt where its run needs what is away, and its run does not: it is sent again when that is back', async () => {
+      const { context } = engine;
+      const away = new FileStoreError('read', Object.assign(new Error('no'), { code: 'ECONNREFUSED' }));
+      const faulty: Context = { ...context, commit: () => Promise.reject(storeAway(away)) };
+      const duty = { stop: new AbortController().signal, draining: () => false };
+      const queue = context.queues.queue(TURNS.name);
+      const { run } = await engine.start(await engine.agent(), 'hello');
       const worker = context.queues.worker(TURNS.name, (job, token) => {
-        if (isLast) job.attemptsMade = (job.opts.attempts ?? 1) - 1;
+        job.attemptsMade = (job.opts.attempts ?? 1) - 1;
         return handleJob(faulty, handler, { ...duty, job, token });
       });
-      if (isLast) await waitUntil('it has failed', async () => (await statusOfRun(engine, run)) === 'failed');
-      else await waitUntil('it comes again', async () => (await queue.getJobs(['delayed'])).length > 0);
+      await once(worker, 'failed');
       await worker.close();
-      for (const job of await queue.getJobs(['delayed', 'prioritized', 'waiting'])) await job.remove();
-      if (!isLast) assert.equal(await statusOfRun(engine, run), 'created');
-    }
-  });
-});
-
-describe('A job whose run needs what is away', () => {
-  let engine: Engine;
-  before(async () => {
-    engine = await openEngine();
-  });
-  after(() => engine.close());
-
-  it('fails with its last attempt, and its run does not: it is sent again when that is back', async () => {
-    const { context } = engine;
-    const away = new FileStoreError('read', Object.assign(new Error('no'), { code: 'ECONNREFUSED' }));
-    const faulty: Context = { ...context, commit: () => Promise.reject(storeAway(away)) };
-    const duty = { stop: new AbortController().signal, draining: () => false };
-    const queue = context.queues.queue(TURNS.name);
-    const { run } = await engine.start(await engine.agent(), 'hello');
-    const worker = context.queues.worker(TURNS.name, (job, token) => {
-      job.attemptsMade = (job.opts.attempts ?? 1) - 1;
-      return handleJob(faulty, handler, { ...duty, job, token });
+      assert.equal(await statusOfRun(engine, run), 'created');
+      await engine.everyoneDies();
+      await reconcile(context, 0);
+      await waitUntil('it has another job', async () => (await queue.getJobCountByTypes('prioritized', 'waiting')) > 0);
+      await engine.finish(run);
+      assert.equal(await statusOfRun(engine, run), 'completed');
     });
-    await once(worker, 'failed');
-    await worker.close();
-    assert.equal(await statusOfRun(engine, run), 'created');
-    await engine.everyoneDies();
-    await reconcile(context, 0);
-    await waitUntil('it has another job', async () => (await queue.getJobCountByTypes('prioritized', 'waiting')) > 0);
-    await engine.finish(run);
-    assert.equal(await statusOfRun(engine, run), 'completed');
-  });
-});
 
-describe('The handlers of the queues', () => {
-  let platform: TestPlatform;
-  before(async () => {
-    platform = await openTestPlatform();
-  });
-  after(() => platform.close());
-
-  it('are one for each contract', async () => {
-    const handlers = await loadHandlers(CONTRACTS.map(({ name }) => name));
-    for (const contract of CONTRACTS) assert.equal(handlers.get(contract.name)?.contract, contract);
+    it('is warned of where its run is of another installation, with what keeps them apart', async () => {
+      const workers = await startWorkers(engine.context);
+      const runId = newId();
+      const payload = { tenantId: DEFAULT_TENANT_ID, runId, seq: 1, version: 1 };
+      await engine.context.queues.queue(TURNS.name).add(TURNS.name, payload, { jobId: `${runId}-1-0` });
+      const said = () => engine.platform.log.find(({ run, level }) => run === runId && level === 40);
+      await waitUntil('it is warned of', async () => said() !== undefined);
+      assert.match(String(said()?.['msg']), /not in this database.*DROVER_QUEUE_PREFIX/);
+      await workers.stop(5000);
+    });
   });
 
-  it('are demanded of every queue that a worker is to serve, in one line, before it serves any', async () => {
-    const { context } = platform;
-    const { config, queues } = context;
-    const refuseWorker = (name: string) => assert.fail(`a worker of ${name}`);
-    const served = [...config.queues, 'unheard-of'] as typeof config.queues;
-    await assert.rejects(
-      startWorkers({ ...context, queues: { ...queues, worker: refuseWorker }, config: { ...config, queues: served } }),
-      (error: Error) => /^The queue unheard-of has no handler: [^\n]+$/.test(error.message),
-    );
+  describe('the handlers of the queues', () => {
+    it('are one for each contract', async () => {
+      const handlers = await loadHandlers(CONTRACTS.map(({ name }) => name));
+      for (const contract of CONTRACTS) assert.equal(handlers.get(contract.name)?.contract, contract);
+    });
+
+    it('are demanded of every queue that a worker is to serve, in one line, before it serves any', async () => {
+      const { context } = engine;
+      const { config, queues } = context;
+      const refuseWorker = (name: string) => assert.fail(`a worker of ${name}`);
+      const served = [...config.queues, 'unheard-of'] as typeof config.queues;
+      await assert.rejects(
+        startWorkers({
+          ...context,
+          queues: { ...queues, worker: refuseWorker },
+          config: { ...config, queues: served },
+        }),
+        (error: Error) => /^The queue unheard-of has no handler: [^\n]+$/.test(error.message),
+      );
+    });
   });
 });
 
@@ -168,18 +170,5 @@ describe('A worker that has no key for the model of DROVER_MODEL', () => {
     const config = { ...context.config, queues: ['webhooks' as const] };
     await (await startWorkers({ ...context, config })).stop(5000);
     await keyless.close();
-  });
-});
-
-describe('A job for a run of another installation', () => {
-  it('is warned of, with what keeps them apart', async () => {
-    const service = await startTestService();
-    const runId = newId();
-    const payload = { tenantId: DEFAULT_TENANT_ID, runId, seq: 1, version: 1 };
-    await service.context.queues.queue(TURNS.name).add(TURNS.name, payload, { jobId: `${runId}-1-0` });
-    const said = () => service.log.find(({ run, level }) => run === runId && level === 40);
-    await waitUntil('it is warned of', async () => said() !== undefined);
-    assert.match(String(said()?.['msg']), /not in this database.*DROVER_QUEUE_PREFIX/);
-    await service.close();
   });
 });

@@ -1,0 +1,188 @@
+/** Migrations of rows that were there before: each test undoes a migration, writes as earlier builds did, and migrates again. */
+import assert from 'node:assert/strict';
+import { findByName } from '../../db/agents.ts';
+import { migrate } from '../../db/migrate.ts';
+import { newId } from '../../lib/new-id.ts';
+import { openTestDatabase, type TestDatabase } from '../support/database.ts';
+import { MODES } from '../support/modes.ts';
+import { insertRun, insertThread } from '../support/stored-runs.ts';
+
+for (const mode of MODES.filter((each) => each !== 'full')) {
+  describe(`A migration of what was there before, in ${mode} mode,`, () => {
+    let tenant: string;
+    let test: TestDatabase;
+
+    before(async () => {
+      test = await openTestDatabase(mode);
+    });
+    after(() => test.close());
+    beforeEach(() => {
+      tenant = newId();
+    });
+
+    it('gives a name that agents shared to the oldest one that is not deprecated', async () => {
+      const [workspace, old, retired, young, other] = [newId(), newId(), newId(), newId(), newId()];
+      await test.database.asOwner(async (client) => {
+        await client.query(`drop index agents_by_name, agents_named; alter table agents drop column own_name;
+          delete from schema_migrations where name = '0173-names-of-agents'`);
+        await client.query(`select set_config('drover.tenant_id', $1, false)`, [tenant]);
+        await client.query(`insert into tenants (id, name) values ($1, 'tenant')`, [tenant]);
+        await client.query(`set role drover_app`);
+        await client.query(`insert into workspaces (id, tenant_id, name) values ($1, $2, 'default')`, [
+          workspace,
+          tenant,
+        ]);
+        for (const [id, name, status, minutes] of [
+          [young, 'clerk', 'active', 1],
+          [old, 'clerk', 'offline', 2],
+          [retired, 'clerk', 'deprecated', 3],
+          [other, 'lawyer', 'active', 1],
+        ]) {
+          await client.query(
+            `insert into agents (id, tenant_id, workspace_id, name, status, current_version, created_at)
+               values ($1, $2, $3, $4, $5, '1.0.0', now() - $6 * interval '1 minute')`,
+            [id, tenant, workspace, name, status, minutes],
+          );
+        }
+        await client.query('reset role');
+      });
+      await migrate({ databaseUrl: undefined, dataDir: 'memory:' }, test.database);
+      const found = await test.database.withTenant(tenant, async (tx) => ({
+        clerk: await findByName(tx, workspace, 'clerk'),
+        lawyer: await findByName(tx, workspace, 'lawyer'),
+        own: (await tx.query<{ id: string }>('select id from agents where own_name = name'))
+          .map(({ id }) => id)
+          .toSorted(),
+      }));
+      assert.deepEqual(found, { clerk: old, lawyer: other, own: [old, other].toSorted() });
+    });
+
+    it('makes lines of a log with arrays, as builds between 0.1.0 and 0174-lines-of-events wrote it, with events of 0.1.0 beside', async () => {
+      const [run, turn, next] = [newId(), newId(), newId()];
+      await test.database.asOwner(async (client) => {
+        await client.query(`alter table run_log add column types text[], add column schema_versions smallint[], add column turn_ids uuid[],
+            add column steps integer[], add column actors text[];
+          delete from schema_migrations where name = '0174-lines-of-events'`);
+        await client.query(`select set_config('drover.tenant_id', $1, false)`, [tenant]);
+        const add = (columns: string, values: string) =>
+          client.query(
+            `insert into run_log (tenant_id, workspace_id, run_id, occurred_at, ${columns})
+               select $1, $1, $2, now(), ${values} from (select $3::uuid as turn, $4::uuid as next) ids`,
+            [tenant, run, turn, next],
+          );
+        await add('seq, type, schema_version, actor, payload', `1, 'run.created', 3, 'user', '{"kind": "agent"}'`);
+        await add(
+          'seq, types, schema_versions, turn_id, step, actor, payload',
+          `3, '{turn.started,run.started}', '{4,1}', turn, null, 'worker', '[{"number": 1}, {}]'`,
+        );
+        await add(
+          'seq, types, schema_versions, turn_ids, steps, actors, payload',
+          `6, '{model.responded,turn.completed,turn.started}', '{3,2,4}', array[turn, null, next], '{1,null,2}', '{agent,worker,user}',
+             '[{"text": "one\\ntwo"}, {}, {"number": 2}]'`,
+        );
+      });
+      await migrate({ databaseUrl: undefined, dataDir: 'memory:' }, test.database);
+      const events = await test.database.withTenant(tenant, (tx) =>
+        tx.query(
+          'select seq, commit_seq, type, schema_version, turn_id, step, actor, payload from run_events where run_id = $1 order by seq',
+          [run],
+        ),
+      );
+      const [none, work] = [{ turn_id: null, step: null }, 'worker'];
+      assert.deepEqual(events, [
+        {
+          seq: 1,
+          commit_seq: 1,
+          type: 'run.created',
+          schema_version: 3,
+          ...none,
+          actor: 'user',
+          payload: { kind: 'agent' },
+        },
+        {
+          seq: 2,
+          commit_seq: 3,
+          type: 'turn.started',
+          schema_version: 4,
+          turn_id: turn,
+          step: null,
+          actor: work,
+          payload: { number: 1 },
+        },
+        {
+          seq: 3,
+          commit_seq: 3,
+          type: 'run.started',
+          schema_version: 1,
+          turn_id: turn,
+          step: null,
+          actor: work,
+          payload: {},
+        },
+        {
+          seq: 4,
+          commit_seq: 6,
+          type: 'model.responded',
+          schema_version: 3,
+          turn_id: turn,
+          step: 1,
+          actor: 'agent',
+          payload: { text: 'one\ntwo' },
+        },
+        { seq: 5, commit_seq: 6, type: 'turn.completed', schema_version: 2, ...none, actor: work, payload: {} },
+        {
+          seq: 6,
+          commit_seq: 6,
+          type: 'turn.started',
+          schema_version: 4,
+          turn_id: next,
+          step: 2,
+          actor: 'user',
+          payload: { number: 2 },
+        },
+      ]);
+    });
+
+    const threadOf = (id: string) =>
+      test.database.withTenant(tenant, async (tx) => {
+        const [thread] = await tx.query<{ head_run_id: string | null; run_count: number }>(
+          'select head_run_id, run_count from threads where id = $1',
+          [id],
+        );
+        const runs = await tx.query<{ id: string }>(
+          'select id, thread_place from runs where thread_id = $1 order by thread_place',
+          [id],
+        );
+        return { ...thread, runs: runs.map((run) => run.id) };
+      });
+
+    it('ranks the runs of a thread by when they were created, whatever their ids say', async () => {
+      const thread = newId();
+      const empty = newId();
+      const [third, first, second] = [newId(), newId(), newId()];
+      await test.database.asOwner(async (client) => {
+        await client.query(`drop trigger place_run on runs; drop function place_run();
+          alter table threads drop column head_run_id, drop column run_count;
+          alter table runs drop column thread_place;
+          delete from schema_migrations where name = '0024-thread-head'`);
+        for (const id of [thread, empty]) await insertThread(client, { tenant, id });
+        await insertRun(client, { tenant, id: first, thread, minutesAgo: 30 });
+        await insertRun(client, { tenant, id: second, thread, minutesAgo: 20 });
+        await insertRun(client, { tenant, id: third, thread, minutesAgo: 10 });
+      });
+      await migrate({ databaseUrl: undefined, dataDir: 'memory:' }, test.database);
+      assert.deepEqual(await threadOf(thread), { head_run_id: third, run_count: 3, runs: [first, second, third] });
+      assert.deepEqual(await threadOf(empty), { head_run_id: null, run_count: 0, runs: [] });
+    });
+
+    it('ranks the runs of a thread that a process of the release before creates', async () => {
+      const thread = newId();
+      const [second, first] = [newId(), newId()];
+      await test.database.asOwner(async (client) => {
+        await insertThread(client, { tenant, id: thread });
+        for (const id of [first, second]) await insertRun(client, { tenant, id, thread, minutesAgo: 0 });
+      });
+      assert.deepEqual(await threadOf(thread), { head_run_id: second, run_count: 2, runs: [first, second] });
+    });
+  });
+}

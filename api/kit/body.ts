@@ -39,7 +39,7 @@ export async function readBody(
   if (!keepsDigits) refuseRounded(json, body);
   const given = keepsDigits ? parseKeepingDigits(json) : body;
   const kept = cleanJson(given);
-  if (kept !== given) Object.assign(ctx.state, noteReplaced(given));
+  if (kept !== given) Object.assign(ctx.state, { ...noteReplaced(given), given });
   return kept;
 }
 

@@ -12,6 +12,8 @@ export interface ApiState {
   caller?: Caller;
   /** Number of characters in the body that had to be replaced; absent if none. */
   replaced?: number;
+  /** The body with these characters; absent if none. */
+  given?: unknown;
   /** The request's run and turn, for the log. */
   run?: string;
   turn?: string;

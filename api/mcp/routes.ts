@@ -41,6 +41,7 @@ const post = defineRoute({
       context,
       caller,
       traceparent: ctx.state.traceparent,
+      replaced: ctx.state.replaced,
       session,
       gone,
       isAlone: others.length === 0,

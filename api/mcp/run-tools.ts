@@ -71,11 +71,12 @@ async function startRun(
   agent: AgentName,
   { message, thread_id: threadId }: z.output<typeof input>,
 ): Promise<{ run_id: string; turn_id?: string }> {
-  const { context, caller } = call;
+  const { context, caller, replaced } = call;
+  const turnInput = { message, ...(replaced !== undefined && { replaced }) };
   const idempotency = { ...startOf(call, call.id), body: { agent_id: agent.id, message, thread_id: threadId } };
   const open = threadId === undefined ? undefined : await openRunOn(call, agent, threadId);
   if (open) {
-    const said = { caller, run: open, input: { message }, traceparent: call.traceparent, idempotency };
+    const said = { caller, run: open, input: turnInput, traceparent: call.traceparent, idempotency };
     return { run_id: open.id, turn_id: await sayToRun(context, said) };
   }
   const created = await createRun(context, {
@@ -83,7 +84,7 @@ async function startRun(
     workspaceId: caller.workspaceId,
     agentId: agent.id,
     threadId,
-    input: { message },
+    input: turnInput,
     config: {},
     mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
     requestedBy: caller.keyId,

@@ -10,6 +10,8 @@ export interface McpRequest {
   context: Context;
   caller: Caller;
   traceparent: string | undefined;
+  /** Number of its characters that had to be replaced. */
+  replaced: number | undefined;
   /** The client's session; undefined if it keeps none. */
   session: string | undefined;
   /** Fires when the client has left or the process stops: waiting ends, but the work goes on. */

@@ -1,6 +1,7 @@
 /** Reads the requests of ACP clients. */
 import { RequestError, type ContentBlock } from '@agentclientprotocol/sdk';
 import { z } from 'zod';
+import { cleanJson, noteReplaced } from '../../core/content.ts';
 import { DroverError } from '../../core/errors.ts';
 import { PDF_TYPE } from '../../core/file-types.ts';
 import { MESSAGE_MODES, type GivenInput, type MessageMode } from '../../modules/sessions/converse.ts';
@@ -36,8 +37,13 @@ export function refuseServers({ mcpServers = [] }: { mcpServers?: readonly unkno
   }
 }
 
-/** Converts a prompt to a turn's input. Throws -32602. */
+/** Converts a prompt to a turn's input, with text made storable. Throws -32602. */
 export function inputOf(prompt: readonly ContentBlock[]): GivenInput {
+  const input = wordsOf(prompt);
+  return { ...cleanJson(input), ...noteReplaced(input) };
+}
+
+function wordsOf(prompt: readonly ContentBlock[]): GivenInput {
   const texts = prompt.flatMap((block) => {
     if (block.type === 'text') return [block.text];
     return block.type === 'resource_link' ? [`[${block.title ?? block.name}](${block.uri})`] : [];

@@ -117,7 +117,8 @@ const ID_USED = 'This _meta.drover.id was used for another prompt of the session
 async function prompt(session: Session, { input, id, mode }: Prompt): Promise<Stop> {
   const { context, caller, agentId, sessionId: threadId, signal } = session;
   const before = await readShownTurn(context, caller, threadId);
-  const asked = { thread: threadId, input };
+  const { replaced: _noted, ...words } = input;
+  const asked = { thread: threadId, input: words };
   const idempotency = {
     tenantId: caller.tenantId,
     route: 'ACP session/prompt',

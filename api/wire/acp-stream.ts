@@ -1,6 +1,7 @@
 /** ACP's messages on a WebSocket. */
-import { RequestError, type AnyMessage, type Stream } from '@agentclientprotocol/sdk';
+import { methods, RequestError, type AnyMessage, type Stream } from '@agentclientprotocol/sdk';
 import type { RawData } from 'ws';
+import { z } from 'zod';
 import { cleanJson, isDeeperThan } from '../../core/content.ts';
 import { answerTo } from '../kit/json-rpc-body.ts';
 import { refuseRounded } from '../kit/refuse-rounded.ts';
@@ -44,7 +45,21 @@ function parse(data: RawData, isBinary: boolean): AnyMessage {
   const isObject = typeof message === 'object' && message !== null && !Array.isArray(message);
   if (!isObject || isDeeperThan(message, MAX_DEPTH)) throw noMessage();
   refuseRounded(text, message);
-  return cleanJson(message) as AnyMessage;
+  return clean(message) as AnyMessage;
+}
+
+const prompted = z.looseObject({
+  method: z.literal(methods.agent.session.prompt),
+  params: z.looseObject({ prompt: z.unknown() }),
+});
+
+/** All of a message is storable but a prompt: who reads that cleans it, and notes what was replaced. */
+function clean(message: object): unknown {
+  const { data } = prompted.safeParse(message);
+  if (!data) return cleanJson(message);
+  const { params, ...asked } = data;
+  const { prompt, ...others } = params;
+  return { ...cleanJson(asked), params: { ...cleanJson(others), prompt } };
 }
 
 function valueOf(text: string): unknown {

@@ -76,7 +76,8 @@ export function inputBeside(body: RunAgentInput, turn: { id: string; said: strin
   return isSince || last?.input.message !== turn.said ? last : undefined;
 }
 
-function lastSaid({ messages }: RunAgentInput): SaidMessage | undefined {
+/** The last message, if it is the user's. Throws 422 for one without text. */
+export function lastSaid({ messages }: RunAgentInput): SaidMessage | undefined {
   const last = messages.at(-1);
   if (last?.role !== 'user' || INPUT_ID.test(last.id)) return undefined;
   const text = textOf(last.content);

@@ -1,6 +1,7 @@
 /** AG-UI over HTTP. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
+import { noteReplaced } from '../../core/content.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { answerOnThread, say, threadIdOf, type Said, type Saying } from '../../modules/sessions/converse.ts';
 import { requireReadableThread } from '../../modules/sessions/client-thread.ts';
@@ -16,6 +17,7 @@ import {
   answersOf,
   inputBeside,
   inputOf,
+  lastSaid,
   messageIdOf,
   modeOf,
   passedOver,
@@ -74,9 +76,12 @@ async function begin(
   agentId: string,
 ): Promise<Said & { after: number; passed: string[] }> {
   const threadId = await context.db.withTenant(caller.tenantId, (tx) => threadIdOf(tx, caller, body.threadId));
+  // What its client has of earlier messages, which it posts again, is not noted.
+  const { given = body } = ctx.state;
   const sayingOf = (said: SaidMessage, key?: string): Saying => {
     const once = saidOnce(idempotency, { key, thread: threadId, message: said });
-    const message = { input: said.input, mode: modeOf(body), messageId: messageIdOf(threadId, said.id) };
+    const input = { ...said.input, ...noteReplaced(lastSaid(given as RunAgentInput)?.input) };
+    const message = { input, mode: modeOf(body), messageId: messageIdOf(threadId, said.id) };
     return { caller, agentId, threadId, ...message, traceparent: ctx.state.traceparent, idempotency: once };
   };
   const said = inputOf(body);

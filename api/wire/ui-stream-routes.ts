@@ -1,6 +1,7 @@
 /** The AI SDK's UI message stream over HTTP. */
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
+import { cleanJson, noteReplaced } from '../../core/content.ts';
 import { forbidden } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { Context } from '../../modules/governance/context.ts';
@@ -60,8 +61,11 @@ async function begin(
   const { tenantId } = caller;
   const threadId = await context.db.withTenant(tenantId, (tx) => threadIdOf(tx, caller, body.id));
   if (said) {
-    const { id, input } = said;
-    const { attachmentPaths: _inThisBody, ...words } = input;
+    const { id } = said;
+    const { attachmentPaths: _inThisBody, ...words } = said.input;
+    // What its client has of earlier messages, which it posts again, is not noted.
+    const { given = body } = ctx.state;
+    const input = { ...cleanJson(said.input), ...noteReplaced(inputOf(given as typeof body)?.input) };
     const asked = { key: idempotency.key, thread: threadId, message: { id: id ?? '', input: words } };
     const saying = { caller, agentId, threadId, input, mode: body.mode, traceparent: ctx.state.traceparent };
     if (id === undefined) return { ...(await say(context, { ...saying, idempotency })), after: 0 };

@@ -126,6 +126,9 @@ describe('an agent over ACP', function () {
     await client.prompt(id, 'say again');
     assert.equal((await api.call('GET', `/v1/threads/${id}`)).json.total_runs, 1, 'the run stays open');
     assert.equal(api.model.asked('say again')[0]?.messages.length, 5);
+    await client.prompt(id, 'say a\u0000b');
+    const { events } = (await api.call('GET', `/v1/runs/${json.last_run_id}/events?types=turn.started`)).json;
+    assert.deepEqual(events.at(-1).payload.input, { message: 'say a\uFFFDb', replaced: 1 }, 'it is noted');
   });
 
   it('shows a call as pending until it begins, and while somebody is asked', async () => {

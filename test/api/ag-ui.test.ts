@@ -477,6 +477,18 @@ describe('AG-UI', () => {
     assert.equal(api.model.asked('in a snapshot').length, 1);
   });
 
+  it('notes of what is said that characters were replaced, and not of what was said before', async () => {
+    const client = open();
+    await sayTo(client, 'say a\u0000b');
+    await sayTo(client, 'say clean');
+    await sayTo(client, 'say c\ud800');
+    const { json } = await api.call('GET', '/v1/runs?limit=1');
+    const { events } = (await api.call('GET', `/v1/runs/${json.runs[0].run_id}/events?types=turn.started`)).json;
+    const inputs = events.map(({ payload }: { payload: { input: unknown } }) => payload.input);
+    const noted = (message: string) => ({ message, replaced: 1 });
+    assert.deepEqual(inputs, [noted('say a\uFFFDb'), { message: 'say clean' }, noted('say c\uFFFD')]);
+  });
+
   it('refuses a message without text, in whatever form', async () => {
     for (const content of ['', [], {}, [{ type: 'text' }], [{ type: 'text', text: 7 }], [{ type: 'image' }]]) {
       const body = { threadId: randomUUID(), runId: 'r', messages: [{ id: 'm', role: 'user', content }] };

@@ -113,6 +113,12 @@ describe("Drover's MCP server", () => {
     );
   });
 
+  it('notes of a message that characters were replaced', async () => {
+    const { data } = await ask('run_Mail___more', { message: 'say a\u0000b' });
+    const { events } = (await api.call('GET', `/v1/runs/${data.run.run_id}/events?types=turn.started`)).json;
+    assert.deepEqual(events[0].payload.input, { message: 'say a\uFFFDb', replaced: 1 });
+  });
+
   it('tells what a run waits for, lets an approval be decided, and waits for what comes of it', async () => {
     const policy = { name: 'ask', priority: 1, when: 'tool == "calculator"', decision: 'require_approval' };
     const { json: made } = await api.call('POST', '/v1/policies', { body: policy });

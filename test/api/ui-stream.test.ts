@@ -428,6 +428,21 @@ describe('the UI message stream of the AI SDK', () => {
     assert.equal(api.model.asked('say once').length, 1);
   });
 
+  it('notes of what is said that characters were replaced, and not of what was said before', async () => {
+    const { chat } = open();
+    await chat.sendMessage({ text: 'say a\u0000b' });
+    await chat.sendMessage({ text: 'say clean' });
+    const url = `data:text/plain;base64,${Buffer.from('c\u0000').toString('base64')}`;
+    await chat.sendMessage({ text: 'say read', files: [{ type: 'file', mediaType: 'text/plain', url }] });
+    const { events } = (await api.call('GET', `/v1/runs/${about(chat).run_id}/events?types=turn.started`)).json;
+    const inputs = events.map(({ payload }: { payload: { input: unknown } }) => payload.input);
+    assert.deepEqual(inputs, [
+      { message: 'say a\uFFFDb', replaced: 1 },
+      { message: 'say clean' },
+      { message: 'say read', attachments: [{ type: 'text', text: 'c\uFFFD' }], replaced: 1 },
+    ]);
+  });
+
   it('says a message once by its id: a client that was cut off posts it again, and finds its turn', async () => {
     const turnOf = ({ text }: { text: string }) => /"messageId":"([^"]+)"/.exec(text)?.[1];
     const body = { id: randomUUID(), messages: says('say it one time') };

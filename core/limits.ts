@@ -1,8 +1,9 @@
 /** Every limit that is not a setting of an agent, in one place. docs/limits.md shows the same table; a test compares. */
 export const LIMITS = {
-  /** A request body, and what a process reads of all of them, and of messages on WebSockets, at the same time, in bytes. */
+  /** A request body, what a process reads of all of them, and of messages on WebSockets, at the same time, in bytes, and one tenant's share of that. */
   bodyBytes: 10 * 1024 * 1024,
   bodyBytesAtOnce: 128 * 1024 * 1024,
+  tenantBodySharePercent: 50,
   /** Commas, lists and objects of the JSON in a request body, and in what the server of a tool answers. */
   jsonValues: 200_000,
   /** A URL in a request, and its headers together, in bytes; and the time in seconds in which all of a request has come. */

@@ -84,7 +84,7 @@ const signInForm = z.object({ key: field, to: field }).catch({ key: '', to: '' }
 
 async function signIn(ctx: ApiContext, { parts, sessions }: Desk): Promise<void> {
   const isForm = ctx.request.is('application/x-www-form-urlencoded') !== false;
-  const form = isForm ? await readText(ctx.req, { maxBytes: FORM_BYTES, room: parts.bodyRoom }) : '';
+  const form = isForm ? await readText(ctx.req, { maxBytes: FORM_BYTES, room: parts.bodyRoom.of(undefined) }) : '';
   const { key, to } = signInForm.parse(Object.fromEntries(new URLSearchParams(form)));
   const caller = key === '' ? undefined : await parts.authenticator.byKey(key);
   if (!caller) return showForm(ctx, 401, { to, problem: 'This key is unknown, expired or revoked.' });

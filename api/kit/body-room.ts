@@ -2,6 +2,11 @@ import { unavailable } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 
 /** The memory of a process for incoming data of all clients together. */
+export interface SharedRoom {
+  /** The room as a tenant has it: no more than its share, and all of it if a request is of no tenant. */
+  of(tenantId: string | undefined): BodyRoom;
+}
+
 export interface BodyRoom {
   /** Throws 503 if so many bytes do not fit. */
   require(bytes: number): void;
@@ -11,19 +16,35 @@ export interface BodyRoom {
 }
 
 /** Room for so many bytes. */
-export function createBodyRoom(mostBytes: number = LIMITS.bodyBytesAtOnce): BodyRoom {
+export function createBodyRoom(mostBytes: number = LIMITS.bodyBytesAtOnce): SharedRoom {
+  const mostOfTenant = (mostBytes * LIMITS.tenantBodySharePercent) / 100;
+  const held = new Map<string, number>();
   let left = mostBytes;
-  const require = (bytes: number): void => {
-    if (bytes > left) throw unavailable('Too much is being sent here at the time; the request may be sent again.');
+  const heldBy = (tenantId: string) => held.get(tenantId) ?? 0;
+  const hold = (tenantId: string | undefined, bytes: number) => {
+    left -= bytes;
+    if (tenantId === undefined) return;
+    const now = heldBy(tenantId) + bytes;
+    if (now > 0) held.set(tenantId, now);
+    else held.delete(tenantId);
   };
   return {
-    require,
-    take(bytes) {
-      require(bytes);
-      left -= bytes;
-    },
-    give(bytes) {
-      left += bytes;
+    of(tenantId) {
+      const require = (bytes: number): void => {
+        if (bytes > left) throw unavailable('Too much is being sent here at the time; the request may be sent again.');
+        if (tenantId !== undefined && heldBy(tenantId) + bytes > mostOfTenant)
+          throw unavailable('The tenant is sending too much here at the time; the request may be sent again.');
+      };
+      return {
+        require,
+        take(bytes) {
+          require(bytes);
+          hold(tenantId, bytes);
+        },
+        give(bytes) {
+          hold(tenantId, -bytes);
+        },
+      };
     },
   };
 }

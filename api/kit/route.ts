@@ -12,7 +12,7 @@ import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { TokenScope } from '../../modules/tenants/tokens.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
-import type { BodyRoom } from './body-room.ts';
+import type { SharedRoom } from './body-room.ts';
 import { withIds } from './external-ids.ts';
 import { readMessage } from './json-rpc-body.ts';
 import { withMetadata } from './metadata-filter.ts';
@@ -137,7 +137,7 @@ export interface AppParts {
   counter: RateCounter;
   liveSessions: LiveSessions;
   /** For bodies being read. */
-  bodyRoom: BodyRoom;
+  bodyRoom: SharedRoom;
   /** The queues to show. */
   queues: readonly Queue[];
   /** Fires when the server stops, to end open streams. */
@@ -158,7 +158,7 @@ async function readChecked(
 /** Counts the request by its body before anything in it is refused; returns the body's reader. Throws 429. */
 async function countByBody({ ctx, app, caller }: Incoming, route: RouteHead): Promise<() => Promise<unknown>> {
   const { rates, keepsDigits } = route;
-  const read = () => readBody(ctx, { keepsDigits, room: app.bodyRoom });
+  const read = () => readBody(ctx, { keepsDigits, room: app.bodyRoom.of(caller?.tenantId) });
   if (!rates || !caller) return read;
   const reading = read();
   const body = await reading.catch(() => undefined);

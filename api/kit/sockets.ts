@@ -5,7 +5,7 @@ import { WebSocketServer, type WebSocket } from 'ws';
 import { badRequest, DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import type { BodyRoom } from './body-room.ts';
+import type { SharedRoom } from './body-room.ts';
 import { holdToRoom } from './hold-to-room.ts';
 import { createSocketWriter, type SocketWriter } from './socket-writer.ts';
 
@@ -44,8 +44,9 @@ export interface Sockets {
   terminate(): void;
 }
 
-/** The WebSocket's key, and the size of its client's messages if other than usual. */
+/** The WebSocket's tenant and key, and the size of its client's messages if other than usual. */
 interface Opener {
+  tenantId: string;
   keyId: string;
   messageBytes?: number;
 }
@@ -67,7 +68,7 @@ const PROTOCOL_OF_KEY = 'bearer.';
 
 /** A server's WebSockets. Closes all with 1001 when `closing` fires, and those whose peer answers no ping with 4008. */
 export function createSockets(
-  { log, bodyRoom }: Pick<Context, 'log'> & { bodyRoom: BodyRoom },
+  { log, bodyRoom }: Pick<Context, 'log'> & { bodyRoom: SharedRoom },
   closing: AbortSignal,
   given: Partial<SocketLimits> = {},
 ): Sockets {
@@ -97,7 +98,7 @@ export function createSockets(
       return true;
     },
     canOpen: (request) => waiting.has(request),
-    open(request, { keyId, messageBytes = limits.messageBytes }, serve) {
+    open(request, { tenantId, keyId, messageBytes = limits.messageBytes }, serve) {
       const found = waiting.get(request);
       if (!found) throw new Error('the request is for no WebSocket');
       perKey.take(keyId);
@@ -113,7 +114,7 @@ export function createSockets(
         response.detachSocket(request.socket);
         // A protocol error closes the connection; nothing else needs doing.
         socket.on('error', () => undefined);
-        holdToRoom(socket, connection, bodyRoom);
+        holdToRoom(socket, connection, bodyRoom.of(tenantId));
         keys.set(socket, keyId);
         alive.add(socket);
         if (closing.aborted) socket.close(1001, 'The server stops.');

@@ -25,7 +25,7 @@ export const streamRoute = defineRoute({
   params: z.strictObject({ id: threadIdParam }),
   responses: { 101: 'empty' },
   async handle({ caller, params, context, app, ctx }) {
-    const { tenantId, keyId } = caller;
+    const { tenantId } = caller;
     // Before the upgrade: events after the connection opens must be shown.
     const after = await readSessionPosition(context, caller, params.id);
     const { sockets, counter } = app;
@@ -36,7 +36,7 @@ export const streamRoute = defineRoute({
         'This is a WebSocket: the request must ask for an upgrade to one.',
       );
     }
-    sockets.open(ctx.req, { keyId }, (open) => {
+    sockets.open(ctx.req, caller, (open) => {
       const unwatch = watchCaller(context, caller, () =>
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );

@@ -20,7 +20,7 @@ const connect = defineRoute({
   params: z.strictObject({ agent: agentIdParam }),
   responses: { 101: 'empty' },
   async handle({ caller, params, context, app, ctx }) {
-    const { keyId, tenantId } = caller;
+    const { tenantId } = caller;
     const agentId = params.agent;
     await context.db.withTenant(tenantId, (tx) => requireAgent(tx, { caller, agentId }));
     const { sockets, counter } = app;
@@ -31,7 +31,7 @@ const connect = defineRoute({
         'This is a WebSocket: the request must ask for an upgrade to one.',
       );
     }
-    sockets.open(ctx.req, { keyId, messageBytes: LIMITS.acpMessageBytes }, (open) => {
+    sockets.open(ctx.req, { ...caller, messageBytes: LIMITS.acpMessageBytes }, (open) => {
       const unwatch = watchCaller(context, caller, () =>
         open.socket.close(KEY_ENDED, 'The key was revoked or has expired.'),
       );

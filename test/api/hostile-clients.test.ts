@@ -130,12 +130,36 @@ describe('a hostile client', function () {
       const crumbs = await dial(path, { url: other.url });
       for (let n = 0; n < 300; n++) crumbs.socket.send('x', { fin: false });
       assert.equal(await crumbs.closed, 1008);
-      const body = JSON.stringify({ name: 'x'.repeat(1_000_000) });
+      const body = JSON.stringify({ name: 'x'.repeat(500_000) });
       const headers = { authorization: `Bearer ${api.key}`, 'content-type': 'application/json' };
       const post = async () => (await fetch(`${other.url}/v1/agents`, { method: 'POST', headers, body })).status;
       await waitUntil('there is room again', async () => (await post()) === 400);
       assert.equal(quiet.socket.readyState, WebSocket.OPEN);
     } finally {
+      await other.close(0);
+    }
+  });
+
+  it('that sends much and never comes to an end leaves room for other tenants', async () => {
+    const { key: theirs } = (await api.call('POST', '/v1/tenants', { body: { name: randomUUID() } })).json;
+    const room = { bodyBytesAtOnce: 1024 * 1024 };
+    const other = await serve(api.context, ROUTES, { host: '127.0.0.1', port: 0, ...room });
+    const bearing = (key: string) => ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' });
+    const post = async (key: string, bytes: number) => {
+      const body = JSON.stringify({ name: 'x'.repeat(bytes) });
+      return (await fetch(`${other.url}/v1/agents`, { method: 'POST', headers: bearing(key), body })).status;
+    };
+    const endless = connect(other.port, '127.0.0.1').on('error', () => undefined);
+    try {
+      const lines = Object.entries({ host: 'x', ...bearing(api.key), 'content-length': '500000' });
+      const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+      endless.write(`POST /v1/agents HTTP/1.1\r\n${head}\r\n{${' '.repeat(400_000)}`);
+      await waitUntil('its tenant has its share', async () => (await post(api.key, 200_000)) === 503);
+      assert.equal(await post(theirs, 500_000), 400);
+      endless.destroy();
+      await waitUntil('it has room again', async () => (await post(api.key, 500_000)) === 400);
+    } finally {
+      endless.destroy();
       await other.close(0);
     }
   });

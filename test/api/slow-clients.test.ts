@@ -78,7 +78,7 @@ describe('A slow client of a session', function () {
       params: z.strictObject({ id: z.string() }),
       responses: { 101: 'empty' },
       handle({ app, ctx, caller }) {
-        app.sockets?.open(ctx.req, { keyId: caller.keyId }, (held) => {
+        app.sockets?.open(ctx.req, caller, (held) => {
           held.socket.once('message', () => {
             for (let sent = 0; sent < 64; sent += 1) held.send(JSON.stringify({ type: 'x'.repeat(1024 * 1024) }));
           });

@@ -10,6 +10,7 @@ import { authenticate } from './kit/authenticate.ts';
 import { checkRequest } from './kit/check-request.ts';
 import { cors } from './kit/cors.ts';
 import { observe } from './kit/observe.ts';
+import { countOpenRequests, holdOpen } from './kit/open-requests.ts';
 import { handleErrors } from './kit/problems.ts';
 import { isStream } from './kit/route.ts';
 import type { Reply, Route } from './kit/route.ts';
@@ -31,6 +32,7 @@ export function createApp(
   const parts: AppParts = {
     routes,
     authenticator: createAuthenticator(context.db),
+    open: countOpenRequests(),
     queues: CONTRACTS.map(({ name }) => context.queues.queue(name)),
     ...own,
     sockets,
@@ -89,6 +91,7 @@ function addRoute(
     // Ids only: a path may hold anything.
     Object.assign(ctx.state, idsIn(ctx.params));
     const caller = await authenticate(ctx, route, { ...parts, ...context });
+    if (caller) holdOpen(ctx, route, { caller, open: parts.open });
     present(ctx, await route.run({ ctx, context, app: parts, caller }));
   });
 }

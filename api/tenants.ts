@@ -15,6 +15,7 @@ const rateLimits = z.strictObject({
   key_requests_per_minute: rate,
   chats_per_hour: rate,
   executes_per_minute: rate,
+  open_requests: rate,
 });
 const bytes = z.int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
 const settings = z

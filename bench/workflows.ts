@@ -2,6 +2,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { quotasOf } from '../core/rate-limits.ts';
 import { NO_TOKENS, type StreamModel } from '../core/model.ts';
 import { remainingPaths, type Execution } from '../core/workflow.ts';
 import { textOf } from '../core/content.ts';
@@ -165,7 +166,7 @@ async function carryOut(
         boundWorkspaceId: undefined,
         keyId: DEFAULT_TENANT_ID,
         scopes: ['admin'],
-        quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: 0, executesPerMinute: 0 },
+        quotas: quotasOf({ planTier: 'standard', isDefault: true, settings: {} }),
         isOperator: true,
       },
       name: 'bench',

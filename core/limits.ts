@@ -198,6 +198,8 @@ export const LIMITS = {
   freeRequestsPerMinute: 60,
   standardRequestsPerMinute: 600,
   enterpriseRequestsPerMinute: 6000,
+  /** Streams, WebSockets and requests waiting for a turn that a tenant has open at a process. */
+  openRequests: 1000,
   /** WebSockets that one key has open at a process; what a client may send on one at once, in bytes. */
   socketsPerKey: 1000,
   socketMessageBytes: 4096,

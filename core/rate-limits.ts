@@ -9,6 +9,8 @@ export interface RateSettings {
   key_requests_per_minute?: number | null | undefined;
   chats_per_hour?: number | null | undefined;
   executes_per_minute?: number | null | undefined;
+  /** No rate: streams, WebSockets and waiting requests that it has open at a process. */
+  open_requests?: number | null | undefined;
 }
 
 /** Limits that apply to requests of a key; null: no limit. */
@@ -17,6 +19,7 @@ export interface Quotas {
   keyRequestsPerMinute: number | null;
   chatsPerHour: number | null;
   executesPerMinute: number | null;
+  openRequests: number | null;
 }
 
 /** One limit for a request: a number of requests in a window, which begins with the first. */
@@ -42,7 +45,7 @@ const TIERS = new Map<string, number>([
   ['enterprise', LIMITS.enterpriseRequestsPerMinute],
 ]);
 
-/** A tenant's quotas: from its settings, otherwise its tier. An unknown tier counts as `standard`; the default tenant's has no limit. */
+/** A tenant's quotas: from its settings, otherwise its tier. An unknown tier counts as `standard`; the default tenant's requests have no limit. */
 export function quotasOf(tenant: { planTier: string; isDefault: boolean; settings: RateSettings }): Quotas {
   const { planTier, isDefault, settings } = tenant;
   const ofTier = isDefault ? null : (TIERS.get(planTier) ?? LIMITS.standardRequestsPerMinute);
@@ -52,6 +55,7 @@ export function quotasOf(tenant: { planTier: string; isDefault: boolean; setting
     keyRequestsPerMinute: settings.key_requests_per_minute ?? null,
     chatsPerHour: set(settings.chats_per_hour, LIMITS.chatsPerHour),
     executesPerMinute: set(settings.executes_per_minute, LIMITS.executesPerMinute),
+    openRequests: set(settings.open_requests, isDefault ? null : LIMITS.openRequests),
   };
 }
 

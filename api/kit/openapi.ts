@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import { sha256 } from '../../core/ids.ts';
-import type { Access, OtherContent, Route } from './route.ts';
+import { showsEvents, type Access, type OtherContent, type Route } from './route.ts';
 import { problem } from './problems.ts';
 
 type JsonSchema = Record<string, unknown>;
@@ -83,15 +83,9 @@ function parametersOf(route: Route, components: Components): unknown[] {
   const headers = [
     ...(route.idempotent === true ? [IDEMPOTENCY] : []),
     ...(route.prefers ? [PREFER] : []),
-    ...(route.method === 'get' && isStream(route) ? [LAST_EVENT_ID] : []),
+    ...(route.method === 'get' && showsEvents(route) ? [LAST_EVENT_ID] : []),
   ];
   return [...inPath, ...inQuery, ...headers, ...workspace];
-}
-
-function isStream({ responses }: Route): boolean {
-  return Object.values(responses).some(
-    (answer) => typeof answer === 'object' && 'contentType' in answer && answer.contentType === 'text/event-stream',
-  );
 }
 
 const PREFER = {

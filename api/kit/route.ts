@@ -12,6 +12,7 @@ import type { RateCounter } from '../../modules/tenants/rate-counter.ts';
 import type { TokenScope } from '../../modules/tenants/tokens.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { readBody } from './body.ts';
+import type { OpenCount } from './count-open.ts';
 import type { SharedRoom } from './body-room.ts';
 import { withIds } from './external-ids.ts';
 import { readMessage } from './json-rpc-body.ts';
@@ -138,6 +139,8 @@ export interface AppParts {
   liveSessions: LiveSessions;
   /** For bodies being read. */
   bodyRoom: SharedRoom;
+  /** Counts requests that stay open, by tenant. */
+  open: OpenCount;
   /** The queues to show. */
   queues: readonly Queue[];
   /** Fires when the server stops, to end open streams. */
@@ -192,6 +195,13 @@ export function defineRoute<
     return handle(request as unknown as RouteRequest<P, Q, B, A>);
   };
   return { ...head, params, query, body, run };
+}
+
+/** Whether it answers with server-sent events. */
+export function showsEvents({ responses }: Pick<Route, 'responses'>): boolean {
+  return Object.values(responses).some(
+    (answer) => typeof answer === 'object' && 'contentType' in answer && answer.contentType === 'text/event-stream',
+  );
 }
 
 /** Whether a body is a stream. */

@@ -6,6 +6,7 @@ import { badRequest, DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import type { SharedRoom } from './body-room.ts';
+import { countOpen } from './count-open.ts';
 import { holdToRoom } from './hold-to-room.ts';
 import { createSocketWriter, type SocketWriter } from './socket-writer.ts';
 
@@ -87,7 +88,7 @@ export function createSockets(
     for (const socket of everySocket()) socket.close(1001, 'The server stops.');
   });
 
-  const perKey = countPerKey(limits.perKey);
+  const perKey = countOpen(tooManySockets);
 
   return {
     receive(upgrade, handle) {
@@ -101,7 +102,7 @@ export function createSockets(
     open(request, { tenantId, keyId, messageBytes = limits.messageBytes }, serve) {
       const found = waiting.get(request);
       if (!found) throw new Error('the request is for no WebSocket');
-      perKey.take(keyId);
+      perKey.take(keyId, limits.perKey);
       waiting.delete(request);
       const { connection, head, response } = found;
       onceClosed(connection, () => {
@@ -188,24 +189,9 @@ function onceClosed(connection: Duplex, act: () => void): void {
   else connection.once('close', act);
 }
 
-/** Counts sockets per key. `take` throws 429 if the key has its maximum. */
-function countPerKey(most: number) {
-  const counts = new Map<string, number>();
-  return {
-    take(keyId: string): void {
-      const count = counts.get(keyId) ?? 0;
-      if (count >= most) {
-        const detail = `The key has ${most} WebSockets open here already.`;
-        throw new DroverError('too-many-sockets', 429, detail, { retryAfterSeconds: 60 });
-      }
-      counts.set(keyId, count + 1);
-    },
-    give(keyId: string): void {
-      const left = (counts.get(keyId) ?? 1) - 1;
-      if (left > 0) counts.set(keyId, left);
-      else counts.delete(keyId);
-    },
-  };
+function tooManySockets(most: number): DroverError {
+  const detail = `The key has ${most} WebSockets open here already.`;
+  return new DroverError('too-many-sockets', 429, detail, { retryAfterSeconds: 60 });
 }
 
 /** Rounds that a ping may be queued behind unread data. */

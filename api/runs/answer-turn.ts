@@ -9,7 +9,7 @@ import type { CarriedTurn } from '../../modules/waits/post-tool-results.ts';
 import type { AppParts } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
-import { preferredWaitMs, prefers } from './prefer.ts';
+import { preferredWaitMs, prefers } from '../kit/prefer.ts';
 import { presentAnswer, turnAnswer } from './schemas.ts';
 import { presentWaiting, waitingFor } from './waiting.ts';
 
@@ -44,7 +44,7 @@ export async function answerTurn(request: TurnRequest, letGoOn: () => Promise<Tu
   try {
     const carried = await letGoOn();
     const { turnId, begunAt: since, replayed } = carried;
-    const row = await listener.ended(turnId, { timeoutMs, since, signal: untilGone(ctx, app.closing) });
+    const row = await listener.ended(turnId, { timeoutMs, since, signal: untilGone(ctx, [app.closing]) });
     if (!row || row.status === 'running') return inBackground(request, carried, await reasonOf(request));
     const calls = await context.db.withTenantOnce(ref.tenantId, (tx) => readAnswerCalls(tx, row));
     return { status: 200, body: presentAnswer(row, calls), replayed };
@@ -78,20 +78,18 @@ function inBackground(
 /** For open streams: as `untilGone`, and fires when the key is revoked or expires, or its token ends. */
 export function untilEnded({ ctx, app, caller, context }: Omit<TurnRequest, 'params'>): AbortSignal {
   const revoked = new AbortController();
-  ctx.res.once(
-    'close',
-    watchCaller(context, caller, () => revoked.abort()),
-  );
-  return untilGone(ctx, app.closing, revoked.signal);
+  const unwatch = watchCaller(context, caller, () => revoked.abort());
+  return untilGone(ctx, [app.closing, revoked.signal], unwatch);
 }
 
 /** Fires when the client has left or the server stops: neither cancels the work. */
-function untilGone(ctx: ApiContext, ...ends: readonly AbortSignal[]): AbortSignal {
+function untilGone(ctx: ApiContext, ends: readonly AbortSignal[], onClose?: () => void): AbortSignal {
   const gone = new AbortController();
   const { signal, release } = linkSignals(gone.signal, ...ends);
   ctx.res.once('close', () => {
     gone.abort();
     release();
+    onClose?.();
   });
   return signal;
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { preferredWaitMs } from '../../api/runs/prefer.ts';
+import { preferredWaitMs } from '../../api/kit/prefer.ts';
 
 describe('Prefer', () => {
   const seconds = (prefer: string) => preferredWaitMs(prefer) / 1000;

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { WebSocket } from 'ws';
 import { ROUTES } from '../../api/routes.ts';
 import { serve, type RunningApi } from '../../api/serve.ts';
 import { newId } from '../../lib/new-id.ts';
@@ -141,6 +143,35 @@ for (const mode of MODES) {
       assert.deepEqual([free.status, free.headers.get('ratelimit')], [200, null]);
       const { json } = await api.call('GET', '/v1/audit', { key });
       assert.deepEqual(json.audit.find((entry: Answer['json']) => entry.action === 'tenant.updated')?.details, lifted);
+    });
+
+    it('hold what a tenant has open at a process: streams, WebSockets and turns that are waited for', async () => {
+      const { key } = await newTenant({ settings: { rate_limits: { open_requests: 1 } } });
+      const post = async (path: string, body: unknown, headers = {}) =>
+        request(`${api.url}${path}`, 'POST', { key, body, headers });
+      const agent = (await post('/v1/agents', { name: newId() })).json.id;
+      const run = (await post(`/v1/agents/${agent}/runs`, {})).json.run_id;
+      const leaving = new AbortController();
+      const headers = { authorization: `Bearer ${key}` };
+      const watch = () => fetch(`${api.url}/v1/runs/${run}/stream`, { headers, signal: leaving.signal });
+      assert.equal((await watch()).status, 200);
+      const refused = await watch();
+      assert.deepEqual([refused.status, refused.headers.get('retry-after')], [429, '10']);
+      assert.match(await refused.text(), /has 1 streams, WebSockets and waiting requests.*"code":"too-many-open"/);
+      const said = { input: { message: 'Hello' } };
+      const turns = `/v1/agents/${agent}/runs/${run}/turns`;
+      const socket = new WebSocket(`${api.url.replace('http', 'ws')}/acp/${agent}`, { headers });
+      const [, answer] = await once(socket, 'unexpected-response');
+      assert.equal(answer.statusCode, 429);
+      assert.equal((await post(turns, said)).status, 429);
+      assert.equal((await post(turns, said, { prefer: 'respond-async' })).status, 202, 'it was not taken before');
+      assert.equal((await call('GET', `/v1/runs/${run}`, { key })).status, 200);
+      leaving.abort();
+      await waitUntil('there is room again', async () => {
+        const { status, body } = await fetch(`${api.url}/v1/runs/${run}/stream`, { headers });
+        await body?.cancel();
+        return status === 200;
+      });
     });
 
     it('are not for a tenant itself to set, nor for another one', async () => {

@@ -1,3 +1,4 @@
+import { quotasOf } from '../../core/rate-limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { issueToken, type TokenTarget } from '../../modules/tenants/tokens.ts';
 import { ownerOfRun } from './queries/runs.ts';
@@ -14,7 +15,7 @@ export async function issueTestToken(
     boundWorkspaceId: undefined,
     keyId,
     scopes: ['runs:read' as const],
-    quotas: { requestsPerMinute: null, keyRequestsPerMinute: null, chatsPerHour: null, executesPerMinute: null },
+    quotas: quotasOf({ planTier: 'standard', isDefault: true, settings: {} }),
     isOperator: false,
   };
   const asked = { target, scopes: ['read' as const], ttlSeconds };

@@ -4,7 +4,7 @@ import type { TurnInput } from '../core/events.ts';
 import type { TokenUsage } from '../core/model.ts';
 import type { Tx } from './database.ts';
 import type { TurnRow } from './turns.ts';
-import { beginsWithHandoff } from './handoffs.ts';
+import { beginsWithHandoff, writesOfHandoff } from './handoffs.ts';
 import { pageOfSized, untilFull, type Page, type Sized } from './page-bytes.ts';
 import { asColumns } from './query-builder.ts';
 import { commitUpTo } from './run-log.ts';
@@ -186,13 +186,20 @@ export async function listTurnMessages(
   );
 }
 
-/** Those of these turns whose first message is Drover's, and tells of a handoff. */
-export async function findHandedTurns(tx: Tx, turnIds: readonly string[]): Promise<ReadonlySet<string>> {
-  const rows = await tx.query<{ id: string }>(
-    `select u.id from turns u where u.id = any($1::uuid[]) and u.number = 1 and ${beginsWithHandoff('u.run_id')}`,
+/**
+ * Those of these turns whose input is Drover's, and tells of a handoff. `isWritten`: it is among their own messages, not
+ * those of a run that theirs was forked from.
+ */
+export async function findHandedTurns(
+  tx: Tx,
+  turnIds: readonly string[],
+): Promise<ReadonlyMap<string, { isWritten: boolean }>> {
+  const rows = await tx.query<{ id: string; is_written: boolean }>(
+    `select u.id, ${writesOfHandoff('u.run_id')} as is_written from turns u
+       where u.id = any($1::uuid[]) and u.number = 1 and ${beginsWithHandoff('u.run_id')}`,
     [turnIds],
   );
-  return new Set(rows.map(({ id }) => id));
+  return new Map(rows.map(({ id, is_written: isWritten }) => [id, { isWritten }]));
 }
 
 /** Where turns lie in the logs of their runs, as those stand now. */

@@ -6,9 +6,19 @@ import { fetchRows, selectFrom } from './query-builder.ts';
 /** What carries a handoff: the workflow of its task, the thread's next run, or a separate run. */
 export type HandoffCarrier = 'workflow' | 'thread' | 'run';
 
-/** That a run begins with what Drover says of a handoff: nobody else has said its first message. */
-export const beginsWithHandoff = (run: string) =>
-  `exists (select from handoffs h where h.target_run_id = ${run} or h.returned_run_id = ${run})`;
+/**
+ * That a run begins with what Drover says of a handoff: nobody else has said what its first turn was asked. A fork begins
+ * as the run that it was forked from.
+ */
+export const beginsWithHandoff = (run: string) => beginsAsHanded(run, 'true');
+
+/** The same, where the run's own messages begin with it: a fork that goes on with the turn has the other run's message. */
+export const writesOfHandoff = (run: string) => beginsAsHanded(run, 'o.base_length = a.base_length');
+
+const beginsAsHanded = (run: string, isSame: string) => `exists (
+  with recursive again as (select b.id, b.forked_from_run_id, b.base_length from runs b where b.id = ${run}
+    union all select o.id, o.forked_from_run_id, o.base_length from again a join runs o on o.id = a.forked_from_run_id and ${isSame})
+  select from again a join handoffs h on h.target_run_id = a.id or h.returned_run_id = a.id)`;
 
 interface Rejection {
   code: string;

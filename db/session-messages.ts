@@ -2,7 +2,7 @@
 import { LIMITS } from '../core/limits.ts';
 import { ASK_USER_TOOL } from '../core/tool.ts';
 import type { Tx } from './database.ts';
-import { beginsWithHandoff } from './handoffs.ts';
+import { writesOfHandoff } from './handoffs.ts';
 import { asColumns } from './query-builder.ts';
 import { commitUpTo, edgeEvent } from './run-log.ts';
 
@@ -59,8 +59,8 @@ const ASKED_ELSEWHERE = `select e.seq, case e.type when 'input.requested' then '
     and e.type in ('input.requested', 'signal.received') and e.payload->>'tool_call_id' = k.id::text`;
 
 /** Whether a message `m` is the first one of a run, and tells it of a handoff. */
-const TELLS_OF_HANDOFF = `m.role = 'user' and ${beginsWithHandoff('m.run_id')}
-  and m.ordinal = (select b.base_length from runs b where b.id = m.run_id)`;
+const TELLS_OF_HANDOFF = `m.role = 'user' and m.ordinal = (select b.base_length from runs b where b.id = m.run_id)
+  and ${writesOfHandoff('m.run_id')}`;
 
 /** What a message `m` says, in order. A call stands where its result does: what it has asked comes after the words that it came with. */
 const SAID = `select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('role', s.role, 'content', s.content, 'origin', s.origin)) order by s.place, s.part) as said from (

@@ -109,7 +109,7 @@ async function readPage<R extends ConversationRow>(
   let last: R | undefined;
   for (const row of shown) {
     const messages = row.erased_at ? [] : await readTurnMessages(tx, row, places.get(row.id));
-    if (handed.has(row.id)) noteHandoff(messages);
+    if (handed.get(row.id)?.isWritten) noteHandoff(messages);
     bytes += JSON.stringify(messages).length + (row.partial?.length ?? 0);
     if (last && bytes > LIMITS.eventsPageBytes) break;
     const ofTurn = <T extends { turn_id: string }>(all: T[]) => all.filter(({ turn_id }) => turn_id === row.id);

@@ -102,6 +102,18 @@ describe('handoffs of conversations', () => {
     });
   });
 
+  interface Said {
+    role: string;
+    content: string | { text?: string }[];
+    origin?: string;
+  }
+  const toldIn = (messages: Said[]) =>
+    messages.flatMap(({ role, content, origin }) => {
+      if (role !== 'user') return [];
+      const [begins = ''] = (typeof content === 'string' ? content : (content[0]?.text ?? '')).split('\n');
+      return [[begins.replace(/, handoff .*|handed over .*/, ''), origin ?? 'user']];
+    });
+
   it("are told to agents in messages that are Drover's, and nobody's own", async () => {
     const [taken, take] = held();
     say = async (name, said, request) => {
@@ -113,17 +125,6 @@ describe('handoffs of conversations', () => {
     };
     const chat = { message: 'Help me', agent_id: ids['ann'], user_id: 'eve', autonomy_level: 2 };
     const { session_id } = await make('/agent/chat', chat, 202);
-    interface Said {
-      role: string;
-      content: string | { text?: string }[];
-      origin?: string;
-    }
-    const toldIn = (messages: Said[]) =>
-      messages.flatMap(({ role, content, origin }) => {
-        if (role !== 'user') return [];
-        const [begins = ''] = (typeof content === 'string' ? content : (content[0]?.text ?? '')).split('\n');
-        return [[begins.replace(/, handoff .*|handed over .*/, ''), origin ?? 'user']];
-      });
     const told = async () => toldIn((await read(`/agent/session/${session_id}`)).messages);
     const brief = ['Handed over to you by the agent ann', 'drover'];
     await waitUntil('it is handed over', async () => {
@@ -149,6 +150,42 @@ describe('handoffs of conversations', () => {
       role === 'user' ? [metadata.origin] : [],
     );
     assert.deepEqual(origins, [undefined, 'drover', 'drover']);
+  });
+
+  it("are told so in Drover's messages where the run that begins with one is retried, too", async () => {
+    say = (name, _said, request) => {
+      if (name === 'bob') return undefined;
+      return hasResult(request) ? text('over') : use('handoff', { to_agent: 'bob', reason: 'Better at it' });
+    };
+    const chat = { message: 'Help me', agent_id: ids['ann'], user_id: 'eve', autonomy_level: 2 };
+    const { session_id } = await make('/agent/chat', chat, 202);
+    let run = '';
+    await waitUntil('it is handed over', async () => {
+      await carryHandoffs(api.context);
+      run = (await read(`/v1/runs?agent_id=${ids['bob']}`)).runs[0]?.run_id ?? '';
+      return run !== '';
+    });
+    for (const answer of [undefined, text('bob here')]) {
+      say = () => answer;
+      await make(`/v1/runs/${run}/cancel`, {}, 202);
+      run = (await make(`/v1/runs/${run}/retry`, {}, 202)).new_run_id;
+    }
+    await waitUntil('it has gone on', async () => {
+      return JSON.stringify((await read(`/agent/session/${session_id}`)).messages).includes('bob here');
+    });
+    const brief = ['Handed over to you by the agent ann', 'drover'];
+    assert.deepEqual(toldIn((await read(`/agent/session/${session_id}`)).messages), [['Help me', 'user'], brief]);
+    const { conversations } = await read(`/v1/threads/${session_id}/conversations`);
+    const all = conversations.toReversed().flatMap(({ messages }: { messages: Said[] }) => messages);
+    const words = toldIn(all).filter(([begins]) => begins);
+    assert.deepEqual(words.slice(0, 1), [['Help me', 'user']]);
+    assert.ok(words.length > 1 && words.slice(1).every(([, origin]) => origin === 'drover'), JSON.stringify(words));
+    const { messages } = await read(`/v1/threads/${session_id}/ui-messages`);
+    const asked = messages.filter(({ role }: Said) => role === 'user');
+    assert.deepEqual(
+      asked.map(({ metadata }: { metadata: { origin?: string } }) => metadata.origin),
+      [undefined, 'drover', 'drover', 'drover'],
+    );
   });
 
   it('stay as they are where the turn of the tool was ended meanwhile, or its call made again', async () => {

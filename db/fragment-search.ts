@@ -2,7 +2,14 @@
 import { BM25 } from '../core/memory/ranking.ts';
 import type { Tx } from './database.ts';
 import { nearestFirst, type QuestionVector } from './memory-search.ts';
-import { FRAGMENT_COLUMNS, VISIBLE, type FragmentRow, type FragmentSearch } from './memory-fragments.ts';
+import {
+  FRAGMENT_BYTES,
+  FRAGMENT_COLUMNS,
+  VISIBLE,
+  type FragmentRow,
+  type FragmentSearch,
+} from './memory-fragments.ts';
+import { pageOfSized, untilFull, type Sized } from './page-bytes.ts';
 
 /** Up to this many visible fragments are compared one by one, which takes 5 ms per thousand. */
 const EXACT_FRAGMENTS = 3000;
@@ -17,7 +24,7 @@ const VECTOR_CANDIDATES = 100;
 
 type FoundFragment = FragmentRow & { lexical: number; cosine: number };
 
-/** Fragments by the question's words, relative to the best possible, and by its vector; best first. */
+/** Fragments by the question's words, relative to the best possible, and by its vector: the best first, as many as fit on a page. */
 export async function searchFragments(
   tx: Tx,
   scope: FragmentSearch,
@@ -66,7 +73,7 @@ async function searchAmong(
     : `select p.* from asked cross join unnest($1::uuid[]) as space (id) cross join lateral (
         select t.* from memory_terms t join memory_fragments f on f.id = t.entry_id
           where t.owner_id = space.id and t.term = asked.term and ${VISIBLE} order by t.entry_id desc limit ${POSTINGS}) p`;
-  return tx.query(
+  const found = await tx.query<FoundFragment & Sized>(
     `with asked as materialized (select left(lexeme, 100) as term from unnest(to_tsvector('english', left($4, 20000))) limit 64),
       near as materialized (select distinct id from unnest($7::uuid[]) as near (id)),
       postings as materialized (${postings}),
@@ -75,11 +82,15 @@ async function searchAmong(
       scored as materialized (select p.entry_id as id, sum(words.idf * p.tf * (${BM25.k1} + 1) / (p.tf + ${BM25.k1})) / max(best.score) as score
         from postings p join words using (term) cross join best group by p.entry_id order by score desc, id desc
         limit case when ${isFew} then null else ${LEXICAL_CANDIDATES} end)
-     select ${FRAGMENT_COLUMNS}, least(1, coalesce(s.score, 0))::float8 as lexical, c.cosine
+     ${untilFull(
+       `select ${FRAGMENT_COLUMNS}, least(1, coalesce(s.score, 0))::float8 as lexical, c.cosine, ${FRAGMENT_BYTES},
+        row_number() over (order by 1 - (1 - least(1, coalesce(s.score, 0))) * (1 - c.cosine) desc, c.cosine desc, f.id desc) as rank
       from (select id from near union select id from scored) candidate join memory_fragments f using (id) left join scored s using (id)
         cross join lateral (select greatest(0, case when f.embedding_model = $5 then 1 - (f.embedding <=> $6::vector) else 0 end)::float8 as cosine) c
-      where f.space_id = any($1::uuid[]) and ${VISIBLE} and (s.score is not null or f.embedding_model = $5)
-      order by 1 - (1 - least(1, coalesce(s.score, 0))) * (1 - c.cosine) desc, c.cosine desc, id desc limit $3`,
+      where f.space_id = any($1::uuid[]) and ${VISIBLE} and (s.score is not null or f.embedding_model = $5) order by rank limit $3`,
+       'rank',
+     )}`,
     [spaceIds, agentId, limit, text, vector?.model ?? null, vector?.vector ?? null, near, size],
   );
+  return pageOfSized(found, limit).rows;
 }

@@ -32,7 +32,8 @@ export interface FragmentRow {
 
 // Writing is not a use. Uses are read from accesses, since otherwise each search would have to update the fragments it finds.
 const USES = `from memory_accesses a where a.memory_id = f.id and a.operation not in ('write', 'resolve')`;
-
+/** The size of a fragment's content. */
+export const FRAGMENT_BYTES = 'json_bytes(f.content) + json_bytes(f.provenance) as bytes';
 export const FRAGMENT_COLUMNS = `f.id, f.space_id, f.content, f.version, f.visibility, f.allowed_agents, f.denied_agents, f.created_by_agent,
   f.provenance, f.requires_resolution, f.retention_policy, f.expires_at, f.created_at, f.updated_at,
   (select a.accessed_at ${USES} order by a.id desc limit 1) as last_accessed`;
@@ -192,13 +193,16 @@ export const VISIBLE = `(f.expires_at is null or f.expires_at > now()) and ($2::
   and (f.created_by_agent = $2 or (f.visibility <> 'private' and (f.allowed_agents = '{}' or $2 = any(f.allowed_agents)))
     or (f.visibility = 'private' and $2 = any(f.allowed_agents)))`;
 
-/** The newest fragments. */
+/** The newest fragments, as many as fit on a page. */
 export async function listFragments(tx: Tx, { spaceIds, agentId, limit }: FragmentSearch): Promise<FragmentRow[]> {
-  return tx.query<FragmentRow>(
-    `select ${FRAGMENT_COLUMNS} from memory_fragments f where f.space_id = any($1::uuid[]) and ${VISIBLE}
-      order by f.created_at desc, f.id desc limit $3`,
-    [spaceIds, agentId, limit],
-  );
+  const newest = `select ${FRAGMENT_COLUMNS}, ${FRAGMENT_BYTES} from memory_fragments f
+    where f.space_id = any($1::uuid[]) and ${VISIBLE} order by f.created_at desc, f.id desc limit $3`;
+  const found = await tx.query<FragmentRow & Sized>(untilFull(newest, 'created_at desc, id desc'), [
+    spaceIds,
+    agentId,
+    limit,
+  ]);
+  return pageOfSized(found, limit).rows;
 }
 
 /** Records who read or wrote which fragments. */

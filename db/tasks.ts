@@ -71,12 +71,16 @@ export interface TaskRow {
 
 /** A task whose plan is erased is named by its position. */
 const NAME = `coalesce(nullif(t.name, ''), 'task-' || (t.place + 1)) as name`;
-const TASK = `t.id, t.workflow_id, t.parent_run_id, t.parent_task_id, t.workspace_id, ${NAME}, t.description, t.input, t.requirements, t.dependencies, t.status,
+/** What is shown of a task but its content. */
+export const TASK_HEAD = `t.id, t.workflow_id, t.parent_run_id, t.parent_task_id, t.workspace_id, ${NAME}, t.dependencies, t.status,
   t.retry_count, t.assigned_agent_id, t.assigned_at, t.assignment_reason, t.run_id, t.approval_id, t.error, t.tokens_used,
-  t.latency_ms, t.deadline, t.created_at, t.updated_at, t.completed_at, m.content as output,
+  t.latency_ms, t.deadline, t.created_at, t.updated_at, t.completed_at,
   case when r.id is not null then jsonb_build_object('run_status', r.status, 'steps', r.steps, 'tokens_used', r.tokens_in + r.tokens_out) end as progress`;
-const SIZED = `${TASK}, octet_length(t.description) + coalesce(json_bytes(t.input), 0) + json_bytes(t.requirements) + coalesce(json_bytes(m.content), 0) as bytes`;
-const TASKS = `tasks t left join runs r on r.id = t.run_id
+const TASK = `${TASK_HEAD}, t.description, t.input, t.requirements, m.content as output`;
+/** The size of its content. */
+export const TASK_BYTES = `octet_length(t.description) + coalesce(json_bytes(t.input), 0) + json_bytes(t.requirements) + coalesce(json_bytes(m.content), 0) as bytes`;
+const SIZED = `${TASK}, ${TASK_BYTES}`;
+export const TASKS = `tasks t left join runs r on r.id = t.run_id
   left join messages m on m.lineage = r.lineage and m.ordinal = r.output_ordinal and r.erased_at is null and t.status in ('completed', 'failed')`;
 
 export interface NewTask {

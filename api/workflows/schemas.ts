@@ -6,7 +6,12 @@ import { RUN_STATUSES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { shownMoney } from '../../core/money.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { TASK_STATUSES, type TaskRow, type WorkflowRow } from '../../modules/workflows/read-workflows.ts';
+import {
+  TASK_STATUSES,
+  type TaskOfWorkflow,
+  type TaskRow,
+  type WorkflowRow,
+} from '../../modules/workflows/read-workflows.ts';
 import type { RunView } from '../../modules/runs/read-runs.ts';
 import type { Waiting } from '../../modules/workflows/read-workflows.ts';
 import { presentWaiting, presentWaitingChild, waitingFor } from '../runs/waiting.ts';
@@ -154,7 +159,15 @@ export const workflowWithTasks = workflow.extend({
   waiting_for: waitingFor
     .optional()
     .describe('A decision about a failed subtask; or `child`: the first of those that wait.'),
-  tasks: z.array(task),
+  tasks: z.array(
+    task.extend({
+      content_ref: z
+        .string()
+        .optional()
+        .describe('Where the task is whole; without description, input, requirements and output it is shown here.'),
+      content_bytes: z.int().optional().describe('How much is left out.'),
+    }),
+  ),
 });
 
 /** A task, without the content of an erased one. `child`: its run, if that waits. */
@@ -246,12 +259,19 @@ export function presentWorkflow(row: WorkflowRow): z.input<typeof workflow> {
   };
 }
 
+/** A task beside the others of its workflow: one that has no room by its address. */
+function presentFitting(row: TaskOfWorkflow, child: RunView | undefined) {
+  const shown = presentTask(row, child);
+  if (row.left_out_bytes === null) return shown;
+  return { ...shown, output: null, content_ref: `/v1/tasks/${row.id}`, content_bytes: row.left_out_bytes };
+}
+
 /** A workflow with its tasks and their waits. */
 export function presentWhole(
-  found: { workflow: WorkflowRow; tasks: readonly TaskRow[] },
+  found: { workflow: WorkflowRow; tasks: readonly TaskOfWorkflow[] },
   { own, children }: Waiting,
 ): z.input<typeof workflowWithTasks> {
-  const tasks = found.tasks.map((row) => presentTask(row, children.get(row.id)));
+  const tasks = found.tasks.map((row) => presentFitting(row, children.get(row.id)));
   const waiting = (own && presentWaiting(own)) ?? presentWaitingChild(found.tasks, children);
   const { tokens_in = 0, tokens_out = 0, cost_usd = null } = own ?? {};
   return {

@@ -3,24 +3,26 @@ import type { Caller } from '../../core/caller.ts';
 import { notFound } from '../../core/errors.ts';
 import type { Tx } from '../../db/database.ts';
 import { listTasksUnderWay } from '../../db/scheduled-tasks.ts';
-import { findTask, listTasks, listTasksOf, type TaskRow, type TaskStatus } from '../../db/tasks.ts';
+import { listFittingTasks, type TaskOfWorkflow } from '../../db/fitting-tasks.ts';
+import { findTask, listTasks, type TaskRow, type TaskStatus } from '../../db/tasks.ts';
 import { findRun, listWaiting, type RunView } from '../../db/runs.ts';
 import { findWorkflow, listWorkflows, type WorkflowRow } from '../../db/workflows.ts';
 import type { RunStatus } from '../../core/events.ts';
 import type { Context } from '../governance/context.ts';
 
+export { type TaskOfWorkflow } from '../../db/fitting-tasks.ts';
 export { TASK_STATUSES, type TaskRow } from '../../db/tasks.ts';
 export { type WorkflowRow } from '../../db/workflows.ts';
 
-/** A workflow with its tasks. Throws 404. */
+/** A workflow with its tasks, as far as they fit on a page. Throws 404. */
 export async function requireWorkflow(
   tx: Tx,
   caller: Caller,
   id: string,
-): Promise<{ workflow: WorkflowRow; tasks: TaskRow[] }> {
+): Promise<{ workflow: WorkflowRow; tasks: TaskOfWorkflow[] }> {
   const workflow = await findWorkflow(tx, id);
   if (workflow?.workspace_id !== caller.workspaceId) throw notFound('The workflow');
-  return { workflow, tasks: await listTasksOf(tx, id) };
+  return { workflow, tasks: await listFittingTasks(tx, id) };
 }
 
 /** Runs to show as waiting: the workflow's own, and the waiting children of open tasks, by task. */

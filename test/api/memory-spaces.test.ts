@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { LIMITS } from '../../core/limits.ts';
 import { maintain } from '../../modules/platform/maintain.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { sized } from '../support/size.ts';
@@ -270,6 +271,19 @@ describe('/v1/memory spaces', () => {
     assert.equal((await api.call('DELETE', `/v1/memory/fragments/${id}`)).status, 204);
     assert.equal((await api.call('GET', `/v1/memory/fragments/${id}`)).status, 404);
     assert.equal((await send('two')).status, 201);
+  });
+
+  it('are searched as far as what is found fits on a page, the best first', async () => {
+    const padding = ' and so on'.repeat(25_000);
+    for (let n = 0; n < 18; n++) await write(`Falcons nest here${padding}.`);
+    const best = await write('Falcons nest here.');
+    const found = await search('falcons nest', '&limit=200&min_relevance=0');
+    assert.ok(found.length > 10 && found.length < 18, `${found.length} fragments`);
+    assert.ok(JSON.stringify(found).length < LIMITS.eventsPageBytes);
+    assert.equal(found[0].id, best.id);
+    const newest = await api.call('GET', `/v1/memory/search?space_id=${space}&limit=200`);
+    assert.ok(newest.text.length < LIMITS.eventsPageBytes);
+    assert.deepEqual([newest.json.fragments[0].id, newest.json.fragments.length > 10], [best.id, true]);
   });
 
   it('are searched together where none is named, as far as the agent is let in', async () => {

@@ -1,6 +1,7 @@
 /** What becomes of tasks by their deadlines and their tokens, over HTTP. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { LIMITS } from '../../core/limits.ts';
 import type { TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { startFakeAnthropic, type AnthropicReply } from '../support/fake-anthropic.ts';
@@ -165,6 +166,26 @@ describe('tasks', () => {
       );
       assert.equal(new Set(listed).size, listed.length);
     }
+  });
+
+  it('of a workflow have the room of a page there: the largest of them are shown by their address', async () => {
+    answer = () => ({ content: [], hang: true });
+    const definition = { subtasks: [{ id: 'a', description: 'Do it.', ...LAW }] };
+    const { id: workflow_id } = await make('/v1/workflows', { name: 'w', input: { user_query: 'Do it.' }, definition });
+    const sizes = [1_500_000, 1_400_000, 1_300_000, 1_200_000, 10];
+    for (const size of sizes) {
+      const input = { context: 'x'.repeat(size) };
+      await make('/v1/tasks', { workflow_id, description: `Do ${size}.`, input, requirements: LAW });
+    }
+    const { text: whole, json } = await api.call('GET', `/v1/workflows/${workflow_id}`, { key });
+    assert.ok(whole.length < LIMITS.eventsPageBytes, `${whole.length} characters`);
+    const shown = json.tasks.map((task: { description: string }) => task.description);
+    assert.deepEqual(shown, ['Do it.', '', 'Do 1400000.', 'Do 1300000.', 'Do 1200000.', 'Do 10.']);
+    const { input, output, content_ref, content_bytes } = json.tasks[1];
+    assert.deepEqual([input, output, content_bytes > 1_500_000], [{}, null, true]);
+    const { description, input: given } = await read(content_ref);
+    assert.deepEqual([description, given.context.length], ['Do 1500000.', 1_500_000]);
+    await make(`/v1/runs/${workflow_id}/cancel`, {});
   });
 
   it('are not given back for their Idempotency-Key once they are erased', async () => {

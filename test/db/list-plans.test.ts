@@ -38,6 +38,7 @@ import { listFirstTurns, setTitles } from '../../db/threads.ts';
 import { takeDueWebhooks } from '../../db/webhooks.ts';
 import { findTools, listTools } from '../../db/tools.ts';
 import { listEffectsOfTasks, tokensOfTask, usageBelow } from '../../db/task-effects.ts';
+import { listFittingTasks } from '../../db/fitting-tasks.ts';
 import { listLastTurns, listTurns } from '../../db/turns.ts';
 import { readKeptSignalBytes } from '../../db/signals.ts';
 import { openTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -175,6 +176,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'messages of conversations': (tx) => listTurnMessages(tx, [agent, middle]),
     'where conversations lie in their logs': (tx) => listTurnExtents(tx, [agent, middle]),
     'conversations that begin with a handoff': (tx) => findHandedTurns(tx, [agent, middle]),
+    'the tasks that a workflow is shown with': (tx) => listFittingTasks(tx, middle),
     'answers in conversations': (tx) => listTurnAnswers(tx, [agent, middle]),
     'sums of a dashboard by day': (tx) => readUsage(tx, { ...week, by: 'day' }),
     'sums of a dashboard by agent': (tx) => readUsage(tx, { ...week, by: 'agent' }),

@@ -243,8 +243,17 @@ async function within(
   }
 }
 
-/** Makes an outcome storable: no secret, text that Postgres accepts, output within its limit. */
+/** Makes an outcome storable: no secret, text that Postgres accepts, output within its limit. Never throws. */
 function tidy(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
+  try {
+    return tidied(outcome, secrets);
+  } catch {
+    // Nobody is told of the error: it may quote what it was about.
+    return withheld(outcome);
+  }
+}
+
+function tidied(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   const fitting = fit(outcome, secrets);
   if (!('message' in fitting)) return fitting;
   // The message only begins with the whole answer, which is beside it.
@@ -254,7 +263,17 @@ function tidy(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
   return { ...fitting, message: cut(message, isBeside ? BEGINNING_CHARS : LIMITS.errorChars) };
 }
 
+/** What is known of an outcome whose words cannot be searched for secrets. */
+function withheld(outcome: ToolOutcome): ToolOutcome {
+  if (outcome.kind === 'succeeded') return { kind: 'error', origin: 'drover', ...NOT_KEPT };
+  const { message } = NOT_KEPT;
+  const question = 'question' in outcome && outcome.question !== undefined && { question: message };
+  return { ...outcome, message, ...question, ...('output' in outcome && { output: undefined }) };
+}
+
 function fit(outcome: ToolOutcome, secrets: SecretValues): ToolOutcome {
+  if (outcome.kind === 'elsewhere' && outcome.question !== undefined)
+    return { ...outcome, question: secrets.redact(outcome.question) };
   if (outcome.kind !== 'succeeded' && outcome.kind !== 'error') return outcome;
   const output = storable(outcome.output, secrets);
   if (outcome.kind === 'succeeded') {
@@ -288,9 +307,11 @@ function storable(
     return { fault: { code: 'output-too-large', message } };
   } catch {
     // Nested too deeply to be walked.
-    return { fault: { code: 'bad-output', message: 'The tool answered with data that cannot be kept.' } };
+    return { fault: NOT_KEPT };
   }
 }
+
+const NOT_KEPT = { code: 'bad-output', message: 'The tool answered with data that cannot be kept.' };
 
 const TOO_DEEP = {
   code: 'bad-output',

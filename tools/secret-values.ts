@@ -48,14 +48,14 @@ export function hostRefusing(hosts: readonly string[] | null, destination: strin
 
 /** Secrets by name, all that texts refer to: a missing one is filled in as nothing. */
 export function createSecretValues(secrets: ReadonlyMap<string, StoredSecret>): SecretValues {
-  const pattern = patternOf([...secrets.values()]);
+  const forms = foldedForms([...secrets.values()]);
   return {
     fill: (text) => text.replace(REFERENCE, (_all, name: string) => secrets.get(name)?.value ?? ''),
-    redact: (value) => (pattern ? (redactJson(value, pattern) as typeof value) : value),
+    redact: (value) => (forms.length > 0 ? (redactJson(value, forms) as typeof value) : value),
     refuseUrl(url) {
       for (const [name, secret] of secrets) {
         const refused = hostRefusing(secret.hosts, url.href);
-        if (refused !== undefined && patternOf([secret])?.test(url.href))
+        if (refused !== undefined && redactText(url.href, foldedForms([secret])) !== url.href)
           return `to ${refused} with the secret "${name}" in the URL`;
       }
       return undefined;
@@ -63,12 +63,14 @@ export function createSecretValues(secrets: ReadonlyMap<string, StoredSecret>): 
   };
 }
 
-/** Matches the values in all their forms. */
-function patternOf(secrets: readonly StoredSecret[]): RegExp | undefined {
-  const forms = secrets.flatMap(({ value }) => formsOf(value));
-  // Longest first: one value may contain another.
-  const found = forms.toSorted((a, b) => b.length - a.length).map(escapeForRegExp);
-  return found.length === 0 ? undefined : new RegExp([...new Set(found)].join('|'), 'gi');
+function foldedForms(secrets: readonly StoredSecret[]): string[] {
+  return [...new Set(secrets.flatMap(({ value }) => formsOf(value)).map(fold))];
+}
+
+/** A text of the same length in which upper and lower case are the same. */
+function fold(text: string): string {
+  // In lower case the first would be two characters, and the second is another one at the end of a word.
+  return text.replaceAll('İ', 'I').toLowerCase().replaceAll('ς', 'σ');
 }
 
 /** For transports and tools without secrets. */
@@ -77,7 +79,7 @@ export const NO_SECRETS: SecretValues = createSecretValues(new Map());
 /** Forms in which a value may return: plain, in JSON, a URL or a form, in base64 (at any offset of a longer text) or hex. */
 function formsOf(value: string): string[] {
   if (value.length < MIN_LENGTH) return [];
-  const plain = [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(cleanText(value))];
+  const plain = [value, value.toUpperCase(), JSON.stringify(value).slice(1, -1), encodeURIComponent(cleanText(value))];
   plain.push(new URLSearchParams({ '': value }).toString().slice(1));
   if (value.length < MIN_ENCODED_LENGTH) return plain;
   const bytes = Buffer.from(value);
@@ -91,17 +93,29 @@ function base64At(value: Buffer, offset: number): string[] {
   return [bytes.toString('base64').slice(from, to), bytes.toString('base64url').slice(from, to)];
 }
 
-function redactJson(value: unknown, pattern: RegExp): unknown {
-  if (typeof value === 'string') return value.replace(pattern, REDACTED);
+function redactJson(value: unknown, forms: readonly string[]): unknown {
+  if (typeof value === 'string') return redactText(value, forms);
   // A value of digits may come back as a number.
-  if (typeof value === 'number') return String(value).replace(pattern, '') === '' ? REDACTED : value;
-  if (Array.isArray(value)) return value.map((item) => redactJson(item, pattern));
+  if (typeof value === 'number') return redactText(String(value), forms) === REDACTED ? REDACTED : value;
+  if (Array.isArray(value)) return value.map((item) => redactJson(item, forms));
   if (value === null || typeof value !== 'object') return value;
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key.replace(pattern, REDACTED), redactJson(item, pattern)]),
+    Object.entries(value).map(([key, item]) => [redactText(key, forms), redactJson(item, forms)]),
   );
 }
 
-function escapeForRegExp(text: string): string {
-  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`);
+/** Replaces the forms, those that overlap as one. No regular expression: V8 takes none of more than 32,767 characters. */
+function redactText(text: string, forms: readonly string[]): string {
+  const folded = fold(text);
+  const places = forms.map((form) => ({ form, at: folded.indexOf(form) })).filter(({ at }) => at !== -1);
+  let redacted = '';
+  let end = 0;
+  while (places.length > 0) {
+    const first = places.reduce((one, other) => (other.at < one.at ? other : one));
+    if (first.at >= end) redacted += text.slice(end, first.at) + REDACTED;
+    end = Math.max(end, first.at + first.form.length);
+    first.at = folded.indexOf(first.form, first.at + first.form.length);
+    if (first.at === -1) places.splice(places.indexOf(first), 1);
+  }
+  return redacted + text.slice(end);
 }

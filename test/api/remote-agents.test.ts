@@ -198,6 +198,13 @@ describe('a remote agent over A2A', () => {
     assert.equal(remote.count('CancelTask'), 0);
   });
 
+  it('asks without the secret that it was given', async () => {
+    const body = { value: 'sesame-open', hosts: [new URL(remote.url).host] };
+    assert.equal((await api.call('PUT', '/v1/secrets/sesame', { body })).status, 201);
+    await register('keyed', { endpoint: `${remote.url}/rpc`, headers: { 'x-key': '{{secret:sesame}}' } });
+    await asked(await start('keyed', 'ask is it sesame-open?'), 'is it [secret]?');
+  });
+
   it('is told an answer once, although nobody hears that it was', async () => {
     const run = await start('sdk', 'ask for it');
     await asked(run, 'for it');

@@ -5,6 +5,7 @@ import { DroverError } from '../../core/errors.ts';
 import { MADE_THOUGH_FAILED } from '../../core/ledger.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { SecretUnreadableError } from '../../core/secret-box.ts';
+import type { DomainFunctions } from '../../tools/builtin/builtin-type.ts';
 import { createEgress } from '../../tools/egress.ts';
 import { createTools } from '../../tools/execute-tool.ts';
 import type { Tools, ToolsOptions } from '../../tools/execute-tool.ts';
@@ -232,6 +233,22 @@ describe('createTools', () => {
     assert.equal(briefly(outcome), 'lost internal');
     assert.doesNotMatch(messageOf(outcome), /select/);
     assert.deepEqual(faults, [fault]);
+  });
+
+  it('knows that a call was made whose answer cannot be searched for secrets, and tells nobody of its words', async () => {
+    const faults: unknown[] = [];
+    const answer = {
+      kind: 'succeeded' as const,
+      output: 1,
+      get content(): never {
+        throw new Error('c4nary-value');
+      },
+    };
+    const builtins = { recall: () => Promise.resolve(answer) } as unknown as DomainFunctions;
+    make({ builtins, onFault: (error) => faults.push(error) });
+    const outcome = await tools.execute(toolOf({ type: 'builtin' }, 'recall'), attemptOf({ query: 'x' }));
+    assert.equal(briefly(outcome), 'error bad-output');
+    assert.deepEqual(faults, []);
   });
 
   describe('importServer', () => {

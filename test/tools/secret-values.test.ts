@@ -66,6 +66,14 @@ describe('redaction', () => {
     assert.equal(valuesOf('Canary-1').redact('http://canary-1.example'), `http://${REDACTED}.example`);
   });
 
+  it('finds a value as long as may be, in any form, as one', () => {
+    const value = `-----BEGIN KEY-----\n${'aÄ"'.repeat(8_000)}`;
+    const { redact } = valuesOf(value, 'BEGIN KEY');
+    const hex = Buffer.from(value).toString('hex');
+    for (const form of [value, value.toUpperCase(), encodeURIComponent(value), hex, hex.toUpperCase()])
+      assert.equal(redact(`x${form}x`), `x${REDACTED}x`);
+  });
+
   it('does not look for what is too short to be told from a word', () => {
     assert.equal(valuesOf('the').redact('the cat'), 'the cat');
   });

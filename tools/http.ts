@@ -26,7 +26,7 @@ export async function callHttp(
   try {
     const outcome = outcomeOf(await runtime.egress.fetch(request.url, request.init));
     const leftMs = attempt.timeoutMs - (performance.now() - startedMs);
-    return await mapped(transport, outcome, { tenantId: attempt.tenantId, leftMs });
+    return await mapped(transport, outcome, { tenantId: attempt.tenantId, secrets: runtime.secrets, leftMs });
   } catch (error) {
     if (error instanceof EgressError) return outcomeOfEgressError(error);
     throw error;
@@ -36,19 +36,38 @@ export async function callHttp(
 /** The least time for a mapping, however late the answer came, in ms: less than the grace of a call in `execute-tool.ts`. */
 const MAPPING_MS = 500;
 
-/** Maps the answer to the tool's output. The call has been made, so a failed mapping is never retried. */
+/**
+ * Maps the answer to the tool's output. The expression gets no secret, which it could write so that nobody finds it. The call
+ * has been made, so a failed mapping is never retried.
+ */
 async function mapped(
   transport: HttpTransport,
   outcome: ToolOutcome,
-  { tenantId, leftMs }: { tenantId: string; leftMs: number },
+  { tenantId, secrets, leftMs }: { tenantId: string; secrets: SecretValues; leftMs: number },
 ): Promise<ToolOutcome> {
   if (transport.response === undefined || outcome.kind !== 'succeeded') return outcome;
   const { expression: text } = transport.response;
   const timeoutMs = Math.max(leftMs, MAPPING_MS);
-  const evaluated = await evaluateJsonata({ text, data: outcome.output, tenantId }, timeoutMs);
-  if ('result' in evaluated) return { kind: 'succeeded', output: evaluated.result };
-  const message = `The tool has answered, but its response.expression fails: ${evaluated.message}`;
-  return { kind: 'error', origin: 'drover', code: 'response-mapping', message, output: outcome.output };
+  const answer = redacted(outcome.output, secrets);
+  if (!answer) return notMapped(outcome.output, 'the answer is nested too deeply');
+  const evaluated = await evaluateJsonata({ text, data: answer.data, tenantId }, timeoutMs);
+  return 'result' in evaluated
+    ? { kind: 'succeeded', output: evaluated.result }
+    : notMapped(outcome.output, evaluated.message);
+}
+
+/** Undefined for an answer that is nested too deeply to be walked. */
+function redacted(output: unknown, secrets: SecretValues): { data: unknown } | undefined {
+  try {
+    return { data: secrets.redact(output) };
+  } catch {
+    return undefined;
+  }
+}
+
+function notMapped(output: unknown, why: string): ToolOutcome {
+  const message = `The tool has answered, but its response.expression fails: ${why}`;
+  return { kind: 'error', origin: 'drover', code: 'response-mapping', message, output };
 }
 
 const LOST_STATUSES = [408, 425, 502, 503, 504];

@@ -170,8 +170,13 @@ describe('the answer of an HTTP tool', () => {
   it('is mapped, cut off at its limit, and not followed to where a secret must not go', async () => {
     const other = await startServer((_request, response) => response.end('"there"'));
     const server = await startServer(({ path }, response) => {
-      if (path === '/away') response.writeHead(307, { location: `${other.url}/x` }).end();
-      else response.writeHead(200, { 'content-type': 'application/json' }).end('{"items":[{"n":1},{"n":2}]}');
+      if (path === '/away') return response.writeHead(307, { location: `${other.url}/x` }).end();
+      response.writeHead(200, { 'content-type': 'application/json' });
+      if (path.startsWith('/echo'))
+        return response.end(JSON.stringify({ echoed: new URLSearchParams(path.split('?')[1]).get('key') }));
+      return response.end(
+        path === '/deep' ? `${'['.repeat(50_000)}${']'.repeat(50_000)}` : '{"items":[{"n":1},{"n":2}]}',
+      );
     });
     const egress = createEgress({ allow: [], allowLoopback: true });
     const call = (more: Partial<HttpTransport>) =>
@@ -181,6 +186,12 @@ describe('the answer of an HTTP tool', () => {
     const failed = await call({ response: { expression: '$number(items)' } });
     assert.equal(briefly(failed), 'error response-mapping');
     assert.deepEqual(failed.kind === 'error' && failed.output, { items: [{ n: 1 }, { n: 2 }] });
+    const spelt = { expression: '$join($split(echoed, ""), "-")' };
+    assert.equal(
+      outputOf(await call({ query: { key: '{{secret:key}}' }, path: '/echo', response: spelt })),
+      '[-s-e-c-r-e-t-]',
+    );
+    assert.equal(briefly(await call({ path: '/deep', response: spelt })), 'error response-mapping');
     const endless = await call({ response: { expression: '($f := function($x) { $f($x + 1) }; $f(1))' } });
     assert.equal(briefly(endless), 'error response-mapping');
     assert.equal(briefly(await call({ max_bytes: 10 })), 'error egress-too-large');

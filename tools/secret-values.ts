@@ -64,7 +64,14 @@ export function createSecretValues(secrets: ReadonlyMap<string, StoredSecret>): 
 }
 
 function foldedForms(secrets: readonly StoredSecret[]): string[] {
-  return [...new Set(secrets.flatMap(({ value }) => formsOf(value)).map(fold))];
+  return [
+    ...new Set(
+      secrets
+        .flatMap(({ value }) => [value, value.trim()])
+        .flatMap(formsOf)
+        .map(fold),
+    ),
+  ];
 }
 
 /** A text of the same length in which upper and lower case are the same. */

@@ -74,6 +74,14 @@ describe('redaction', () => {
       assert.equal(redact(`x${form}x`), `x${REDACTED}x`);
   });
 
+  it('finds a value without the white space at its ends, which HTTP does not keep', () => {
+    const { redact } = valuesOf('\ttrail-secret \n', ' abc ');
+    const encoded = Buffer.from('key=trail-secret').toString('base64');
+    assert.equal(redact('got [trail-secret]'), `got [${REDACTED}]`);
+    assert.equal(redact(encoded).includes(REDACTED), true);
+    assert.equal(redact('abc'), 'abc');
+  });
+
   it('does not look for what is too short to be told from a word', () => {
     assert.equal(valuesOf('the').redact('the cat'), 'the cat');
   });

@@ -78,10 +78,16 @@ export async function touchSession(tx: Tx, id: string, context?: Record<string, 
   );
 }
 
-/** Whether the thread's session was deleted. The caller holds the thread's lock, under which sessions are deleted. */
-export async function isSessionDeleted(tx: Tx, threadId: string): Promise<boolean> {
-  const rows = await tx.query('select from sessions where id = $1 and archived_at is not null', [threadId]);
-  return rows.length > 0;
+/** What a session asks of the runs on its thread. */
+export type SessionOfThread = Pick<SessionRow, 'user_id' | 'autonomy_level' | 'archived_at'>;
+
+/** The session whose thread this is. The caller holds the thread's lock, under which sessions are deleted. */
+export async function findSessionOfThread(tx: Tx, threadId: string): Promise<SessionOfThread | undefined> {
+  const [row] = await tx.query<SessionOfThread>(
+    'select user_id, autonomy_level, archived_at from sessions where id = $1',
+    [threadId],
+  );
+  return row;
 }
 
 /** Archives a session; false if it already was. */

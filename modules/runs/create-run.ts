@@ -25,6 +25,7 @@ import { writeOnThread, type OnThread } from './creation/named-thread.ts';
 import { NEW_THREAD, placeOn, type PlaceOnThread } from './creation/place-on-thread.ts';
 import { carriedFields, ancestorsOf, asChild, onItsOwn, runCreated, type Parent } from './creation/run-created.ts';
 import { checkAutonomy, cachedStart, limitsOf, readStart, startUnder } from './creation/agent-for-run.ts';
+import { withinSession } from './creation/within-session.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { toRunChange } from '../run-log/run-change.ts';
 import { takeAlong } from './message-queue.ts';
@@ -182,7 +183,8 @@ function prepare(
   const config = request.carriesAutonomy ? withinAgent(request, start) : request.config;
   checkAutonomy(config.autonomy_level, start, request.mayRaiseAutonomy);
   const limits = limitsOf(context, start.definition, config.model_override);
-  const made = newRun({ ...request, config }, { ...start, limits }, place);
+  const within = withinSession(config, start.definition, place.session);
+  const made = newRun({ ...request, config: within }, { ...start, limits }, place);
   const write = async (tx: Tx, held?: HeldSlot): Promise<WrittenRun> => {
     if (held && made.job) return writeHeld(tx, { ...made, job: made.job }, held);
     const change = changeOf(made);

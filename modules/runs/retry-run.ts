@@ -4,11 +4,12 @@ import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
 import { findRunRow, lockRun } from '../../db/runs.ts';
 import { lockThread } from '../../db/threads.ts';
+import type { SessionOfThread } from '../../db/sessions.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
 import { forkRun, type ForkedRun } from './creation/fork-run.ts';
-import { lastOfOpenThread } from './creation/open-thread.ts';
+import { openThreadOf } from './creation/open-thread.ts';
 import { waitingMessage, type WaitingMessage } from './message-queue.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 import { lastStartPoint } from './creation/start-point.ts';
@@ -62,7 +63,7 @@ async function retryIn(
   tx: Tx,
   { runId, requestedBy, traceparent }: RetryRun,
 ): Promise<ForkedRun> {
-  const { original, place, waiting } = await retryable(tx, runId);
+  const { original, place, session, waiting } = await retryable(tx, runId);
   return forkRun(tx, {
     models,
     original,
@@ -73,6 +74,7 @@ async function retryIn(
     config: {},
     mayRaiseAutonomy: false,
     retryAtPlace: place,
+    session,
     waiting,
     requestedBy,
     traceparent,
@@ -83,6 +85,8 @@ interface Retryable {
   original: RunRow;
   /** The retry's number on the thread. */
   place: number;
+  /** The session whose thread it is. */
+  session: SessionOfThread | undefined;
   /** The message that waits in the thread's run before the retry. */
   waiting: WaitingMessage | undefined;
 }
@@ -109,9 +113,9 @@ export async function requireRetryable(tx: Tx, runId: string): Promise<Retryable
     });
   }
   if (!thread) throw notFound('The thread');
-  const last = await lastOfOpenThread(tx, thread);
+  const { last, session } = await openThreadOf(tx, thread);
   if (!last || last.id === run.id || last.erased_at) {
-    return { original: run, place: thread.run_count + 1, waiting: last && waitingMessage(last) };
+    return { original: run, place: thread.run_count + 1, session, waiting: last && waitingMessage(last) };
   }
   const then = isTerminal(last.status) ? 'replay this one from a checkpoint instead' : 'wait for its end';
   throw conflict(`The thread has gone on with run ${last.id}; ${then}.`, { run_id: last.id });

@@ -112,7 +112,19 @@ async function begin(at: At, request: Chat, written: Announcement[]): Promise<Ta
   return { id: made.threadId, along };
 }
 
-/** Whether an idle run's autonomy level exceeds its agent's current one, and the caller may not raise it: then another run continues. */
+/**
+ * Whether another run continues after this one, which is idle: its autonomy level exceeds the session's, or its agent's
+ * current one and the caller may not raise it. Throws 409 while a run above the session's level is at work.
+ */
+async function isLeft(tx: Tx, caller: Caller, { run, session }: SessionState): Promise<boolean> {
+  if (!run || isTerminal(run.status)) return false;
+  // Only another release has begun such a run on a session's thread.
+  const isLooser = run.config.autonomy_level === undefined || run.config.autonomy_level > session.autonomy_level;
+  if (run.open_turn_id === null) return isLooser || isAbove(tx, caller, run);
+  if (isLooser) throw conflict("A run above the session's autonomy level is at work.", { run_id: run.id });
+  return false;
+}
+
 async function isAbove(tx: Tx, caller: Caller, { agent_id, config }: RunRow): Promise<boolean> {
   if (config.autonomy_level === undefined || hasScope(caller.scopes, 'approvals:write')) return false;
   const agent = await findAgent(tx, agent_id, caller.workspaceId);
@@ -138,15 +150,14 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
   if (run) await mustHaveAgent(tx, run);
   const agentId = await agentNow(tx, request, state);
   await touchSession(tx, id, request.context);
-  const isLowered =
-    run !== null && run.open_turn_id === null && !isTerminal(run.status) && (await isAbove(tx, caller, run));
-  if (isLowered) {
+  const isEnded = await isLeft(tx, caller, state);
+  if (run && isEnded) {
     const ended = await appendIn(tx, { tenantId: caller.tenantId, runId: run.id }, (now) =>
       completion(now, { actor: 'system', stopReason: 'completed' }),
     );
     if (ended) written.push({ ...ended, runId: run.id });
   }
-  if (!run || isLowered || isTerminal(run.status)) {
+  if (!run || isEnded || isTerminal(run.status)) {
     const isHandedOn = agentId !== session.agent_id;
     const of = { agentId, isHandedOn, userId: session.user_id, level: session.autonomy_level, threadId: id };
     // A message left waiting when its run was ended from outside comes first.

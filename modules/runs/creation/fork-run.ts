@@ -13,6 +13,7 @@ import { keptConfig, type RequestedConfig } from '../../../core/run-config.ts';
 import type { Tx } from '../../../db/database.ts';
 import { findTurnAfter, listRecordedCalls } from '../../../db/replay.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
+import type { SessionOfThread } from '../../../db/sessions.ts';
 import { listSteering } from '../../../db/steering.ts';
 import { commitRunIn, type OutboxRow, type RunChange } from '../../../db/commit-run.ts';
 import { TURNS } from '../../../jobs/turns.ts';
@@ -27,6 +28,7 @@ import { pinTools } from '../../tools-registry/pin-tools.ts';
 import { takeAlong, type WaitingMessage } from '../message-queue.ts';
 import { carriedFields, runCreated } from './run-created.ts';
 import type { StartPoint } from './start-point.ts';
+import { withinSession } from './within-session.ts';
 
 /** Channels of a state, each replaced as a whole. */
 export interface ModifiedState {
@@ -49,6 +51,8 @@ interface Fork {
   mayRaiseAutonomy: boolean;
   /** A retry stays on the thread, with this number; a replay gets its own thread. */
   retryAtPlace?: number;
+  /** The session on whose thread a retry is. */
+  session?: SessionOfThread | undefined;
   /** The message waiting in the thread's previous run. */
   waiting?: WaitingMessage | undefined;
   /** The requesting key. */
@@ -162,7 +166,7 @@ async function createdEvent(
     workspaceId: original.workspace_id,
     config: { agent_version: wanted ?? original.agent_version },
   });
-  const config = keptConfig(fork.config, original.config);
+  const config = withinSession(keptConfig(fork.config, original.config), agent.definition, fork.session);
   const isRetry = fork.retryAtPlace !== undefined;
   if (!isRetry) checkAutonomy(config.autonomy_level, agent, fork.mayRaiseAutonomy);
   return runCreated({

@@ -9,10 +9,11 @@ import type { Tx } from '../../../db/database.ts';
 import { findCarried, findCompaction } from '../../../db/replay.ts';
 import { lastUnerasedRun } from '../../../db/runs.ts';
 import { lockThread } from '../../../db/threads.ts';
+import type { SessionOfThread } from '../../../db/sessions.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { mustHaveAgent } from '../handing-over.ts';
 import { waitingMessage, type WaitingMessage } from '../message-queue.ts';
-import { lastOfOpenThread } from './open-thread.ts';
+import { openThreadOf } from './open-thread.ts';
 
 /** What a run's conversation continues. */
 type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
@@ -27,6 +28,8 @@ export interface PlaceOnThread {
   previous: Previous | undefined;
   /** The message waiting in the run before it. */
   waiting?: WaitingMessage | undefined;
+  /** The session whose thread it is. */
+  session?: SessionOfThread | undefined;
   /** Whether the thread begins with it. */
   isFirst?: boolean;
 }
@@ -44,20 +47,20 @@ export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
   if (!thread && request.beginsThread) return NEW_THREAD;
   if (!thread || thread.workspace_id !== request.workspaceId) throw notFound('The thread');
   if (thread.erased_at) throw erased('The thread');
-  const last = await lastOfOpenThread(tx, thread);
+  const { last, session } = await openThreadOf(tx, thread);
   if (last && !request.takesHandoffOn) await mustHaveAgent(tx, last);
   if (last && !isTerminal(last.status)) {
     throw conflict(`The thread has an unfinished run, ${last.id}.`, { run_id: last.id });
   }
   const place = thread.run_count + 1;
-  if (!last) return { place, previous: undefined };
+  if (!last) return { place, session, previous: undefined };
   const [carried, context] = await Promise.all([findCarried(tx, last.id), findCompaction(tx, last.id)]);
   const waiting = request.beginsWithWaiting ? undefined : waitingMessage(last);
-  if (!last.erased_at) return { place, waiting, previous: { ...last, context, carried } };
+  if (!last.erased_at) return { place, session, waiting, previous: { ...last, context, carried } };
   // Erased messages keep their places: the conversation continues beside them, from the end of its remaining content.
   const kept = await lastUnerasedRun(tx, request.threadId);
   const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
-  return { place, previous: beside };
+  return { place, session, previous: beside };
 }
 
 interface Placed {

@@ -4,7 +4,7 @@ import { autonomyOf, DEFAULT_AUTONOMY } from '../../core/definition.ts';
 import { conflict, erased, forbidden, impossible, notFound } from '../../core/errors.ts';
 import { isTerminal, type TurnInput } from '../../core/events.ts';
 import { hasScope } from '../../core/scopes.ts';
-import { isAsked, sessionStatus, type SessionStatus } from '../../core/session-status.ts';
+import { sessionStatus, type SessionStatus } from '../../core/session-status.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findAgent, listActiveAgents } from '../../db/agents.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -181,14 +181,8 @@ async function goOn(at: At, request: Chat, written: Announcement[]): Promise<Tak
       traceparent,
     });
     written.push(posted.written);
-  } else if (isAsked(state.facts)) {
-    const { tenantId, keyId: requestedBy } = caller;
-    const payload = { message: request.message };
-    const waitId = await findShownQuestion(tx, run.id);
-    const posted = await postSignalIn(tx, { tenantId, runId: run.id, type: 'user', payload, waitId, requestedBy });
-    if (posted.written) written.push(posted.written);
   } else {
-    written.push(await queue(tx, request, { runId: run.id, status: sessionStatus(state.facts) }));
+    written.push(await sayDuringTurn(tx, request, { runId: run.id, status: sessionStatus(state.facts) }));
   }
   return { id };
 }
@@ -233,15 +227,27 @@ function checkSame({ userId, autonomyLevel }: Chat, { session }: SessionState): 
   }
 }
 
+interface OpenTurn {
+  runId: string;
+  status: SessionStatus;
+}
+
+/** The message answers the open question, also beside a plan that waits; without a question it is queued. */
+async function sayDuringTurn(tx: Tx, request: Chat, { runId, status }: OpenTurn): Promise<Announcement> {
+  const waitId = status === 'waiting_approval' ? await findShownQuestion(tx, runId) : undefined;
+  if (waitId === undefined) return queue(tx, request, { runId, status });
+  const { tenantId, keyId: requestedBy } = request.caller;
+  const payload = { message: request.message };
+  const { written } = await postSignalIn(tx, { tenantId, runId, type: 'user', payload, waitId, requestedBy });
+  if (!written) throw new Error(`an answer to run ${runId} was not posted`);
+  return written;
+}
+
 /**
  * Queues a message. During an approval it goes with the decision: the turn reads it if it continues, otherwise it begins the
  * next one. Throws 409 in mode `reject`.
  */
-async function queue(
-  tx: Tx,
-  request: Chat,
-  { runId, status }: { runId: string; status: SessionStatus },
-): Promise<Announcement> {
+async function queue(tx: Tx, request: Chat, { runId, status }: OpenTurn): Promise<Announcement> {
   if (request.mode === 'reject') {
     throw conflict(`The session is ${status}; it takes no message now.`, { status_of_session: status });
   }

@@ -156,6 +156,19 @@ describe('A question in a session', () => {
     assert.match(await answered(session_id), /first.*second.*third/);
   });
 
+  it('is answered beside a plan that waits', async () => {
+    const agent_id = await api.newAgent(['ask_user', 'calculator']);
+    const calls = 'calculator {"expression":"6*7"} & ask_user {"question":"Which one?"}';
+    const session_id = await chat(`call ${calls}`, { agent_id, autonomy_level: 0 });
+    await waitUntil('a plan waits', async () => (await read(session_id)).pending_plan !== null);
+    const { pending_plan: plan } = await read(session_id);
+    await chat('red', { session_id });
+    const { status, queued_message } = await read(session_id);
+    assert.deepEqual([status, queued_message], ['waiting_approval', null]);
+    await api.call('POST', '/agent/execute', { body: { session_id, plan_id: plan.plan_id } });
+    assert.match(await answered(session_id), /42.*red/);
+  });
+
   it('about a plan is whether to carry it out, and no more, where a node makes its call', async () => {
     const sum = { expression: '6*7' };
     const nodes = {

@@ -26,7 +26,7 @@ interface Said {
   requestedBy?: string | undefined;
 }
 
-/** Answers the run's only open question; undefined if it has none or several. Throws 422 for attachments. */
+/** Answers the run's only open question; undefined if it has none or several. Throws 422 for more than a message. */
 export async function answerQuestionIn(
   tx: Tx,
   { tenantId, runId, ...said }: Said & { tenantId: string; runId: string },
@@ -50,13 +50,25 @@ export async function answerOf(
   if (!run.open_turn_id) return undefined;
   const [question, another] = (await listAnswerable(tx, run.id)).filter(({ type }) => type === 'user');
   if (!question || another) return undefined;
-  if (input.attachments) {
-    const message = 'cannot go with the answer to a question';
-    throw impossible(`${attachedAt} ${message}.`, [{ path: attachedAt, message }]);
-  }
+  refuseMore(input, attachedAt);
   const said = { type: 'user' as const, payload: { message: input.message }, requestedBy };
   const signal = { id: newId(), ...said, callId: question.id };
   await keepSignal(tx, run, signal);
   const after = await lastEventSeq(tx, run.id, 'input.requested');
   return { change: { events: [signalEvent(run, signal)], ...(await answeredCall(tx, run, signal)) }, after };
+}
+
+/** Throws 422 for what begins with a turn: an answer goes on with one. */
+function refuseMore({ attachments, output_schema: schema, metadata }: TurnInput, attachedAt: string): void {
+  const paths = [
+    ...(attachments ? [attachedAt] : []),
+    ...(schema ? ['body.output_schema'] : []),
+    ...(metadata ? ['body.metadata'] : []),
+  ];
+  if (paths.length === 0) return;
+  const message = 'cannot go with the answer to a question';
+  throw impossible(
+    `${paths.join(', ')} ${message}.`,
+    paths.map((path) => ({ path, message })),
+  );
 }

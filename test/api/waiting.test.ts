@@ -40,6 +40,18 @@ describe('what a run waits for', () => {
     assert.equal(turn.tool_calls[0].id, wait.wait_id);
   });
 
+  it('has a question whose answer is a message, and nothing that begins with a turn', async () => {
+    const { run_id: run } = await waiting('call ask_user {"question":"How much?"}', ['user']);
+    const more = { output_schema: { type: 'object' }, metadata: { a: 'b' } };
+    const refused = await post(`/v1/runs/${run}/turns`, { input: { message: '5' }, ...more });
+    assert.equal(refused.status, 422, refused.text);
+    assert.deepEqual(
+      refused.json.errors.map(({ path }: { path: string }) => path),
+      ['body.output_schema', 'body.metadata'],
+    );
+    assert.equal((await post(`/v1/runs/${run}/turns`, { input: { message: '5' } })).json.output.status, 'complete');
+  });
+
   it('has the approval, with its ids and why a person is asked', async () => {
     const run = await waiting('call calculator {"expression":"1+1"}', ['approval'], { autonomy_level: 0 });
     const { json } = await api.call('GET', `/v1/approvals?run_id=${run.id}`);

@@ -70,9 +70,11 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
     maxTokens: granted,
     settle: (response, also) => settle(context, of, { id, response, latencyMs: latency(), also }),
     async fail(error) {
-      await end(context, of, { id, ...spentBy(error, resolved), errorCode: error.kind });
+      const spent = spentBy(error, resolved);
+      await end(context, of, { id, ...spent, errorCode: error.kind });
       if (!record) return;
-      const failed = { model, tool: of.tool, error: { code: error.kind, message: error.message } };
+      const paid = spent.usage && { provider, usage: spent.usage, cost_usd: spent.cost };
+      const failed = { model, tool: of.tool, error: { code: error.kind, message: error.message }, ...paid };
       record.append(recordModelFailure(record.state(), record.step, failed));
     },
   };

@@ -257,6 +257,32 @@ describe('a plan that is still being written', () => {
     assert.deepEqual([flow.status, ...states(flow)], ['cancelled', 'never cancelled']);
   });
 
+  it('is paid for in the log, the turn and the dashboard also where its workflow has been cancelled', async () => {
+    hangs = 'never';
+    let reached: () => void = () => undefined;
+    const stopped = new Promise<void>((resolve) => (reached = resolve));
+    plans = [
+      [OPEN, json('never'), is('never', 'in_progress'), async () => reached(), () => new Promise(() => undefined)],
+    ];
+    const { id: planner } = await call('POST', '/v1/agents', { name: 'planner' });
+    await begin({ agent_id: planner });
+    await stopped;
+    await call('POST', `/v1/runs/${id}/cancel`, {});
+    const types = async () => {
+      const { events } = await call('GET', `/v1/runs/${id}/events?types=model.called,model.failed,run.cancelled`);
+      return events.map(({ type }: { type: string }) => type);
+    };
+    await waitUntil('the call is in the log', async () => (await types()).length === 3);
+    assert.deepEqual(await types(), ['model.called', 'run.cancelled', 'model.failed']);
+    const { turns } = await call('GET', `/v1/runs/${id}/turns`);
+    const { usage } = await call('GET', `/v1/workflows/${id}`);
+    const { total } = await call('GET', `/v1/dashboard/usage?agent_id=${planner}`);
+    assert.deepEqual(
+      [turns[0].status, turns[0].usage.tokens_in, usage.tokens_in, total.tokens_in],
+      ['cancelled', 10, 10, 10],
+    );
+  });
+
   it('has a subtask that fails meanwhile tried again', async () => {
     fails = { a: 2 };
     plans = [[OPEN, json('a'), is('a', 'completed'), `, ${json('b', 'a')}`, is('b', 'completed'), CLOSE]];

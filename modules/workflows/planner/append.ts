@@ -1,9 +1,9 @@
 /** Appends a planner's results to the workflow's log. */
-import { isTerminal, type NewEvent } from '../../../core/events.ts';
+import { isTerminal } from '../../../core/events.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import { listScheduledTasks } from '../../../db/scheduled-tasks.ts';
 import { findWorkflow } from '../../../db/workflows.ts';
-import { appendRead, appendToRun, type AppendedChange } from '../../run-log/append-to-run.ts';
+import { appendRead, type AppendedChange } from '../../run-log/append-to-run.ts';
 import { announceCancelled, type CancelledRun } from '../../runs/cancel-children.ts';
 import type { WorkflowLook } from '../advance/workflow-look.ts';
 import type { Hold } from './hold-workflow.ts';
@@ -29,12 +29,6 @@ export async function append(
     },
   );
   announceCancelled(context, cancelled);
-}
-
-/** Appends events under the same lease, and changes nothing else. */
-export async function appendHeld({ context, run }: Hold, events: NewEvent[]): Promise<void> {
-  const ref = { tenantId: run.tenant_id, runId: run.id };
-  await appendToRun(context, ref, (now) => (isHeld(run, now) ? { events } : null));
 }
 
 function isHeld({ fence }: RunRow, now: RunRow): boolean {

@@ -59,6 +59,8 @@ export const LIMITS = {
   streamRetrySeconds: 30,
   /** Between two pieces of an answer that are told; the first is told at once. */
   streamFrameMs: 16,
+  /** Turns before the newest that a client of AG-UI gets where it goes on with a thread. */
+  snapshotTurns: 200,
   /** Pieces of answers that a stream keeps for a reader which does not keep up, in characters; more are left out. */
   streamDeltaChars: 256 * 1024,
   /** What a client may keep as `extras` of a thread or a conversation, or as `context` of a session, in bytes of JSON, each. */

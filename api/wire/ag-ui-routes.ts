@@ -13,6 +13,7 @@ import { agentIdParam } from '../kit/external-ids.ts';
 import { untilEnded } from '../runs/answer-turn.ts';
 import { streamBody } from '../runs/stream-body.ts';
 import { agUi } from './ag-ui.ts';
+import { agUiWithPast } from './ag-ui-past.ts';
 import {
   answersOf,
   inputBeside,
@@ -48,11 +49,12 @@ const run = defineRoute({
   responses: { 200: CONTENT },
   async handle(request) {
     const { caller, body, context, app, ctx, params } = request;
-    const { turn, after: stands, waiting: messageId, passed } = await begin(request, params.agent);
+    const { turn, after: stands, waiting: messageId, passed, isJoining } = await begin(request, params.agent);
     const after = Math.min(lastEventId(ctx) ?? stands, stands);
     const signal = untilEnded({ ctx, app, caller, context });
     const about = { tenantId: caller.tenantId, turn, after, signal };
-    const form = agUi({ ...body, thread: turn.threadId, passed });
+    const client = { ...body, thread: turn.threadId, passed };
+    const form = isJoining ? await agUiWithPast(context, { caller, turn }, client) : agUi(client);
     const sent =
       messageId === undefined
         ? followTurn(context, about, form)
@@ -70,11 +72,14 @@ interface Posted {
   idempotency: IdempotentRequest;
 }
 
-/** Returns the turn, and the position up to which a prelude shows it; `passed`: interrupts that are not open. */
+/**
+ * Returns the turn, and the position up to which a prelude shows it; `passed`: interrupts that are not open; `isJoining`:
+ * the client has answered nothing that is open, and goes on with what there is.
+ */
 async function begin(
   { caller, body, context, ctx, idempotency }: Posted,
   agentId: string,
-): Promise<Said & { after: number; passed: string[] }> {
+): Promise<Said & { after: number; passed: string[]; isJoining: boolean }> {
   const threadId = await context.db.withTenant(caller.tenantId, (tx) => threadIdOf(tx, caller, body.threadId));
   // What its client has of earlier messages, which it posts again, is not noted.
   const { given = body } = ctx.state;
@@ -87,7 +92,7 @@ async function begin(
   const said = inputOf(body);
   if (said) {
     const taken = await say(context, sayingOf(said, idempotency.key));
-    return { ...taken, after: taken.turn.head, passed: [] };
+    return { ...taken, after: taken.turn.head, passed: [], isJoining: false };
   }
   let passed: string[] = [];
   const { isAnswered, stood, ...at } = await answerOnThread(context, {
@@ -106,7 +111,7 @@ async function begin(
     },
   });
   if (!isAnswered) await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, threadId));
-  return { ...at, after: stood, passed };
+  return { ...at, after: stood, passed, isJoining: !isAnswered };
 }
 
 export const AG_UI_ROUTES: readonly Route[] = [run];

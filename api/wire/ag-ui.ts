@@ -17,7 +17,8 @@ import {
 } from './turn-view.ts';
 
 type AgUiEvent = { type: string } & Record<string, unknown>;
-type AgUiMessage = { id: string; role: string } & Record<string, unknown>;
+export type AgUiForm = LongForm<AgUiEvent>;
+export type AgUiMessage = { id: string; role: string } & Record<string, unknown>;
 
 /** The client's names for thread and run, and its messages. */
 export interface AgUiClient {
@@ -28,17 +29,20 @@ export interface AgUiClient {
   thread?: string;
   /** Interrupts that it answered but that are not open. */
   passed?: readonly string[];
+  /** Set if its messages are those of the thread, which it may not have all; whether they have the words of the turn. */
+  joined?: { hasInput: boolean };
 }
 
 /**
- * The form for a client; `behind`: its messages before an earlier turn of the stream. A snapshot holds what the turn
+ * The form for a client; `behind`: its messages before an earlier turn of the stream, or before it joined. A snapshot holds what the turn
  * has so far; later events bring the rest.
  */
-export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongForm<AgUiEvent> {
-  const { threadId, runId, passed = [] } = client;
+export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): AgUiForm {
+  const { threadId, runId, passed = [], joined, ...known } = client;
   // A text being written is sent from its start, so a client that has part of it must drop that.
   const hasNews = ({ parts, messages, turnId }: TurnView) =>
     behind !== undefined ||
+    joined !== undefined ||
     parts.length > 0 ||
     messages.length > 0 ||
     client.messages.some(({ id }) => id.startsWith(`${turnId}.`));
@@ -56,7 +60,10 @@ export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): LongF
     ],
     enter: (view) => snapshots(view, client, behind),
     // The client gets all of this turn before the next one.
-    next: (view) => agUi({ ...client, messages: messagesWith(view, client) }, client.messages),
+    next(view) {
+      const had = (joined && behind) ?? client.messages;
+      return agUi({ ...known, threadId, runId, passed, messages: messagesWith(view, client) }, had);
+    },
   };
 }
 
@@ -191,8 +198,12 @@ function messagesWith(view: TurnView, client: AgUiClient): AgUiMessage[] {
   const placed = new Set([...ofTurn.map(({ id }) => id), ...meanwhile.flatMap(({ theirs }) => theirs?.id ?? [])]);
   const kept = withoutTurn(view, client).filter(({ id }) => !placed.has(id));
   const later = meanwhile.flatMap(({ message, theirs }) => (theirs && message.status !== 'read' ? [theirs] : []));
-  const input = { id: inputId(view.turnId), role: 'user', content: view.message };
-  return [...kept, ...(hasInput(client) ? [] : [input]), ...ofTurn, ...later];
+  return [...kept, ...(hasInput(client) ? [] : [inputOfTurn(view)]), ...ofTurn, ...later];
+}
+
+/** The words that began a turn, for a client that has none of its own for them. */
+export function inputOfTurn({ turnId, message }: TurnView): AgUiMessage {
+  return { id: inputId(turnId), role: 'user', content: message };
 }
 
 /** The client's messages without the turn's, and without results it gave, which are added in their place. */
@@ -213,11 +224,12 @@ function theirsOf({ id }: UserMessage, { messages, thread }: AgUiClient): AgUiMe
 }
 
 /** Whether the client has its user's message; one without any gets it. */
-function hasInput({ messages }: AgUiClient): boolean {
-  return messages.some(({ role, id }) => role === 'user' && !id.endsWith('.input'));
+function hasInput({ messages, joined }: AgUiClient): boolean {
+  return joined?.hasInput ?? messages.some(({ role, id }) => role === 'user' && !id.endsWith('.input'));
 }
 
-function messagesOf(view: TurnView, client: AgUiClient): AgUiMessage[] {
+/** A turn's messages without the one that began it. */
+export function messagesOf(view: TurnView, client: AgUiClient): AgUiMessage[] {
   const toMessage = (message: UserMessage) =>
     theirsOf(message, client) ?? { id: `${message.id}.input`, role: 'user', content: message.text };
   const read = view.messages.filter(({ status }) => status === 'read');

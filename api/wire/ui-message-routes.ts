@@ -1,15 +1,14 @@
 /** A thread's history as messages of the AI SDK. */
 import { z } from 'zod';
 import type { Attachment } from '../../core/content.ts';
-import { EVENT_TYPES } from '../../core/events.ts';
 import { LIMITS } from '../../core/limits.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { readPastTurns, type PastTurn } from '../../modules/conversations/shown-turns.ts';
-import { lookAhead } from '../../modules/runs/stream-run.ts';
 import { threadIdOf } from '../../modules/sessions/converse.ts';
 import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
-import { readTurn, uiMessage, type TurnReader, type UiMessage } from './ui-message.ts';
+import { readTurns } from './read-turns.ts';
+import { readTurn, uiMessage, type UiMessage } from './ui-message.ts';
 
 const count = z.int32().min(0);
 
@@ -45,55 +44,17 @@ async function showTurns(
 ): Promise<{ shown: number; messages: UiMessage[] }> {
   const pairs: UiMessage[][] = [];
   let bytes = 0;
-  for (const stretch of stretchesOf(turns)) {
-    const readers = await readStretch(context, tenantId, stretch);
-    for (const [turn, reader] of readers) {
-      const pair = [inputOf(turn), reader.message()];
-      bytes += JSON.stringify(pair).length;
-      if (pairs.length > 0 && bytes > LIMITS.eventsPageBytes) return pageOf(pairs);
-      pairs.push(pair);
-    }
+  for await (const [turn, reader] of readTurns(context, { tenantId, turns }, readTurn)) {
+    const pair = [inputOf(turn), reader.message()];
+    bytes += JSON.stringify(pair).length;
+    if (pairs.length > 0 && bytes > LIMITS.eventsPageBytes) break;
+    pairs.push(pair);
   }
   return pageOf(pairs);
 }
 
 function pageOf(pairs: UiMessage[][]) {
   return { shown: pairs.length, messages: pairs.toReversed().flat() };
-}
-
-/** Groups neighbouring turns of a run to read together, newest first; beyond one read's events, that gains nothing. */
-function stretchesOf(turns: readonly PastTurn[]): PastTurn[][] {
-  const stretches: PastTurn[][] = [];
-  for (const turn of turns) {
-    const newest = stretches.at(-1)?.[0];
-    const isNear = newest?.runId === turn.runId && newest.beyond - turn.start <= EVENTS_TOGETHER;
-    if (isNear) stretches.at(-1)?.push(turn);
-    else stretches.push([turn]);
-  }
-  return stretches;
-}
-
-const EVENTS_TOGETHER = 500;
-
-/** Reads neighbouring turns of a run. */
-async function readStretch(
-  context: Context,
-  tenantId: string,
-  turns: readonly PastTurn[],
-): Promise<Map<PastTurn, TurnReader>> {
-  const readers = new Map(turns.map((turn) => [turn, readTurn(turn)]));
-  const [newest, oldest] = [turns[0], turns.at(-1)];
-  if (!newest || !oldest) return readers;
-  const { runId, beyond } = newest;
-  for (let after = oldest.start - 1; after < beyond - 1;) {
-    const { events } = await lookAhead(context, { tenantId, runId, after, types: EVENT_TYPES });
-    for (const event of events) {
-      const turn = turns.find(({ start, beyond: end }) => event.seq >= start && event.seq < end);
-      if (turn) readers.get(turn)?.take(event);
-    }
-    after = events.at(-1)?.seq ?? beyond;
-  }
-  return readers;
 }
 
 /** A turn's input as a message; its id is not the client's own. */

@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import pino from 'pino';
 import { z } from 'zod';
 import { ROUTES } from '../../api/routes.ts';
 import { serve } from '../../api/serve.ts';
 import type { Route } from '../../api/kit/route.ts';
-import { loadConfig } from '../../config.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { createTestServices } from './database.ts';
 import { DOMAIN_MODE, TEST_REDIS_URL, type Mode } from './modes.ts';
+import { openTestPlatform } from './platform.ts';
 import { openServiceProxy, type ServiceProxy } from '../../scripts/kit/service-proxy.ts';
 
 export interface Answer {
@@ -64,18 +62,16 @@ export async function startTestApi(
       ? [await openServiceProxy(services.url), await openServiceProxy(TEST_REDIS_URL ?? services.url)]
       : [];
   const [database, redis] = proxies;
-  const key = `test-${randomUUID()}`;
-  const config = loadConfig({
-    DROVER_API_KEY: key,
-    ...services.env,
-    ...(database && { DATABASE_URL: database.url }),
-    ...(redis && mode === 'full' && { REDIS_URL: redis.url }),
-    ...env,
+  const platform = await openTestPlatform(mode, {
+    services,
+    env: {
+      ...(database && { DATABASE_URL: database.url }),
+      ...(redis && mode === 'full' && { REDIS_URL: redis.url }),
+      ...env,
+    },
   });
-  const log: Record<string, unknown>[] = [];
-  const logger = pino({ level: 'info' }, { write: (line: string) => void log.push(JSON.parse(line)) });
-  const platform = await openPlatform(config, { log: logger });
-  const api = await serve(platform.context, routes, { host: '127.0.0.1', port: 0 });
+  const { context, log, apiKey: key } = platform;
+  const api = await serve(context, routes, { host: '127.0.0.1', port: 0 });
   const call = async (method: string, path: string, options: Call = {}) => {
     const answer = await request(`${api.url}${path}`, method, { key, ...options });
     assertAsDescribed(routes, `${method} ${path}`, answer);
@@ -84,7 +80,7 @@ export async function startTestApi(
   return {
     url: api.url,
     key,
-    context: platform.context,
+    context,
     log,
     database,
     redis,
@@ -99,7 +95,6 @@ export async function startTestApi(
       await api.close(1000);
       await platform.close();
       await Promise.all(proxies.map((proxy) => proxy.close()));
-      await services.drop();
     },
   };
 }

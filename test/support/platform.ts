@@ -8,7 +8,7 @@ import type { Context } from '../../modules/governance/context.ts';
 import { DEFAULT_TENANT_ID, DEFAULT_WORKSPACE_ID } from '../../modules/tenants/bootstrap.ts';
 import { openPlatform } from '../../modules/platform/open-platform.ts';
 import { startWorkers, type Workers } from '../../workers/start-workers.ts';
-import { createTestServices } from './database.ts';
+import { createTestServices, type TestServices } from './database.ts';
 import { DOMAIN_MODE, type Mode } from './modes.ts';
 
 export interface TestPlatform {
@@ -37,6 +37,8 @@ export interface TestPlatformOptions {
   workers?: boolean;
   /** Serves the HTTP API on a free port. */
   api?: boolean;
+  /** In place of new ones; dropped with the platform. */
+  services?: TestServices;
 }
 
 /** Opens a platform in the given mode: on a migrated database and a queue prefix of its own. */
@@ -44,7 +46,7 @@ export async function openTestPlatform(
   mode: Mode = DOMAIN_MODE,
   options: TestPlatformOptions = {},
 ): Promise<TestPlatform> {
-  const services = await createTestServices(mode);
+  const services = options.services ?? (await createTestServices(mode));
   const closers = [services.drop];
   const close = async () => {
     for (const each of closers.splice(0).toReversed()) await each();

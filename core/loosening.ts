@@ -16,7 +16,7 @@ type Rated = Pick<
   'name' | 'risk_level' | 'annotations' | 'transport' | 'accepts_tainted' | 'output_trust'
 >;
 
-/** `earlier.current` is the tool before the change. For a new tool, only the risk of the last `deleted` one of its name counts. */
+/** `earlier.current` is the tool before the change. For a new tool, risk and trust of the last `deleted` one of its name count. */
 export function looseningOfTool(after: Rated, earlier: { current?: Rated; deleted?: Rated | undefined }): Loosening {
   const { current, deleted } = earlier;
   const risk = current?.risk_level ?? riskier(deleted?.risk_level ?? DEFAULT_RISK, DEFAULT_RISK);
@@ -26,7 +26,8 @@ export function looseningOfTool(after: Rated, earlier: { current?: Rated; delete
     if (after.annotations[hint] && !current?.annotations[hint]) loosened[hint] = { from: false, to: true };
   }
   if (after.accepts_tainted && !current?.accepts_tainted) loosened['accepts_tainted'] = { from: false, to: true };
-  if (current && trustOf(current) === 'untrusted' && trustOf(after) === 'trusted') {
+  const before = current ?? deleted;
+  if (before && trustOf(before) === 'untrusted' && trustOf(after) === 'trusted') {
     loosened['output_trust'] = { from: 'untrusted', to: 'trusted' };
   }
   if (current && isLowered(current) && isLowered(after)) {

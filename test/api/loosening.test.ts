@@ -258,6 +258,17 @@ describe('a key that may write tools and agents, but not approve', () => {
     assert.equal((await api.call('POST', '/v1/tools', { key: writer, body })).status, 201);
   });
 
+  it('may not have outputs trusted by deleting the tool and registering it again', async () => {
+    const body = toolOf({ output_trust: 'untrusted' });
+    const { json } = await api.call('POST', '/v1/tools', { body });
+    assert.equal((await api.call('DELETE', `/v1/tools/${json.id}`, { key: writer })).status, 204);
+    const { output_trust: _, ...plain } = body;
+    const refused = await api.call('POST', '/v1/tools', { key: writer, body: plain });
+    assert.equal(refused.status, 403);
+    assert.match(refused.text, /\(output_trust\)/);
+    assert.equal((await api.call('POST', '/v1/tools', { key: writer, body })).status, 201);
+  });
+
   it('may import tools, but neither take the word of their server nor lower what was raised', async () => {
     const mcp = await startEverything('streamableHttp');
     try {

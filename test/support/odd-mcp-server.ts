@@ -106,7 +106,7 @@ const TOOLS: Record<string, (call: Call) => Promise<CallToolResult> | CallToolRe
 const ANNOTATIONS: Record<string, Tool['annotations']> = {
   text: { readOnlyHint: true },
   json: { idempotentHint: true, destructiveHint: false },
-  crash: { destructiveHint: true },
+  crash: { destructiveHint: true, openWorldHint: true },
 };
 
 const server = new Server(

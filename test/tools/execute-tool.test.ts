@@ -279,7 +279,7 @@ describe('createTools', () => {
       assert.deepEqual(await said(true), [
         ['READ_ONLY', { readOnlyHint: true }],
         ['WRITE_LOW_RISK', { idempotentHint: true, destructiveHint: false }],
-        ['WRITE_HIGH_RISK', { destructiveHint: true }],
+        ['WRITE_HIGH_RISK', { destructiveHint: true, openWorldHint: true }],
         ['WRITE_LOW_RISK', {}],
       ]);
       assert.deepEqual(

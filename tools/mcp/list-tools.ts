@@ -139,8 +139,8 @@ function importTool(
 }
 
 function wordOf(tool: ListedTool): Pick<ImportedTool, 'risk_level' | 'annotations'> {
-  const { readOnlyHint, idempotentHint, destructiveHint } = tool.annotations ?? {};
-  const given = Object.entries({ readOnlyHint, idempotentHint, destructiveHint });
+  const { readOnlyHint, idempotentHint, destructiveHint, openWorldHint } = tool.annotations ?? {};
+  const given = Object.entries({ readOnlyHint, idempotentHint, destructiveHint, openWorldHint });
   return {
     // A tool that only reads destroys nothing, whatever its other hints say (spec: ToolAnnotations).
     risk_level: readOnlyHint ? 'READ_ONLY' : destructiveHint ? 'WRITE_HIGH_RISK' : DEFAULT_RISK,

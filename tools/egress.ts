@@ -70,7 +70,7 @@ export interface Egress {
 
 const MAX_REDIRECTS = 5;
 /** Headers that belong to the connection, or would make the server see another request than the one checked. */
-const HEADERS_NOT_TO_SET =
+export const HEADERS_NOT_TO_SET =
   /^(host|connection|content-length|transfer-encoding|upgrade|expect|te|trailer|keep-alive|proxy-.*)$/i;
 
 /** Makes an egress guard. Throws if an entry of `allow` cannot be read. */

@@ -147,6 +147,18 @@ describe('tools over HTTP', () => {
       { transport: { ...HTTP, headers: { a: 'x\r\ny' } } },
       'body.transport.headers.a',
     ],
+    [
+      'a header that belongs to the connection',
+      400,
+      { transport: { ...HTTP, headers: { accept: 'text/plain', Host: 'x' } } },
+      'body.transport.headers.Host',
+    ],
+    [
+      'such a header of a server',
+      400,
+      { transport: { type: 'mcp_http', endpoint: 'https://mcp.example', headers: { 'content-length': '1' } } },
+      'body.transport.headers.content-length',
+    ],
     ['the built-in transport', 422, { transport: { type: 'builtin' } }, 'body.transport.type'],
     [
       'a server of no URL',

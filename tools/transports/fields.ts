@@ -1,5 +1,6 @@
 /** Fields that transports share. */
 import { z } from 'zod';
+import { HEADERS_NOT_TO_SET } from '../egress.ts';
 import { HIDDEN } from '../redact.ts';
 
 const isShown = (value: string) => value !== HIDDEN;
@@ -20,6 +21,10 @@ export const headers = z
       .regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'has a character that headers cannot have')
       .refine(isShown, hiddenMessage),
   )
+  .superRefine((given, context) => {
+    for (const name of Object.keys(given).filter((each) => HEADERS_NOT_TO_SET.test(each)))
+      context.addIssue({ code: 'custom', path: [name], message: 'cannot be set: it belongs to the connection' });
+  })
   .describe('`{{secret:name}}` stands for a secret.')
   .nullable()
   .optional()

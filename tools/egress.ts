@@ -160,7 +160,7 @@ async function follow(exchange: Exchange, url: string): Promise<EgressResponse> 
         sent: true,
       });
     }
-    request = withoutSecrets(init.confidential, request, next);
+    request = await withoutSecrets(init.confidential, request, next);
   }
 }
 

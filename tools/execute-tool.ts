@@ -9,6 +9,7 @@ import type { ToolAttempt, ToolDefinition, ToolOutcome, ToolTransport } from '..
 import { bytesOf } from '../core/tool-output.ts';
 import { startDeadline } from '../lib/deadline.ts';
 import type { DomainFunctions } from './builtin/builtin-type.ts';
+import { EgressError } from './egress-error.ts';
 import type { Egress } from './egress.ts';
 import { createSecretValues, hostRefusing, isToolSecret, NO_SECRETS, secretNamesIn } from './secret-values.ts';
 import type { SecretValues, StoredSecret } from './secret-values.ts';
@@ -197,7 +198,9 @@ async function secretsOf(
   const names = secretNamesIn(kindOf(transport)?.secretTexts(transport) ?? []);
   if (names.length === 0) return NO_SECRETS;
   try {
-    const secrets = (await readSecrets?.(tenantId, names.filter(isToolSecret))) ?? new Map<string, StoredSecret>();
+    const read = async () =>
+      (await readSecrets?.(tenantId, names.filter(isToolSecret))) ?? new Map<string, StoredSecret>();
+    const secrets = await read();
     const destination = destinationOf(transport);
     for (const name of names) {
       const secret = secrets.get(name);
@@ -207,7 +210,11 @@ async function secretsOf(
         return noSecret('secret-not-for-host', `The secret "${name}" may not be sent to ${refused}.`);
       if (secret.hosts === null && destination !== undefined) onUnbound?.(name);
     }
-    return createSecretValues(secrets);
+    const readAgain = () =>
+      read().catch((cause: unknown) => {
+        throw new EgressError('lost', 'the hosts of secrets could not be read for a redirect', { sent: true, cause });
+      });
+    return createSecretValues(secrets, readAgain);
   } catch (error) {
     if (error instanceof SecretUnreadableError) return noSecret('secret-unreadable', error.message);
     return { kind: 'unreached', code: 'secrets', message: 'The secrets that the tool needs could not be read.' };

@@ -14,8 +14,8 @@ export interface Confidential {
   headers: readonly string[];
   /** Whether a redirect that takes it to another origin is refused. */
   body: boolean;
-  /** Why a redirect may not lead to this URL; undefined if it may. */
-  refuseUrl(url: URL): string | undefined;
+  /** Why a redirect may not lead to this URL, within the origin (`stays`) or not; undefined if it may. */
+  refuseUrl(url: URL, stays: boolean): Promise<string | undefined>;
 }
 
 /** Headers that may follow to another origin. An allow-list, as a tool's own headers may hold a key under any name. */
@@ -40,11 +40,17 @@ export function nextHop(request: HopRequest, status: number, url: URL): HopReque
 }
 
 /** The next request without confidential parts. Throws if it cannot be sent without them. */
-export function withoutSecrets(confidential: Confidential | undefined, from: HopRequest, next: HopRequest): HopRequest {
+export async function withoutSecrets(
+  confidential: Confidential | undefined,
+  from: HopRequest,
+  next: HopRequest,
+): Promise<HopRequest> {
   if (!confidential) return next;
   const away = next.url.origin !== from.url.origin;
   const holdsBody = away && confidential.body && next.body !== undefined;
-  const refused = holdsBody ? 'a body that holds a secret to another origin' : confidential.refuseUrl(next.url);
+  const refused = holdsBody
+    ? 'a body that holds a secret to another origin'
+    : await confidential.refuseUrl(next.url, !away);
   if (refused !== undefined) {
     const message = `${from.url.host} redirected ${refused}`;
     throw new EgressError('refused', message, { sent: true });

@@ -15,8 +15,11 @@ export interface SecretValues {
   fill: (text: string) => string;
   /** A copy of a JSON value without the secrets, in keys and strings at any depth. */
   redact: <T>(value: T) => T;
-  /** Why a foreign URL may not be requested: it carries a secret to a host not allowed for it. Undefined if it may. */
-  refuseUrl: (url: URL) => string | undefined;
+  /**
+   * Why a redirect may not be followed to a URL, by the hosts that the secrets have now: the URL carries a secret to a host
+   * not allowed for it, or so does the request, as it `stays` within its origin. Undefined if it may.
+   */
+  refuseUrl: (url: URL, stays: boolean) => Promise<string | undefined>;
 }
 
 /** Replaces a secret's value. */
@@ -46,17 +49,24 @@ export function hostRefusing(hosts: readonly string[] | null, destination: strin
   return namesHost(hosts, url) ? undefined : url.host;
 }
 
-/** Secrets by name, all that texts refer to: a missing one is filled in as nothing. */
-export function createSecretValues(secrets: ReadonlyMap<string, StoredSecret>): SecretValues {
+/** Secrets by name, all that texts refer to: a missing one is filled in as nothing. `readAgain` reads their current hosts. */
+export function createSecretValues(
+  secrets: ReadonlyMap<string, StoredSecret>,
+  readAgain: () => Promise<ReadonlyMap<string, Pick<StoredSecret, 'hosts'>>> = () => Promise.resolve(secrets),
+): SecretValues {
   const forms = foldedForms([...secrets.values()]);
   return {
     fill: (text) => text.replace(REFERENCE, (_all, name: string) => secrets.get(name)?.value ?? ''),
     redact: (value) => (forms.length > 0 ? (redactJson(value, forms) as typeof value) : value),
-    refuseUrl(url) {
+    async refuseUrl(url, stays) {
+      const current = secrets.size > 0 ? await readAgain() : secrets;
       for (const [name, secret] of secrets) {
-        const refused = hostRefusing(secret.hosts, url.href);
-        if (refused !== undefined && redactText(url.href, foldedForms([secret])) !== url.href)
+        const now = current.get(name);
+        const refused = now ? hostRefusing(now.hosts, url.href) : url.host;
+        if (refused === undefined) continue;
+        if (redactText(url.href, foldedForms([secret])) !== url.href)
           return `to ${refused} with the secret "${name}" in the URL`;
+        if (stays) return `to ${refused}, which the secret "${name}" may not be sent to any more`;
       }
       return undefined;
     },

@@ -111,6 +111,40 @@ describe('createTools', () => {
     await server.close();
   });
 
+  it('follows no redirect with a secret that may not be sent there any more, and reads its hosts again only there', async () => {
+    let hosts: string[] = [];
+    let changed = () => undefined as void;
+    const server = await startServer(({ path }, response) => {
+      if (path === '/to') return response.end('"there"');
+      changed();
+      return response.writeHead(307, { location: '/to' }).end();
+    });
+    let reads = 0;
+    const read = async () => {
+      reads += 1;
+      return new Map([['k', { value: 'c4nary-value', hosts }]]);
+    };
+    make({ readSecrets: read });
+    const call = (path: string, change = () => undefined as void) => {
+      hosts = ['127.0.0.1'];
+      changed = change;
+      reads = 0;
+      const headers = { 'x-key': '{{secret:k}}' };
+      return tools.execute(toolOf({ type: 'http', endpoint: `${server.url}${path}`, headers }), attemptOf({}));
+    };
+    assert.deepEqual([outputOf(await call('/to')), reads], ['there', 1]);
+    assert.deepEqual([outputOf(await call('/from')), reads], ['there', 2]);
+    const seen = server.seen.length;
+    assert.equal(briefly(await call('/from', () => void (hosts = ['example.com']))), 'error egress-refused');
+    make({ readSecrets: () => (reads > 0 ? Promise.reject(new Error('no database')) : read()) });
+    assert.equal(briefly(await call('/from')), 'lost lost');
+    assert.deepEqual(
+      server.seen.slice(seen).map(({ path }) => path),
+      ['/from', '/from'],
+    );
+    await server.close();
+  });
+
   it('may be retried when the secrets cannot be read just now, and does not say why', async () => {
     make({ readSecrets: () => Promise.reject(new Error('select value from')) });
     const tool = toolOf({ type: 'http', endpoint: 'https://example.com', headers: { 'x-key': '{{secret:k}}' } });

@@ -4,7 +4,6 @@ import type { Caller } from '../../core/caller.ts';
 import { noteReplaced } from '../../core/content.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { answerOnThread, say, threadIdOf, type Said, type Saying } from '../../modules/sessions/converse.ts';
-import { requireReadableThread } from '../../modules/sessions/client-thread.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
 import { defineRoute, type OtherContent, type Route } from '../kit/route.ts';
@@ -110,7 +109,6 @@ async function begin(
       return beside && sayingOf(beside);
     },
   });
-  if (!isAnswered) await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, threadId));
   return { ...at, after: stood, passed, isJoining: !isAnswered };
 }
 

@@ -29,6 +29,7 @@ import { answerQuestionIn } from '../waits/answer-question.ts';
 import { answerWaits, type WaitAnswer } from '../waits/answer-waits.ts';
 import { isUuid } from '../../lib/is-uuid.ts';
 import { afterHandoff } from './after-handoff.ts';
+import { requireReadableThread } from './client-thread.ts';
 
 export type { Answerable, GivenInput, ShownTurn, WaitAnswer };
 
@@ -99,7 +100,7 @@ export interface Said {
 
 /**
  * Takes a message: as a turn of the thread's open run, the answer to its only open question, or the first turn of a new run,
- * which stays open. During a turn it waits as `mode` says. Throws 404 for an unknown agent; 409 for a busy thread in mode
+ * which stays open. During a turn it waits as `mode` says. Throws 404 for an unknown agent, or a thread that the caller may not read; 409 for a busy thread in mode
  * `reject` or if its run ends with its turn, and for a session's thread, whose messages go to its chat.
  */
 export async function say(context: Context, saying: Saying): Promise<Said> {
@@ -119,6 +120,7 @@ async function take(context: Context, saying: Saying): Promise<Said> {
   for (const each of written) announceAppended(context, each);
   const { turn_id: turnId, message_id: waiting } = answer.body;
   const { turn, isInVain } = await context.db.withTenant(caller.tenantId, async (tx) => {
+    if (answer.replayed) await requireReadableThread(tx, caller, threadId);
     const found = await requireTurn(tx, threadId, turnId);
     const isToBeLookedAt = answer.replayed && saying.after && !found.isOpen;
     const row = isToBeLookedAt ? await findTurn(tx, found.runId, turnId) : undefined;
@@ -141,10 +143,12 @@ async function sayIn(at: At, saying: Saying): Promise<{ turnId: string; waiting?
   const { caller, agentId, threadId, traceparent } = saying;
   const { tenantId, workspaceId, keyId: requestedBy } = caller;
   if (!(await findAgent(tx, agentId, workspaceId))) throw notFound('The agent');
+  const thread = await lockThreadOrName(tx, threadId);
+  // Whoever answers what is asked on a thread knows of it.
+  if (!saying.isBesideAnswers) await requireReadableThread(tx, caller, threadId);
   if (await readSessionState(tx, { id: threadId, workspaceId })) {
     throw conflict('The thread is that of a session: its messages go to /agent/chat.', { session_id: threadId });
   }
-  const thread = await lockThreadOrName(tx, threadId);
   // Locked, so that no turn ends before the message has its place.
   const run = thread?.head_run_id ? await lockRun(tx, thread.head_run_id) : undefined;
   if (run) await mustHaveAgent(tx, run);
@@ -245,7 +249,7 @@ interface Resumed extends Said {
 /**
  * Answers what the thread's newest run waits for, all at once; returns the turn with all of the answers, and the waiting
  * message. Skips what is answered already, so that a repeated request continues the first. A message along with answers is
- * queued before them, and goes with them. Throws 404, and as `answerWaits` and `say` do.
+ * queued before them, and goes with them. Throws 404, also if there is nothing to answer and the caller may not read the thread, and as `answerWaits` and `say` do.
  */
 export async function answerOnThread(
   context: Context,
@@ -269,7 +273,10 @@ export async function answerOnThread(
   if (said && !isAnswered) return { ...said, isAnswered, stood: said.turn.head };
   if (isAnswered) await answerWaits(context, { caller, runId: before.runId, answers, idempotency });
   // Read after the answers (or after the open questions): the turn no longer waits for what is answered.
-  const turn = await context.db.withTenant(tenantId, (tx) => requireTurn(tx, threadId, before.turnId));
+  const turn = await context.db.withTenant(tenantId, async (tx) => {
+    if (!isAnswered) await requireReadableThread(tx, caller, threadId);
+    return requireTurn(tx, threadId, before.turnId);
+  });
   const stood = isAnswered ? before.head : turn.head;
   const waits = said ? said.waiting : before.isOpen ? waiting?.message_id : undefined;
   return { turn, isAnswered, stood, ...(waits !== undefined && { waiting: waits }) };

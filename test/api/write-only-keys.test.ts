@@ -128,6 +128,30 @@ describe('A key that writes and may not read', () => {
     assert.equal((await api.call('GET', '/v1/threads/mine/ui-stream', { key: other })).status, 403);
   });
 
+  it('says nothing to a thread of others over the wire forms, and answers no question there', async () => {
+    const input = { message: 'call ask_user {"question":"the secret?"} | say secret' };
+    const { run_id: run, thread_id: thread } = await made(`/v1/agents/${agent}/runs`, { input });
+    const waits = async () => (await api.call('GET', `/v1/runs/${run}`)).json.waiting_for?.question;
+    await waitUntil('it asks', async () => (await waits()) === 'the secret?');
+    const message = { id: 'x', role: 'user' };
+    const agUi = { threadId: thread, runId: 'x', state: {}, tools: [], context: [], forwardedProps: {} };
+    const posted: [string, object][] = [
+      [`/ag-ui/${agent}`, { ...agUi, messages: [{ ...message, content: 'x' }] }],
+      [`/ag-ui/${agent}`, { ...agUi, messages: [] }],
+      [
+        `/v1/agents/${agent}/ui-stream`,
+        { id: thread, messages: [{ ...message, parts: [{ type: 'text', text: 'x' }] }] },
+      ],
+      [`/v1/agents/${agent}/ui-stream`, { id: thread, messages: [{ id: 'y', role: 'assistant', parts: [] }] }],
+    ];
+    for (const [path, body] of posted) {
+      const { status, text } = await api.call('POST', path, { key, body });
+      assert.equal(status, 404, text);
+      assert.doesNotMatch(text, /secret/);
+    }
+    assert.equal(await waits(), 'the secret?');
+  });
+
   it('changes a thread and a conversation, and is shown nothing of them', async () => {
     const { thread, turn } = await secretRun();
     await api.call('PATCH', `/v1/threads/${thread}`, { body: { title: 'secret', extras: { secret: 1 } } });

@@ -62,7 +62,7 @@ export function foldCall(call: CallState, event: Exclude<ToolEvent, Requested>):
     case 'tool.started':
       return { ...call, status: 'running', attempt: event.payload.attempt };
     case 'tool.succeeded':
-      return { ...call, status: 'succeeded', ...(event.payload.untrusted && { untrusted: true as const }) };
+      return { ...call, status: 'succeeded', ...untrustedOf(event) };
     case 'tool.failed':
       return { ...call, status: 'failed' };
     case 'tool.denied':
@@ -70,12 +70,30 @@ export function foldCall(call: CallState, event: Exclude<ToolEvent, Requested>):
     case 'tool.unknown':
       return { ...call, status: 'unknown' };
     case 'tool.resolved':
-      return { ...call, status: event.payload.outcome, asked: 'settled' };
+      return { ...call, status: event.payload.outcome, asked: 'settled', ...untrustedOf(event) };
   }
 }
 
+function untrustedOf({ payload }: { payload: { untrusted?: true | undefined } }): { untrusted?: true } {
+  return payload.untrusted ? { untrusted: true } : {};
+}
+
+/** The call, once the job of each pending one is sent. */
+export function sentCall(call: CallState): CallState {
+  return call.status === 'pending' ? { ...call, sent: true } : call;
+}
+
+/** The calls of which some begin to wait. */
+export function startWait(
+  state: { calls: readonly CallState[] },
+  ids: readonly string[],
+  { type, name = null }: { type: Wait['type']; name?: string | null | undefined },
+): { calls: CallState[] } {
+  return { calls: state.calls.map((call) => (ids.includes(call.id) ? waitingCall(call, { type, name }) : call)) };
+}
+
 /** The call with its open wait. One whose work goes on elsewhere keeps its status, and is looked at again. */
-export function waitingCall(call: CallState, wait: NonNullable<CallState['wait']>): CallState {
+function waitingCall(call: CallState, wait: NonNullable<CallState['wait']>): CallState {
   return call.mode === 'queued' ? { ...call, wait } : { ...call, status: 'running', attempt: 1, wait };
 }
 

@@ -84,7 +84,7 @@ const keptSignal = z.object({
 
 /** Events of the run itself, its turns and checkpoints. */
 const RUN_EVENTS = {
-  'run.created': defineEvent(3, {
+  'run.created': defineEvent(4, {
     agent_id: uuid,
     agent_version: z.string(),
     thread_id: uuid,
@@ -106,6 +106,8 @@ const RUN_EVENTS = {
     calibration: calibration.optional(),
     /** Ordinals of the thread's messages that came in the middle of a turn: conversations are not cut before them. */
     steered: z.array(z.int().min(0)).optional(),
+    /** The thread's last run left untrusted results that no model has read. */
+    untrusted: z.literal(true).optional(),
     depth: count,
     parent_run_id: uuid.nullable(),
     root_run_id: uuid.nullable(),
@@ -116,7 +118,7 @@ const RUN_EVENTS = {
     traceparent: z.string().nullable(),
   }),
   /** Follows `run.created` if the run starts from a point of another run. */
-  'run.forked': defineEvent(2, {
+  'run.forked': defineEvent(3, {
     from_run_id: uuid,
     at_seq: count,
     /** Null if the point is not a checkpoint of the other run. */
@@ -136,6 +138,8 @@ const RUN_EVENTS = {
     signals: z.array(keptSignal).default([]),
     /** The position in the agent's graph. */
     graph: graphState.optional(),
+    /** The other run had untrusted results at the point that no model had read. */
+    untrusted: z.literal(true).optional(),
   }),
   'run.started': defineEvent(1, {}),
   'run.status_changed': defineEvent(1, {

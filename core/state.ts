@@ -4,15 +4,15 @@ import { carriedAfter, estimateOf } from './carried.ts';
 import { approvalChange } from './approval-state.ts';
 import { checkChange, reflectionChange, type FinalAnswer, type Misfit, type Reflection } from './answer-state.ts';
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
-import { answered, foldCall, newCall, waitingCall, type CallState, type CallStatus } from './call-state.ts';
+import { answered, foldCall, newCall, sentCall, startWait, type CallState, type CallStatus } from './call-state.ts';
 import type { Compaction } from './compaction.ts';
 import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
-import { taintBySteering, taintedBy, taintOfAnswer, taintOfStart } from './taint.ts';
+import { taintBySteering, taintedBy, taintOfAnswer, taintOfStart, unreadAfter, unreadAtEnd } from './taint.ts';
 import { afterAnswer, forked, type ReplayState } from './replay-state.ts';
 import { completedNode, enteredNode } from './graph/graph-state.ts';
 import { goTo, type GraphState } from './graph/position.ts';
-import type { KeptSignal, Wait } from './waits.ts';
+import type { KeptSignal } from './waits.ts';
 import { ended, interrupted, queueChange, type QueuedMessage, type ReadMessage } from './message-queue.ts';
 import { modelTrouble, noLongerDeferred, type Deferral, type ModelCallState } from './model-call-state.ts';
 
@@ -93,6 +93,8 @@ export interface RunState {
   isHandedOver?: boolean;
   /** Messages of turns interrupted before a model read them: they start the next turn. */
   unread?: TurnInput[];
+  /** Sequence numbers of events that brought untrusted content which no model has read: they taint the next turn. */
+  untrustedUnread?: number[];
   /** Ordinals of messages that came in the middle of a turn, and start none. */
   steered?: number[];
   /** What the turn had read in the run that this one was forked from, and is to read again. */
@@ -150,6 +152,7 @@ function created(event: Extract<RunEvent, { type: 'run.created' }>): RunState {
     ...(payload.container_id !== undefined && { containerId: payload.container_id }),
     ...(payload.calibration && { calibration: payload.calibration }),
     ...(payload.steered && { steered: payload.steered }),
+    ...unreadAfter({}, event),
     ...(payload.context && { compaction: payload.context, firstKept: payload.context.first_kept_ordinal }),
   };
 }
@@ -161,7 +164,7 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
   if (change) return { ...change, ...taintBySteering(state.turn, event) };
   switch (event.type) {
     case 'run.forked':
-      return forked(event);
+      return { ...forked(event), ...unreadAfter(state, event) };
     case 'run.status_changed':
       return changeStatus(state, event.payload.to);
     case 'turn.started':
@@ -212,13 +215,12 @@ function changeOf(state: RunState, event: RunEvent): Partial<RunState> {
 }
 
 function changeStatus(state: RunState, status: RunStatus): Partial<RunState> {
-  if (status !== 'awaiting_tool') return { status };
-  const calls = state.calls.map((call) => (call.status === 'pending' ? { ...call, sent: true } : call));
-  return { status, calls };
+  return status === 'awaiting_tool' ? { status, calls: state.calls.map(sentCall) } : { status };
 }
 
 function endTurn(state: RunState, { type }: RunEvent): Partial<RunState> {
-  return type === 'turn.interrupted' ? interrupted(state) : ended(state);
+  if (type === 'turn.completed') return ended(state);
+  return { ...(type === 'turn.interrupted' ? interrupted(state) : ended(state)), ...unreadAtEnd(state) };
 }
 
 function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.received' }>): Partial<RunState> {
@@ -226,15 +228,6 @@ function keepSignal(state: RunState, event: Extract<RunEvent, { type: 'signal.re
   // Results of client calls, and input for work elsewhere, are in the ledger already.
   if (type === 'tool_results') return {};
   return answered(state.calls, callId) ?? { signals: [...state.signals, { id, type, name, payload, callId }] };
-}
-
-function startWait(
-  state: RunState,
-  ids: readonly string[],
-  { type, name = null }: { type: Wait['type']; name?: string | null | undefined },
-): Partial<RunState> {
-  const calls = state.calls.map((call) => (ids.includes(call.id) ? waitingCall(call, { type, name }) : call));
-  return { calls };
 }
 
 function onTurn(state: RunState, change: Partial<TurnState>): Partial<RunState> {
@@ -316,6 +309,7 @@ function callModel(state: RunState, event: Extract<RunEvent, { type: 'model.call
   return {
     ...onTurn(state, { begun: true, ...(payload.examples && { examples: payload.examples }) }),
     ...(state.unread && { unread: [] }),
+    ...(state.untrustedUnread && { untrustedUnread: [] }),
     length: payload.length,
     modelCall: { step: event.step ?? 0, toolChoice, failures: 0, retries: 0, ...estimateOf(payload) },
   };
@@ -364,5 +358,11 @@ function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
   const used = tool.type === 'tool.succeeded' ? tool.payload.signal_id : undefined;
   const signals = used === undefined ? state.signals : state.signals.filter((signal) => signal.id !== used);
   const taint = taintOfAnswer(state.turn, call, tool);
-  return { calls, signals, ...onTurn(state, { ...taint, drivenMs: (state.turn?.drivenMs ?? 0) + drivenMs }) };
+  const unread = tool.type === 'tool.resolved' ? unreadAfter(state, tool) : {};
+  return {
+    calls,
+    signals,
+    ...unread,
+    ...onTurn(state, { ...taint, drivenMs: (state.turn?.drivenMs ?? 0) + drivenMs }),
+  };
 }

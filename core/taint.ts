@@ -7,6 +7,11 @@ interface Taint {
   untrusted?: number[];
 }
 
+/** Of a run: the events that brought untrusted content to which no model has answered yet. They taint the next turn, too. */
+interface Unread {
+  untrustedUnread?: number[];
+}
+
 /**
  * Whether a message brings content that may be by somebody else: images, untrusted files, and results of another run that had
  * read such content.
@@ -18,14 +23,37 @@ export function isTaintedInput({ attachments = [], untrusted }: Pick<TurnInput, 
   );
 }
 
-/** The initial taint of a turn: from its own message and unread ones, or from the turn that it continues. */
+/** The initial taint of a turn: from what is unread, and from its own message or the turn that it continues. */
 export function taintOfStart(
-  { unread = [] }: { unread?: readonly TurnInput[] },
+  { unread = [], untrustedUnread = [] }: Unread & { unread?: readonly TurnInput[] },
   event: Extract<RunEvent, { type: 'turn.started' }>,
 ): Taint {
   const { input, continues } = event.payload;
   const isTainted = continues ? continues.untrusted : [...unread, input].some(isTaintedInput);
-  return isTainted ? taintedBy(null, event) : {};
+  const known = untrustedUnread.length > 0 ? { untrusted: untrustedUnread } : {};
+  return isTainted ? { ...known, ...taintedBy(known, event) } : known;
+}
+
+type Late = Extract<RunEvent, { type: 'run.created' | 'run.forked' | 'tool.resolved' }>;
+
+/** After an event that may bring an untrusted result outside of its answer's step. */
+export function unreadAfter({ untrustedUnread }: Unread, event: Late): Unread {
+  return event.payload.untrusted ? unreadWith(untrustedUnread, [event.seq]) : {};
+}
+
+/** After a turn that was interrupted or failed: what it had read and no model has answered to. */
+export function unreadAtEnd({ turn, calls, untrustedUnread }: Unread & EndedTurn): Unread {
+  const isUnanswered = turn?.lastOrdinal === null || calls.some(({ untrusted }) => untrusted);
+  return isUnanswered && turn?.untrusted ? unreadWith(untrustedUnread, turn.untrusted) : {};
+}
+
+interface EndedTurn {
+  turn: (Taint & { lastOrdinal: number | null }) | null;
+  calls: readonly { untrusted?: true }[];
+}
+
+function unreadWith(known: readonly number[] | undefined, seqs: readonly number[]): Unread {
+  return { untrustedUnread: [...new Set([...(known ?? []), ...seqs])].slice(0, LIMITS.taintedBy) };
 }
 
 /** The taint from a steering message. */
@@ -41,7 +69,7 @@ export function taintOfAnswer(
   event: Extract<RunEvent, { type: `tool.${string}` }>,
 ): Taint {
   const isAnswer = ['tool.succeeded', 'tool.failed', 'tool.resolved'].includes(event.type);
-  const isUntrusted = call?.untrusted ?? (event.type === 'tool.succeeded' && event.payload.untrusted);
+  const isUntrusted = call?.untrusted ?? ('untrusted' in event.payload && event.payload.untrusted);
   return isAnswer && isUntrusted ? taintedBy(turn, event) : {};
 }
 

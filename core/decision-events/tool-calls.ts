@@ -1,6 +1,7 @@
 /** Events of a tool call: requested, begun, ended. */
 import type { Actor, NewEvent } from '../events.ts';
 import type { Settlement } from '../ledger.ts';
+import type { Trust } from '../origin.ts';
 import type { CallState, RunState } from '../state.ts';
 import { bytesOf } from '../tool-output.ts';
 import { askApproval, type Asked } from './approvals.ts';
@@ -118,14 +119,23 @@ export function settleCall({ turn, steps: step }: RunState, settled: SettledCall
   return { ...settledEvent(settled), actor, turn_id: turn?.id, step };
 }
 
+/** The call that an attempt was made for, whose trust is that of its answer. */
+interface LateCall {
+  turn_id: string;
+  step: number;
+  trust: Trust | null;
+}
+
 /** An attempt has ended after its call was declared of unknown outcome. */
-export function resolveLate(turnId: string, step: number, settled: SettledCall): NewEvent {
+export function resolveLate({ turn_id, step, trust }: LateCall, settled: SettledCall): NewEvent {
   const { callId: tool_call_id, settlement } = settled;
-  const about = { type: 'tool.resolved' as const, actor: 'worker' as const, turn_id: turnId, step };
+  const about = { type: 'tool.resolved' as const, actor: 'worker' as const, turn_id, step };
+  const isTainted = trust === 'untrusted' || (settlement.status === 'succeeded' && settlement.untrusted);
   const payload = {
     tool_call_id,
     outcome: settlement.status,
     by: 'late_result' as const,
+    ...(isTainted && { untrusted: true as const }),
     ...replacedOf(settlement),
   };
   if (settlement.status === 'succeeded') return { ...about, payload };

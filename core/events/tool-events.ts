@@ -42,11 +42,13 @@ export const TOOL_EVENTS = {
   'tool.denied': defineEvent(1, { ...requestedCall, error: problem }),
   'tool.unknown': defineEvent(1, { ...requestedCall, error: problem, attempts: count }),
   /** The outcome of a call, unknown until now: from a person, or because its attempt ended after all. */
-  'tool.resolved': defineEvent(3, {
+  'tool.resolved': defineEvent(4, {
     ...requestedCall,
     outcome: z.enum(['succeeded', 'failed', 'unknown']),
     /** Absent if a person said so. */
     by: z.enum(['late_result']).optional(),
+    /** Nobody vouches for the output that came late. */
+    untrusted: z.literal(true).optional(),
     /** For output that came late. */
     replaced,
     error: problem.optional(),

@@ -320,6 +320,7 @@ function createdEvent(
     pinned: { tools: parts.start.tools, limits: parts.start.limits },
     ...(parts.previous?.context && { context: parts.previous.context }),
     ...carriedFields(parts.previous?.carried),
+    ...(parts.previous?.isUnread && { untrusted: true }),
     ...(child ? asChild(child.parent, child.taskId) : onItsOwn(kind)),
     ...(request.again && againOf(request.again)),
     traceparent: request.traceparent,

@@ -55,7 +55,7 @@ export async function applyLateResult(
   if (isOpen) return null;
   const reason = 'The call has ended after all.';
   const withdrawn = asked ? [withdrawQuestion(asked, { decision: 'happened', reason })] : [];
-  const events = [...withdrawn, resolveLate(call.turn_id, call.step, settled)];
+  const events = [...withdrawn, resolveLate(call, settled)];
   return { events, calls: [change], outbox: [turnJobOf(run)] };
 }
 

@@ -228,6 +228,7 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
       // Drops signals for specific calls: the fork has no such calls.
       signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
       ...(graph && { graph }),
+      ...(from.state.untrustedUnread?.length && { untrusted: true }),
     },
   };
 }

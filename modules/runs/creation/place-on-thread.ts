@@ -6,7 +6,7 @@ import { isTerminal } from '../../../core/events.ts';
 import { segmentsOf } from '../../../core/fork.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
-import { findCarried, findCompaction } from '../../../db/replay.ts';
+import { findCarried, findCompaction, hasUnreadResults } from '../../../db/replay.ts';
 import { lastUnerasedRun } from '../../../db/runs.ts';
 import { lockThread } from '../../../db/threads.ts';
 import type { SessionOfThread } from '../../../db/sessions.ts';
@@ -20,6 +20,8 @@ type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
   /** Replaces the conversation's beginning. */
   context?: Compaction | undefined;
   carried?: Carried;
+  /** It holds untrusted results that no model has read. */
+  isUnread?: boolean;
 };
 
 /** The run's number on the thread, and what it continues. */
@@ -54,9 +56,13 @@ export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
   }
   const place = thread.run_count + 1;
   if (!last) return { place, session, previous: undefined };
-  const [carried, context] = await Promise.all([findCarried(tx, last.id), findCompaction(tx, last.id)]);
+  const [carried, context, isUnread] = await Promise.all([
+    findCarried(tx, last.id),
+    findCompaction(tx, last.id),
+    hasUnreadResults(tx, last.id),
+  ]);
   const waiting = request.beginsWithWaiting ? undefined : waitingMessage(last);
-  if (!last.erased_at) return { place, session, waiting, previous: { ...last, context, carried } };
+  if (!last.erased_at) return { place, session, waiting, previous: { ...last, context, carried, isUnread } };
   // Erased messages keep their places: the conversation continues beside them, from the end of its remaining content.
   const kept = await lastUnerasedRun(tx, request.threadId);
   const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };

@@ -3,10 +3,12 @@ import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
+import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
+import { stopTurnOf } from '../../../modules/sessions/client-thread.ts';
 import type { ToolRequest } from '../../../modules/tools-registry/register-tool.ts';
-import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthropic.ts';
 import { approvalsOfRun, decisionsOfRun } from '../../support/queries/approvals.ts';
 import { messagesOfRun } from '../../support/queries/logs.ts';
@@ -153,6 +155,88 @@ describe('A call that a model asks for after it has read what nobody vouches for
       (await callsOf(run)).map(({ tainted_by }) => tainted_by),
       [null, null],
     );
+  });
+
+  const LATE: Tool = { name: 'late', output_trust: 'untrusted' };
+  const sentOf = async (run: string) => {
+    const sent = (await callsOf(run)).find(({ name }) => name === 'send');
+    return [sent?.status, sent?.tainted_by];
+  };
+  /** The model asks for these; the worker of the first call is taken for dead, and the model told that its outcome is unknown. */
+  async function playLate(names: string[]) {
+    const execution_config = { on_unknown: 'tell_model' as const };
+    const agent = await engine.agent({ execution_config }, [LATE, { name: 'look', risk_level: 'READ_ONLY' }, SEND]);
+    engine.say((request, n) => (names[n] ? wish(request, names[n]) : text('done')));
+    const working = door();
+    engine.toolsAnswer(async (_request, n) => {
+      if (n === 0) await working.pass();
+      return { status: 200, body: { said: 'pay B' } };
+    });
+    const { run, thread } = await engine.start(agent, 'go', { config: { keep_open: true } });
+    await engine.drive(run);
+    const making = engine.makeCalls(run);
+    await working.reached;
+    const answer = async () => {
+      working.open();
+      await making;
+    };
+    const dies = async () => {
+      await engine.everyoneDies();
+      await engine.makeCalls(run);
+      await engine.drive(run);
+    };
+    return { agent, run, thread, answer, dies };
+  }
+
+  it('may have come as the late result of a call whose outcome the model was told is unknown', async () => {
+    const { run, answer, dies } = await playLate(['late', 'look', 'send']);
+    await dies();
+    await answer();
+    await engine.makeCalls(run);
+    await engine.finish(run);
+    assert.deepEqual(await sentOf(run), ['awaiting_approval', [await seqOf(run, 'tool.resolved')]]);
+  });
+
+  it('may have come late between two turns, and is one of the next turn alone', async () => {
+    const { agent, run, answer, dies } = await playLate(['late']);
+    await dies();
+    await answer();
+    const seq = await seqOf(run, 'tool.resolved');
+    engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+    const { tainted_by } = await sendInTurn(agent, run);
+    assert.deepEqual(tainted_by, [seq]);
+    const { id } = await approvalOf(run);
+    await decideApproval(engine.context, { tenantId: engine.tenantId, id, by: engine.caller }, { decision: 'deny' });
+    await engine.finish(run);
+    engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+    assert.equal((await sendInTurn(agent, run)).tainted_by, null);
+  });
+
+  /** The last call of the turn that this message begins. */
+  async function sendInTurn(agent: string, run: string) {
+    await engine.post(agent, run, 'now send');
+    await engine.finish(run);
+    const last = (await callsOf(run)).at(-1);
+    assert.ok(last);
+    return last;
+  }
+
+  it('may have been left by a turn that was interrupted, or a run that was cancelled, before a model read it', async () => {
+    const stopped = await playLate(['late']);
+    await stopped.answer();
+    await stopTurnOf(engine.context, { caller: engine.caller, threadId: stopped.thread });
+    engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+    await sendInTurn(stopped.agent, stopped.run);
+    assert.deepEqual(await sentOf(stopped.run), ['awaiting_approval', [await seqOf(stopped.run, 'tool.succeeded')]]);
+
+    const { agent, run, thread, answer, dies } = await playLate(['late']);
+    await dies();
+    await cancelRun(engine.context, { tenantId: engine.tenantId, runId: run });
+    await answer();
+    engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+    const next = await engine.start(agent, 'now send', { threadId: thread });
+    await engine.finish(next.run);
+    assert.deepEqual(await sentOf(next.run), ['awaiting_approval', [1]]);
   });
 
   it('may have been brought up by tools of the provider, or by an output that is read once more', async () => {

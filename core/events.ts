@@ -138,7 +138,7 @@ const RUN_EVENTS = {
     signals: z.array(keptSignal).default([]),
     /** The position in the agent's graph. */
     graph: graphState.optional(),
-    /** The other run had untrusted results at the point that no model had read. */
+    /** The conversation ends with untrusted content that no model has answered to. */
     untrusted: z.literal(true).optional(),
   }),
   'run.started': defineEvent(1, {}),

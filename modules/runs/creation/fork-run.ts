@@ -26,6 +26,7 @@ import type { Context } from '../../governance/context.ts';
 import { agentForRun, checkAutonomy, limitsOf } from './agent-for-run.ts';
 import { pinTools } from '../../tools-registry/pin-tools.ts';
 import { takeAlong, type WaitingMessage } from '../message-queue.ts';
+import { trustOfGiven } from './given-messages.ts';
 import { carriedFields, runCreated } from './run-created.ts';
 import type { StartPoint } from './start-point.ts';
 import { withinSession } from './within-session.ts';
@@ -87,9 +88,9 @@ export async function forkRun(tx: Tx, fork: Fork): Promise<ForkedRun> {
   const isRetry = fork.retryAtPlace !== undefined;
   const threadId = isRetry ? original.thread_id : newId();
   const turnId = point.turn || fork.waiting ? newId() : undefined;
-  const conversation = conversationOf(fork, point);
+  const conversation = await conversationOf(tx, fork, point);
   const created = await createdEvent(tx, fork, { threadId, point, conversation });
-  const events = [created, forkedEvent(fork, point), ...firstEvents(point, turnId, fork.requestedBy)];
+  const events = [created, forkedEvent(fork, point, conversation), ...firstEvents(point, turnId, fork.requestedBy)];
   events.push(...(await steeringEvents(tx, fork, { point, turnId, conversation })));
   events.push(...waitingEvents(fork, point, turnId));
   const owner = { tenant_id: original.tenant_id, workspace_id: original.workspace_id };
@@ -124,26 +125,31 @@ interface Conversation {
   shared: number;
   /** The fork's own first messages. */
   added: NonNullable<RunChange['messages']>;
+  /** It ends with untrusted messages of a client's choice that no model has answered to. */
+  isTainted: boolean;
 }
 
 /**
  * Stores given messages from the first one that differs; those before it are shared with the original. Also stores the point's
  * own messages from the first one whose results have changed since: the fork keeps them as they were.
  */
-function conversationOf({ from, modified }: Fork, point: ForkPoint): Conversation {
-  if (!modified.messages && point.length <= from.unchanged) return { shared: point.length, added: [] };
+async function conversationOf(tx: Tx, { original, from, modified }: Fork, point: ForkPoint): Promise<Conversation> {
+  if (!modified.messages && point.length <= from.unchanged)
+    return { shared: point.length, added: [], isTainted: false };
   const { messages: known } = messagesFor(from.messages, Number.POSITIVE_INFINITY);
   const given = modified.messages ?? known.slice(0, point.length);
   const differs = given.findIndex((message, index) => canonicalJson(message) !== canonicalJson(known[index] ?? null));
   const shared = Math.min(differs < 0 ? given.length : differs, from.unchanged);
+  const trust = await trustOfGiven(tx, original, given);
   let chain = from.messages[shared - 1]?.chain ?? '';
   const added = given.slice(shared).map(({ role, content }, index) => {
     const ordinal = shared + index;
     chain = chainOf(chain, { role, content });
     const origin = modified.messages ? undefined : from.messages[ordinal]?.origin;
-    return { ordinal, role, content, chain, origin: originOf({ role, content, origin }) };
+    const said = { ordinal, role, content, chain, origin: originOf({ role, content, origin }) };
+    return trust.isUntrusted[ordinal] ? { ...said, trust: 'untrusted' as const } : said;
   });
-  return { shared, added };
+  return { shared, added, isTainted: modified.messages !== undefined && trust.isTainted };
 }
 
 type Created = Extract<NewEvent, { type: 'run.created' }>;
@@ -204,7 +210,7 @@ function forkedLimits({ original, config, models }: Fork, definition: AgentDefin
   return config.agent_version === undefined && known?.model === limits?.model ? known : limits;
 }
 
-function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEvent {
+function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint, { isTainted }: Conversation): NewEvent {
   const custom = fork.modified.custom ?? from.state.custom;
   const isChanged = canonicalJson(custom) !== canonicalJson(from.state.custom);
   const at = graphAt(point, fork.modified.current_node);
@@ -228,7 +234,7 @@ function forkedEvent({ original, from, ...fork }: Fork, point: ForkPoint): NewEv
       // Drops signals for specific calls: the fork has no such calls.
       signals: from.state.signals.flatMap((signal) => (signal.callId === null ? [{ ...signal, callId: null }] : [])),
       ...(graph && { graph }),
-      ...(from.state.untrustedUnread?.length && { untrusted: true }),
+      ...((isTainted || from.state.untrustedUnread?.length) && { untrusted: true }),
     },
   };
 }

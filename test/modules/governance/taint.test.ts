@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { createPolicy, removePolicy } from '../../../modules/governance/write-policy.ts';
+import type { Message } from '../../../core/content.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
+import { readCheckpoints } from '../../../modules/runs/read-runs.ts';
+import { replayRun } from '../../../modules/runs/replay-run.ts';
 import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { stopTurnOf } from '../../../modules/sessions/client-thread.ts';
@@ -378,6 +381,43 @@ describe('A call that a model asks for after it has read what nobody vouches for
       assert.equal(message.trust, by ? 'untrusted' : 'trusted');
       assert.doesNotMatch(JSON.stringify(message.content), /trust/, 'the conversation holds what models are sent');
     }
+  });
+
+  it('is one of a replay too whose messages end with what nobody vouches for', async () => {
+    const { run } = await play([READ, SEND], ['read']);
+    const messages = (await engine.conversation(run)).slice(0, 3);
+    const asked = { role: 'user' as const, content: [{ type: 'text' as const, text: 'now send' }] };
+    const said = { role: 'assistant' as const, content: [{ type: 'text' as const, text: 'done' }] };
+    const { db } = engine.context;
+    const [end] = await db.withTenant(engine.tenantId, (tx) =>
+      readCheckpoints(tx, engine.caller, { path: { run }, before: undefined, limit: 1 }),
+    );
+    assert.ok(end);
+    const replayed = async (checkpointId: string, given: Message[]) => {
+      engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+      const { body } = await replayRun(engine.context, {
+        tenantId: engine.tenantId,
+        runId: run,
+        checkpointId,
+        mode: 'live',
+        rerunEffects: false,
+        modified: { messages: given },
+        config: {},
+        mayRaiseAutonomy: false,
+        traceparent: undefined,
+        idempotency: { tenantId: engine.tenantId, route: 'replay', body: null },
+      });
+      await engine.finish(body.new_run_id);
+      return (await sentOf(body.new_run_id))[1];
+    };
+    assert.deepEqual(await replayed(end.id, messages), [2]);
+    assert.deepEqual(
+      await replayed('start', [{ ...asked, content: [{ type: 'text', text: 'read' }] }, ...messages.slice(1)]),
+      [2],
+    );
+    assert.equal(await replayed(end.id, [...messages, said, asked]), null, 'a person has spoken since');
+    const image = { type: 'image' as const, source: { type: 'url' as const, url: 'https://example.com/a.png' } };
+    assert.deepEqual(await replayed('start', [{ role: 'user', content: [image, ...asked.content] }]), [2]);
   });
 
   it('is one of the retry too that goes on in the middle of the turn', async () => {

@@ -1,0 +1,73 @@
+/** The trust of messages that a client gives a fork in place of the original's. */
+import { canonicalJson } from '../../../core/canonical-json.ts';
+import type { Message } from '../../../core/content.ts';
+import type { MessageOrigin } from '../../../core/origin.ts';
+import type { Tx } from '../../../db/database.ts';
+import { listUntrusted, readMessages } from '../../../db/messages.ts';
+import type { RunRow } from '../../../db/claim-run.ts';
+import { messagesFor } from '../../run-log/conversation.ts';
+
+interface TrustOfMessages {
+  /** Of each message. */
+  isUntrusted: boolean[];
+  /** The messages end with some that no model has answered to, untrusted ones among them. */
+  isTainted: boolean;
+}
+
+/** All messages and results of the original keep their trust, wherever they stand. Other words are the client's; files and images are not. */
+export async function trustOfGiven(
+  tx: Tx,
+  original: Pick<RunRow, 'id' | 'length'>,
+  given: readonly Message[],
+): Promise<TrustOfMessages> {
+  const known = await knownMessages(tx, original);
+  const isUntrusted = given.map((message) => isUntrustedGiven(message, known));
+  const open = given.slice(startOfTurn(given, known));
+  const isTainted = open.at(-1)?.role === 'user' && isUntrusted.slice(given.length - open.length).includes(true);
+  return { isUntrusted, isTainted };
+}
+
+interface Known {
+  byContent: ReadonlyMap<string, { origin: MessageOrigin | undefined; isUntrusted: boolean }>;
+  /** The tool uses whose results are untrusted. */
+  uses: ReadonlySet<string>;
+}
+
+async function knownMessages(tx: Tx, { id, length }: Pick<RunRow, 'id' | 'length'>): Promise<Known> {
+  const rows = await readMessages(tx, id, { length });
+  const calls = rows.flatMap(({ outcomes }) => Object.keys(outcomes ?? {}));
+  const { ordinals, uses } = await listUntrusted(tx, id, { length, calls });
+  const { messages } = messagesFor(rows, Number.POSITIVE_INFINITY);
+  const isUntrusted = (index: number) => ordinals.includes(index);
+  const ofMessages = messages.filter((_, index) => isUntrusted(index)).flatMap(resultIds);
+  const byContent = messages.map((message, index) => {
+    const about = { origin: rows[index]?.origin, isUntrusted: isUntrusted(index) };
+    return [canonicalJson(message), about] as const;
+  });
+  return { byContent: new Map(byContent), uses: new Set([...uses, ...ofMessages]) };
+}
+
+function resultIds({ content }: Message): string[] {
+  return content.flatMap((block) => (block.type === 'tool_result' ? [block.tool_use_id] : []));
+}
+
+function isUntrustedGiven(message: Message, { byContent, uses }: Known): boolean {
+  if (resultIds(message).some((id) => uses.has(id))) return true;
+  const known = byContent.get(canonicalJson(message));
+  if (known) return known.isUntrusted;
+  return message.content.some(({ type }) => type === 'image' || type === 'file' || isFinding(type));
+}
+
+/** What the provider's tools have found. */
+function isFinding(type: string): boolean {
+  return type.endsWith('_tool_result');
+}
+
+/** The last message with which a person begins a turn: it follows a model's answer, and is none of Drover's. */
+function startOfTurn(given: readonly Message[], { byContent }: Known): number {
+  const start = given.findLastIndex((message, index) => {
+    const isFirst = message.role === 'user' && given[index - 1]?.role !== 'user' && resultIds(message).length === 0;
+    return isFirst && byContent.get(canonicalJson(message))?.origin !== 'drover';
+  });
+  return Math.max(start, 0);
+}

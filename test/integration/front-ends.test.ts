@@ -212,6 +212,19 @@ if (CHROMIUM !== undefined && sized({ usual: false, nightly: true })) {
         `[...document.querySelectorAll('.assistant')].at(-1)?.textContent === 'and again'`,
       );
       await picture(page, 'assistant-ui-answers');
+      await page.evaluate(`location.reload()`);
+      await page.until('it is there again', `document.querySelector('input[name=apiKey]')?.value === ''`);
+      await page.type('input[name=apiKey]', minted.json.token);
+      await click(page, 'Connect');
+      const texts = `[...document.querySelectorAll('.message')].map(({ textContent }) => textContent)`;
+      await page.until('all was told', `${texts}.at(-1) === 'and again'`);
+      assert.deepEqual(await page.evaluate(texts), [
+        'call calculator {"expression":"6*7"} | say It is 42.',
+        'calculator({"expression":"6*7"}) → {"result":42}',
+        'It is 42.',
+        'say and again',
+        'and again',
+      ]);
       assert.equal(await page.evaluate(`document.querySelector('.failed')?.textContent ?? ''`), '');
     });
   });

@@ -8,20 +8,15 @@ export async function findLikeWords(
   tx: Tx,
   of: { ownerId: string; id: string | null; text: string; limit: number },
 ): Promise<{ id: string; shared: number }[]> {
-  return tx.query(likeWords({ owner: '$1', text: '$3', notId: '$2::uuid', limit: '$4' }), [
-    of.ownerId,
-    of.id,
-    of.text,
-    of.limit,
-  ]);
+  return tx.query(likeWords({ text: '$3', notId: '$2::uuid', limit: '$4' }), [of.ownerId, of.id, of.text, of.limit]);
 }
 
-/** A query for entries by shared words with a text, given as SQL expressions. */
-function likeWords(of: { owner: string; text: string; notId: string; limit: string }): string {
+/** A query for entries of the owner `$1` by shared words with a text, given as SQL expressions. */
+function likeWords(of: { text: string; notId: string; limit: string }): string {
   return `with asked as materialized (
       select left(lexeme, 100) as term from unnest(to_tsvector('english', left(${of.text}, 2000))) limit 40)
     select p.entry_id as id, count(*)::int as shared from asked cross join lateral (
-       select entry_id from memory_terms where owner_id = ${of.owner} and term = asked.term order by entry_id desc limit 200) p
+       select entry_id from memory_terms where owner_id = $1 and term = asked.term order by entry_id desc limit 200) p
      where ${of.notId} is null or p.entry_id <> ${of.notId}
      group by p.entry_id order by shared desc, p.entry_id desc limit ${of.limit}`;
 }
@@ -44,7 +39,7 @@ export async function listComparedTexts(
 ): Promise<ComparedPair[]> {
   return tx.query(
     `select own.id as entry, own.content, e.id as other, e.content as other_content from memory_entries own
-       cross join lateral (${likeWords({ owner: '$1', text: 'own.content', notId: 'own.id', limit: '$3' })}) l
+       cross join lateral (${likeWords({ text: 'own.content', notId: 'own.id', limit: '$3' })}) l
        join memory_entries e on e.id = l.id
       where own.id = any($2::uuid[]) and own.agent_id = $1 and own.${LIVE} and e.${LIVE} and (e.expires_at is null or e.expires_at > now())
         and (e.valid_to is null or e.valid_to > now())

@@ -7,14 +7,14 @@ import { LIMITS } from '../../core/limits.ts';
  */
 export function preferredWaitMs(prefer: string): number {
   const wait = /(?:^|[,;\s])wait\s*=\s*"?(\d{1,6})/i.exec(prefer)?.[1];
-  const unlessSaid = prefers(prefer, 'respond-async') ? 0 : LIMITS.syncWaitSeconds;
+  const unlessSaid = prefersAsync(prefer) ? 0 : LIMITS.syncWaitSeconds;
   return 1000 * Math.min(LIMITS.preferredWaitSeconds, wait === undefined ? unlessSaid : Number(wait));
 }
 
-/** Whether the header has this preference without a value. */
-export function prefers(prefer: string, preference: string): boolean {
+/** Whether the header has the preference `respond-async`. */
+export function prefersAsync(prefer: string): boolean {
   return prefer
     .toLowerCase()
     .split(/[,;]/)
-    .some((part) => part.trim() === preference);
+    .some((part) => part.trim() === 'respond-async');
 }

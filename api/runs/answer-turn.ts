@@ -9,7 +9,7 @@ import type { CarriedTurn } from '../../modules/waits/post-tool-results.ts';
 import type { AppParts } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { watchCaller } from '../kit/watch-caller.ts';
-import { preferredWaitMs, prefers } from '../kit/prefer.ts';
+import { preferredWaitMs, prefersAsync } from '../kit/prefer.ts';
 import { presentAnswer, turnAnswer } from './schemas.ts';
 import { presentWaiting, waitingFor } from './waiting.ts';
 
@@ -65,7 +65,7 @@ function inBackground(
   waiting?: z.input<typeof waitingFor>,
 ) {
   const location = `/v1/runs/${params.run}/turns/${turnId}`;
-  const applied = prefers(ctx.get('prefer'), 'respond-async') ? { 'preference-applied': 'respond-async' } : {};
+  const applied = prefersAsync(ctx.get('prefer')) ? { 'preference-applied': 'respond-async' } : {};
   const body = {
     turn_id: turnId,
     run_id: params.run,

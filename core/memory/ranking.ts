@@ -8,7 +8,7 @@ import { newestFirst } from './newest-first.ts';
 import { asksForBefore, asksForOverview, asksForPast } from './question.ts';
 import { readSaid } from './said.ts';
 import { resolveTime, type TimeSpan } from './time-expressions.ts';
-import { RECALL_WEIGHTS, type Signal, type Weights } from './weights.ts';
+import { RECALL_WEIGHTS, type Signal } from './weights.ts';
 import { entitiesOf, wordsOf } from './words.ts';
 
 /** BM25 parameters: saturation of word counts, and length penalty. Users' short messages contain more than long answers. */
@@ -27,27 +27,23 @@ export interface Question {
 }
 
 /** Ranks candidates by score, best first; of equal ones the newer first. Those that nothing relates to the question are dropped. */
-export function rank<C extends Candidate>(
-  question: Question,
-  candidates: readonly C[],
-  weights: Weights = RECALL_WEIGHTS,
-): Ranked<C>[] {
+export function rank<C extends Candidate>(question: Question, candidates: readonly C[]): Ranked<C>[] {
   const asked = readQuestion(question);
   const middling = meanOf(candidates.flatMap(({ cosine }) => cosine ?? []));
   const own = candidates.map((candidate) => {
     const at = timeOf(candidate);
     return { candidate, at, signals: ownSignals(asked, candidate, { at, middling }) };
   });
-  const bases = new Map(own.map(({ candidate, signals }) => [candidate.id, baseOf(signals, weights)]));
+  const bases = new Map(own.map(({ candidate, signals }) => [candidate.id, baseOf(signals)]));
   const sessions = sessionsOf(candidates, bases);
-  const most = mostOf(asked, own, weights);
+  const most = mostOf(asked, own);
   const ranked = own.map(({ candidate, signals }): Ranked<C> => {
     const all = {
       ...signals,
       neighbourhood: neighbourhoodOf(candidate, bases),
       session: candidate.thread_id === null ? 0 : (sessions.get(candidate.thread_id) ?? 0),
     };
-    return { entry: candidate, ...summed(all, { weights, most }) };
+    return { entry: candidate, ...summed(all, most) };
   });
   const times = new Map(own.map(({ candidate, at }) => [candidate.id, at]));
   const newness = ({ entry }: Ranked) => times.get(entry.id) ?? 0;
@@ -187,10 +183,10 @@ function timeSignal({ from, to }: TimeSpan, at: number): number {
 }
 
 /** The weighted mean of the signals that compare question and entry directly; used to judge neighbours. */
-function baseOf(signals: Signals, weights: Weights): number {
+function baseOf(signals: Signals): number {
   const parts: Signal[] = ['lexical', 'vector', 'entity'];
-  const most = parts.reduce((sum, signal) => sum + weights[signal], 0);
-  return most === 0 ? 0 : parts.reduce((sum, signal) => sum + weights[signal] * signals[signal], 0) / most;
+  const most = parts.reduce((sum, signal) => sum + RECALL_WEIGHTS[signal], 0);
+  return most === 0 ? 0 : parts.reduce((sum, signal) => sum + RECALL_WEIGHTS[signal] * signals[signal], 0) / most;
 }
 
 /** By conversation, the mean of its three best entries, so that a single match does not lift the whole conversation. */
@@ -211,7 +207,7 @@ function sessionsOf(candidates: readonly Candidate[], bases: ReadonlyMap<string,
 }
 
 /** The highest possible score. Signals that no entry can have for this question are left out. */
-function mostOf(asked: Asked, own: readonly { candidate: Candidate; signals: Signals }[], weights: Weights): number {
+function mostOf(asked: Asked, own: readonly { candidate: Candidate; signals: Signals }[]): number {
   const candidates = own.map(({ candidate }) => candidate);
   const absent = new Set<Signal>();
   if (!candidates.some(({ cosine }) => cosine !== undefined)) absent.add('vector');
@@ -222,20 +218,17 @@ function mostOf(asked: Asked, own: readonly { candidate: Candidate; signals: Sig
   if (!own.some(({ signals }) => signals.said > 0)) absent.add('said');
   if (!candidates.some(({ neighbours }) => neighbours.length > 0)) absent.add('neighbourhood');
   if (candidates.every(({ thread_id: thread }) => thread === null)) absent.add('session');
-  return SIGNALS.reduce((sum, signal) => sum + (absent.has(signal) ? 0 : weights[signal]), 0);
+  return SIGNALS.reduce((sum, signal) => sum + (absent.has(signal) ? 0 : RECALL_WEIGHTS[signal]), 0);
 }
 
 const SIGNALS = Object.keys(RECALL_WEIGHTS) as Signal[];
 
-function summed(
-  signals: Signals,
-  { weights, most }: { weights: Weights; most: number },
-): Pick<Ranked, 'score' | 'why'> {
+function summed(signals: Signals, most: number): Pick<Ranked, 'score' | 'why'> {
   const parts: [Signal, number][] = [];
   let sum = 0;
   // A loop, for speed: it runs for hundreds of candidates, and its allocations dominate the garbage of recall.
   for (const signal of SIGNALS) {
-    const part = most === 0 ? 0 : (weights[signal] * signals[signal]) / most;
+    const part = most === 0 ? 0 : (RECALL_WEIGHTS[signal] * signals[signal]) / most;
     sum += part;
     const shown = round(part);
     if (shown > 0) parts.push([signal, shown]);

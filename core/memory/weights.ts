@@ -54,4 +54,3 @@ export const RECALL_ORDER = {
 } as const;
 
 export type Signal = keyof typeof RECALL_WEIGHTS;
-export type Weights = Readonly<Record<Signal, number>>;

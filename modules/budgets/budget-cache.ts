@@ -16,13 +16,12 @@ type Scopes = Awaited<ReturnType<typeof listBudgetScopes>>;
 const REMEMBERED_MS = 5000;
 const MOST_TENANTS = 10_000;
 
-/** `now` gives ms since the epoch. */
-export function createBudgetCache(db: Database, now: () => number = Date.now): BudgetCache {
+/** Scopes of budgets, by tenant. */
+export function createBudgetCache(db: Database): BudgetCache {
   const cache = new LRUCache<string, Promise<Scopes>>({
     max: MOST_TENANTS,
     ttl: REMEMBERED_MS,
     ttlResolution: 0,
-    perf: { now },
   });
   const scopesOf = (tenantId: string): Promise<Scopes> => {
     const found = cache.get(tenantId);

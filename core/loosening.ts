@@ -4,6 +4,7 @@ import { DEFAULT_AUTONOMY, type AgentDefinition } from './definition.ts';
 import { DroverError } from './errors.ts';
 import { digestOf } from './ids.ts';
 import { loosenedNodes } from './graph/loosened-nodes.ts';
+import { toolParametersIn } from './provider-settings.ts';
 import { hasScope } from './scopes.ts';
 import { loosenedBindings } from './tool-bindings.ts';
 import { DEFAULT_RISK, RISK_LEVELS, trustOf, type RiskLevel, type ToolDefinition } from './tool.ts';
@@ -96,8 +97,9 @@ function gateOf(agent: AgentDefinition | undefined) {
 }
 
 function serverToolsOf(agent: AgentDefinition | undefined): string[] {
-  const { server_tools: tools = [] } = { ...agent?.model_preferences, ...agent?.llm_config };
-  return tools.map(({ type }) => type);
+  const { server_tools: tools = [], api_kwargs = {} } = { ...agent?.model_preferences, ...agent?.llm_config };
+  const parameters = toolParametersIn(api_kwargs).map(([name, value]) => `api_kwargs.${name} ${digestOf({ value })}`);
+  return [...tools.map(({ type }) => type), ...parameters];
 }
 
 function allowsNoMore(is: 'all' | string[], was: 'all' | string[]): boolean {

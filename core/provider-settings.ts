@@ -21,6 +21,28 @@ const OWN_PARAMETERS: readonly string[] = [
   'n',
 ];
 
+/** Parameters by which a provider executes tools of its own (OpenAI, and servers that are compatible with it). */
+const TOOL_PARAMETERS: readonly string[] = [
+  'web_search_options',
+  'search_parameters',
+  'search_settings',
+  'search_options',
+  'enable_search',
+  'enable_code_interpreter',
+  'compound_custom',
+  'plugins',
+  'connectors',
+  'data_sources',
+  'extra_body',
+];
+
+/** The given parameters that have the provider execute tools, each with its value. */
+export function toolParametersIn(given: Record<string, unknown>): [string, unknown][] {
+  return Object.entries(given).filter(
+    ([name, value]) => TOOL_PARAMETERS.includes(name) && value !== false && value !== null,
+  );
+}
+
 const apiKwargs = z
   .record(z.string().max(100), z.unknown())
   .superRefine((given, context) => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { digestOf } from '../../core/ids.ts';
 import { startEverything } from '../support/mcp-server-everything.ts';
 import { startTestApi, type TestApi } from '../support/api.ts';
 import { newName } from '../support/new-name.ts';
@@ -144,6 +145,13 @@ describe('a key that may write tools and agents, but not approve', () => {
       {},
       { llm_config: { server_tools: [SEARCH] } },
       { server_tools: { from: [], to: [SEARCH.type] } },
+    ],
+    [
+      'have it execute them by a parameter',
+      'agents',
+      {},
+      { llm_config: { api_kwargs: { top_p: 1, enable_search: false, web_search_options: {} } } },
+      { server_tools: { from: [], to: [`api_kwargs.web_search_options ${digestOf({ value: {} })}`] } },
     ],
     [
       'remove rails',

@@ -6,6 +6,7 @@ import { evaluateJsonata } from './evaluate-jsonata.ts';
 import { buildRequest } from './http-request.ts';
 import type { HttpTransport } from './http-request.ts';
 import { decodeBody } from './response-body.ts';
+import { retryAfter } from './retry-after.ts';
 import type { SecretValues } from './secret-values.ts';
 
 export interface HttpRuntime {
@@ -100,11 +101,4 @@ function excerpt(output: unknown): string {
     // Nested too deeply to be walked.
     return '';
   }
-}
-
-/** Seconds or an HTTP date (RFC 9110, 10.2.3), in ms from now. */
-function retryAfter(header: string | null): number | undefined {
-  if (header === null) return undefined;
-  const ms = /^\d{1,9}$/.test(header.trim()) ? Number(header) * 1000 : Date.parse(header) - Date.now();
-  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
 }

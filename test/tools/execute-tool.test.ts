@@ -249,6 +249,15 @@ describe('createTools', () => {
     assert.equal(briefly(await tools.execute(tool, attemptOf({}, { timeoutMs: 50 }))), 'lost timeout');
   });
 
+  it('knows that a remote agent which says when to come again has done nothing', async () => {
+    const server = await startServer((_request, response) => response.writeHead(503, { 'retry-after': '2' }).end());
+    make();
+    const outcome = await tools.execute(toolOf({ type: 'a2a', endpoint: server.url }), attemptOf({ message: 'x' }));
+    assert.equal(briefly(outcome), 'unreached http-503');
+    assert.equal(outcome.kind === 'unreached' && outcome.retryAfterMs, 2000);
+    await server.close();
+  });
+
   it('sends nothing when the caller has stopped already', async () => {
     const server = await startServer((_request, response) => response.end());
     make();

@@ -7,6 +7,7 @@ import type { ToolAttempt, ToolOutcome, TransportTypes } from '../../core/tool.t
 import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import type { Egress, EgressInit } from '../egress.ts';
 import { hasTooManyValues, TOO_MANY_VALUES } from '../response-body.ts';
+import { retryAfter } from '../retry-after.ts';
 import { secretNamesIn, type SecretValues } from '../secret-values.ts';
 
 export type A2aTransport = TransportTypes['a2a'];
@@ -93,13 +94,13 @@ function egressFault(error: EgressError): Extract<Answer, { missing: unknown }>[
   return outcome;
 }
 
-/** Only a 429 means that nothing has happened; after a 5xx this is unknown. */
-function refusedBy(status: number, retryAfter: string | null): Extract<Answer, { missing: unknown }>['missing'] {
+/** Only a 429, or a 503 that says when to come again, means that nothing has happened; after another 5xx this is unknown. */
+function refusedBy(status: number, header: string | null): Extract<Answer, { missing: unknown }>['missing'] {
   const about = { code: `http-${status}`, message: `The remote agent answered with HTTP ${status}.` };
-  if (LOST_STATUSES.includes(status)) return { kind: 'lost', ...about };
-  if (status !== 429) return { kind: 'error', origin: 'drover', ...about };
-  const seconds = /^\d{1,6}$/.test(retryAfter ?? '') ? Number(retryAfter) : undefined;
-  return { kind: 'unreached', ...about, ...(seconds !== undefined && { retryAfterMs: seconds * 1000 }) };
+  const retryAfterMs = retryAfter(header);
+  if (status === 429 || (status === 503 && retryAfterMs !== undefined))
+    return { kind: 'unreached', ...about, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+  return LOST_STATUSES.includes(status) ? { kind: 'lost', ...about } : { kind: 'error', origin: 'drover', ...about };
 }
 
 function jsonOf(text: string): unknown {

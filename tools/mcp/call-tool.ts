@@ -15,7 +15,7 @@ import { EgressError, outcomeOfEgressError } from '../egress-error.ts';
 import { ServerBackOffError } from './failed-starts.ts';
 import type { McpConnection, McpPool, McpTarget } from './pool.ts';
 import { readContents, readResult, textOfBlocks } from './result-parts.ts';
-import { overStreams } from './remote-transport.ts';
+import { BusyError, overStreams } from './remote-transport.ts';
 
 export interface McpCall {
   target: McpTarget;
@@ -92,7 +92,11 @@ function notStarted(error: unknown): ToolOutcome {
   if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
     return { kind: 'error', unsent: true, code: `http-${status}`, message };
   }
-  return { kind: 'unreached', code, message, quotes };
+  return { kind: 'unreached', code, message, quotes, ...(error instanceof BusyError && pauseOf(error)) };
+}
+
+function pauseOf({ retryAfterMs }: BusyError): { retryAfterMs: number } {
+  return { retryAfterMs };
 }
 
 async function request(
@@ -167,6 +171,9 @@ function failed(error: unknown, connection: McpConnection, deadline: Deadline): 
   }
   if (error instanceof EgressError) return outcomeOfEgressError(error);
   const status = statusOf(error);
+  if (error instanceof BusyError) {
+    return { kind: 'unreached', code: `http-${status}`, message: error.message, quotes: true, ...pauseOf(error) };
+  }
   if (status > 0) return refused(status, messageOf(error), connection);
   if (error instanceof McpError) return mcpFailure(error, connection);
   if (error instanceof Error && error.message === 'Not connected') {

@@ -1,11 +1,12 @@
 /** MCP over HTTP (spec 2025-11-25, Streamable HTTP; 2024-11-05, HTTP with SSE), through the egress guard. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SSEClientTransport, SseError } from '@modelcontextprotocol/sdk/client/sse.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { StreamableHTTPClientTransport, StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { linkSignals } from '../../lib/link-signals.ts';
 import { EgressError } from '../egress-error.ts';
 import type { Egress } from '../egress.ts';
+import { retryAfter } from '../retry-after.ts';
 import type { MessageLimits } from './message-limits.ts';
 import type { McpServer } from './server.ts';
 
@@ -29,6 +30,18 @@ const SILENCE_MS = 5000;
 
 /** The request that a connection belongs to: the SDK opens and resumes several without saying for which request. */
 const current = new AsyncLocalStorage<RequestStreams>();
+
+/** A server's refusal that names the time after which it takes the request: it has done nothing. */
+export class BusyError extends StreamableHTTPError {
+  readonly retryAfterMs: number;
+
+  constructor(status: number, said: string, retryAfterMs: number) {
+    super(status, `Error POSTing to endpoint: ${said}`);
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+const BUSY_STATUSES = [429, 503];
 
 interface RequestStreams {
   signal: AbortSignal;
@@ -61,9 +74,10 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
       tooMuch ||= server.type === 'mcp_sse' && fault?.code === 'too-large';
       streams?.ended(fault);
     };
+    const { method = 'GET' } = init;
     try {
-      return await egress.open(String(url), {
-        method: init.method ?? 'GET',
+      const response = await egress.open(String(url), {
+        method,
         headers: Object.fromEntries(new Headers(init.headers)),
         body: typeof init.body === 'string' ? init.body : undefined,
         ...most,
@@ -71,6 +85,7 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
         signal,
         onEnd,
       });
+      return method === 'POST' ? await takenBy(response) : response;
     } catch (error) {
       if (error instanceof EgressError) failure = error;
       throw error;
@@ -94,6 +109,13 @@ export function createRemoteTransport(server: RemoteServer, egress: Egress, most
     clearTimeout(timer);
   };
   return { transport, failure: () => failure, sentTooMuch: () => false, endSession };
+}
+
+/** The answer, unless it says that the request was not taken: throws `BusyError`. */
+async function takenBy(response: Response): Promise<Response> {
+  const afterMs = BUSY_STATUSES.includes(response.status) ? retryAfter(response.headers.get('retry-after')) : undefined;
+  if (afterMs === undefined) return response;
+  throw new BusyError(response.status, await response.text().catch(() => ''), afterMs);
 }
 
 /** The stream is the session: the SDK would open another one, which is not initialized at the server. */

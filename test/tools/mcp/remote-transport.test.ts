@@ -5,7 +5,7 @@ import { createEgress } from '../../../tools/egress.ts';
 import { callMcpTool } from '../../../tools/mcp/call-tool.ts';
 import { createMcpPool, type McpPool } from '../../../tools/mcp/pool.ts';
 import { startServer, type LocalServer } from '../../support/echo-server.ts';
-import { attemptOf, briefly, outputOf } from '../../support/tool-attempt.ts';
+import { attemptOf, briefly, messageOf, outputOf } from '../../support/tool-attempt.ts';
 
 interface Rpc {
   id?: number;
@@ -51,6 +51,7 @@ describe('a call over Streamable HTTP', () => {
         return response.end(`id: 1\ndata:\n\n: "\ndata: {"result":[${'{},'.repeat(1_000_000)}{}]}\n\n`);
       }
       if (name === 'busy') return response.writeHead(503).end('busy');
+      if (name === 'away') return response.writeHead(503, { 'retry-after': '3' }).end('away');
       return answer({ content: [{ type: 'text', text: 'done' }] });
     });
     pool = createMcpPool({ egress: createEgress({ allow: [], allowLoopback: true }) });
@@ -118,6 +119,13 @@ describe('a call over Streamable HTTP', () => {
 
   it('may have had its effect where a proxy says 503', async () => {
     assert.equal(briefly(await call('busy')), 'lost http-503');
+  });
+
+  it('surely has had no effect where its server says when to come again', async () => {
+    const outcome = await call('away');
+    assert.equal(briefly(outcome), 'unreached http-503');
+    assert.equal(outcome.kind === 'unreached' && outcome.retryAfterMs, 3000);
+    assert.match(messageOf(outcome), /away/);
   });
 
   it('goes nowhere that the egress guard refuses, and is not tried again', async () => {

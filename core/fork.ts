@@ -3,6 +3,7 @@ import { textOf, type FileBlock, type ImageBlock, type Message } from './content
 import type { FieldError } from './errors.ts';
 import type { TurnInput } from './events.ts';
 import { beforeNode, withOutcome, type GraphState } from './graph/position.ts';
+import { callsMade } from './denied-calls.ts';
 import { isSettled, type CallState, type RunState } from './state.ts';
 
 export interface ForkPoint {
@@ -41,7 +42,7 @@ export function forkPoint(runId: string, state: RunState): ForkPoint {
   const { turn, calls, length, steps, turnCount, replay, graph } = state;
   if (!turn) return { length, steps, turnCount, turn: null, redo: null };
   const { id, input, begun } = turn;
-  const open = { id, input, begun, steps: turn.steps, toolCalls: turn.toolCalls, ...taintOf(turn) };
+  const open = { id, input, begun, steps: turn.steps, toolCalls: callsMade(state), ...taintOf(turn) };
   const before = { length, steps, turnCount: turnCount - 1, turn: open };
   const isOfNode = graph?.open === true && graph.ordinal !== undefined;
   if (!calls.some(isOfNode ? hasGivenNothing : isOpen)) {
@@ -57,7 +58,11 @@ export function forkPoint(runId: string, state: RunState): ForkPoint {
     // The answer and the message of its calls' results.
     length: end - 2,
     steps: steps - 1,
-    turn: { ...open, steps: turn.steps - 1, toolCalls: turn.toolCalls - calls.length },
+    turn: {
+      ...open,
+      steps: turn.steps - 1,
+      toolCalls: open.toolCalls - calls.filter(({ status }) => status !== 'denied').length,
+    },
     // The node requests its call again; what the call may have done is in the record.
     redo: { run_id: runId, step: steps, settled: isOfNode ? [] : settled },
     graph: isOfNode ? beforeNode(graph) : graph,
@@ -104,7 +109,7 @@ export function withMessages(state: RunState, messages: readonly Message[]): For
       input: turn?.input ?? lastInput(messages),
       begun: true,
       steps: turn?.steps ?? 0,
-      toolCalls: turn?.toolCalls ?? 0,
+      toolCalls: callsMade(state),
       ...(turn && taintOf(turn)),
     },
     redo: null,

@@ -6,6 +6,7 @@ import { checkChange, reflectionChange, type FinalAnswer, type Misfit, type Refl
 import { budgetChange, NO_BUDGET, type BudgetState } from './budget-state.ts';
 import { answered, foldCall, newCall, sentCall, startWait, type CallState, type CallStatus } from './call-state.ts';
 import type { Compaction } from './compaction.ts';
+import { countDenied, type DeniedCalls } from './denied-calls.ts';
 import { contextChange } from './context-state.ts';
 import type { RunEvent, RunStatus, TurnInput } from './events.ts';
 import { taintBySteering, taintedBy, taintOfAnswer, taintOfStart, unreadAfter, unreadAtEnd } from './taint.ts';
@@ -53,7 +54,7 @@ export interface TurnState {
 }
 
 /** Plain JSON, so that a checkpoint can hold it. */
-export interface RunState {
+export interface RunState extends DeniedCalls {
   seq: number;
   status: RunStatus;
   agentId: string;
@@ -121,7 +122,7 @@ export function fold(state: RunState | null, event: RunEvent): RunState {
   }
   if (!state) throw new Error(`the log of a run starts with ${event.type} instead of run.created`);
   if (event.seq !== state.seq + 1) throw new Error(`event ${event.seq} follows ${state.seq}: the log has a gap`);
-  return Object.assign({ ...state }, changeOf(state, event), { seq: event.seq });
+  return Object.assign({ ...state }, changeOf(state, event), countDenied(state, event), { seq: event.seq });
 }
 
 /** Folds a whole log, or the events after a given state. */
@@ -344,10 +345,8 @@ function takeResponse(state: RunState, event: Extract<RunEvent, { type: 'model.r
   };
 }
 
-type ToolEvent = Extract<RunEvent, { type: `tool.${string}` }>;
-
 function changeCall(state: RunState, event: RunEvent): Partial<RunState> {
-  const tool = event as ToolEvent;
+  const tool = event as Extract<RunEvent, { type: `tool.${string}` }>;
   if (tool.type === 'tool.requested') {
     return { calls: [...state.calls, newCall(tool)] };
   }

@@ -48,17 +48,37 @@ describe('a conversation that a client puts in the place of another', () => {
 });
 
 describe('the point of a fork', () => {
-  it('lies before the answer whose call is open, whatever its user has said since then', () => {
+  const stateAtCall = () => {
     const { events } = simulate([6, 6, 6, 6, 6, 6, 6, 6], { maxSteps: 3, turnTimeoutMs: 1000 }, false);
     const asked = events.findIndex(({ type }) => type === 'tool.requested');
     const called = foldAll(null, events.slice(0, asked + 1));
     assert.ok(called && asked > 0);
+    return called;
+  };
+
+  it('lies before the answer whose call is open, whatever its user has said since then', () => {
+    const called = stateAtCall();
     const calls = called.calls.map((call) => ({ ...call, status: 'unknown' as const }));
     const at = (said: number) => {
       const steered = Array.from({ length: said }, (_, index) => called.length + index);
       return forkPoint('r', { ...called, calls, length: called.length + said, steered }).length;
     };
     assert.deepEqual([at(0), at(1), at(2)], Array(3).fill(called.length - 2));
+  });
+
+  it('counts the calls that the turn had made before it, and none that was denied', () => {
+    const state = stateAtCall();
+    const [call] = state.calls;
+    assert.ok(call && state.turn);
+    const calls = (['denied', 'unknown'] as const).map((status) => ({ ...call, status }));
+    const counted = {
+      ...state,
+      turn: { ...state.turn, toolCalls: 5 },
+      deniedCalls: { turnId: state.turn.id, count: 2 },
+      calls,
+    };
+    assert.equal(forkPoint('r', counted).turn?.toolCalls, 2);
+    assert.equal(forkPoint('r', { ...counted, calls: [] }).turn?.toolCalls, 3);
   });
 });
 

@@ -5,6 +5,7 @@ import type { ToolUseBlock } from '../../../core/content.ts';
 import { requestCall as requestCallEvents, type RequestOutcome } from '../../../core/decision-events/tool-calls.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { callsOf, faultOfPlace, invalidAnswersBefore, type CallIntent, type Intent } from '../../../core/intents.ts';
+import { callsMade } from '../../../core/denied-calls.ts';
 import type { CallState } from '../../../core/state.ts';
 import type { Trust } from '../../../core/origin.ts';
 import { effectOf, isPure, isWait, originOfAnswer, trustOf, type ToolDefinition } from '../../../core/tool.ts';
@@ -27,14 +28,16 @@ import { gatedRun, type Drive } from './drive-state.ts';
 export function requestCalls(drive: Drive, intents: readonly Intent[], asked: AskedIn): void {
   const { step } = asked;
   const calls = callsOf(intents);
-  const before = (drive.log.state.turn?.toolCalls ?? 0) - calls.length;
+  let callsInTurn = callsMade(drive.log.state) - calls.length;
   // Without a prototype V8 keeps it as a table: no hidden class for each id.
   const outcomes = Object.create(null) as Record<string, CallOutcome>;
   const validate = drive.context.tools.validator.validateTogether();
-  const verdicts = calls.map(({ use }, place) => ({
-    use,
-    decision: decideOn(drive, { ...asked, validate, use, place, before, calls: calls.map((call) => call.use) }),
-  }));
+  const uses = calls.map(({ use }) => use);
+  const verdicts = uses.map((use, place) => {
+    const decision = decideOn(drive, { ...asked, validate, use, place, callsInTurn, calls: uses });
+    if (decision.kind !== 'deny') callsInTurn += 1;
+    return { use, decision };
+  });
   const isAllInvalid = verdicts.every(({ decision }) => isRejected(decision));
   const attempt = asked.node ? undefined : isAllInvalid ? invalidAnswersBefore(drive.log.state) + 1 : 0;
   // In a session, any calls that need approval form one call batch, even a single call.
@@ -256,20 +259,24 @@ function isRejected(decision: Verdict): decision is Extract<GateDecision, { kind
   return decision.kind === 'invalid' && !decision.rewritten;
 }
 
-/** `before`: number of the turn's calls before this answer. */
+/** `callsInTurn`: the calls before this one, without those that were denied. */
 function decideOn(
   drive: Drive,
   asked: AskedIn &
-    Pick<GatedRun, 'validate'> & { use: ToolUseBlock; place: number; before: number; calls: readonly ToolUseBlock[] },
+    Pick<GatedRun, 'validate'> & {
+      use: ToolUseBlock;
+      place: number;
+      callsInTurn: number;
+      calls: readonly ToolUseBlock[];
+    },
 ): Verdict {
-  const { use, place, step, before, usedUp, granted, calls, validate, offered = drive.tools } = asked;
+  const { use, place, step, callsInTurn, usedUp, granted, calls, validate, offered = drive.tools } = asked;
   const fault = faultOfPlace(use.name, place);
   const by = { stage: 'binding' as const };
   if (fault) return { kind: 'invalid', tool: undefined, ...fault, by, arguments: use.input };
   const inAnswer = calls.slice(0, place).filter(({ name }) => name === use.name).length;
   const isOverRate = inAnswer >= (granted?.get(use.name) ?? Infinity);
   const taintedBy = drive.log.state.turn?.untrusted;
-  const callsInTurn = before + place;
   const wanted = { name: use.name, arguments: use.input, callsInTurn, isOverRate, step, taintedBy };
   const decision = askedByNode(gateCall({ ...gatedRun(drive), tools: offered, usedUp, validate }, wanted), asked.node);
   if (decision.kind !== 'allow' && decision.kind !== 'ask') return decision;

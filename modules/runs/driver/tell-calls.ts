@@ -1,5 +1,6 @@
 /** Shows watchers the calls of an answer while it is written, as far as permitted before they have passed the gate. */
 import type { ArgumentsPiece } from '../../../core/model.ts';
+import { callsMade } from '../../../core/denied-calls.ts';
 import type { ToolDefinition } from '../../../core/tool.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { mayShowUnjudged } from '../../governance/unjudged-calls.ts';
@@ -48,6 +49,6 @@ export function tellCalls(drive: Drive, ids: string[]): WrittenCalls {
 }
 
 function isTold(drive: Drive, tool: ToolDefinition | undefined, place: number): boolean {
-  const callsInTurn = (drive.log.state.turn?.toolCalls ?? 0) + place;
+  const callsInTurn = callsMade(drive.log.state) + place;
   return tool !== undefined && mayShowUnjudged({ ...gatedRun(drive), tool, callsInTurn });
 }

@@ -100,6 +100,21 @@ describe('An intent that is not valid', () => {
     assert.deepEqual(intents, [['tool_call'], ['tool_call'], ['plan'], ['complete']]);
   });
 
+  it('uses up none of the calls that a turn may make where it is valid and denied', async () => {
+    const tool_rails = { allowed_tools: ['calculator'], max_calls_per_turn: 2 };
+    const limited = await engine.agent({ tools: ['calculator', 'ask_user'], guardrail_config: { tool_rails } });
+    const ask = { name: 'ask_user', input: { question: 'Well?' } };
+    const sum = { name: 'calculator', input: { expression: '1+1' } };
+    engine.say([use(ask, sum), use(ask), use(ask, sum, sum), use(sum), text('two')]);
+    const { run } = await engine.start(limited, 'hello');
+    await engine.drive(run);
+    const codes = (await engine.log(run)).flatMap((event) =>
+      event.type === 'tool.denied' ? [event.payload.error.code] : [],
+    );
+    const not = 'tool_not_allowed';
+    assert.deepEqual(codes, [not, not, not, 'too_many_calls', 'too_many_calls']);
+  });
+
   describe('where an answer holds neither text nor a call', () => {
     const EMPTY: AnthropicReply = { content: [] };
     const THOUGHT: AnthropicReply = { content: [{ type: 'thinking', thinking: 'Well.', signature: 's' }] };

@@ -109,10 +109,10 @@ async function show(
   while (!signal.aborted) {
     let last: { seq: number; frame: AcpFrame | undefined } | undefined;
     const about = { tenantId, turn: { ...turn, head }, after: from, signal };
-    for await (const { frames, seq, isLast = false } of followTurn(context, about, ACP)) {
-      await tell(frames, seq === undefined ? undefined : { place: turn.place, seq });
+    for await (const { frames, at, isLast = false } of followTurn(context, about, ACP)) {
+      await tell(frames, at);
       asking.withdraw(frames);
-      if (isLast) last = { seq: seq ?? head, frame: frames.at(-1) };
+      if (isLast) last = { seq: at?.seq ?? head, frame: frames.at(-1) };
     }
     if (signal.aborted) return;
     // Its content was erased meanwhile.

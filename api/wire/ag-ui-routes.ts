@@ -2,10 +2,18 @@
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { noteReplaced } from '../../core/content.ts';
+import type { SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
-import { answerOnThread, say, threadIdOf, type Said, type Saying } from '../../modules/sessions/converse.ts';
+import {
+  answerOnThread,
+  say,
+  threadIdOf,
+  type Said,
+  type Saying,
+  type ShownTurn,
+} from '../../modules/sessions/converse.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
-import { lastEventId } from '../kit/last-event-id.ts';
+import { lastThreadEventId } from '../kit/last-event-id.ts';
 import { defineRoute, type OtherContent, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { agentIdParam } from '../kit/external-ids.ts';
@@ -49,7 +57,7 @@ const run = defineRoute({
   async handle(request) {
     const { caller, body, context, app, ctx, params } = request;
     const { turn, after: stands, waiting: messageId, passed, isJoining } = await begin(request, params.agent);
-    const after = Math.min(lastEventId(ctx) ?? stands, stands);
+    const after = standsAfter(lastThreadEventId(ctx), { turn, stands });
     const signal = untilEnded({ ctx, app, caller, context });
     const about = { tenantId: caller.tenantId, turn, after, signal };
     const client = { ...body, thread: turn.threadId, passed };
@@ -62,6 +70,12 @@ const run = defineRoute({
     return { status: 200, body: streamBody(ctx.res, toServerSentEvents(sent)), headers };
   },
 });
+
+/** The position in the turn's run that the client has reached: a client that stood in a run before has nothing of this one. */
+function standsAfter(has: SessionPosition | undefined, { turn, stands }: { turn: ShownTurn; stands: number }): number {
+  if (!has || has.place > turn.place) return stands;
+  return has.place < turn.place ? 0 : Math.min(has.seq, stands);
+}
 
 interface Posted {
   caller: Caller;

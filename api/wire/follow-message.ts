@@ -9,6 +9,7 @@ import {
   foldUntil,
   followTurn,
   isPausedBeyond,
+  placeIn,
   shownOf,
   showTurn,
   type FollowedTurn,
@@ -41,11 +42,11 @@ export async function* followThrough<Frame>(
     yield* showTurn({ view: nextView, turn: begun, items: itemsAfter(context, request, after) }, form.next(view));
     return;
   }
-  yield { frames: form.begin(view, turn), seq: view.seq };
+  yield { frames: form.begin(view, turn), at: placeIn(view, turn) };
   if (!isOver(view, request)) {
     for await (const item of itemsAfter(context, request, after)) {
       const frames = shownOf(changesOf(view, item), view, form);
-      if (frames.length > 0) yield { frames, ...(item.kind === 'logged' && { seq: view.seq }) };
+      if (frames.length > 0) yield { frames, ...(item.kind === 'logged' && { at: placeIn(view, turn) }) };
       else if (item.kind === 'ping') yield { frames };
       if (messageIn(view, messageId)?.next || isOver(view, request)) break;
     }
@@ -58,7 +59,8 @@ export async function* followThrough<Frame>(
   }
   const goesOn = view.end && !request.signal.aborted && (await findTurnAfterHandoff(context, request));
   if (goesOn) yield* followOther(context, { ...request, turn: goesOn }, form.next(view));
-  else if (view.end || isPausedBeyond(view, turn)) yield { frames: form.finish(view), seq: view.seq, isLast: true };
+  else if (view.end || isPausedBeyond(view, turn))
+    yield { frames: form.finish(view), at: placeIn(view, turn), isLast: true };
 }
 
 /** Streams a turn of another run without positions: the client resumes by those of the stream's first run. */
@@ -68,7 +70,7 @@ async function* followOther<Frame>(
   form: LongForm<Frame>,
 ): AsyncGenerator<Sent<Frame>> {
   const after = request.after === 0 ? 0 : request.turn.head;
-  for await (const { seq: _, ...sent } of followThrough(context, { ...request, after }, within(form))) yield sent;
+  for await (const { at: _, ...sent } of followThrough(context, { ...request, after }, within(form))) yield sent;
 }
 
 /** The form for continuing a stream. */

@@ -1,6 +1,7 @@
 /** Wire forms: how a front end's protocol shows a turn. */
 import type { Context } from '../../modules/governance/context.ts';
 import { EVENT_TYPES } from '../../core/events.ts';
+import type { SessionPosition } from '../../core/session-position.ts';
 import { lookAhead, streamRun, type StreamItem } from '../../modules/runs/stream-run.ts';
 import type { ShownTurn } from '../../modules/sessions/converse.ts';
 import { foldDelta, foldEvent } from './fold-turn.ts';
@@ -35,10 +36,10 @@ export interface FollowedTurn {
   signal: AbortSignal;
 }
 
-/** Frames, and the client's position in the log after them; no frames after a quiet while. */
+/** Frames, and the client's position on the thread after them; no frames after a quiet while. */
 export interface Sent<Frame> {
   frames: Frame[];
-  seq?: number;
+  at?: SessionPosition;
   isLast?: boolean;
 }
 
@@ -60,17 +61,22 @@ export async function* showTurn<Frame>(
   { view, turn, items }: { view: TurnView; turn: ShownTurn; items: AsyncIterable<StreamItem> },
   form: WireForm<Frame>,
 ): AsyncGenerator<Sent<Frame>> {
-  yield { frames: form.begin(view, turn), ...(view.seq > 0 && { seq: view.seq }) };
+  yield { frames: form.begin(view, turn), ...(view.seq > 0 && { at: placeIn(view, turn) }) };
   const isOver = () => view.end !== null || isPausedBeyond(view, turn);
   if (!isOver()) {
     for await (const item of items) {
       const frames = shownOf(changesOf(view, item), view, form);
-      if (frames.length > 0) yield { frames, ...(item.kind === 'logged' && { seq: view.seq }) };
+      if (frames.length > 0) yield { frames, ...(item.kind === 'logged' && { at: placeIn(view, turn) }) };
       else if (item.kind === 'ping') yield { frames };
       if (isOver()) break;
     }
   }
-  if (isOver()) yield { frames: form.finish(view), seq: view.seq, isLast: true };
+  if (isOver()) yield { frames: form.finish(view), at: placeIn(view, turn), isLast: true };
+}
+
+/** The position on the thread of what a view of the turn has. */
+export function placeIn({ seq }: TurnView, { place }: Pick<ShownTurn, 'place'>): SessionPosition {
+  return { place, seq };
 }
 
 /** Whether the turn waits for its client again, at `head` or later. */

@@ -1,15 +1,18 @@
+import { toSessionSeq } from '../../core/session-position.ts';
 import type { Sent } from './form.ts';
 
 /**
- * Frames as server-sent events without names; a log event's last frame has its position as id. `done` is sent at the
+ * Frames as server-sent events without names; a log event's last frame has its position on the thread as id. `done` is sent at the
  * end of a complete stream.
  */
 export async function* toServerSentEvents(sent: AsyncIterable<Sent<object>>, done?: string): AsyncGenerator<string> {
   let isWhole = false;
-  for await (const { frames, seq, isLast = false } of sent) {
+  for await (const { frames, at, isLast = false } of sent) {
     const lines = frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`);
     const last = lines.pop();
-    yield last === undefined ? ': ping\n\n' : `${lines.join('')}${seq === undefined ? '' : `id: ${seq}\n`}${last}`;
+    yield last === undefined
+      ? ': ping\n\n'
+      : `${lines.join('')}${at === undefined ? '' : `id: ${toSessionSeq(at)}\n`}${last}`;
     isWhole = isLast;
   }
   if (isWhole && done !== undefined) yield `data: ${done}\n\n`;

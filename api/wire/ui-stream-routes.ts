@@ -4,11 +4,19 @@ import type { Caller } from '../../core/caller.ts';
 import { cleanJson, noteReplaced } from '../../core/content.ts';
 import { forbidden } from '../../core/errors.ts';
 import { hasScope } from '../../core/scopes.ts';
+import { toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { requireReadableThread } from '../../modules/sessions/client-thread.ts';
-import { answerOnThread, readShownTurn, say, threadIdOf, type Said } from '../../modules/sessions/converse.ts';
+import {
+  answerOnThread,
+  readShownTurn,
+  say,
+  threadIdOf,
+  type Said,
+  type ShownTurn,
+} from '../../modules/sessions/converse.ts';
 import type { IdempotentRequest } from '../../modules/tenants/idempotency.ts';
-import { lastEventId } from '../kit/last-event-id.ts';
+import { lastThreadEventId } from '../kit/last-event-id.ts';
 import { defineRoute, type AppParts, type OtherContent, type Route } from '../kit/route.ts';
 import type { ApiContext } from '../kit/state.ts';
 import { agentIdParam } from '../kit/external-ids.ts';
@@ -24,7 +32,7 @@ import { answersOf, inputOf, uiStreamBody } from './ui-stream-request.ts';
 
 const CONTENT: OtherContent = {
   contentType: 'text/event-stream',
-  description: 'UI message chunks of the AI SDK, version 1, up to `[DONE]`. `id` is the sequence number in the run.',
+  description: 'UI message chunks of the AI SDK, version 1, up to `[DONE]`. `id` is the place on the thread.',
 };
 
 const HEADERS = { 'content-type': 'text/event-stream', 'x-vercel-ai-ui-message-stream': 'v1' };
@@ -118,10 +126,14 @@ const get = defineRoute({
       await context.db.withTenant(caller.tenantId, (tx) => requireReadableThread(tx, caller, turn.threadId));
     }
     // A client that was cut off gets an end that it has missed, too.
-    if (!turn || (!turn.isOpen && (lastEventId(ctx) ?? 0) >= turn.head)) return { status: 204 };
+    if (!turn || (!turn.isOpen && hasAll(lastThreadEventId(ctx), turn))) return { status: 204 };
     return stream(request, { turn, after: 0 });
   },
 });
+
+function hasAll(has: SessionPosition | undefined, { place, head: seq }: ShownTurn): boolean {
+  return has !== undefined && toSessionSeq(has) >= toSessionSeq({ place, seq });
+}
 
 interface Streamed {
   caller: Caller;

@@ -412,6 +412,16 @@ describe('the UI message stream of the AI SDK', () => {
     const rest = (has: number) => api.call('GET', path, { headers: { 'last-event-id': String(has) } });
     assert.deepEqual([(await rest(ids[0] ?? 0)).status, (await rest(ids.at(-1) ?? 0)).status], [200, 204]);
     assert.equal((await api.call('GET', `/v1/threads/${randomUUID()}/ui-stream`)).status, 404);
+    // A number of the run alone, as it was given before.
+    const inRun = (ids.at(-1) ?? 0) % 2 ** 32;
+    assert.equal((await rest(inRun)).status, 204);
+    const [, run] = /"run_id":"([^"]+)"/.exec(answer.text) ?? [];
+    assert.equal((await api.call('POST', `/v1/runs/${run}/complete`, { body: {} })).status, 200);
+    const next = await post({ ...body, messages: says('say more') });
+    const [nextId = 0] = [...next.text.matchAll(/^id: (\d+)$/gm)].map(([, seq]) => Number(seq)).slice(-1);
+    assert.ok(nextId % 2 ** 32 <= inRun, 'the second run has as many events');
+    for (const has of [ids.at(-1) ?? 0, inRun]) assert.match((await rest(has)).text, /more/);
+    assert.equal((await rest(nextId)).status, 204);
   });
 
   const post = (body: unknown, call: Call = {}) => api.call('POST', `/v1/agents/${agent}/ui-stream`, { ...call, body });

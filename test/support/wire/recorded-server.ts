@@ -14,7 +14,7 @@ import { framesOf } from '../../../api/wire/replay-thread.ts';
 import { toServerSentEvents } from '../../../api/wire/server-sent-events.ts';
 import { beforeTurn, type TurnView } from '../../../api/wire/turn-view.ts';
 import { UI_STREAM } from '../../../api/wire/ui-stream.ts';
-import { fromSessionSeq } from '../../../core/session-position.ts';
+import { fromSessionSeq, type SessionPosition } from '../../../core/session-position.ts';
 import type { LoggedEvent } from '../../../modules/runs/read-runs.ts';
 import type { StreamItem } from '../../../modules/runs/stream-run.ts';
 import type { Recording } from './recordings.ts';
@@ -70,7 +70,7 @@ export function recordedServer({ turn, items }: Recording, now: number): Recorde
         return respond(toServerSentEvents(showTurn(show(turn.start), UI_STREAM), '[DONE]'));
       }
       if (pathname.startsWith('/ag-ui/')) {
-        const from = Math.max(turn.start, Math.min(given === null ? head : Number(given), head));
+        const from = Math.max(turn.start, Math.min(given === null ? head : fromSessionSeq(Number(given)).seq, head));
         const form = agUi((await new Response(init?.body ?? null).json()) as AgUiClient);
         return respond(toServerSentEvents(showTurn(show(from), form)));
       }
@@ -84,18 +84,18 @@ export function recordedServer({ turn, items }: Recording, now: number): Recorde
       acpStream(cut, sizes, async (request, send) => {
         const from = request.after;
         const update = (params: SessionNotification) => send({ jsonrpc: '2.0', method: 'session/update', params });
-        const tell = (frames: readonly AcpFrame[], seq: number | undefined) =>
-          tellUpdates({ sessionId: turn.threadId, update }, frames, seq === undefined ? undefined : { place: 1, seq });
+        const tell = (frames: readonly AcpFrame[], at: SessionPosition | undefined) =>
+          tellUpdates({ sessionId: turn.threadId, update }, frames, at);
         let view = beforeTurn('');
         for (const event of logged(0, now)) {
           if (event.type === 'turn.started') view = beforeTurn(event.turn_id ?? '');
           const frames = framesOf(view, event, ACP);
-          if (event.seq > from) await tell(frames, event.seq);
+          if (event.seq > from) await tell(frames, { place: turn.place, seq: event.seq });
         }
         await send({ jsonrpc: '2.0', id: request.id, result: {} });
         if (view.end) return;
         for await (const sent of showTurn(show(Math.max(head, from)), ACP)) {
-          await tell(sent.frames, sent.seq);
+          await tell(sent.frames, sent.at);
           await ask(sent, turn.threadId, send);
         }
       }),

@@ -7,7 +7,7 @@ import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import type { ShownTurn } from '../../modules/sessions/converse.ts';
 import { isPausedBeyond } from './form.ts';
 import { framesOf } from './replay-thread.ts';
-import { beforeTurn, type TurnView } from './turn-view.ts';
+import { beforeTurn, type Change, type TurnView } from './turn-view.ts';
 import { UI_STREAM, type Chunk } from './ui-stream.ts';
 
 const part = z.looseObject({ type: z.string() });
@@ -37,7 +37,11 @@ export function readTurn(turn: ShownTurn): TurnReader {
   for (const chunk of UI_STREAM.begin(view, turn)) read.take(chunk);
   return {
     take(event) {
-      for (const chunk of framesOf(view, event, UI_STREAM)) read.take(chunk);
+      const show = (change: Change) => {
+        if (change.kind === 'answered') read.decide(change, event);
+        return UI_STREAM.show(change, view);
+      };
+      for (const chunk of framesOf(view, event, { show })) read.take(chunk);
     },
     message() {
       if (isOver(view, turn)) for (const chunk of UI_STREAM.finish(view)) read.take(chunk);
@@ -54,11 +58,45 @@ interface Reading {
   message: UiMessage;
   /** Unfinished texts, by kind and id. */
   open: Map<string, Part>;
+  /** By call. */
+  approvals: Map<unknown, Approval>;
 }
 
-function beginMessage(): { message: UiMessage; take: (chunk: Chunk) => void } {
-  const reading: Reading = { message: { id: '', role: 'assistant', metadata: {}, parts: [] }, open: new Map() };
-  return { message: reading.message, take: (chunk) => takeChunk(reading, chunk) };
+interface Approval {
+  id: unknown;
+  descriptor?: unknown;
+  approved?: boolean;
+  reason?: string;
+}
+
+interface MessageReader {
+  message: UiMessage;
+  take: (chunk: Chunk) => void;
+  /** Takes a decision, of which the stream has no chunk. */
+  decide: (answered: Answered, event: LoggedEvent) => void;
+}
+
+type Answered = Extract<Change, { kind: 'answered' }>;
+
+function beginMessage(): MessageReader {
+  const message: UiMessage = { id: '', role: 'assistant', metadata: {}, parts: [] };
+  const reading: Reading = { message, open: new Map(), approvals: new Map() };
+  return {
+    message,
+    take: (chunk) => takeChunk(reading, chunk),
+    decide: (answered, event) => takeDecision(reading, answered, event),
+  };
+}
+
+const withReason = z.object({ reason: z.string() });
+
+/** Shown with the call's output. */
+function takeDecision({ approvals }: Reading, { isApproved, calls }: Answered, event: LoggedEvent): void {
+  const { data: reason } = withReason.safeParse(event.payload);
+  for (const { id } of calls) {
+    const approval = approvals.get(id);
+    if (approval) approvals.set(id, { ...approval, approved: isApproved, ...reason });
+  }
 }
 
 function takeChunk(reading: Reading, chunk: Chunk): void {
@@ -86,17 +124,19 @@ function takeChunk(reading: Reading, chunk: Chunk): void {
       takeText(reading, chunk);
       return;
     case 'tool-input-available':
-      takeInput(message, chunk);
+      takeInput(reading, chunk);
       return;
     case 'tool-approval-request': {
-      const { approvalId: id, approvalDescriptor: descriptor } = chunk;
-      Object.assign(toolOf(message, chunk), { state: 'approval-requested', approval: { id, descriptor } });
+      const { approvalId: id, approvalDescriptor: descriptor, toolCallId } = chunk;
+      const approval = { id, descriptor };
+      reading.approvals.set(toolCallId, approval);
+      Object.assign(toolOf(message, toolCallId), { state: 'approval-requested', approval });
       return;
     }
     case 'tool-output-available':
     case 'tool-output-denied':
     case 'tool-output-error':
-      takeOutput(toolOf(message, chunk), chunk);
+      takeOutput(reading, chunk);
       return;
     default:
       if (chunk.type.startsWith('data-') && chunk['transient'] !== true) takeData(message, chunk);
@@ -124,25 +164,32 @@ function takeText({ message, open }: Reading, { type, id, delta, providerMetadat
 }
 
 /** Calls are matched within their step only. */
-function takeInput(message: UiMessage, { toolCallId, toolName, input, providerExecuted }: Chunk): void {
+function takeInput({ message }: Reading, { toolCallId, toolName, input, providerExecuted }: Chunk): void {
   const type = `tool-${String(toolName)}`;
   const step = message.parts.findLastIndex((each) => each.type === 'step-start');
   const known = message.parts.find((each, place) => place > step && each['toolCallId'] === toolCallId);
   const told = { type, state: 'input-available', input, providerExecuted };
-  if (known) Object.assign(known, told);
+  // A call that goes on after its approval has none until its output.
+  if (known) delete Object.assign(known, told)['approval'];
   else message.parts.push({ toolCallId, ...told });
 }
 
-function toolOf({ parts }: UiMessage, { toolCallId }: Chunk): Part {
+function toolOf({ parts }: UiMessage, toolCallId: unknown): Part {
   const known = parts.findLast((each) => each['toolCallId'] === toolCallId);
   if (!known) throw new Error(`No part shows the call ${String(toolCallId)}.`);
   return known;
 }
 
-function takeOutput(tool: Part, { type, output, errorText }: Chunk): void {
+/** An output has the approval that allowed it, a denial the one that did not. */
+function takeOutput({ message, approvals }: Reading, { type, output, errorText, toolCallId }: Chunk): void {
+  const tool = toolOf(message, toolCallId);
+  const approval = approvals.get(toolCallId);
   tool['state'] = type.slice('tool-'.length);
   if (type === 'tool-output-available') tool['output'] = output;
   if (type === 'tool-output-error') tool['errorText'] = errorText;
+  const isOfOutput = approval?.approved === (type !== 'tool-output-denied');
+  if (isOfOutput) tool['approval'] = approval;
+  else delete tool['approval'];
 }
 
 /** Data with a known id replaces the earlier. */

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import {
+  isToolUIPart,
   lastAssistantMessageIsCompleteWithApprovalResponses,
   lastAssistantMessageIsCompleteWithToolCalls,
+  safeValidateUIMessages,
   type UIMessage,
 } from 'ai';
 import { LIMITS } from '../../core/limits.ts';
@@ -94,6 +96,27 @@ describe('the messages of a thread for a page of the AI SDK', () => {
     await waitUntil('it goes on', () => JSON.stringify(again.chat.messages.at(-1)).includes('"done"'));
     await waitUntil('it is shown', () => again.chat.status === 'ready');
     assert.match(JSON.stringify((await read(page.id)).messages.at(-1)), /output-available.*"text":"done"/);
+  });
+
+  it('have the decisions on approvals, as the validator of the AI SDK expects them', async () => {
+    const page = open();
+    await page.chat.sendMessage({
+      text: 'call calculator {"expression":"1"} & calculator {"expression":"2"} | say done',
+    });
+    const toolsOf = async () => (await read(page.id)).messages.at(-1)?.parts.filter(isToolUIPart) ?? [];
+    const [yes, no] = (await toolsOf()).map(({ approval }) => approval?.id ?? '');
+    await page.chat.addToolApprovalResponse({ id: yes ?? '', approved: true });
+    await page.chat.addToolApprovalResponse({ id: no ?? '', approved: false, reason: 'not that' });
+    await waitUntil('it is done', () => JSON.stringify(page.chat.messages.at(-1)).includes('"done"'));
+    await waitUntil('it is shown', () => page.chat.status === 'ready');
+    const { messages } = await read(page.id);
+    const { success, ...why } = await safeValidateUIMessages({ messages });
+    assert.ok(success, JSON.stringify(why));
+    const told = (await toolsOf()).map(({ state, approval }) => [state, approval?.approved, approval?.reason]);
+    assert.deepEqual(told, [
+      ['output-available', true, undefined],
+      ['output-denied', false, 'not that'],
+    ]);
   });
 
   it('tell of a turn that has failed why, and of one at work what the log has', async () => {

@@ -174,7 +174,7 @@ const signal = defineRunRoutes({
     const sent = { tenantId: caller.tenantId, runId: params.run, id, digest };
     if (type === 'tool_results') {
       const results = parse(toolResultsPayload, body.payload);
-      const posted = await postResults(context, { ...sent, results });
+      const posted = await postResults(context, { ...sent, results, requestedBy: caller.keyId });
       return { status: posted.isNew ? 202 : 200, body: { id: posted.id, status: 'accepted' } };
     }
     const payload = type === 'user' ? parse(userPayload, body.payload) : body.payload;

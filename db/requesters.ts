@@ -2,48 +2,43 @@
 import type { Tx } from './database.ts';
 import { edgeEvent } from './run-log.ts';
 
+/** Events with which a key had a say in a turn: it asked, steered, answered, or decided in words that the model reads. */
+const SAID = `(e.type = 'turn.started' or e.type = 'signal.received' or e.type = 'message.queued' and e.payload->>'mode' = 'steer'
+    or e.type = 'approval.denied' and e.payload ? 'reason' or e.type = 'approval.granted' and e.payload->'edited' = 'true'
+    or e.type = 'approval.settled' and e.payload->>'decision' = 'happened')`;
+const KEY = `coalesce(e.payload->>'requested_by', e.payload->>'decided_by')`;
+
+/** How many turns behind a turn are looked through. */
+const MOST_TURNS = 200;
+
 /**
- * Keys with a say in a turn: those that requested it, steered it, or answered in it or ahead of it. For a run that works for
- * another one: the key that handed over or submitted its task, otherwise those of the last turn of the nearest ancestor whose
- * log names any.
+ * Keys with a say in a turn, or in a turn that it works for or does again: up to a task that somebody submitted; and in what
+ * works for one of these turns, except for other subtasks of a workflow.
  */
 export async function findRequesters(tx: Tx, of: { runId: string; turnId: string }): Promise<string[]> {
-  const begun = edgeEvent('last', {
-    run: 'a.id',
-    where: "e.type = 'turn.started' and (a.height > 0 or e.turn_id = $2)",
-  });
-  const [row] = await tx.query<{ keys: string[] }>(
-    `with recursive above (id, parent_run_id, parent_task_id, height) as (
-       select id, parent_run_id, parent_task_id, 0 from runs where id = $1 union all
-       select r.id, r.parent_run_id, r.parent_task_id, a.height + 1 from above a join runs r on r.id = a.parent_run_id),
-     asked as (
-       select a.height, array_remove(said.keys || coalesce(t.payload->>'requested_by',
-         (select h.requested_by::text from handoffs h where h.task_id = a.parent_task_id and h.requested_by is not null
-            order by h.created_at desc, h.id desc limit 1),
-         (select k.requested_by::text from tasks k where k.id = a.parent_task_id)), null) as keys
-       from above a left join lateral ${begun} t on true cross join lateral (
-         select coalesce(array_agg(distinct s.payload->>'requested_by'), '{}') as keys from run_events s
-         where s.run_id = a.id and (s.type = 'message.queued' and s.turn_id = t.turn_id and s.payload->>'mode' = 'steer'
-           or s.type = 'signal.received' and (s.turn_id = t.turn_id or s.payload->>'tool_call_id' is null))) said)
-     select keys from asked where cardinality(keys) > 0 order by height limit 1`,
+  const rows = await tx.query<{ key: string }>(
+    `with recursive line (run_id, turn_id, place) as (
+       select $1::uuid, $2::uuid, 0 union
+       select o.run_id, o.turn_id, l.place + 1 from line l join runs r on r.id = l.run_id cross join lateral (
+         (select t.run_id, t.id as turn_id from turns t where t.run_id = r.parent_run_id
+            and not exists (select from tasks k where k.id = r.parent_task_id and k.requested_by is not null)
+            order by t.number desc limit 1)
+         union all
+         (select b.run_id, b.id from turns t join turns b on b.run_id = r.forked_from_run_id and b.number = t.number
+            where t.id = l.turn_id and not exists (select from turns e where e.run_id = r.id and e.number < t.number))) o
+       where l.place < ${MOST_TURNS}),
+     below (run_id) as (
+       select d.id from line l join turns t on t.id = l.turn_id join runs r on r.id = l.run_id and r.kind = 'agent'
+         join runs d on d.parent_run_id = l.run_id and d.created_at >= t.created_at
+       union select d.id from below b join runs d on d.parent_run_id = b.run_id)
+     select ${KEY} as key from line l join run_events e on e.run_id = l.run_id and ${SAID}
+       and (e.turn_id = l.turn_id or e.type = 'signal.received' and e.payload->>'type' <> 'tool_results' and e.payload->>'tool_call_id' is null)
+     union select ${KEY} from below b join run_events e on e.run_id = b.run_id and ${SAID}
+     union select k.requested_by::text from line l join runs r on r.id = l.run_id join tasks k on k.id = r.parent_task_id
+     union select h.requested_by::text from line l join runs r on r.id = l.run_id join handoffs h on h.task_id = r.parent_task_id`,
     [of.runId, of.turnId],
   );
-  return row?.keys ?? [];
-}
-
-/** The turn of another run that a turn does again: of a run that is a fork, by a retry or a replay, the first one. */
-export async function findTurnRedone(
-  tx: Tx,
-  of: { runId: string; turnId: string },
-): Promise<{ runId: string; turnId: string } | undefined> {
-  const rows = await tx.query<{ runId: string; turnId: string }>(
-    `select o.run_id as "runId", o.id as "turnId" from turns t join runs r on r.id = t.run_id
-       join turns o on o.run_id = r.forked_from_run_id and o.number = t.number
-       where t.id = $2 and r.id = $1
-         and not exists (select from turns e where e.run_id = r.id and e.number < t.number)`,
-    [of.runId, of.turnId],
-  );
-  return rows[0];
+  return rows.flatMap(({ key }) => key ?? []);
 }
 
 /** The key that requested a run's last turn. */

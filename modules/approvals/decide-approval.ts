@@ -5,8 +5,8 @@ import { canonicalJson } from '../../core/canonical-json.ts';
 import { isInDoubt } from '../../core/ledger.ts';
 import type { PolicyRef } from '../../core/policy.ts';
 import { bytesOf } from '../../core/tool-output.ts';
-import { findApproval, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
-import { findRequesters, findTurnRedone } from '../../db/requesters.ts';
+import { findApproval, findGrant, replaceArguments, type ApprovalRow } from '../../db/approvals.ts';
+import { findRequesters } from '../../db/requesters.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import type { Tx } from '../../db/database.ts';
 import { approvalDigest } from './approval-request.ts';
@@ -55,7 +55,7 @@ interface Made {
 
 /**
  * Decides. Repeating a decision changes nothing. Throws 409 for another decision, a finished run, or one that comes too
- * late (expired, or blocked by now); 403 if four eyes are required and the key requested the turn. Edited arguments
+ * late (expired, or blocked by now); 403 if four eyes are required and the key had a say in the turn. Edited arguments
  * must fit the tool's schema and pass the gate (422), and are then approved.
  */
 export async function decideApproval(
@@ -138,6 +138,8 @@ async function make(context: Context, tx: Tx, deciding: Deciding): Promise<Made>
       refuseWithoutRoom(open.run, decided.result, context.config.runOutputBytes);
       return { change: applySettlement(open, decided, by), digest };
     case 'rerun':
+      await refuseRerun(tx, deciding);
+      return { change: applySettlement(open, decided, by), digest };
     case 'give_up':
       return { change: applySettlement(open, decided, by), digest };
   }
@@ -219,20 +221,23 @@ function isSame(left: PolicyRef | null, right: PolicyRef | null): boolean {
   return left?.id === right?.id && left?.version === right?.version;
 }
 
-/** How many retries of retries are looked through. */
-const MOST_RETRIES = 100;
+const FOUR_EYES =
+  'This call needs four eyes: a key that asked for the turn, or had a say in it, may not approve it or have it made again.';
 
-const FOUR_EYES = 'This call needs four eyes: a key that asked for the turn, or had a say in it, may not approve it.';
+/** The call goes out again: what its first approval needed, this needs, too. */
+async function refuseRerun(tx: Tx, { open, ref }: Deciding): Promise<void> {
+  const { approval, calls } = open;
+  for (const { id: callId } of calls) {
+    const grant = await findGrant(tx, { runId: approval.run_id, callId });
+    if (grant?.four_eyes) await refuseRequester(tx, approval, ref.by?.keyId);
+  }
+}
 
-/** Throws 403 for a key that had a say in the turn, or in one of another run that the turn does again. */
+/** Throws 403 for a key that had a say in the turn, or in what that stands on. */
 async function refuseRequester(tx: Tx, approval: ApprovalRow, keyId: string | undefined): Promise<void> {
   if (keyId === undefined) return;
-  let turn: { runId: string; turnId: string } | undefined = { runId: approval.run_id, turnId: approval.turn_id };
-  // Who asked for a turn that a retry does again had a say in that, too.
-  for (let depth = 0; turn && depth <= MOST_RETRIES; depth++) {
-    if ((await findRequesters(tx, turn)).includes(keyId)) throw forbidden(FOUR_EYES);
-    turn = await findTurnRedone(tx, turn);
-  }
+  const turn = { runId: approval.run_id, turnId: approval.turn_id };
+  if ((await findRequesters(tx, turn)).includes(keyId)) throw forbidden(FOUR_EYES);
 }
 
 async function auditDecision(

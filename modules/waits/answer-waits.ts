@@ -151,7 +151,7 @@ async function changeFor(context: Context, tx: Tx, { run, request }: Answering):
   }
   if (results.length > 0) {
     const limitBytes = context.config.runOutputBytes;
-    const taken = await takeResults(tx, run, { results, limitBytes });
+    const taken = await takeResults(tx, run, { results, requestedBy: request.caller.keyId, limitBytes });
     if (taken) changes.push(taken);
   }
   return merged(run, changes);

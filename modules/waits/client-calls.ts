@@ -27,6 +27,8 @@ export interface ToolResult {
 interface TakenResults {
   results: readonly ToolResult[];
   signal?: Pick<NewSignal, 'id' | 'digest'>;
+  /** The key that sends them. */
+  requestedBy: string | undefined;
   /** Limit of the run's outputs, in bytes. */
   limitBytes: number;
 }
@@ -38,7 +40,7 @@ interface TakenResults {
 export async function takeResults(
   tx: Tx,
   run: RunRow,
-  { results, signal = { id: newId() }, limitBytes }: TakenResults,
+  { results, signal = { id: newId() }, requestedBy, limitBytes }: TakenResults,
 ): Promise<AppendedChange | null> {
   if (!(await noteSignal(tx, { tenantId: run.tenant_id, runId: run.id, type: 'tool_results', ...signal }))) return null;
   if (isTerminal(run.status)) {
@@ -56,10 +58,10 @@ export async function takeResults(
   });
   const by = { actor: 'user' as const, turn_id: run.open_turn_id ?? undefined };
   const ids = answered.map(({ call }) => call.id);
-  const payload = { tool_call_ids: ids };
+  const said = { signal_id: signal.id, type: 'tool_results' as const, payload: { tool_call_ids: ids } };
   return {
     events: [
-      { ...by, type: 'signal.received', payload: { signal_id: signal.id, type: 'tool_results', payload } },
+      { ...by, type: 'signal.received', payload: { ...said, requested_by: requestedBy } },
       ...answered.map(({ event }): NewEvent => ({ ...by, ...event })),
       ...askClientAgain(
         by.turn_id,

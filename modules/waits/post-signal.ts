@@ -79,13 +79,15 @@ export function signalEvent(
 /** Results of the client's tools as a signal; as a rule they come with the next turn. 409 for what no call waits for. */
 export async function postResults(
   context: Context,
-  posted: Pick<PostedSignal, 'tenantId' | 'runId' | 'id' | 'digest'> & { results: readonly ToolResult[] },
+  posted: Pick<PostedSignal, 'tenantId' | 'runId' | 'id' | 'digest' | 'requestedBy'> & {
+    results: readonly ToolResult[];
+  },
 ): Promise<{ id: string; isNew: boolean }> {
   const id = posted.id ?? newId();
-  const { results, digest } = posted;
+  const { results, digest, requestedBy } = posted;
   const signal = { id, digest };
   const appended = await appendToRun(context, posted, (run, tx) =>
-    takeResults(tx, run, { results, signal, limitBytes: context.config.runOutputBytes }),
+    takeResults(tx, run, { results, signal, requestedBy, limitBytes: context.config.runOutputBytes }),
   );
   return { id, isNew: appended !== null };
 }

@@ -12,6 +12,8 @@ interface PostToolResults {
   agentId: string;
   runId: string;
   results: readonly ToolResult[];
+  /** The key that sends them. */
+  requestedBy?: string | undefined;
   idempotency: IdempotentRequest;
 }
 
@@ -35,6 +37,7 @@ export async function postToolResults(context: Context, request: PostToolResults
       if (run.agent_id !== request.agentId) throw notFound('The run');
       const change = await takeResults(tx, run, {
         results: request.results,
+        requestedBy: request.requestedBy,
         limitBytes: context.config.runOutputBytes,
       });
       after = await lastEventSeq(tx, runId, 'client_tools.requested');

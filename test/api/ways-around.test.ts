@@ -166,14 +166,16 @@ describe('A key with runs:write', () => {
       four_eyes: true,
     };
     const { json: policy } = await api.call('POST', '/v1/policies', { body: rule });
-    const agent = await api.newAgent(['calculator', 'ask_user', 'current_time'], { autonomy_level: 3 });
-    const asking = async () => {
-      const message = `call ask_user {"question":"sum?"} | ${CALL}`;
+    const agent = await api.newAgent(['calculator', 'ask_user', 'current_time', 'confirm'], { autonomy_level: 3 });
+    const waiting = async (message: string, type: string) => {
       const { json } = await as(runner, `/v1/agents/${agent}/runs`, { input: { message } });
-      await waitUntil('the question', async () => {
-        return (await api.call('GET', `/v1/runs/${json.run_id}`)).json.waiting_for?.type === 'user';
-      });
-      return json.run_id as string;
+      const run: string = json.run_id;
+      return { run, ...(await waitOf(run, type)) };
+    };
+    const asking = async () => (await waiting(`call ask_user {"question":"sum?"} | ${CALL}`, 'user')).run;
+    const confirming = async () => {
+      const { run, tool_use_id } = await waiting(`call confirm {} | ${CALL}`, 'client_tools');
+      return { run, results: [{ tool_use_id, content: 'yes' }] };
     };
     const said = { message: 'yes' };
     const ways: Record<string, () => Promise<{ run: string; answer: { status: number; text: string } }>> = {
@@ -188,6 +190,36 @@ describe('A key with runs:write', () => {
       async 'a turn that answers'() {
         const run = await asking();
         return { run, answer: await as(decider, `/v1/agents/${agent}/runs/${run}/turns`, { input: said }) };
+      },
+      async 'results of client tools'() {
+        const { run, results: tool_results } = await confirming();
+        return { run, answer: await as(decider, `/v1/agents/${agent}/runs/${run}/turns`, { tool_results }) };
+      },
+      async 'results of client tools as a signal'() {
+        const { run, results: payload } = await confirming();
+        return { run, answer: await as(decider, `/v1/runs/${run}/signals`, { type: 'tool_results', payload }) };
+      },
+      async 'results of client tools that resume'() {
+        const { run, results: tool_results } = await confirming();
+        return { run, answer: await as(decider, `/v1/runs/${run}/resume`, { tool_results }) };
+      },
+      async 'a refined plan'() {
+        const begun = { user_id: 'ada', agent_id: agent, message: `${SUM} | ${CALL}` };
+        const { session_id } = (await as(runner, '/agent/chat', begun)).json;
+        const session = async () => (await api.call('GET', `/agent/session/${session_id}`)).json;
+        await waitUntil('a plan', async () => (await session()).status === 'waiting_approval');
+        const { run_id: run, pending_plan: plan } = await session();
+        const refined = { session_id, plan_id: plan.plan_id, feedback: 'another sum' };
+        return { run, answer: await as(decider, '/agent/refine', refined) };
+      },
+      async 'an answer below'() {
+        const boss = await api.newAgent(['delegate', 'calculator'], { autonomy_level: 3 });
+        const description = 'call ask_user {"question":"sum?"} | say told';
+        const message = `${delegating(description, agent)} | ${CALL}`;
+        const { run_id: run } = (await as(runner, `/v1/agents/${boss}/runs`, { input: { message } })).json;
+        const child = await childOf(run);
+        await waitOf(child, 'user');
+        return { run, answer: await as(decider, `/v1/runs/${child}/resume`, { answer: 'yes' }) };
       },
       async steering() {
         const begun = { user_id: 'ada', agent_id: agent, message: 'held steering call current_time {}' };
@@ -214,4 +246,45 @@ describe('A key with runs:write', () => {
     }
     await api.call('DELETE', `/v1/policies/${policy.id}`);
   });
+
+  it('approves nothing under four eyes of what works for a run of its own, also where others have had a say there', async () => {
+    const four = { autonomy_level: 0, execution_config: { four_eyes: true } };
+    const agent = await api.newAgent(['calculator', 'ask_user'], four);
+    const boss = await api.newAgent(['delegate'], { autonomy_level: 3 });
+    const description = `call ask_user {"question":"sum?"} | ${SUM} | say told`;
+    const message = `${delegating(description, agent)} | say done`;
+    const { run_id: run } = (await as(decider, `/v1/agents/${boss}/runs`, { input: { message } })).json;
+    const child = await childOf(run);
+    await waitOf(child, 'user');
+    await as(runner, `/v1/runs/${child}/resume`, { answer: 'yes' });
+    const id = await approvalOf(run);
+    assert.equal((await as(decider, `/v1/approvals/${id}`, { decision: 'approve' })).status, 403);
+    assert.equal((await api.call('POST', `/v1/approvals/${id}`, { body: { decision: 'approve' } })).status, 200);
+  });
+
+  /** The step that delegates; the steps of the description are not its own. */
+  function delegating(description: string, agent: string): string {
+    return `call delegate ${JSON.stringify({ description, agent }).replaceAll('|', String.raw`\u007c`)}`;
+  }
+
+  /** The one run below another. */
+  async function childOf(run: string): Promise<string> {
+    let child: string | undefined;
+    await waitUntil('it has a child', async () => {
+      const { json } = await api.call('GET', `/v1/runs/${run}/tree`);
+      child = json.children?.[0]?.run_id;
+      return child !== undefined;
+    });
+    return child ?? '';
+  }
+
+  async function waitOf(run: string, type: string): Promise<{ tool_use_id: string }> {
+    let wait: { type: string; tool_use_id: string } | undefined;
+    await waitUntil(`a wait of type ${type}`, async () => {
+      const { json } = await api.call('GET', `/v1/runs/${run}`);
+      wait = json.waits?.find((each: { type: string }) => each.type === type);
+      return wait !== undefined;
+    });
+    return { tool_use_id: wait?.tool_use_id ?? '' };
+  }
 });

@@ -9,7 +9,7 @@ import { cancelRun } from '../../../modules/runs/end-run.ts';
 import { retryRun } from '../../../modules/runs/retry-run.ts';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { createPolicy, removePolicy, updatePolicy } from '../../../modules/governance/write-policy.ts';
-import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { door, offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { approvalsOfRun } from '../../support/queries/approvals.ts';
 import { callOfRun, changeArguments } from '../../support/queries/tool-calls.ts';
 
@@ -135,6 +135,65 @@ describe('Approvals and policies', () => {
     await decide(await open(run), { decision: 'approve' }, newId());
     await engine.finish(run);
     assert.equal(engine.tools.seen.length, 1);
+  });
+
+  it('are refused to a key whose words the model has read in a decision, and not to one that merely decided', async () => {
+    const agent = await engine.agent({ execution_config: { four_eyes: true } }, [PAY]);
+    engine.say((request, n) => (n < 6 ? use({ name: offered(request, 'pay'), input: { amount: n } }) : text('paid')));
+    const { run } = await engine.start(agent, 'pay', { requestedBy: KEY });
+    await engine.finish(run);
+    const decides = async (decided: ApprovalDecision, key: string) => {
+      await decide(await open(run), decided, key);
+      await engine.finish(run);
+      await engine.makeCalls(run);
+      await engine.finish(run);
+    };
+    await decides({ decision: 'deny' }, OTHER);
+    await decides({ decision: 'approve', reason: 'as agreed' }, OTHER);
+    await decides({ decision: 'approve' }, OTHER);
+    const [editor, denier] = [newId(), newId()];
+    await decides({ decision: 'edit', arguments: { amount: 1 } }, editor);
+    await decides({ decision: 'deny', reason: 'pay B instead' }, denier);
+    for (const key of [editor, denier])
+      await assert.rejects(decide(await open(run), { decision: 'approve' }, key), refusedWith(403, /four eyes/));
+    await decides({ decision: 'approve' }, OTHER);
+    assert.equal(engine.tools.seen.length, 4);
+  });
+
+  it('are needed of another key for a call of unknown outcome to be made again, and no results of its own make one', async () => {
+    const agent = await engine.agent({ execution_config: { four_eyes: true } }, [PAY]);
+    engine.say((request, n) => (n < 2 ? use({ name: offered(request, 'pay'), input: { amount: n } }) : text('paid')));
+    const { run } = await engine.start(agent, 'pay', { requestedBy: KEY });
+    await engine.finish(run);
+    await decide(await open(run), { decision: 'approve' });
+    await engine.drive(run);
+    const getsLost = async () => {
+      const working = door();
+      engine.toolsAnswer(async () => {
+        await working.pass();
+        return { status: 200, body: {} };
+      });
+      const making = engine.makeCalls(run);
+      await working.reached;
+      await engine.everyoneDies();
+      await engine.makeCalls(run);
+      await engine.drive(run);
+      return { making, working };
+    };
+    const lost = [await getsLost()];
+    await assert.rejects(decide(await open(run), { decision: 'rerun' }, KEY), refusedWith(403, /four eyes/));
+    await decide(await open(run), { decision: 'rerun' }, OTHER);
+    await engine.drive(run);
+    lost.push(await getsLost());
+    const teller = newId();
+    await decide(await open(run), { decision: 'happened', result: { said: 'pay B' } }, teller);
+    for (const { making, working } of lost) {
+      working.open();
+      await making;
+    }
+    await engine.finish(run);
+    await assert.rejects(decide(await open(run), { decision: 'approve' }, teller), refusedWith(403, /four eyes/));
+    assert.equal((await decide(await open(run), { decision: 'approve' }, OTHER)).status, 'approved');
   });
 
   it('are refused to the key that asked for the turn where the policy asks for four eyes only since then', async () => {

@@ -87,6 +87,16 @@ export async function listOpenConflicts(tx: Tx, subjectId: string): Promise<stri
   return rows.map(({ id }) => id);
 }
 
+/** The id of the conflict in this version of a fragment. */
+export async function findConflictAt(tx: Tx, of: { subjectId: string; version: number }): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>(
+    `select id from approvals where subject_id = $1 and kind = 'conflict' and arguments->>'version' = $2::text
+      order by id desc limit 1`,
+    [of.subjectId, String(of.version)],
+  );
+  return row?.id;
+}
+
 /** Ids of open conflicts with one of these entries on either side. */
 export async function listOpenDisputes(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.query<{ id: string }>(

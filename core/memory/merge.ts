@@ -138,6 +138,12 @@ function areObjects(sides: Sides<unknown>): sides is Sides<Fields> {
   return isObject(sides.base) && isObject(sides.a) && isObject(sides.b);
 }
 
+/** Whether it has fields to merge: an undecided contradiction is a value, since its sides are no fields of a fragment. */
 function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isUndecided(value);
+}
+
+function isUndecided(value: object): boolean {
+  const has = (...keys: string[]) => keys.every((key) => Object.hasOwn(value, key));
+  return has('conflict', 'a', 'b') || has('conflict_detected', 'version_a', 'version_b');
 }

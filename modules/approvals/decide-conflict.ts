@@ -12,7 +12,7 @@ import type { Context } from '../governance/context.ts';
 import { embedSoon } from '../memory/add-memory.ts';
 import type { MemoryContext } from '../memory/memory-context.ts';
 import { resolveMemories, type Side } from '../memory/contradictions.ts';
-import { closeConflict, endDisputes } from '../memory/conflicts.ts';
+import { askAgain, closeConflict, endDisputes } from '../memory/conflicts.ts';
 import { embedFragmentsSoon } from '../memory/embed-fragments.ts';
 import { contentOf, resolveFragment } from '../memory/resolve-fragment.ts';
 import type { ApprovalDecision } from './decide-approval.ts';
@@ -54,6 +54,7 @@ export async function decideConflict(
     if (!(await closeConflict(tx, { tenantId, workspaceId, id }, end)))
       throw conflict('The approval is decided already.');
     if (changed.gone) await endDisputes(tx, { tenantId, workspaceId, keyId: decider.keyId, ids: changed.gone });
+    if (changed.again) await askAgain(tx, decider, changed.again);
     const details = { decision, kind: 'conflict', tool: approval.tool, ...reasonGiven(decided.reason) };
     await recordAudit(tx, decider, {
       action: 'approval.decided',
@@ -134,6 +135,8 @@ interface Outcome {
   agentId?: string;
   /** Entries that were decided against. */
   gone?: string[];
+  /** A contradiction that is open again, now that what had been written on top of it is gone. */
+  again?: { earlier: ConflictRow; version: number } | undefined;
   /** Why it was not decided. */
   refusal?: string;
 }
@@ -145,9 +148,12 @@ async function resolve(tx: Tx, decider: Decider, { approval, decision, args }: R
     const content = contentOf(given);
     if (!content) throw conflict('There is nothing left to decide between.');
     const version = typeof asked['version'] === 'number' ? asked['version'] : undefined;
-    const asRead = { id, content, agentId: undefined, version, settles: false };
-    const { space_id: spaceId } = await resolveFragment(tx, decider, asRead);
-    return { spaceId };
+    const isUndecided = decision === 'deny' && 'earlier_approval_id' in asked;
+    const asRead = { id, content, agentId: undefined, version, settles: false, isUndecided };
+    const fragment = await resolveFragment(tx, decider, asRead);
+    const earlierId = isUndecided && asked['earlier_approval_id'];
+    const earlier = typeof earlierId === 'string' ? await findConflict(tx, { id: earlierId }) : undefined;
+    return { spaceId: fragment.space_id, again: earlier && { earlier, version: fragment.version } };
   }
   const content = args?.['content'];
   if (decision === 'edit' && typeof content !== 'string') {

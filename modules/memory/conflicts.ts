@@ -1,5 +1,7 @@
 /** Contradictions for people to decide on: approvals of kind `conflict`, which belong to no run. */
+import type { Caller } from '../../core/caller.ts';
 import type { NoticeType } from '../../core/notices.ts';
+import type { ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
 import {
   askAboutRest,
@@ -52,6 +54,18 @@ export async function openConflict(tx: Tx, conflict: Conflict): Promise<string> 
   await insertNotice(tx, { tenantId, workspaceId, type: 'memory.conflicted', actor: 'system', payload });
   await tellAsked(tx, { ...of, id });
   return id;
+}
+
+/** Asks the question of an ended conflict again, about the version that has both of its sides again. */
+export async function askAgain(
+  tx: Tx,
+  by: Caller,
+  { earlier, version }: { earlier: ConflictRow; version: number },
+): Promise<void> {
+  const { subject_type: type, subject_id: id, arguments: sides, message } = earlier;
+  const { tenantId, workspaceId } = by;
+  const about = { subject: [type, id] as const, sides: { ...sides, version }, details: { version } };
+  await openConflict(tx, { tenantId, workspaceId, by, ...about, message: message ?? '' });
 }
 
 const ENDS: Record<ConflictEnd['status'], NoticeType> = {

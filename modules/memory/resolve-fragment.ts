@@ -18,6 +18,8 @@ interface Resolution {
   version?: number | undefined;
   /** Whether that ends people's open questions about it. */
   settles: boolean;
+  /** Whether the content is itself an undecided contradiction. */
+  isUndecided?: boolean;
 }
 
 /**
@@ -27,7 +29,7 @@ interface Resolution {
 export async function resolveFragment(
   tx: Tx,
   caller: Caller,
-  { id, content, agentId, version, settles }: Resolution,
+  { id, content, agentId, version, settles, isUndecided = false }: Resolution,
 ): Promise<FragmentRow> {
   const [found] = await Promise.all([
     findFragment(tx, { id, workspaceId: caller.workspaceId, lock: true }),
@@ -44,14 +46,14 @@ export async function resolveFragment(
   }
   const provenance = {
     ...provenanceOf({ agent_id: agentId }),
-    resolved: true,
+    resolved: !isUndecided,
     previous_versions: [...earlierVersions(fragment), fragment.version].slice(-100),
   };
-  const next = { ...fragment, version: fragment.version + 1, content, requires_resolution: false, provenance };
+  const next = { ...fragment, version: fragment.version + 1, content, requires_resolution: isUndecided, provenance };
   await storeFragment(tx, caller, next, 'resolve');
   const { tenantId, workspaceId, keyId } = caller;
   if (settles) await settleConflicts(tx, { tenantId, workspaceId, subjectId: id, keyId });
-  await recordAudit(tx, caller, { action: 'memory.resolved', target: ['fragment', id] });
+  if (!isUndecided) await recordAudit(tx, caller, { action: 'memory.resolved', target: ['fragment', id] });
   return rereadFragment(tx, caller, id);
 }
 

@@ -5,6 +5,7 @@ import { LIMITS } from '../../core/limits.ts';
 import { retainedUntil } from '../../core/memory/retention.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { Tx } from '../../db/database.ts';
+import { findConflictAt } from '../../db/memory-conflicts.ts';
 import {
   findFragment,
   type FragmentContent,
@@ -169,7 +170,10 @@ async function askPeople(
     return;
   }
   const version = fragment.version + 1;
-  const sides = { space_id: spaceId, version, version_a: fragment.content, version_b: write.content };
+  const earlier = fragment.requires_resolution && {
+    earlier_approval_id: (await findConflictAt(tx, { subjectId: id, version: fragment.version })) ?? null,
+  };
+  const sides = { space_id: spaceId, version, version_a: fragment.content, version_b: write.content, ...earlier };
   await openConflict(tx, {
     tenantId,
     workspaceId,

@@ -116,6 +116,46 @@ describe('A fragment of a space', () => {
     assert.deepEqual([(await get(id)).version, (await get(id)).content.data.b], [4, 2]);
   });
 
+  const asked = async (id: string) => {
+    const { approvals } = (await api.call('GET', '/v1/approvals?status=pending')).json;
+    return approvals.filter(({ fragment_id: about }: { fragment_id: string }) => about === id);
+  };
+  const decide = async (approval: { id: string } | undefined, decision: string) => {
+    const { status, text } = await api.call('POST', `/v1/approvals/${approval?.id}`, { body: { decision } });
+    assert.equal(status, 200, text);
+  };
+
+  it('asks again about the contradiction that is left when a later one is denied', async () => {
+    const both = { conflict_type: 'semantic_conflict' };
+    const { id } = await write('in May');
+    await write('in June', { fragment_id: id, ...both });
+    await write('in July', { fragment_id: id, ...both });
+    const [last, ...others] = await asked(id);
+    assert.deepEqual(others, []);
+    await decide(last, 'deny');
+    const left = await get(id);
+    assert.deepEqual([left.version, left.requires_resolution, left.provenance.resolved], [4, true, false]);
+    assert.deepEqual([left.content.data.version_a, left.content.data.version_b], ['in May', 'in June']);
+    const [again, ...more] = await asked(id);
+    assert.deepEqual([again.arguments.version_a.data, again.arguments.version_b.data, more], ['in May', 'in June', []]);
+    await decide(again, 'deny');
+    const { content, requires_resolution: isOpen } = await get(id);
+    assert.deepEqual([content.data, isOpen, await asked(id)], ['in May', false, []]);
+  });
+
+  it('is not merged into the two sides of a contradiction, which is open again when the merge is denied', async () => {
+    const { id } = await write({ p: 1, q: 1 });
+    const { content: open } = await write({ p: 2, q: 1 }, { fragment_id: id, conflict_type: 'semantic_conflict' });
+    const write3 = { p: 1, q: 3 };
+    const merged = await write(write3, { fragment_id: id, base_version: 1 });
+    assert.deepEqual(merged.content.data, { conflict: true, a: open.data, b: write3 });
+    await decide((await asked(id))[0], 'deny');
+    const left = await get(id);
+    assert.deepEqual([left.content, left.requires_resolution], [open, true]);
+    await decide((await asked(id))[0], 'approve');
+    assert.deepEqual((await get(id)).content.data, { p: 2, q: 1 });
+  });
+
   it('has the type of what it says where an object and a text are merged', async () => {
     const { id } = await write({ a: 1 });
     await write({ a: 2 }, { fragment_id: id });

@@ -27,6 +27,15 @@ describe('a three-way merge', () => {
     assert.match(String(text.data), /Tuesday[^]*Friday/);
   });
 
+  it('leaves an undecided contradiction as it is, or keeps it as one side of another', () => {
+    const [base, open] = [{ a: { x: 1 } }, { conflict: true, a: { x: 2 }, b: { x: 3 } }];
+    const beside = mergeThreeWay(base, { a: open }, { a: { x: 1 }, c: 1 });
+    assert.deepEqual(beside, { data: { a: open, c: 1 }, conflicts: [] });
+    const b = { x: 1, y: 1 };
+    const both = mergeThreeWay(base, { a: open }, { a: b });
+    assert.deepEqual(both, { data: { a: { conflict: true, a: open, b } }, conflicts: ['a'] });
+  });
+
   it('merges texts by words', () => {
     const { data, conflicts } = mergeThreeWay('one two three four', 'ONE two three four', 'one two three FOUR');
     assert.deepEqual([data, conflicts], ['ONE two three FOUR', []]);

@@ -48,7 +48,7 @@ const discover = defineRoute({
   }),
   responses: { 200: z.strictObject({ agents: z.array(found), total: z.int() }) },
   async handle({ caller, query, context }) {
-    const { capabilities = [], domain, min_proficiency: minProficiency = 0.5, status, limit = 10 } = query;
+    const { capabilities = [], domain, min_proficiency: minProficiency, status, limit = 10 } = query;
     const wanted = { capabilities, domain, minProficiency, status, limit };
     const { agents, total } = await discoverAgents(context, caller, wanted);
     const shown = agents.map((row) => ({

@@ -1,7 +1,7 @@
 /** Finds agents by their skills: for a task, a team, or a client. */
 import type { Caller } from '../../core/caller.ts';
 import { DroverError } from '../../core/errors.ts';
-import { findCapability, matchAgents, type Candidate, type Match, type SimilarSkills } from '../../core/matching.ts';
+import { matchAgents, type Candidate, type Match, type SimilarSkills } from '../../core/matching.ts';
 import { composeTeam, type ComposedMember, type CompositionWeights, type TeamTask } from '../../core/team.ts';
 import type { AgentDefinition } from '../../core/definition.ts';
 import type { AgentStatus } from '../../core/agent-lifecycle.ts';
@@ -23,10 +23,13 @@ export function toCandidate({ id, definition, running, health }: WorkerRow): Can
   };
 }
 
+type Capability = NonNullable<AgentDefinition['capabilities']>[number];
+
 interface Discovery {
   capabilities: readonly string[];
   domain?: string | undefined;
-  minProficiency: number;
+  /** Default 0.5 for a skill or a domain. */
+  minProficiency?: number | undefined;
   /** By default, agents that may get a task. */
   status?: AgentStatus | undefined;
   limit: number;
@@ -61,9 +64,8 @@ export async function discoverAgents(
       skills: namesOf(skills, similar),
       statuses: status ? [status] : ['active', 'idle'],
     });
-    const fitting = found.filter(({ definition }) => isFit(definition, wanted, similar));
-    const matches = matchAgents({ required_capabilities: skills }, fitting.map(toCandidate), similar);
-    return { agents: await shownOf(tx, matches.slice(0, wanted.limit), fitting), total: matches.length };
+    const matches = matchAgents({ required_capabilities: skills }, candidatesOf(found, wanted), similar);
+    return { agents: await shownOf(tx, matches.slice(0, wanted.limit), found), total: matches.length };
   });
 }
 
@@ -87,19 +89,19 @@ async function shownOf(tx: Tx, matches: readonly Match[], workers: readonly Work
 }
 
 /**
- * Whether an agent has every skill, with enough proficiency and in the domain, if given; without skills, any capability
- * that fits.
+ * The agents with the capabilities that count: proficient enough and in the domain, if given. Without skills, those with
+ * any such capability.
  */
-function isFit(
-  { capabilities = [] }: Pick<AgentDefinition, 'capabilities'>,
+function candidatesOf(
+  workers: readonly WorkerRow[],
   { capabilities: skills, domain, minProficiency }: Discovery,
-  similar: SimilarSkills,
-): boolean {
-  const fitting = capabilities.filter(
-    (known) => (known.proficiency ?? 0.5) >= minProficiency && (domain === undefined || known.domain === domain),
-  );
-  if (skills.length === 0) return domain === undefined || fitting.length > 0;
-  return skills.every((skill) => findCapability(skill, fitting, similar) !== undefined);
+): Candidate[] {
+  const counts = ({ proficiency = 0.5, domain: of }: Capability) =>
+    proficiency >= (minProficiency ?? 0.5) && (domain === undefined || of === domain);
+  const isOpen = skills.length > 0 || (domain === undefined && !minProficiency);
+  return workers
+    .map((worker) => ({ ...toCandidate(worker), capabilities: (worker.definition.capabilities ?? []).filter(counts) }))
+    .filter(({ capabilities }) => isOpen || capabilities.length > 0);
 }
 
 /**

@@ -47,6 +47,33 @@ describe('looking for agents', () => {
     assert.deepEqual(json, { agents: [], total: 0 });
   });
 
+  it('ranks agents by the skills that count alone: good enough, and in the domain', async () => {
+    const agent = (name: string, ...skills: [skill_name: string, proficiency: number, domain: string][]) => {
+      const capabilities = skills.map(([skill_name, proficiency, domain]) => ({ skill_name, proficiency, domain }));
+      return make('/v1/agents', { name, capabilities });
+    };
+    await agent('both', ['web_research', 0.2, 'd'], ['internet_research', 0.9, 'd']);
+    await agent('elsewhere', ['web_research', 0.95, 'zz'], ['internet_research', 0.6, 'd']);
+    await agent('none');
+    const found = async (query: string): Promise<[string, number][]> => {
+      const { agents } = await read(`/v1/agents/discover?${query}`);
+      return agents.map((each: { name: string; match_parts: { capability: number } }) => [
+        each.name,
+        each.match_parts.capability,
+      ]);
+    };
+    const inDomain = 'capabilities=web_research&domain=d';
+    // The model is loaded with the first question, which need not wait for it.
+    await waitUntil('both are found', async () => (await found(inDomain)).length === 2);
+    assert.deepEqual(await found(inDomain), [
+      ['both', 0.9],
+      ['elsewhere', 0.6],
+    ]);
+    assert.deepEqual(await found(`${inDomain}&min_proficiency=0.9`), [['both', 0.9]]);
+    assert.deepEqual(await names('min_proficiency=0.95'), ['elsewhere']);
+    assert.equal((await names('')).length, 3);
+  });
+
   it('gives a task to whoever does something like it, where nobody does just that', async () => {
     const { id } = await skilled('fiscal', 'fiscal law');
     const requirements = { required_capabilities: ['tax law'] };

@@ -45,6 +45,16 @@ export async function findCheckpointBefore(
   return head && findCheckpoint(tx, runId, head.id);
 }
 
+/** Of a run's checkpoints from `seq` on, those that its log reports as corrupt. */
+export async function listReportedCorrupt(tx: Tx, runId: string, seq: number): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select payload->>'checkpoint_id' as id from run_events
+     where run_id = $1 and commit_seq > $2 and seq > $2 and type = 'checkpoint.corrupt'`,
+    [runId, seq],
+  );
+  return rows.map(({ id }) => id);
+}
+
 export async function findCheckpoint(tx: Tx, runId: string, id: string): Promise<CheckpointView | undefined> {
   const [row] = await tx.query<CheckpointView>('select * from checkpoints where run_id = $1 and id = $2', [runId, id]);
   return row;

@@ -1,6 +1,6 @@
 /** A checkpoint without its state, for lists. */
 import { z } from 'zod';
-import type { CheckpointHead } from '../../modules/runs/read-runs.ts';
+import type { CheckpointHead, Marked } from '../../modules/runs/read-runs.ts';
 
 export const checkpointHead = z.object({
   id: z.uuid(),
@@ -10,9 +10,10 @@ export const checkpointHead = z.object({
   trigger: z.string(),
   parent_id: z.uuid().nullable(),
   created_at: z.iso.datetime(),
+  corrupt: z.literal(true).optional().describe('It does not fit its hash, and nothing goes on from it.'),
 });
 
-export function presentHead(row: CheckpointHead): z.input<typeof checkpointHead> {
+export function presentHead(row: Marked<CheckpointHead>): z.input<typeof checkpointHead> {
   return {
     id: row.id,
     checkpoint_id: row.id,
@@ -21,5 +22,6 @@ export function presentHead(row: CheckpointHead): z.input<typeof checkpointHead>
     trigger: row.trigger,
     parent_id: row.parent_id,
     created_at: row.created_at.toISOString(),
+    ...(row.isCorrupt && { corrupt: true as const }),
   };
 }

@@ -14,6 +14,7 @@ import {
   streamOutput,
   type CheckpointView,
   type EventHead,
+  type Marked,
   type ToolCallRow,
 } from '../../modules/runs/read-runs.ts';
 import { lastEventId } from '../kit/last-event-id.ts';
@@ -121,13 +122,16 @@ const checkpoints = defineRunRoutes({
 });
 
 const checkpoint = checkpointHead.extend({
-  state: z.object({
-    messages: z.array(z.unknown()),
-    current_node: z.string(),
-    iteration: z.int(),
-    custom: z.record(z.string(), z.unknown()),
-    pending_sends: z.array(z.unknown()),
-  }),
+  state: z
+    .object({
+      messages: z.array(z.unknown()),
+      current_node: z.string(),
+      iteration: z.int(),
+      custom: z.record(z.string(), z.unknown()),
+      pending_sends: z.array(z.unknown()),
+    })
+    .optional()
+    .describe('Absent of one that is corrupt.'),
   channel_versions: z.record(z.string(), z.number()),
   integrity_hash: z.string(),
 });
@@ -150,8 +154,15 @@ const getCheckpoint = defineRunRoutes({
 const JSON_CONTENT = { 'content-type': 'application/json; charset=utf-8' };
 
 /** Streams the checkpoint as it is read: a conversation may have any length. */
-async function* checkpointBody(row: CheckpointView, messages: AsyncIterable<Message[]>): AsyncGenerator<string> {
+async function* checkpointBody(
+  row: Marked<CheckpointView>,
+  messages: AsyncIterable<Message[]>,
+): AsyncGenerator<string> {
   const head = { ...presentHead(row), channel_versions: row.channel_versions, integrity_hash: row.hash };
+  if (row.isCorrupt) {
+    yield JSON.stringify(head);
+    return;
+  }
   const { steps: iteration, custom } = row.state;
   const state = { current_node: row.node, iteration, custom, pending_sends: row.pending_sends };
   yield `${JSON.stringify(head).slice(0, -1)},"state":${JSON.stringify(state).slice(0, -1)},"messages":[`;

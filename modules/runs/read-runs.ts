@@ -5,7 +5,13 @@ import type { Message } from '../../core/content.ts';
 import { LIMITS } from '../../core/limits.ts';
 import { hasScope } from '../../core/scopes.ts';
 import { findAgent } from '../../db/agents.ts';
-import { findCheckpoint, listCheckpoints, type CheckpointHead, type CheckpointView } from '../../db/checkpoints.ts';
+import {
+  findCheckpoint,
+  listCheckpoints,
+  listReportedCorrupt,
+  type CheckpointHead,
+  type CheckpointView,
+} from '../../db/checkpoints.ts';
 import type { Database, Tx } from '../../db/database.ts';
 import { listEventHeads, type EventFilter, type EventHead, type EventPage, type LoggedEvent } from '../../db/events.ts';
 import { readOutputPiece } from '../../db/outputs.ts';
@@ -26,6 +32,7 @@ import {
   type RunRef,
   type RunView,
 } from '../../db/runs.ts';
+import { readMessages } from '../../db/messages.ts';
 import type { Page, Sized } from '../../db/page-bytes.ts';
 import { listRunsByChange } from '../../db/runs-by-change.ts';
 import {
@@ -41,6 +48,7 @@ import {
 import { hasAskedFor } from '../../db/requesters.ts';
 import { findToolCall, listAwaitedCalls, listToolCalls, type ToolCallRow } from '../../db/tool-calls.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
+import { isOfNewerBuild, verifiedState } from '../run-log/checkpoint.ts';
 import { messagesFor } from '../run-log/conversation.ts';
 import { readMessagesAt } from '../run-log/messages-at.ts';
 
@@ -227,28 +235,47 @@ export async function readLog(
   return listEventHeads(tx, { runId: id, maxBytes: LIMITS.eventsPageBytes, ...filter });
 }
 
-/** A page of a run's checkpoints, newest first. */
+/** A checkpoint, and whether it must not be used. */
+export type Marked<C> = C & { isCorrupt: boolean };
+
+/** A page of a run's checkpoints, newest first. Corrupt are those that the log reports. */
 export async function readCheckpoints(
   tx: Tx,
   caller: Caller,
   page: { path: RunPath; before: string | undefined; limit: number },
-): Promise<CheckpointHead[]> {
+): Promise<Marked<CheckpointHead>[]> {
   const { path, ...rest } = page;
   const { id } = await requireRunRef(tx, caller, path);
-  return listCheckpoints(tx, id, rest);
+  const heads = await listCheckpoints(tx, id, rest);
+  const oldest = heads.at(-1);
+  const corrupt = new Set(oldest && (await listReportedCorrupt(tx, id, oldest.seq)));
+  return heads.map((head) => ({ ...head, isCorrupt: corrupt.has(head.id) }));
 }
 
-/** A checkpoint of a run, without its messages. Throws 404; 409 if its state is erased. */
+/**
+ * A checkpoint of a run, without its messages. Corrupt is one that the log reports, or that does not fit its hash. Throws 404;
+ * 409 if its state is erased.
+ */
 export async function requireCheckpoint(
   tx: Tx,
   caller: Caller,
   path: RunPath & { checkpoint: string },
-): Promise<CheckpointView> {
+): Promise<Marked<CheckpointView>> {
   const { id, erased_at } = await requireRunRef(tx, caller, path);
   const row = await findCheckpoint(tx, id, path.checkpoint);
   if (!row) throw notFound('The checkpoint');
   if (erased_at) throw erased('The checkpoint');
-  return row;
+  const isReported = (await listReportedCorrupt(tx, id, row.seq)).includes(row.id);
+  return { ...row, isCorrupt: isReported || !(await fitsHash(tx, id, row)) };
+}
+
+/** Whether its state fits its hash, as far as this build can tell. */
+async function fitsHash(tx: Tx, runId: string, row: CheckpointView): Promise<boolean> {
+  if (isOfNewerBuild(row)) return true;
+  const { length } = row;
+  const from = Math.max(length - 1, 0);
+  const last = await readMessages(tx, runId, { from, length, shownBytes: 0 });
+  return verifiedState(row, last, { messages: from, chain: '' }) !== null;
 }
 
 /** Yields the conversation at a checkpoint page by page, with its calls' results at that time, and addresses of large outputs. */

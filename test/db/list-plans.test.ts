@@ -15,7 +15,7 @@ import {
 } from '../../db/conversations.ts';
 import { countWaiting, listFailedTurns, readOwnUsage, readQueueStates, readUsage } from '../../db/dashboard.ts';
 import { listAuditRows } from '../../db/audit.ts';
-import { listLearnedAfter } from '../../db/checkpoints.ts';
+import { listLearnedAfter, listReportedCorrupt } from '../../db/checkpoints.ts';
 import { findPageEnd } from '../../db/messages.ts';
 import type { Tx } from '../../db/database.ts';
 import { findExecutingCallBatch } from '../../db/call-batches.ts';
@@ -217,6 +217,7 @@ describe(`the queries behind lists, at ${ROWS} rows`, () => {
     'the last turns of a run': (tx) => listLastTurns(tx, agent, limit),
     'how many messages of a run fit': (tx) => findPageEnd(tx, agent, { from: 3, length: 400 }),
     'calls of which more was learned': (tx) => listLearnedAfter(tx, agent, { seq: 2, calls: [agent, middle] }),
+    'checkpoints that are reported as corrupt': (tx) => listReportedCorrupt(tx, agent, 2),
     'results that no model has read': (tx) => hasUnreadResults(tx, agent),
     'signals that a run has not used': (tx) => readKeptSignalBytes(tx, agent),
     'effects of subtasks': (tx) => listEffectsOfTasks(tx, { workflowId: agent, taskIds: [agent, middle] }),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { UnrecoverableError, type Job } from 'bullmq';
 import { CorruptCheckpointError } from '../../../modules/run-log/errors.ts';
+import { readCheckpoints, requireCheckpoint } from '../../../modules/runs/read-runs.ts';
 import { TURNS } from '../../../jobs/turns.ts';
 import { handleJob } from '../../../workers/handle-job.ts';
 import { handler } from '../../../workers/handlers/turns.ts';
@@ -81,6 +82,25 @@ describe('Restoring a run', () => {
     assert.equal(await engine.drive(run), 'dormant');
     assert.deepEqual(await corrupt(run), [second?.seq]);
     assert.equal((await checkpoints(run)).at(-1)?.steps, 4);
+  });
+
+  it('is shown as corrupt in the list once the log reports it, and by itself at once', async () => {
+    const { context, caller, tenantId } = engine;
+    const run = await twoTurns();
+    const [first, second] = await checkpoints(run);
+    assert.ok(first && second);
+    await spoilCheckpoints(engine, run, second.seq);
+    const listed = () =>
+      context.db.withTenant(tenantId, (tx) =>
+        readCheckpoints(tx, caller, { path: { run }, before: undefined, limit: 3 }),
+      );
+    const isCorrupt = async (checkpoint: string) =>
+      (await context.db.withTenant(tenantId, (tx) => requireCheckpoint(tx, caller, { run, checkpoint }))).isCorrupt;
+    assert.deepEqual([await isCorrupt(first.id), await isCorrupt(second.id)], [false, true]);
+    await engine.post(agent, run, 'third');
+    assert.equal(await engine.drive(run), 'dormant');
+    const marks = (await listed()).map((head) => head.isCorrupt);
+    assert.deepEqual(marks, [false, true, false], 'newest first');
   });
 
   it('folds the whole log where no checkpoint fits', async () => {

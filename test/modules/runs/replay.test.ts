@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { rebuildProjections } from '../../../modules/run-log/rebuild-projections.ts';
 import { DOMAIN_MODES } from '../../support/modes.ts';
 import { useReplayKit } from '../../support/replay-kit.ts';
+import { spoilCheckpoints } from '../../support/queries/logs.ts';
 import { forgetAsked } from '../../support/queries/tool-calls.ts';
 import { createAgent, readLog, toolOf } from '../../support/runs.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -194,6 +195,18 @@ for (const mode of DOMAIN_MODES) {
         assert.equal(refused.status, 400);
         assert.equal(refused.json.errors[0].path, 'body.modified_state.messages.1.content');
       });
+    });
+
+    it('shows a corrupt checkpoint as such and without its state, and starts from none', async () => {
+      const { run } = await begin(`say ok ${kit.label}`);
+      await done(run);
+      const [end] = await checkpointsOf(run);
+      const { json: sound } = await call('GET', `/v1/runs/${run}/checkpoints/${end.id}`);
+      assert.deepEqual([sound.corrupt, sound.state.messages.length], [undefined, 2]);
+      await spoilCheckpoints(kit.platform, run);
+      const { status, json } = await call('GET', `/v1/runs/${run}/checkpoints/${end.id}`);
+      assert.deepEqual([status, json.id, json.corrupt, json.state], [200, end.id, true, undefined]);
+      assert.equal((await post(`/v1/runs/${run}/replay`, { checkpoint_id: end.id })).status, 422);
     });
 
     describe('a checkpoint while calls are under way', () => {

@@ -9,7 +9,7 @@ import type { Caller } from '../core/caller.ts';
 import { startObjective } from '../modules/runs/start-objective.ts';
 import { afterHandoff } from '../modules/sessions/after-handoff.ts';
 import { startTeamObjective } from '../modules/workflows/start-team-objective.ts';
-import { agentIdParam, threadIdParam } from './kit/external-ids.ts';
+import { agentIdParam, newThreadParam, threadOf } from './kit/external-ids.ts';
 import { defineRoute, type Route } from './kit/route.ts';
 import { idParam } from './kit/validate.ts';
 
@@ -25,7 +25,7 @@ const objectiveRequest = z
     workspace_id: idParam.optional(),
     agent_id: agentIdParam.optional().describe('Either this or `team_id`.'),
     team_id: idParam.optional().describe('A team, which does it as a workflow.'),
-    thread_id: threadIdParam.nullish(),
+    thread_id: newThreadParam.nullish(),
     objective_prompt: z.string().min(1),
     context: data.optional(),
     constraints: z.union([binding, z.array(z.unknown()), z.string()]).optional(),
@@ -77,7 +77,7 @@ const start = defineRoute({
           startObjective(context, {
             tenantId: caller.tenantId,
             workspaceId,
-            objective: { ...objective, agentId: agentId ?? '', threadId: body.thread_id ?? undefined },
+            objective: { ...objective, agentId: agentId ?? '', ...threadOf(body.thread_id) },
             config: configOf(body),
             mayRaiseAutonomy: hasScope(caller.scopes, 'approvals:write'),
             requestedBy: caller.keyId,

@@ -43,6 +43,22 @@ export const agentNameParam = idOr('agent', nameOrId, 'must have 1 to 200 charac
 /** The same, where the client's own conversation ids are allowed, too. */
 export const threadNameParam = idOr('thread', nameOrId, 'must have 1 to 200 characters');
 
+/** The same for a thread that may begin with the run: what it gives is for `threadOf`. */
+export const newThreadParam = z
+  .string()
+  .refine((text) => [z.uuid(), externalIdParam].some((form) => form.safeParse(text).success), {
+    error: 'must be a UUID, or ext: and an external id',
+  })
+  .overwrite((text) => (text.startsWith(PREFIX) ? text : text.toLowerCase()))
+  .describe('Its id, or `ext:` and its external id: a thread that is not there yet begins with the run.');
+
+/** A thread by its id, or by the client's own name. */
+export function threadOf(named: string | null | undefined): { threadId?: string; threadName?: string } {
+  if (typeof named !== 'string') return {};
+  const name = externalIdParam.safeParse(named);
+  return name.success ? { threadName: name.data } : { threadId: named };
+}
+
 /** `ext:<id>` only; gives the name. */
 export const externalIdParam = z
   .string()

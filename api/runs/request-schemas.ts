@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { requestedConfig } from '../../core/run-config.ts';
 import { userMetadata } from '../../core/user-metadata.ts';
-import { externalIdParam } from '../kit/external-ids.ts';
+import { newThreadParam } from '../kit/external-ids.ts';
 import { attachment, MOST_ATTACHMENTS } from './attachment-schema.ts';
 
 const outputSchema = z
@@ -28,18 +28,9 @@ export const toolResults = z
   .min(1)
   .max(200);
 
-const namedThread = z
-  .string()
-  .refine((text) => [z.uuid(), externalIdParam].some((form) => form.safeParse(text).success), {
-    error: 'must be a UUID, or ext: and an external id',
-  })
-  .overwrite((text) => (text.startsWith('ext:') ? text : text.toLowerCase()));
-
 export const createRunBody = z
   .strictObject({
-    thread_id: namedThread
-      .nullish()
-      .describe('Its id, or `ext:` and its external id: a thread that is not there yet begins with the run.'),
+    thread_id: newThreadParam.nullish(),
     input: turnInput.nullish(),
     output_schema: outputSchema.optional().describe('The same as in `input`.'),
     config: requestedConfig.optional(),

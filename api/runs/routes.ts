@@ -11,7 +11,7 @@ import { afterHandoff } from '../../modules/sessions/after-handoff.ts';
 import { readWaitingTasks } from '../../modules/workflows/read-workflows.ts';
 import { webhookPaths } from '../../modules/waits/webhook-urls.ts';
 import { listParam, nextOf, pageFields, pageQuery } from '../kit/paging.ts';
-import { agentIdParam, externalIdParam, threadIdParam } from '../kit/external-ids.ts';
+import { agentIdParam, threadIdParam, threadOf } from '../kit/external-ids.ts';
 import { metadataFilter } from '../kit/metadata-filter.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeTextParam } from '../kit/validate.ts';
@@ -55,13 +55,6 @@ const create = defineRoute({
     return { ...answer, body: { id: run_id, ...answer.body }, headers: { location: `/v1/runs/${run_id}` } };
   },
 });
-
-/** A thread by its id, or by the client's own name. */
-function threadOf(named: string | null | undefined): { threadId?: string; threadName?: string } {
-  if (typeof named !== 'string') return {};
-  const name = externalIdParam.safeParse(named);
-  return name.success ? { threadName: name.data } : { threadId: named };
-}
 
 const filters = pageQuery().extend({
   status: listParam(z.enum(RUN_STATUSES)).optional(),

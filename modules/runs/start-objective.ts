@@ -7,6 +7,7 @@ import type { Tx } from '../../db/database.ts';
 import { claimObjective, linkObjective } from '../../db/objectives.ts';
 import type { Context } from '../governance/context.ts';
 import { announceAppended, type Announcement } from '../run-log/append-to-run.ts';
+import { writeOnThread, type OnThread } from './creation/named-thread.ts';
 import { writeRun } from './create-run.ts';
 import { idempotently, type IdempotentAnswer, type IdempotentRequest } from '../tenants/idempotency.ts';
 
@@ -25,7 +26,7 @@ interface OnceRequest<T extends Objective> {
   idempotency: IdempotentRequest;
 }
 
-interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string; threadId?: string | undefined }> {
+interface ObjectiveRequest extends OnceRequest<Objective & { agentId: string } & Omit<OnThread, 'workspaceId'>> {
   mayRaiseAutonomy: boolean;
   /** The requesting key. */
   requestedBy: string;
@@ -45,9 +46,10 @@ export async function startObjective(
   context: Context,
   request: ObjectiveRequest,
 ): Promise<IdempotentAnswer<StartedObjective>> {
-  const { agentId, threadId } = request.objective;
+  const { agentId, threadId, threadName } = request.objective;
   return startOnce(context, request, async (tx, message) => {
-    const { body, written } = await writeRun(context, tx, { ...request, agentId, threadId, input: { message } });
+    const run = { ...request, agentId, threadId, threadName, input: { message } };
+    const { body, written } = await writeOnThread(tx, run, (placed) => writeRun(context, tx, placed));
     return { id: body.run_id, written };
   });
 }

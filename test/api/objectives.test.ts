@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { TestApi } from '../support/api.ts';
+import type { Answer, TestApi } from '../support/api.ts';
 import { startTestService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -50,6 +50,29 @@ describe('POST /v1/objectives', () => {
     assert.deepEqual([other.status, other.json.errors[0].path], [422, 'body.request_id']);
     const { json: runs } = await api.call('GET', `/v1/runs?agent=${agent}&limit=200`, { key });
     assert.equal(runs.runs.filter(({ id }: { id: string }) => id === first.json.run_id).length, 1);
+  });
+
+  it('begins the thread of an external id that no thread has, and goes on with it afterwards', async () => {
+    const thread_id = 'ext:errand 1';
+    const first = envelope({ thread_id });
+    const threadOf = async ({ status, json, text }: Answer) => {
+      assert.equal(status, 202, text);
+      let thread = '';
+      await waitUntil('the run ends', async () => {
+        const { json: run } = await api.call('GET', `/v1/runs/${json.run_id}`, { key });
+        thread = run.thread_id;
+        return run.status === 'completed';
+      });
+      return thread;
+    };
+    const begun = await post(first);
+    const thread = await threadOf(begun);
+    const { json: shown } = await api.call('GET', `/v1/threads/${encodeURIComponent(thread_id)}`, { key });
+    assert.equal(shown.id, thread);
+    assert.deepEqual((await post(first)).json, begun.json, 'repeated');
+    assert.equal(await threadOf(await post(envelope({ thread_id }))), thread);
+    const { json: wrong } = await post(envelope({ thread_id: 'errand' }));
+    assert.equal(wrong.errors[0].path, 'body.thread_id');
   });
 
   it('keeps the request ids of tenants apart', async () => {

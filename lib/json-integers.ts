@@ -1,13 +1,13 @@
-/** Finds integers in JSON beyond 2^53, which `JSON.parse` may change. */
+/** Finds numbers in JSON that `JSON.parse` may change: integers beyond 2^53, and any beyond those of a double. */
 import { randomUUID } from 'node:crypto';
 import { endOfString } from './json-size.ts';
 
-/** Whether JSON has an integer that `JSON.parse` would change. */
+/** Whether JSON has a number that `JSON.parse` would change so. */
 export function losesDigits(json: string): boolean {
   return findChanged(json).length > 0;
 }
 
-/** Parses JSON, with integers that would be changed as strings of their digits. @throws SyntaxError */
+/** Parses JSON, with numbers that would be changed so as strings, as they are written. @throws SyntaxError */
 export function parseKeepingDigits(json: string): unknown {
   const value: unknown = JSON.parse(json);
   const changed = findChanged(json);
@@ -17,7 +17,7 @@ export function parseKeepingDigits(json: string): unknown {
 type Path = (string | number)[];
 
 /**
- * Yields the paths (keys and indexes, from the outside in) of integers that `JSON.parse` would round. Skips those
+ * Yields the paths (keys and indexes, from the outside in) of numbers that `JSON.parse` would round. Skips those
  * beyond 2^53 that a double holds exactly or that print with the same digits. Of a repeated key only the last counts.
  * For JSON that is not nested deeply. @throws SyntaxError
  */
@@ -59,10 +59,10 @@ interface Place {
 
 const NUMBER = /-?\d[\d.eE+-]*/y;
 
-/** Integers beyond 2^53 in valid JSON, in order. A loop, since megabytes are too long for a regular expression. */
+/** Those numbers in valid JSON, in order. A loop, since megabytes are too long for a regular expression. */
 function findChanged(json: string): Place[] {
   const found: Place[] = [];
-  if (!/(?<!\d)\d{16}/.test(json)) return found;
+  if (!/(?<!\d)\d{16}|\de\+?\d{3}/i.test(json)) return found;
   for (let at = 0; at < json.length; at++) {
     const sign = json.charCodeAt(at);
     if (sign === 0x22) at = endOfString(json, at);
@@ -70,9 +70,14 @@ function findChanged(json: string): Place[] {
       NUMBER.lastIndex = at;
       const [number = ''] = NUMBER.exec(json) ?? [];
       const end = at + Math.max(number.length, 1);
-      if (/^-?\d+$/.test(number) && !Number.isSafeInteger(Number(number))) found.push({ start: at, end });
+      if (isChanged(number)) found.push({ start: at, end });
       at = end - 1;
     }
   }
   return found;
+}
+
+function isChanged(number: string): boolean {
+  const value = Number(number);
+  return !Number.isFinite(value) || (/^-?\d+$/.test(number) && !Number.isSafeInteger(value));
 }

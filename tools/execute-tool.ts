@@ -1,5 +1,13 @@
 /** The only way to call a tool: picks its transport and enforces its limits. Retries are up to the ledger. */
-import { beginningOf, cleanJson, cleanText, isDeeperThan, isLargerThan, noteReplaced } from '../core/content.ts';
+import {
+  beginningOf,
+  cleanJson,
+  cleanText,
+  holdsInfinity,
+  isDeeperThan,
+  isLargerThan,
+  noteReplaced,
+} from '../core/content.ts';
 import { forbidden, impossible, messageOf } from '../core/errors.ts';
 import { digestOf } from '../core/ids.ts';
 import { LIMITS } from '../core/limits.ts';
@@ -307,6 +315,8 @@ function storable(
   try {
     if (isLargerThan(output, LIMITS.jsonValues)) return { fault: TOO_MANY_VALUES };
     if (isDeeperThan(output, LIMITS.toolOutputDepth)) return { fault: TOO_DEEP };
+    // JSON would have null in its place.
+    if (holdsInfinity(output)) return { fault: TOO_GREAT };
     const given: unknown = secrets.redact(output ?? null);
     const clean = cleanJson(given);
     if (bytesOf(clean) <= LIMITS.toolOutputBytes) return { output: clean, ...(clean !== given && noteReplaced(given)) };
@@ -319,6 +329,11 @@ function storable(
 }
 
 const NOT_KEPT = { code: 'bad-output', message: 'The tool answered with data that cannot be kept.' };
+
+const TOO_GREAT = {
+  code: 'bad-output',
+  message: 'The tool answered with a number that is too large: at most 1.797e308.',
+};
 
 const TOO_DEEP = {
   code: 'bad-output',

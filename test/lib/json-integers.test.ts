@@ -19,6 +19,12 @@ describe('Integers in JSON', () => {
     assert.deepEqual(parseKeepingDigits(json), JSON.parse(json));
   });
 
+  it('are kept, as any number beyond those of a double, as they are written', () => {
+    const many = `${'9'.repeat(400)}.5`;
+    const json = `{"a": [1e999, -1E+0400, 1e308, 1e-999, "1e999"], "many": ${many}}`;
+    assert.deepEqual(parseKeepingDigits(json), { a: ['1e999', '-1E+0400', 1e308, 0, '1e999'], many });
+  });
+
   it('change nothing else of any JSON', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 4 }), fc.bigInt(), (json, integer) => {

@@ -222,6 +222,19 @@ describe('createTools', () => {
     await server.close();
   });
 
+  it('gives a number beyond those of a double as text, or says that it is too large', async () => {
+    const server = await startServer((_request, response) => response.end('{"n":1e999}'));
+    const answer = { kind: 'succeeded', output: { n: Infinity } };
+    make({ builtins: { recall: () => Promise.resolve(answer) } as unknown as DomainFunctions });
+    const outcome = await tools.execute(toolOf({ type: 'http', endpoint: server.url }), attemptOf({}));
+    assert.deepEqual(outputOf(outcome), { n: '1e999' });
+    // As the SDK of MCP has read it.
+    const read = await tools.execute(toolOf({ type: 'builtin' }, 'recall'), attemptOf({ query: 'x' }));
+    assert.equal(briefly(read), 'error bad-output');
+    assert.match(messageOf(read), /too large/);
+    await server.close();
+  });
+
   it('gives only what can be stored: no NUL, no lone surrogate, nothing nested without end', async () => {
     let body = JSON.stringify({ 'a\u0000': '\ud800' });
     const server = await startServer((_request, response) =>

@@ -196,6 +196,15 @@ describe('an agent with a graph', () => {
     assert.equal((await settled(run)).status, 'completed');
   });
 
+  it('has it answered by the name of the node, if the approval has none of its own', async () => {
+    const ask = { name: 'draft', type: 'human', config: { signal: 'approval', prompt: 'Ship it?' } };
+    const run = await startRun(await newAgent(graphOf([ask], [])));
+    assert.equal((await settled(run)).waiting_for.name, 'draft');
+    const body = { type: 'approval', name: 'draft', payload: { decision: 'approve' } };
+    assert.equal((await api.call('POST', `/v1/runs/${run}/signals`, { body })).status, 200);
+    assert.equal((await settled(run)).status, 'completed');
+  });
+
   it('takes what a node was told by strangers for what it is: a write after it is asked about', async () => {
     const transport = { type: 'client' };
     const tool = { description: 'A tool of the test.', transport };

@@ -264,5 +264,7 @@ export function waitingIn(drive: Drive): WaitingRun {
   const node = openNode(drive);
   if (node?.type !== 'human') return drive;
   const { signal, name, timeout_seconds: seconds } = node.config;
-  return { ...drive, node: { approval: signal === 'approval', name, seconds } };
+  const approval = signal === 'approval';
+  // A signal without a name decides an approval, too, but answers no other wait that has one.
+  return { ...drive, node: { approval, name: approval ? (name ?? node.name) : name, seconds } };
 }

@@ -26,7 +26,15 @@ export interface AcpAsking {
   withdrawAll: () => void;
 }
 
-export function createAsking(context: Context, { caller, sessionId, canAsk, ask, onFault }: AskingParts): AcpAsking {
+interface Asking extends AskingParts {
+  /** The key may not make the decision that its client has made, as under four eyes. */
+  onRefusal: (error: DroverError) => void;
+}
+
+export function createAsking(
+  context: Context,
+  { caller, sessionId, canAsk, ask, onRefusal, onFault }: Asking,
+): AcpAsking {
   const open = new Map<string, AbortController>();
   const withdraw = (id: string) => {
     open.get(id)?.abort();
@@ -48,6 +56,7 @@ export function createAsking(context: Context, { caller, sessionId, canAsk, ask,
         const control = new AbortController();
         open.set(id, control);
         request(asked, control.signal).catch((error: unknown) => {
+          if (error instanceof DroverError && error.status === 403 && !control.signal.aborted) return onRefusal(error);
           // Another client answered first, or this one has refused or left.
           const isTheirs = error instanceof RequestError || (error instanceof DroverError && error.status < 500);
           if (!isTheirs && !control.signal.aborted) onFault(error);

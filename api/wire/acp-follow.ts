@@ -38,6 +38,8 @@ export interface AcpFollower {
   current: () => string | undefined;
   /** Whether somebody waits for a turn to stop. */
   isAwaited: () => boolean;
+  /** Fails the prompts that wait for the turn being shown, which goes on. */
+  refuse: (error: RequestError) => void;
   /** Resolves once nothing is being shown. */
   done: () => Promise<void>;
   /** Stops showing, and resolves once it has. */
@@ -87,6 +89,7 @@ export function createFollower(context: Context, parts: FollowParts): AcpFollowe
       new Promise((resolve, reject) => {
         waiters.add({ turnId, from, settle: (result) => (result instanceof Error ? reject(result) : resolve(result)) });
       }),
+    refuse: (error) => settle(error, ({ turnId }) => turnId === shown?.turnId),
     current: () => shown?.turnId,
     isAwaited: () => waiters.size > 0,
     done: async () => shown?.done,

@@ -1,5 +1,6 @@
 /** A session of an ACP connection: shows, asks and takes answers. */
 import type { SessionNotification } from '@agentclientprotocol/sdk';
+import type { DroverError } from '../../core/errors.ts';
 import { digestOf } from '../../core/ids.ts';
 import { toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 import type { Context } from '../../modules/governance/context.ts';
@@ -14,6 +15,7 @@ import {
 import { ACP, type AcpFrame } from './acp.ts';
 import { createAsking, type AskingParts } from './acp-asking.ts';
 import { createFollower, type AcpFollower, type Stop } from './acp-follow.ts';
+import { toRequestError } from './acp-request.ts';
 import { watchMessage } from './follow-message.ts';
 import { replayThread } from './replay-thread.ts';
 
@@ -56,7 +58,8 @@ export function openAcpSession(context: Context, parts: AcpSessionParts): AcpSes
     await tellUpdates(parts, frames, at);
     if (at) session.at = at;
   };
-  const asking = createAsking(context, parts);
+  const onRefusal = (error: DroverError) => follower.refuse(toRequestError(error));
+  const asking = createAsking(context, { ...parts, onRefusal });
   const { tenantId } = caller;
   const follower = createFollower(context, { tenantId, sessionId, asking, tell, signal, onFault });
   const session: Session = { ...parts, context, follower, tell, at: undefined };

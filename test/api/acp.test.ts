@@ -11,9 +11,6 @@ import {
   type ToolCall,
 } from '@agentclientprotocol/sdk';
 import { WebSocket } from 'ws';
-import type { AcpAsk } from '../../api/wire/acp.ts';
-import { decided } from '../../api/wire/acp-asks.ts';
-import { inputOf } from '../../api/wire/acp-request.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { openAcp, type AcpClient, type AcpOptions } from '../support/wire/acp.ts';
@@ -192,16 +189,6 @@ describe('an agent over ACP', function () {
     );
   });
 
-  it('takes images in a prompt', () => {
-    const image = { type: 'image' as const, mimeType: 'image/png', data: 'iVBORw0KGgo=' };
-    const source = { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' };
-    assert.deepEqual(inputOf([{ type: 'text', text: 'Look.' }, image]), {
-      message: 'Look.',
-      attachments: [{ type: 'image', source }],
-      attachmentPaths: ['prompt.1'],
-    });
-  });
-
   it('asks for permission, once or not at all, and never for always', async () => {
     const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
     const asked: RequestPermissionRequest[] = [];
@@ -227,6 +214,18 @@ describe('an agent over ACP', function () {
     );
   });
 
+  it('says that its key may not decide on what it has asked for, and waits for somebody else', async () => {
+    const four = { autonomy_level: 0, execution_config: { four_eyes: true } };
+    const careful = await api.newAgent(['calculator'], four);
+    const client = await open(careful, { onPermission: async () => choose('approve') });
+    const prompted = client.prompt(await client.newSession(), 'call calculator {"expression":"6*7"} | say done');
+    await assert.rejects(prompted, /four eyes/i);
+    const { approvals } = (await api.call('GET', '/v1/approvals?status=pending')).json;
+    const { key } = (await api.call('POST', '/v1/api-keys', { body: { name: 'k', scopes: ['approvals:write'] } })).json;
+    await api.call('POST', `/v1/approvals/${approvals[0].id}`, { key, body: { decision: 'approve' } });
+    await waitUntil('it goes on', () => client.text() === 'done');
+  });
+
   it('takes an option that was not offered for a rejection, and no answer for none', async () => {
     const careful = await api.newAgent(['calculator'], { autonomy_level: 0 });
     const client = await open(careful, { onPermission: async () => choose('allow_always') });
@@ -234,10 +233,6 @@ describe('an agent over ACP', function () {
     assert.equal(client.text(), 'so be it');
     const { approvals } = (await api.call('GET', '/v1/approvals?status=denied')).json;
     assert.equal(approvals[0].reason, 'The client has chosen an option that it was not offered.');
-    const of: AcpAsk = { ask: { id: 'a', kind: 'unknown', message: '', tool: '', calls: [] }, calls: [] };
-    const { decided: unknown } = decided(of, choose('approve')) as { decided: { decision: string } };
-    assert.equal(unknown.decision, 'give_up', 'which sends nothing again');
-    assert.equal(decided(of, { outcome: { outcome: 'cancelled' } }), undefined);
   });
 
   it('asks once for a plan, and again on another connection where nobody has answered', async () => {

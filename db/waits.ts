@@ -69,16 +69,18 @@ export interface Answerable {
   name: string | null;
   /** For a call that the client must execute. */
   tool_use_id: string | null;
+  /** It asks what became of a call of unknown outcome. */
+  is_unknown: boolean;
 }
 
 /** All that can be answered of a run, oldest first; without ends of children, which nobody can answer. */
 export async function listAnswerable(tx: Tx, runId: string): Promise<Answerable[]> {
   return tx.query<Answerable>(
-    `select id, type, name, tool_use_id from (
-       select w.id, w.type, w.name, k.tool_use_id, w.created_at from waits w join tool_calls k on k.id = w.id
+    `select id, type, name, tool_use_id, is_unknown from (
+       select w.id, w.type, w.name, k.tool_use_id, false as is_unknown, w.created_at from waits w join tool_calls k on k.id = w.id
          where w.run_id = $1 and w.closed_at is null and w.type <> 'child'
        union all
-       select id, 'approval', null, null, created_at from approvals where run_id = $1 and status = 'pending') o
+       select id, 'approval', null, null, kind = 'unknown', created_at from approvals where run_id = $1 and status = 'pending') o
      order by created_at, id`,
     [runId],
   );

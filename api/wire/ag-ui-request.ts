@@ -129,9 +129,13 @@ export function answersOf(body: RunAgentInput, open: readonly Answerable[]): Wai
   });
 }
 
-function answerOf({ status, payload }: ResumeEntry, { id: waitId, type, tool_use_id }: Answerable): WaitAnswer {
+function answerOf({ status, payload }: ResumeEntry, wait: Answerable): WaitAnswer {
+  const { id: waitId, type, tool_use_id } = wait;
   const isCancelled = status === 'cancelled';
-  if (type === 'approval') return { waitId, kind: 'decision', decided: decisionOf(isCancelled, payload) };
+  if (type === 'approval') {
+    const decided = isCancelled ? refusalOf(wait) : decisionOf(payload);
+    return { waitId, kind: 'decision', decided };
+  }
   const said = isCancelled ? 'The user gave no answer.' : messageIn(payload);
   if (type === 'user') return { waitId, kind: 'answer', message: said };
   const content = isCancelled ? said : payload;
@@ -151,9 +155,14 @@ const approving = z.strictObject({
 });
 const denying = z.strictObject({ approved: z.literal(false), message: words, editedArgs: z.null().optional() });
 
-/** Reads `true`, `{approved}`, or a decision of the API; a cancelled interrupt is denied. Throws 422. */
-function decisionOf(isCancelled: boolean, payload: unknown) {
-  if (isCancelled || payload === false) return { decision: 'deny' as const, reason: undefined };
+/** A cancelled interrupt makes no call: not again, if an attempt may have had its effect. */
+function refusalOf({ is_unknown: isUnknown }: Answerable) {
+  return { decision: isUnknown ? ('give_up' as const) : ('deny' as const), reason: undefined };
+}
+
+/** Reads `true`, `{approved}`, or a decision of the API. Throws 422. */
+function decisionOf(payload: unknown) {
+  if (payload === false) return { decision: 'deny' as const, reason: undefined };
   if (payload === true) return { decision: 'approve' as const, reason: undefined };
   const refused = denying.safeParse(payload).data;
   if (refused) return { decision: 'deny' as const, reason: refused.message ?? undefined };

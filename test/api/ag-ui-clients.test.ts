@@ -4,18 +4,24 @@ import { readFileSync } from 'node:fs';
 import { runInThisContext } from 'node:vm';
 import type { HttpAgent } from '@ag-ui/client';
 import { ROOT } from '../support/repository.ts';
+import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { lastTextOf, openAgUi, sayTo } from '../support/wire/ag-ui.ts';
 
 describe('a client of AG-UI', () => {
   let api: ScriptedService;
   let agent: string;
+  let lost: LocalServer;
 
   before(async () => {
-    api = await startScriptedService();
+    lost = await startServer(({ socket }) => socket.destroy());
+    api = await startScriptedService({ env: { DROVER_EGRESS_ALLOW: '127.0.0.1' } });
     agent = await api.newAgent(undefined, { autonomy_level: 2 });
   });
-  after(() => api.close());
+  after(async () => {
+    await api.close();
+    await lost.close();
+  });
 
   const open = ({ of = agent, thread = randomUUID() } = {}) =>
     openAgUi({ url: api.url, key: api.key, agent: of, thread });
@@ -53,6 +59,18 @@ describe('a client of AG-UI', () => {
       assert.deepEqual(client.pendingInterrupts, []);
       const results = client.messages.flatMap(({ role, content }) => (role === 'tool' ? [content] : []));
       assert.match(JSON.stringify(results), /ten.*clicked|clicked.*ten/);
+    });
+
+    it('gives a call of unknown outcome up where the interrupt is cancelled', async () => {
+      const transport = { type: 'http', endpoint: lost.url };
+      const body = { name: 'lost', description: 'A tool.', transport };
+      assert.equal((await api.call('POST', '/v1/tools', { body })).status, 201);
+      const client = open({ of: await api.newAgent(['lost']) });
+      await sayTo(client, 'call lost {} | say done');
+      const [asked] = client.pendingInterrupts;
+      assert.equal(asked?.reason, 'unknown');
+      await client.runAgent({ resume: [{ interruptId: asked.id, status: 'cancelled' }] });
+      assert.deepEqual([lastTextOf(client), client.pendingInterrupts], ['done', []]);
     });
 
     it('is answered by a message, or by a result, from an agent that was told of no interrupt', async () => {

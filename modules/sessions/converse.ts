@@ -257,6 +257,7 @@ export async function answerOnThread(
 ): Promise<Resumed> {
   const { tenantId } = caller;
   const { before, open, waiting, saying } = await context.db.withTenant(tenantId, async (tx) => {
+    if (!(await hasThread(tx, { id: threadId, workspaceId: caller.workspaceId }))) throw notFound('The thread');
     const shown = await requireTurn(tx, threadId);
     const run = await findRunRow(tx, shown.runId);
     const begun = sayingAfter && (await findTurn(tx, shown.runId, shown.turnId));

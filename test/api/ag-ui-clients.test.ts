@@ -168,4 +168,14 @@ describe('a client of AG-UI', () => {
       assert.deepEqual(ids(kept), ids(client), 'what the client has of older turns is its own');
     });
   });
+
+  it('finds nothing on a thread that was erased, by its own name for it', async () => {
+    const client = open({ thread: `a thread ${randomUUID()}` });
+    await sayTo(client, 'say hello');
+    const { runs } = (await api.call('GET', '/v1/runs?limit=1')).json;
+    const erased = await api.call('DELETE', `/v1/threads/${runs[0].thread_id}`);
+    assert.ok(erased.status < 300, erased.text);
+    const body = { threadId: client.threadId, runId: 'r', messages: [] };
+    assert.equal((await api.call('POST', `/ag-ui/${agent}`, { body })).status, 404);
+  });
 });

@@ -1,5 +1,6 @@
 /** The Agent Client Protocol, version 1: a turn as updates of a session (docs/wire-forms.md). */
-import type { SessionUpdate, ToolCallContent } from '@agentclientprotocol/sdk';
+import type { ContentBlock, SessionUpdate, ToolCallContent } from '@agentclientprotocol/sdk';
+import type { Attachment } from '../../core/content.ts';
 import type { WireForm } from './form.ts';
 import type { Ask, CallPart, Change, TextPart, TurnView, UserMessage } from './turn-view.ts';
 
@@ -28,12 +29,7 @@ export const ACP: WireForm<AcpFrame> = {
 function show(change: Change, view: TurnView): AcpFrame[] {
   switch (change.kind) {
     case 'said':
-      return [
-        update({
-          sessionUpdate: 'user_message_chunk',
-          ...chunk(`${view.turnId}.input`, { text: change.text, mark: 'whole' }),
-        }),
-      ];
+      return saidUpdates(`${view.turnId}.input`, change);
     case 'text_opened':
       return [];
     case 'text_grew':
@@ -72,14 +68,33 @@ function show(change: Change, view: TurnView): AcpFrame[] {
 }
 
 /** A message read by the turn appears in its place; one that begins the next turn is sent with that one. */
-function messageUpdates({ id, text, status }: UserMessage): AcpFrame[] {
+function messageUpdates({ id, text, files, status }: UserMessage): AcpFrame[] {
   if (status === 'begun') return [];
-  if (status === 'read') {
-    const said = chunk(`${id}.input`, { text, mark: 'whole' });
-    return [update({ sessionUpdate: 'user_message_chunk', ...said })];
-  }
+  if (status === 'read') return saidUpdates(`${id}.input`, { text, files });
   const drover = { message: { message_id: id, status } };
   return [update({ sessionUpdate: 'session_info_update', _meta: { drover } })];
+}
+
+/** A message of the user, with its files ahead. */
+function saidUpdates(messageId: string, { text, files }: Pick<UserMessage, 'text' | 'files'>): AcpFrame[] {
+  const sessionUpdate = 'user_message_chunk';
+  const shown = files.map((file, place) => {
+    const content = fileBlock(file, `drover:${messageId}/${place}`);
+    return update({ sessionUpdate, messageId, content, _meta: { drover: { file: place } } });
+  });
+  return [...shown, update({ sessionUpdate, ...chunk(messageId, { text, mark: 'whole' }) })];
+}
+
+/** `uri`: for a text, which has no address. */
+function fileBlock(file: Attachment, uri: string): ContentBlock {
+  if (file.type === 'text') return { type: 'resource', resource: { uri, text: file.text, mimeType: 'text/plain' } };
+  if (file.type === 'file') {
+    const { file_id: id, filename: name, media_type: mimeType, size } = file;
+    return { type: 'resource_link', uri: `/v1/files/${id}/content`, name, mimeType, size };
+  }
+  const { source } = file;
+  if (source.type === 'url') return { type: 'resource_link', uri: source.url, name: 'image' };
+  return { type: 'image', mimeType: source.media_type, data: source.data };
 }
 
 const update = (of: SessionUpdate): AcpFrame => ({ kind: 'update', update: of });

@@ -5,7 +5,7 @@
 import { currentPayload } from '../../core/events.ts';
 import type { StoredBlock } from '../../core/content.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
-import { dequeueMessage, queueMessage, replaceWaiting, textOf } from './turn-messages.ts';
+import { dequeueMessage, filesOf, queueMessage, replaceWaiting, textOf } from './turn-messages.ts';
 import { checkWritten, growCall, requestCall, withdrawCalls } from './turn-calls.ts';
 import { notePause } from './turn-pause.ts';
 import { closeText, finishStep, growText } from './turn-text.ts';
@@ -48,7 +48,7 @@ function apply(view: TurnView, event: LoggedEvent, payload: Payload): Change[] {
   switch (event.type) {
     case 'turn.started':
       view.message = textOf(payload['input']);
-      return [{ kind: 'said', text: view.message }];
+      return [{ kind: 'said', text: view.message, files: filesOf(payload['input']) }];
     case 'message.queued':
       return queueMessage(view, payload);
     case 'run.status_changed':

@@ -1,4 +1,6 @@
 /** User messages during a turn, and what becomes of them. */
+import { z } from 'zod';
+import { attachment, type Attachment } from '../../core/content.ts';
 import type { LoggedEvent } from '../../modules/runs/read-runs.ts';
 import { withdrawCalls } from './turn-calls.ts';
 import { closeText } from './turn-text.ts';
@@ -12,7 +14,7 @@ export function queueMessage(view: TurnView, payload: Payload): Change[] {
   const replaced = isAgain ? [] : replaceWaiting(view);
   const { message_id: id, input } = payload;
   const waiting = { status: 'waiting' as const, place: 0, next: null, ...(isAgain && { isAgain }) };
-  const message: UserMessage = { id: String(id), text: textOf(input), ...waiting };
+  const message: UserMessage = { id: String(id), text: textOf(input), files: filesOf(input), ...waiting };
   view.messages.push(message);
   return [...replaced, changed(message)];
 }
@@ -43,6 +45,13 @@ export function dequeueMessage(view: TurnView, { seq, turn_id: turnId }: LoggedE
 /** The text of a turn's input, or of a message during it. */
 export function textOf(input: unknown): string {
   return typeof input === 'object' && input !== null && 'message' in input ? String(input.message) : '';
+}
+
+const withFiles = z.looseObject({ attachments: z.array(attachment) });
+
+/** The files of such an input. */
+export function filesOf(input: unknown): Attachment[] {
+  return withFiles.safeParse(input).data?.attachments ?? [];
 }
 
 const changed = (message: UserMessage): Change => ({ kind: 'message_changed', message });

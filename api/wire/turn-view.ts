@@ -1,5 +1,6 @@
 /** A turn as front ends see it, and its changes. Independent of protocols. */
 import type { BusMessage } from '../../bus/bus.ts';
+import type { Attachment } from '../../core/content.ts';
 
 export interface TextPart {
   kind: 'text' | 'reasoning';
@@ -51,6 +52,7 @@ export type Part = TextPart | CallPart;
 export interface UserMessage {
   id: string;
   text: string;
+  files: readonly Attachment[];
   /** Waiting, read by this turn, the beginning of the next one, or replaced by a newer one. */
   status: 'waiting' | 'read' | 'begun' | 'replaced';
   /** It was read in the run that this one was forked from: no newer message replaces it. */
@@ -85,7 +87,7 @@ export interface TurnView {
 }
 
 export type Change =
-  | { kind: 'said'; text: string }
+  | { kind: 'said'; text: string; files: readonly Attachment[] }
   | { kind: 'text_opened' | 'text_closed'; part: TextPart }
   | { kind: 'text_grew'; part: TextPart; text: string }
   /** A text that was closed during its answer is now logged, or void. */

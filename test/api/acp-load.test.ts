@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { SessionNotification } from '@agentclientprotocol/sdk';
 import { openAcpSession } from '../../api/wire/acp-session.ts';
+import { newId } from '../../lib/new-id.ts';
 import { openEngine, text, type Engine } from '../support/engine.ts';
 
 describe('A session over ACP that is loaded', () => {
@@ -42,5 +43,38 @@ describe('A session over ACP that is loaded', () => {
       ['user_message_chunk', 'Where is it?'],
       ['agent_message_chunk', 'There it is.'],
     ]);
+  });
+
+  it('shows the files of a message ahead of its text', async () => {
+    const agentId = await engine.agent();
+    const file_id = newId();
+    const input = {
+      message: 'see',
+      attachments: [
+        { type: 'text' as const, text: 'a note' },
+        { type: 'file' as const, file_id, media_type: 'image/png', filename: 'r.png', size: 9 },
+      ],
+    };
+    const { thread: sessionId } = await engine.start(agentId, 'see', { input });
+    const shown: SessionNotification['update'][] = [];
+    const connection = new AbortController();
+    const session = openAcpSession(engine.context, {
+      caller: engine.caller,
+      agentId,
+      sessionId,
+      signal: connection.signal,
+      canAsk: () => false,
+      ask: async () => undefined,
+      onFault: (error) => assert.fail(String(error)),
+      update: async ({ update }) => void shown.push(update),
+    });
+    await session.load({ place: 0, seq: 0 });
+    connection.abort();
+    const contents = shown.flatMap((update) => (update.sessionUpdate === 'user_message_chunk' ? [update.content] : []));
+    const [note, image, words] = contents;
+    assert.deepEqual(note?.type === 'resource' && 'text' in note.resource && note.resource.text, 'a note');
+    const uri = `/v1/files/${file_id}/content`;
+    assert.deepEqual(image, { type: 'resource_link', uri, name: 'r.png', mimeType: 'image/png', size: 9 });
+    assert.deepEqual(words, { type: 'text', text: 'see' });
   });
 });

@@ -99,7 +99,10 @@ function auditOf(
   return { action, target: ['tool', id], digest, details: { name, version, ...details } };
 }
 
-/** Applies the tenant's policies to the input. No run could wait for approval, so keys that may approve count as approval. Throws 403. */
+/**
+ * Applies the tenant's policies to the input. No run could wait for approval, so keys that may approve count as approval, except
+ * under four eyes: nobody else can approve. Throws 403.
+ */
 function allowedInput(
   { context, governance }: Pick<GatedRun, 'context' | 'governance'>,
   caller: Caller,
@@ -119,10 +122,13 @@ function allowedInput(
     },
     { name: tool.name, arguments: input, callsInTurn: 0, step: 0 },
   );
+  if (decision.kind === 'ask' && decision.fourEyes) throw forbidden(`${decision.message} ${FOUR_EYES}`);
   const mayApprove = decision.kind === 'ask' && hasScope(caller.scopes, 'approvals:write');
   if (decision.kind !== 'allow' && !mayApprove) throw forbidden(decision.message);
   return decision.arguments;
 }
+
+const FOUR_EYES = 'The policy asks for four eyes, and a direct execution has only those of its own key.';
 
 /** A registered or built-in tool, by its id. Throws 404. */
 async function findAnyTool(db: Database, tenantId: string, id: string): Promise<ToolDefinition> {

@@ -105,6 +105,17 @@ describe('/v1/policies', () => {
     assert.match(blocked.text, /not today/);
   });
 
+  it('let nobody execute a tool directly that they ask two persons about, and one who may approve where they ask one', async () => {
+    const { json } = await call('GET', '/v1/tools?filter=name:current_time');
+    const path = `/v1/tools/${json.tools[0].id}/execute`;
+    const asks = { ...RULE, when: 'tool == "current_time"', decision: 'require_approval', reason: 'for two' };
+    const { json: policy } = await call('POST', '/v1/policies', { ...asks, four_eyes: true });
+    const alone = await call('POST', path, { input: {} });
+    assert.deepEqual([alone.status, /for two .*four eyes/.test(alone.json.detail)], [403, true], alone.text);
+    await call('PATCH', `/v1/policies/${policy.id}`, { four_eyes: false });
+    assert.equal((await call('POST', path, { input: {} })).status, 200);
+  });
+
   describe('the dry run', () => {
     it('says what would be decided, by which stage and which version of which rule', async () => {
       const plain = await evaluate({ tool: 'calculator', arguments: { expression: '1' } });

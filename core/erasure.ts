@@ -16,6 +16,7 @@ const KEPT_TEXTS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
     'pinned.limits.model',
     'pinned.tools.name',
     'pinned.tools.version',
+    'pinned.tools.guarded_by',
     'traceparent',
   ],
   'run.completed': ['stop_reason'],

@@ -38,7 +38,13 @@ export const OUT_OF_BUDGET = 'budget';
 export const SUBTASK = 'subtask';
 
 const status = z.enum(RUN_STATUSES);
-const pinnedTool = z.object({ id: uuid, name: z.string(), version: z.string() });
+const pinnedTool = z.object({
+  id: uuid,
+  name: z.string(),
+  version: z.string(),
+  /** For a retry or a replay: the tool's version at that time, which guards its calls, too. */
+  guarded_by: z.string().optional(),
+});
 export type PinnedTool = z.output<typeof pinnedTool>;
 
 /** Limits of the run's model calls, in tokens. Pinned, so that later changes of tables and defaults have no effect. */

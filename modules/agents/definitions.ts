@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import type { AgentDefinition } from '../../core/definition.ts';
 import { BUILTIN_TOOLS } from '../../tools/builtin.ts';
+import { guardedBy } from '../../core/stricter-tool.ts';
 import type { ToolDefinition } from '../../core/tool.ts';
 import { withOverrides } from '../../core/tool-bindings.ts';
 import type { PinnedTool } from '../../core/events.ts';
@@ -38,15 +39,15 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
   const tools = new LRUCache<string, ToolDefinition>({ max: mostKept });
 
   const keptTools = (pins: Pins): ToolDefinition[] =>
-    pins.tools
+    versionsOf(pins)
       .map((pin) => builtins.get(pin.id) ?? tools.get(toolKey(pins.tenantId, pin)))
       .filter((tool) => tool !== undefined);
 
   const kept = (pins: Pins): PinnedDefinitions | undefined => {
     const definition = agents.get(agentKey(pins));
     const found = keptTools(pins);
-    return definition && found.length === pins.tools.length
-      ? { definition, tools: byName(definition, found) }
+    return definition && found.length === versionsOf(pins).length
+      ? { definition, tools: byName(definition, pinnedTools(pins, found)) }
       : undefined;
   };
 
@@ -57,12 +58,12 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
     if (!definition) throw new Error(`agent ${pins.agentId} has no version ${pins.agentVersion}`);
     const found = keptTools(pins);
     const known = new Set(found.map(pinKey));
-    const missing = pins.tools.filter((pin) => !known.has(pinKey(pin)));
+    const missing = versionsOf(pins).filter((pin) => !known.has(pinKey(pin)));
     const loaded = missing.length === 0 ? [] : await loadToolVersions(tx, missing);
     if (loaded.length < missing.length) throw new Error(`a tool of agent ${pins.agentId} has lost its pinned version`);
     agents.set(agentKey(pins), definition);
     for (const tool of loaded) tools.set(toolKey(pins.tenantId, tool), tool);
-    return { definition, tools: byName(definition, inOrder(pins, [...found, ...loaded])) };
+    return { definition, tools: byName(definition, pinnedTools(pins, [...found, ...loaded])) };
   };
 
   return {
@@ -77,8 +78,20 @@ const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${
 const byName = (definition: AgentDefinition, found: readonly ToolDefinition[]) =>
   new Map(found.map((tool) => [tool.name, withOverrides(definition, tool)]));
 
+/** The versions that are needed for the pinned tools. */
+function versionsOf({ tools }: Pins): { id: string; version: string }[] {
+  return tools.flatMap(({ id, version, guarded_by: guard }) => [
+    { id, version },
+    ...(guard === undefined ? [] : [{ id, version: guard }]),
+  ]);
+}
+
 /** In pinned order: the provider's prompt cache compares bytes. */
-function inOrder({ tools }: Pins, found: readonly ToolDefinition[]): ToolDefinition[] {
+function pinnedTools({ tools }: Pins, found: readonly ToolDefinition[]): ToolDefinition[] {
   const byPin = new Map(found.map((tool) => [pinKey(tool), tool]));
-  return tools.flatMap((pin) => byPin.get(pinKey(pin)) ?? []);
+  return tools.flatMap((pin) => {
+    const tool = byPin.get(pinKey(pin));
+    const guard = pin.guarded_by && byPin.get(pinKey({ id: pin.id, version: pin.guarded_by }));
+    return tool && guard ? guardedBy(tool, guard) : (tool ?? []);
+  });
 }

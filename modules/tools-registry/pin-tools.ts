@@ -59,3 +59,16 @@ export async function pinTools(tx: Tx, definition: AgentDefinition): Promise<Pin
   const pinned = enabled.map(({ id, name, version }) => ({ id, name, version }));
   return [...new Map(pinned.map((pin) => [pin.id, pin])).values()];
 }
+
+/** The same versions of tools under the guards of their current ones. Those of a deleted tool are its own: it is not called. */
+export async function pinGuards(tx: Tx, pinned: readonly PinnedTool[]): Promise<PinnedTool[]> {
+  const rows = await findTools(
+    tx,
+    pinned.map(({ id }) => id),
+  );
+  const current = new Map(rows.map(({ definition }) => [definition.id, definition.version]));
+  return pinned.map(({ id, name, version }) => {
+    const guard = current.get(id) ?? version;
+    return { id, name, version, ...(guard !== version && { guarded_by: guard }) };
+  });
+}

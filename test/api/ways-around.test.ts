@@ -26,6 +26,7 @@ describe('A key with runs:write', () => {
     assert.equal(status, 200, text);
   };
   const as = (key: string, path: string, body: object) => api.call('POST', path, { key, body });
+  const runOf = async (run: string) => (await api.call('GET', `/v1/runs/${run}`)).json;
   /** The approval for which a run waits, or one below it. */
   const approvalOf = async (run: string): Promise<string> => {
     let id = '';
@@ -57,6 +58,32 @@ describe('A key with runs:write', () => {
     await patch(agent, { execution_config: { four_eyes: true } });
     const loose = await start(runner, { agent_version: '1.1.0' });
     assert.deepEqual([loose.status, /four_eyes/.test(loose.json.detail)], [403, true]);
+  });
+
+  it('makes no call of an older run by a version of its tool that was guarded less', async () => {
+    const transport = { type: 'client' };
+    const begun = async (guards: object, message = 'call NAME {} | say done') => {
+      const name = `sign_${randomUUID().slice(0, 8)}`;
+      const { json: tool } = await api.call('POST', '/v1/tools', { body: { name, description: 'Signs.', transport } });
+      const agent = await api.newAgent([name, 'calculator']);
+      const { json: old } = await as(runner, `/v1/agents/${agent}/runs`, { input: { message: 'say hello' } });
+      await waitUntil('it is done', async () => (await runOf(old.run_id)).status === 'completed');
+      const { status, text } = await api.call('PATCH', `/v1/tools/${tool.id}`, { body: guards });
+      assert.equal(status, 200, text);
+      const messages = [{ role: 'user', content: message.replace('NAME', name) }];
+      const replay = { checkpoint_id: 'start', modified_state: { messages } };
+      const { json } = await as(runner, `/v1/runs/${old.run_id}/replay`, replay);
+      return json.new_run_id as string;
+    };
+    const risky = await begun({ risk_level: 'WRITE_HIGH_RISK' });
+    await waitOf(risky, 'approval');
+    await api.call('POST', `/v1/runs/${risky}/cancel`, { body: {} });
+    const { json: retried } = await as(runner, `/v1/runs/${risky}/retry`, {});
+    await waitOf(retried.new_run_id, 'approval');
+
+    const forbidden = await begun({ permissions: [{ name: 'sign', required: true }] });
+    await waitUntil('it is done', async () => (await runOf(forbidden)).status === 'completed');
+    assert.match(api.model.asked('sign_').at(-1)?.results.join() ?? '', /Permission denied/);
   });
 
   it('goes on in a session with the autonomy level that its agent has now', async () => {

@@ -24,7 +24,7 @@ import type { Announcement } from '../../run-log/append-to-run.ts';
 import { toRunChange } from '../../run-log/run-change.ts';
 import type { Context } from '../../governance/context.ts';
 import { agentForRun, checkAutonomy, limitsOf } from './agent-for-run.ts';
-import { pinTools } from '../../tools-registry/pin-tools.ts';
+import { pinGuards, pinTools } from '../../tools-registry/pin-tools.ts';
 import { takeAlong, type WaitingMessage } from '../message-queue.ts';
 import { trustOfGiven } from './given-messages.ts';
 import { carriedFields, runCreated } from './run-created.ts';
@@ -185,9 +185,9 @@ async function createdEvent(
     base_length: shared + added.length,
     keep_open: parts.point.turn === null || (keep_open ?? original.keep_open),
     config,
-    // Another version brings its current tools; the same version keeps those pinned by the original.
+    // Another version brings its current tools; the same version keeps those pinned by the original, guarded as they are now.
     pinned: {
-      tools: wanted === undefined ? original.pinned.tools : await pinTools(tx, agent.definition),
+      tools: wanted === undefined ? await pinGuards(tx, original.pinned.tools) : await pinTools(tx, agent.definition),
       limits: forkedLimits(fork, agent.definition, config.model_override),
     },
     // A replaced conversation has no summary of its beginning.

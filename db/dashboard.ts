@@ -157,14 +157,16 @@ export async function listFailedTurns(
 /** Counts what waits for people: open approvals, and runs with a question. */
 export async function countWaiting(
   tx: Tx,
-  { tenantId, workspaceId }: Pick<UsageFilter, 'tenantId' | 'workspaceId'>,
+  { tenantId, workspaceId, agentId }: Pick<UsageFilter, 'tenantId' | 'workspaceId' | 'agentId'>,
 ): Promise<{ approvals: number; questions: number }> {
   const [row] = await tx.query<{ approvals: number; questions: number }>(
     `select (select count(*) from approvals a left join runs r on r.id = a.run_id
-         where a.tenant_id = $1 and a.status = 'pending' and coalesce(r.workspace_id, a.workspace_id) = $2) as approvals,
+         where a.tenant_id = $1 and a.status = 'pending' and coalesce(r.workspace_id, a.workspace_id) = $2
+           and ($3::uuid is null or coalesce(r.agent_id::text, a.arguments->>'agent_id') = $3::text)) as approvals,
        (select count(*) from runs r where r.tenant_id = $1 and not r.rolled_up and r.workspace_id = $2
+         and ($3::uuid is null or r.agent_id = $3)
          and r.status = 'awaiting_human' and r.open_turn_id is not null and r.waiting_for->>'type' = 'user') as questions`,
-    [tenantId, workspaceId],
+    [tenantId, workspaceId, agentId ?? null],
   );
   return row ?? { approvals: 0, questions: 0 };
 }

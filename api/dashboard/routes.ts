@@ -127,7 +127,7 @@ const runs = defineRoute({
     const asked = rangeOf(given);
     const body = await context.db.withTenant(caller.tenantId, async (tx) => {
       const { total, groups } = await readRunSums(tx, caller, { ...asked, by });
-      const waiting = await readWaitingPeople(tx, caller);
+      const waiting = await readWaitingPeople(tx, caller, asked.agentId);
       const shown = groups.map((group) => ({ key: group.key, ...presentSums(group.sums) }));
       return { ...shownRange(asked), total: presentSums(total), groups: shown, waiting_for_people: waiting };
     });

@@ -95,9 +95,13 @@ export async function readErrors(
   return listFailedTurns(tx, { ...ownerOf(caller), ...page, withoutIndex });
 }
 
-/** Numbers of open approvals and questions. */
-export async function readWaitingPeople(tx: Tx, caller: Caller): Promise<{ approvals: number; questions: number }> {
-  return countWaiting(tx, ownerOf(caller));
+/** Numbers of open approvals and questions; of one agent, if given. */
+export async function readWaitingPeople(
+  tx: Tx,
+  caller: Caller,
+  agentId: string | undefined,
+): Promise<{ approvals: number; questions: number }> {
+  return countWaiting(tx, { ...ownerOf(caller), agentId });
 }
 
 function ownerOf({ tenantId, workspaceId }: Caller): Pick<UsageFilter, 'tenantId' | 'workspaceId'> {

@@ -266,6 +266,25 @@ describe('the dashboard', () => {
     assert.deepEqual(await maintain(api.context, 'index-errors'), { named: 0 });
   });
 
+  it('counts who is waited for, of all agents or of one', async () => {
+    const waiting = async (agent?: string) =>
+      (await get(`/v1/dashboard/runs${agent ? `?agent_id=${agent}` : ''}`)).waiting_for_people;
+    const before = await waiting();
+    const memory_config = { long_term: { enabled: true } };
+    const llm_config = { default_model: 'anthropic/claude-haiku-4-5' };
+    const body = { name: 'curious', llm_config, tools: ['ask_user'], memory_config };
+    const { id: agent } = (await api.call('POST', '/v1/agents', { body })).json;
+    replies = [use({ name: 'ask_user', input: { question: 'Which one?' } })];
+    await run(agent);
+    for (const content of ['The gate has 3 bars.', 'The gate has 4 bars.']) {
+      const entry = { content, memory_type: 'SEMANTIC' };
+      assert.equal((await api.call('POST', `/v1/agents/${agent}/memory`, { body: entry })).status, 201);
+    }
+    assert.deepEqual(await waiting(), { approvals: before.approvals + 1, questions: before.questions + 1 });
+    assert.deepEqual(await waiting(agent), { approvals: 1, questions: 1 });
+    assert.deepEqual(await waiting(await agentOf('idle')), { approvals: 0, questions: 0 });
+  });
+
   it('shows what waits in the queues', async () => {
     const agent = await agentOf('waiting');
     await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message: 'x' } } });
@@ -299,6 +318,7 @@ describe('the dashboard', () => {
       'own calls': (tx) => readOwnUsage(tx, of),
       queues: (tx) => readQueueStates(tx, tenantId),
       people: (tx) => countWaiting(tx, of),
+      'people that an agent waits for': (tx) => countWaiting(tx, { ...of, agentId: tenantId }),
       errors: (tx) => listFailedTurns(tx, { ...of, limit: 50 }),
       'errors of an agent': (tx) => listFailedTurns(tx, { ...of, agentId: tenantId, limit: 50 }),
     };

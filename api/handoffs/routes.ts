@@ -24,7 +24,7 @@ const create = defineRoute({
   idempotent: true,
   body: createHandoffBody,
   responses: { 201: handoff },
-  async handle({ caller, body, context, idempotency }) {
+  async handle({ caller, body, context, idempotency, ctx }) {
     const { reason, urgency } = body.context.handoff_metadata ?? {};
     const request = {
       caller,
@@ -36,6 +36,7 @@ const create = defineRoute({
       urgency: body.urgency ?? urgency ?? 'medium',
       expectedAction: body.expected_action,
       checksum: body.checksum,
+      sent: sentIn(ctx.state.given) ?? body.context,
       schemaVersion: body.schema_version,
       targetTokens: body.target_tokens,
       idempotency,
@@ -45,6 +46,11 @@ const create = defineRoute({
     return { ...answer, body: presentHandoffTo(caller, answer.body), headers };
   },
 });
+
+/** The context with the characters that the stored one has others for; undefined if the body had none. */
+function sentIn(given: unknown): unknown {
+  return typeof given === 'object' && given !== null && 'context' in given ? given.context : undefined;
+}
 
 const list = defineRoute({
   method: 'get',

@@ -1,7 +1,8 @@
 /** Hands a task from one agent to another on request of an API client. */
 import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible, notFound } from '../../core/errors.ts';
-import { checksumOf, isKnownSchema, type HandoffContext, type Urgency } from '../../core/handoff.ts';
+import { isKnownSchema, type HandoffContext, type Urgency } from '../../core/handoff.ts';
+import { digestOf } from '../../core/ids.ts';
 import { isTerminal, type NewEvent } from '../../core/events.ts';
 import { findAgent, type AgentRow } from '../../db/agents.ts';
 import type { Tx } from '../../db/database.ts';
@@ -26,8 +27,10 @@ interface HandoffRequest {
   reason: string;
   urgency: Urgency;
   expectedAction?: string | undefined;
-  /** As computed by the client. */
+  /** As computed by the client, of `sent`. */
   checksum?: string | undefined;
+  /** The context before characters of it were replaced. */
+  sent: unknown;
   schemaVersion?: string | undefined;
   targetTokens?: number | undefined;
   idempotency: IdempotentRequest;
@@ -78,7 +81,7 @@ async function tell(context: Context, request: HandoffRequest): Promise<string |
   return handing && summarizeHistory(context, handing);
 }
 
-function checkContext({ context, checksum, schemaVersion }: HandoffRequest): void {
+function checkContext({ context, sent, checksum, schemaVersion }: HandoffRequest): void {
   const versions = [
     ['body.schema_version', schemaVersion],
     ['body.context.schema_version', context.schema_version],
@@ -89,7 +92,7 @@ function checkContext({ context, checksum, schemaVersion }: HandoffRequest): voi
       { path, message: 'is not known' },
     ]);
   }
-  if (checksum === undefined || checksum.toLowerCase() === checksumOf(context)) return;
+  if (checksum === undefined || checksum.toLowerCase() === digestOf(sent)) return;
   throw impossible('The checksum is not that of the context: SHA-256 over its canonical JSON (RFC 8785), in hex.', [
     { path: 'body.checksum', message: 'does not fit the context' },
   ]);

@@ -101,6 +101,20 @@ describe('handoffs', () => {
     assert.equal((await read(`/v1/handoffs?source_agent_id=${ids['ann']}`)).handoffs.length, 1);
   });
 
+  it('have the checksum of the context as it is sent, whatever of it is replaced', async () => {
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const digest = (query: string) => {
+      const json = JSON.stringify({ task_context: { original_query: query } });
+      return createHash('sha256').update(json).digest('hex');
+    };
+    const context = { task_context: { original_query: 'a\0b' } };
+    await hand(task, { context, checksum: digest('a\uFFFDb') }, 422);
+    const made = await hand(task, { context, checksum: digest('a\0b') });
+    assert.equal(made.context.task_context.original_query, 'a\uFFFDb');
+    assert.equal(made.checksum, digest('a\uFFFDb'), 'that of the context it is shown with');
+  });
+
   it('leave nothing of what was handed over where their workflow is erased', async () => {
     const canary = `canary-${randomUUID()}`;
     say = (name) => (name === 'ann' ? undefined : text(`done: ${canary}`));

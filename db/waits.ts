@@ -86,11 +86,17 @@ export async function listAnswerable(tx: Tx, runId: string): Promise<Answerable[
   );
 }
 
-/** Whether a run needs an answer from a person or another system to continue. */
+/**
+ * Whether a run that stands still needs an answer from a person or another system to continue. It does not stand still while its
+ * driver is to go on with a call that was answered or approved.
+ */
 export async function isAsking(tx: Tx, runId: string): Promise<boolean> {
   const [row] = await tx.query<{ asking: boolean }>(
-    `select exists (select from waits where run_id = $1 and closed_at is null and type in ('user', 'webhook'))
-       or exists (select from approvals where run_id = $1 and status = 'pending') as asking`,
+    `select (exists (select from waits where run_id = $1 and closed_at is null and type in ('user', 'webhook'))
+       or exists (select from approvals where run_id = $1 and status = 'pending'))
+       and not exists (select from tool_calls k where k.run_id = $1 and (k.status = 'pending' and k.remote is null
+         or k.status = 'running' and k.mode = 'wait'
+           and exists (select from waits w where w.id = k.id and w.closed_at is not null))) as asking`,
     [runId],
   );
   return row?.asking ?? false;

@@ -90,10 +90,7 @@ export async function waitForTurn(
   }
 }
 
-/**
- * Reads the turn, and whether the wait is over. After its last question is answered, a turn stays `awaiting_human` until its
- * driver continues.
- */
+/** Reads the turn, and whether the wait is over. After an answer a turn stays `awaiting_human` until its driver continues. */
 async function lookAt(
   { db }: Pick<Context, 'db'>,
   { tenantId, runId, turnId }: WaitedTurn,

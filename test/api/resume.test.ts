@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Call } from '../support/api.ts';
+import type { Answer, Call } from '../support/api.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { countSignalCommits } from '../support/queries/logs.ts';
@@ -114,6 +114,27 @@ describe('resuming a run', () => {
     assert.equal(status, 200, text);
     const ended = json.output.tool_calls.map((call: { status: string }) => call.status).toSorted();
     assert.deepEqual(ended, ['denied', 'succeeded']);
+  });
+
+  it('gives an answer in which what was answered has ended, where something else stays open', async () => {
+    const calls = 'call ask_user {"question":"a?"} & calculator {"expression":"1+1"}';
+    const begin = () => waiting(calls, { count: 2, autonomy_level: 0 });
+    const statuses = ({ status, json, text }: Answer) => {
+      assert.deepEqual([status, json.output?.status], [200, 'awaiting_human'], text);
+      return json.output.tool_calls.map((call: { tool: string; status: string }) => [call.tool, call.status]);
+    };
+    const [one, two] = [await begin(), await begin()];
+    const answered = await post(`/v1/agents/${one.agent}/runs/${one.run}/turns`, { input: { message: 'yes' } });
+    assert.deepEqual(statuses(answered), [
+      ['ask_user', 'succeeded'],
+      ['calculator', 'awaiting_approval'],
+    ]);
+    const wait_id = two.waits.find(({ type }) => type === 'approval')?.wait_id;
+    const decided = await resume(two.run, { wait_id, decision: { decision: 'approve' } });
+    assert.deepEqual(statuses(decided), [
+      ['ask_user', 'running'],
+      ['calculator', 'succeeded'],
+    ]);
   });
 
   it('keeps none of several answers where one of them fits nothing', async () => {

@@ -237,7 +237,8 @@ function committed(drive: Drive, change: RunChange, result: Committed): void {
   if (change.outbox) void drive.context.outbox.send(drive.run.id, result, change.outbox);
   if (change.events.length === 0) return;
   const advanced = { subject: drive.run.id, kind: 'advanced', seq: result.seq } as const;
-  if (changesTurn(change)) drive.context.bus.publish(advanced);
+  // The turn may ask the same people as before, and have more to show.
+  if (changesTurn(change) || change.dormant) drive.context.bus.publish(advanced);
   // Nobody can watch a run before it exists, and watchers first read its log.
   else if (!change.create) drive.context.bus.publish({ ...advanced, isWorking: true });
 }

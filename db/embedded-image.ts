@@ -10,6 +10,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeOnce } from '../lib/make-once.ts';
+import { ofDataDir } from './data-dir-error.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { clusterIn } from './embedded.ts';
 import { migrate } from './migrate.ts';
@@ -36,6 +37,8 @@ export async function beginDataDir(dataDir: string, images = IMAGES): Promise<vo
     rmSync(half, { recursive: true, force: true });
     cpSync(clusterIn(image) ?? image, half, { recursive: true });
     renameSync(half, cluster);
+  } catch (error) {
+    throw ofDataDir(dataDir, error);
   } finally {
     rmSync(half, { recursive: true, force: true });
     lock.release();

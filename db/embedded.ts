@@ -2,6 +2,7 @@ import type { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import type { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
+import { ofDataDir } from './data-dir-error.ts';
 import { type DataDirLock, lockDataDir } from './data-dir-lock.ts';
 import type { Database, DatabaseOptions } from './database.ts';
 import { openKnexPool, runStatement, withConnection } from './knex-client.ts';
@@ -24,15 +25,16 @@ export const clusterIn = (dataDir: string): string | undefined =>
  * serves as lock, so that transactions never interleave.
  */
 export async function openEmbedded(dataDir: string, options: DatabaseOptions): Promise<Database> {
-  const lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
+  let lock: DataDirLock | undefined;
   try {
+    lock = dataDir === IN_MEMORY ? undefined : lockDataDir(dataDir);
     const pglite = await openPglite(clusterIn(dataDir) ?? IN_MEMORY_URL);
     const database = createDatabase({ pglite, lock, dataDir, options });
     await prepare(database);
     return database;
   } catch (error) {
     lock?.release();
-    throw error;
+    throw ofDataDir(dataDir, error);
   }
 }
 

@@ -7,6 +7,7 @@ import { LIMITS } from '../../core/limits.ts';
 import type { Keyring } from '../../core/secret-box.ts';
 import { openBus } from '../../bus/open-bus.ts';
 import type { Config } from '../../config.ts';
+import { DataDirError, ofDataDir } from '../../db/data-dir-error.ts';
 import { DatabaseRoleError } from '../../db/database-errors.ts';
 import { isDatabaseAway, type Database } from '../../db/database.ts';
 import { beginDataDir } from '../../db/embedded-image.ts';
@@ -81,6 +82,8 @@ export async function openPlatform(config: Config, options: PlatformOptions = {}
     } catch (error) {
       // Failures to close are in the log; the first error matters more.
       await closers.close().catch(() => undefined);
+      // An embedded database is never away, and nothing is gained by waiting for its disk.
+      if (config.mode === 'embedded') throw ofDataDir(config.dataDir, error);
       // A wrong login stays wrong, although a pooler uses one code for it and for many temporary errors.
       if (error instanceof DatabaseRoleError || !isDatabaseAway(error)) throw error;
       const backoff = { firstMs: FIRST_WAIT_MS, mostMs: LONGEST_WAIT_MS, attempt };
@@ -169,9 +172,11 @@ async function openData(
   { log, signal }: Pick<Opening, 'log' | 'signal'>,
 ): Promise<{ db: Database } & Pick<Platform, 'broken'>> {
   if (config.mode === 'embedded') {
-    await beginDataDir(config.dataDir).catch((error: unknown) =>
-      log.debug({ err: error }, 'a new database begins without an image'),
-    );
+    await beginDataDir(config.dataDir).catch((error: unknown) => {
+      // Without an image it would only stop later, with half a database in the directory.
+      if (error instanceof DataDirError && error.dataDir === config.dataDir) throw error;
+      log.debug({ err: error }, 'a new database begins without an image');
+    });
     signal.throwIfAborted();
   }
   const onError = (error: Error) => log.warn({ err: error }, 'database connection lost');

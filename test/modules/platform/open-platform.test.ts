@@ -7,7 +7,8 @@ import { Redis } from 'ioredis';
 import pino from 'pino';
 import { loadConfig } from '../../../config.ts';
 import { openPlatform } from '../../../modules/platform/open-platform.ts';
-import { createMigratedDatabase, createTestDatabase } from '../../support/database.ts';
+import { openDatabase } from '../../../db/open-database.ts';
+import { createMigratedDatabase, createTestDatabase, createTestServices } from '../../support/database.ts';
 import { MODES, TEST_REDIS_URL } from '../../support/modes.ts';
 import { openServiceProxy } from '../../../scripts/kit/service-proxy.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -128,6 +129,37 @@ if (MODES.includes('postgres')) {
     });
   });
 }
+
+describe('an embedded platform', () => {
+  it('ends where its disk is full, and names the variable and the place', async () => {
+    const services = await createTestServices('embedded');
+    const config = loadConfig(services.env);
+    const database = await openDatabase(config);
+    // The next start creates a function again, and gets no space for it.
+    await database.asOwner((client) =>
+      client.query(
+        `delete from schema_functions where name = (select min(name) from schema_functions);
+         create function refuse() returns event_trigger language plpgsql as $$
+           begin raise exception using errcode = '53100', message = 'could not extend file'; end $$;
+         create event trigger full_disk on ddl_command_start execute function refuse();`,
+      ),
+    );
+    await database.close();
+    const message = new RegExp(
+      `^DROVER_DATA_DIR is ${config.dataDir}, in which the database cannot work: no space is left \\(\\d+ MiB are free there\\)\\.$`,
+    );
+    await assert.rejects(openPlatform(config, { log: silent }), { message });
+    await services.drop();
+  });
+
+  it('says what it cannot work in where the database throws what is no error', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'drover-test-'));
+    await writeFile(join(dataDir, 'pgdata'), '');
+    const opening = openPlatform(loadConfig({ DROVER_DATA_DIR: dataDir }), { log: silent });
+    await assert.rejects(opening, { message: /^DROVER_DATA_DIR is .+: its files cannot be read or written \(/ });
+    await rm(dataDir, { recursive: true });
+  });
+});
 
 if (MODES.includes('full')) {
   describe('a platform on Redis', () => {

@@ -102,6 +102,15 @@ export function isUndone(error: unknown): boolean {
   return isStatementTimeout(error) || isLockTimeout(error) || isUndone(error.cause);
 }
 
+/** Whether no session came about: nothing answers at the server's address, or the server is just starting or stopping. */
+export function isUnreachable(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.some(isUnreachable);
+  if (!(error instanceof Error)) return false;
+  if ('syscall' in error && (error.syscall === 'connect' || error.syscall === 'getaddrinfo')) return true;
+  // The latter is pg's own message for its timeout.
+  return ('code' in error && error.code === '57P03') || error.message === 'timeout expired';
+}
+
 /** Whether the database refuses further connections. */
 export function isOutOfConnections(error: unknown): boolean {
   return error instanceof Error && (('code' in error && error.code === '53300') || isOutOfConnections(error.cause));

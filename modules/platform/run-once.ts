@@ -1,4 +1,5 @@
 import { messageOf } from '../../core/errors.ts';
+import { isUnreachable } from '../../db/database-errors.ts';
 import { refuseArguments } from './refuse-arguments.ts';
 
 /**
@@ -10,9 +11,16 @@ export async function runOnce(work: () => Promise<void>, taken?: readonly string
   try {
     await work();
   } catch (error) {
-    process.stderr.write(`${lineOf(error)}\n`);
+    process.stderr.write(`${lineOfDatabaseWork(error)}\n`);
     process.exitCode = 1;
   }
+}
+
+/** `lineOf` for a program whose only server is Postgres, and which does not wait for it. */
+export function lineOfDatabaseWork(error: unknown): string {
+  if (!isUnreachable(error)) return lineOf(error);
+  const places = 'DATABASE_URL, or DATABASE_POOL_URL if that is set,';
+  return `No Postgres answers at ${places} (${lineOf(error)}): expected the host and port of one that is up.`;
 }
 
 /** Postgres's errors for a wrong user or password, and for a missing database. */

@@ -466,6 +466,17 @@ describe('drover, the command line', function () {
     assert.match((await there('keys', 'list')).out, new RegExp(`${made} +reader +runs:read +revoked`));
   });
 
+  it('names the variable where it makes a key directly and no database answers', async () => {
+    const env = {
+      DATABASE_URL: 'postgres://a:hidden@127.0.0.1:1/x',
+      DROVER_SECRET_KEY: 'a secret of this test, and long',
+    };
+    const { code, err } = await commands.drover(['keys', 'create', '--direct'], env);
+    assert.equal(code, 3);
+    assert.match(err, /^drover: No Postgres answers at DATABASE_URL,[^\n]+ECONNREFUSED 127\.0\.0\.1:1[^\n]+\n$/);
+    assert.doesNotMatch(err, /hidden/);
+  });
+
   it('opens the data directory itself where nothing holds it, and says who does where something does', async () => {
     const services = await createTestServices('embedded');
     const dir = services.env['DROVER_DATA_DIR'] ?? '';

@@ -5,6 +5,8 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { migrate } from '../../../db/migrate.ts';
+import { lineOfDatabaseWork } from '../../../modules/platform/run-once.ts';
 import { createTestServices } from '../../support/database.ts';
 import { startServer } from '../../support/echo-server.ts';
 import { DOMAIN_MODE, TEST_DATABASE_URL } from '../../support/modes.ts';
@@ -163,6 +165,17 @@ describe('the life of a process', () => {
       const line = /^DATABASE_URL leads to a Postgres that refuses it: [^\n]*(of_this_name|SSL)[^\n]*\.\n$/;
       assert.match(output.err, line);
     }
+  });
+
+  it('says which variable leads to no Postgres, for programs that do not wait for one', async () => {
+    for (const [host, code] of Object.entries({ '127.0.0.1:1': 'ECONNREFUSED', 'none.invalid': 'E[A-Z_]+' })) {
+      const away = { databaseUrl: `postgres://a:hidden@${host}/x`, dataDir: 'memory:' };
+      const error: unknown = await migrate(away).catch((failure: unknown) => failure);
+      const line = `^No Postgres answers at DATABASE_URL,[^\n]+ \\([^\n]*${code}[^\n]*\\): expected [^\n]+\\.$`;
+      assert.match(lineOfDatabaseWork(error), new RegExp(line));
+      assert.doesNotMatch(lineOfDatabaseWork(error), /hidden/);
+    }
+    assert.equal(lineOfDatabaseWork(new Error('away')), 'away');
   });
 
   it('says which variable leads to a Redis that refuses it', async function () {

@@ -22,7 +22,7 @@ export async function runEverything(): Promise<void> {
     closers.add('api', () => Promise.all([api.close(graceMs), stopWorkers()]), { graceMs });
     const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
     const model = context.models.defaultName();
-    process.stderr.write(banner(config, { url: api.url, apiKey, model, runId: first?.runId }));
+    process.stderr.write(bannerOf(config, { url: api.url, apiKey, model, runId: first?.runId }));
   });
 }
 
@@ -34,9 +34,10 @@ interface Running {
   runId: string | undefined;
 }
 
-/** The URLs, the key, and a command that works when pasted. */
-function banner(config: Config, { url, apiKey, model, runId }: Running): string {
+/** The URLs, the key if Drover has made it, and a command that works when pasted. */
+export function bannerOf(config: Config, { url, apiKey, model, runId }: Running): string {
   const embedded = config.mode === 'embedded';
+  const isGiven = config.apiKey !== undefined;
   const offline =
     model === 'offline' ? ' (a planner for trials; set ANTHROPIC_API_KEY or OPENAI_API_KEY for a real model)' : '';
   const unused = config.unusedAddresses.map((name) => {
@@ -52,10 +53,12 @@ function banner(config: Config, { url, apiKey, model, runId }: Running): string 
     `  health       ${url}/readyz`,
     `  model        ${model}${offline}`,
     ...unused,
-    // Outside embedded mode this goes to a log, which must not contain keys.
-    `  key          ${embedded ? apiKey : keyHint(apiKey)}`,
+    // A key of the environment is not repeated: this may go to a log, which must not contain keys.
+    `  key          ${embedded && !isGiven ? apiKey : keyHint(apiKey)}`,
     '',
-    ...(runId === undefined || apiKey === undefined ? [] : tryIt(`${url}/v1/runs/${runId}/turns`, apiKey)),
+    ...(runId === undefined || apiKey === undefined
+      ? []
+      : tryIt(`${url}/v1/runs/${runId}/turns`, isGiven ? '$DROVER_API_KEY' : apiKey)),
   ];
   return lines.join('\n');
 }
@@ -69,5 +72,5 @@ function tryIt(url: string, key: string): string[] {
   // Not --json, which needs curl 7.82: Ubuntu 22.04 has an older one.
   const json = "-H 'Content-Type: application/json' -d";
   const body = '{"input":{"message":"What is 12 * 34 + 5?"}}';
-  return ['Try it:', '', `  curl -s ${url} -H 'Authorization: Bearer ${key}' ${json} '${body}'`, '', ''];
+  return ['Try it:', '', `  curl -s ${url} -H "Authorization: Bearer ${key}" ${json} '${body}'`, '', ''];
 }

@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { loadConfig } from '../../config.ts';
+import { bannerOf } from '../../scripts/run-everything.ts';
 import { ROOT } from '../support/repository.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -29,6 +31,15 @@ describe('npm start', function () {
       rmSync(dir, { recursive: true, force: true });
     }
   });
+
+  it('prints the key that it has made, and not one of the environment', () => {
+    const started = { url: 'http://127.0.0.1:3000', apiKey: 'drv_of_this_test', model: 'offline', runId: 'r' };
+    const made = bannerOf(loadConfig({}), started);
+    assert.match(made, /^  key {10}drv_of_this_test\n.*^  curl .*"Authorization: Bearer drv_of_this_test" /ms);
+    const given = bannerOf(loadConfig({ DROVER_API_KEY: started.apiKey }), started);
+    assert.match(given, /^  key {10}the one in DROVER_API_KEY.*^  curl .*"Authorization: Bearer \$DROVER_API_KEY" /ms);
+    assert.ok(!given.includes(started.apiKey), given);
+  });
 });
 
 /** Ends with the signal that `end` sends to npm, which has to end with 0. */
@@ -45,7 +56,7 @@ async function startAndPaste(dir: string, end: (npm: number) => void) {
     const line = () => /^ +(curl .*)\n/m.exec(banner)?.[1];
     await waitUntil('the banner', () => line() !== undefined || closed, 240_000);
     const command = line() ?? '';
-    const [, url, run, key] = /^curl -s (http:\S+)\/v1\/runs\/(\S+)\/turns .*Bearer (\S+)'/.exec(command) ?? [];
+    const [, url, run, key] = /^curl -s (http:\S+)\/v1\/runs\/(\S+)\/turns .*Bearer (\S+)"/.exec(command) ?? [];
     const { stdout } = await promisify(execFile)('bash', ['-c', command]);
     const answer = JSON.parse(stdout) as { output: { message: string; status: string } };
     end(pid);

@@ -136,7 +136,7 @@ describe('the life of a process', () => {
     try {
       await waitUntil('it is up', () => /Try it/.test(output.err) || child.exitCode !== null);
       mkdirSync(join(services.env['DROVER_DATA_DIR'] ?? '', 'pgdata', 'pg_wal', 'xlogtemp.42'));
-      const [, url = '', key = ''] = /curl -s (\S+) -H 'Authorization: (\S+ \S+)'/.exec(output.err) ?? [];
+      const [, url = '', key = ''] = /curl -s (\S+) -H "Authorization: (\S+ \S+)"/.exec(output.err) ?? [];
       const body = () => JSON.stringify({ input: { message: randomBytes(2_000_000).toString('hex') } });
       const headers = () => ({ authorization: key, 'content-type': 'application/json' });
       while (child.exitCode === null) {

@@ -7,7 +7,8 @@ import { torture, type TortureOptions } from './torture/torture.ts';
 const HELP = `usage: npm run torture [-- OPTIONS]
 
 Starts a private fleet of Drover processes, drives runs through it over HTTP while faults are injected, and examines what
-is left. Ends with 0 where nothing was lost, repeated or different, else with 1.
+is left. Ends with 0 where nothing was lost, repeated or different, with 1 where something was, with 2 where it could not
+run.
 
   --runs N             runs to drive (50)
   --seed N             chooses runs, tools and faults; the same seed, the same schedule (1)
@@ -30,29 +31,38 @@ Without --database-url, scripts/services.sh starts Postgres and Redis in a tempo
 or emptied; given ones are only cut off and slowed down, by a proxy in between.
 `;
 
-const { values } = parseArgs({
-  options: {
-    runs: { type: 'string', default: '50' },
-    seed: { type: 'string', default: '1' },
-    seconds: { type: 'string', default: '60' },
-    settle: { type: 'string', default: '120' },
-    mode: { type: 'string', default: 'full' },
-    workers: { type: 'string', default: '3' },
-    apis: { type: 'string', default: '2' },
-    combined: { type: 'string', default: '1' },
-    lease: { type: 'string', default: '2000' },
-    skew: { type: 'string', default: '180' },
-    previous: { type: 'string' },
-    'database-url': { type: 'string' },
-    'redis-url': { type: 'string' },
-    plan: { type: 'boolean', default: false },
-    'keep-logs': { type: 'boolean', default: false },
-    help: { type: 'boolean', short: 'h', default: false },
-  },
-});
+const OPTIONS = {
+  runs: { type: 'string', default: '50' },
+  seed: { type: 'string', default: '1' },
+  seconds: { type: 'string', default: '60' },
+  settle: { type: 'string', default: '120' },
+  mode: { type: 'string', default: 'full' },
+  workers: { type: 'string', default: '3' },
+  apis: { type: 'string', default: '2' },
+  combined: { type: 'string', default: '1' },
+  lease: { type: 'string', default: '2000' },
+  skew: { type: 'string', default: '180' },
+  previous: { type: 'string' },
+  'database-url': { type: 'string' },
+  'redis-url': { type: 'string' },
+  plan: { type: 'boolean', default: false },
+  'keep-logs': { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const;
+
+const values = readArguments();
 
 if (values.help) process.stdout.write(HELP);
 else process.exit(await main());
+
+function readArguments() {
+  try {
+    return parseArgs({ options: OPTIONS }).values;
+  } catch (error) {
+    process.stderr.write(`torture: ${messageOf(error)}\n`);
+    return process.exit(2);
+  }
+}
 
 async function main(): Promise<number> {
   const interrupted = new AbortController();

@@ -472,7 +472,7 @@ describe('drover, the command line', function () {
       DROVER_SECRET_KEY: 'a secret of this test, and long',
     };
     const { code, err } = await commands.drover(['keys', 'create', '--direct'], env);
-    assert.equal(code, 3);
+    assert.equal(code, 3, err);
     assert.match(err, /^drover: No Postgres answers at DATABASE_URL,[^\n]+ECONNREFUSED 127\.0\.0\.1:1[^\n]+\n$/);
     assert.doesNotMatch(err, /hidden/);
   });
@@ -525,5 +525,7 @@ describe('drover, the command line', function () {
   it('hands torture its own options', async () => {
     const { code, out } = await drover(['torture', '--plan', '--runs', '3', '--seconds', '5', '--mode', 'postgres']);
     assert.deepEqual([code, out.startsWith('torture: seed 1, 3 runs')], [0, true]);
+    const wrong = await drover(['torture', '--bogus']);
+    assert.deepEqual([wrong.code, /^torture: Unknown option '--bogus'[^\n]*\n$/.test(wrong.err)], [2, true]);
   });
 });

@@ -467,10 +467,7 @@ describe('drover, the command line', function () {
   });
 
   it('names the variable where it makes a key directly and no database answers', async () => {
-    const env = {
-      DATABASE_URL: 'postgres://a:hidden@127.0.0.1:1/x',
-      DROVER_SECRET_KEY: 'a secret of this test, and long',
-    };
+    const env = { DATABASE_URL: 'postgres://a:hidden@127.0.0.1:1/x', DROVER_SECRET_KEY: 'a long secret of this test' };
     const { code, err } = await commands.drover(['keys', 'create', '--direct'], env);
     assert.equal(code, 3, err);
     assert.match(err, /^drover: No Postgres answers at DATABASE_URL,[^\n]+ECONNREFUSED 127\.0\.0\.1:1[^\n]+\n$/);

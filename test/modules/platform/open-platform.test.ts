@@ -11,6 +11,7 @@ import { openDatabase } from '../../../db/open-database.ts';
 import { createMigratedDatabase, createTestDatabase, createTestServices } from '../../support/database.ts';
 import { MODES, TEST_REDIS_URL } from '../../support/modes.ts';
 import { openServiceProxy } from '../../../scripts/kit/service-proxy.ts';
+import { fillDiskAtNextStart } from '../../support/queries/postgres.ts';
 import { waitUntil } from '../../support/wait-until.ts';
 import { dropQueue } from '../../support/queries/postgres.ts';
 
@@ -135,15 +136,7 @@ describe('an embedded platform', () => {
     const services = await createTestServices('embedded');
     const config = loadConfig(services.env);
     const database = await openDatabase(config);
-    // The next start creates a function again, and gets no space for it.
-    await database.asOwner((client) =>
-      client.query(
-        `delete from schema_functions where name = (select min(name) from schema_functions);
-         create function refuse() returns event_trigger language plpgsql as $$
-           begin raise exception using errcode = '53100', message = 'could not extend file'; end $$;
-         create event trigger full_disk on ddl_command_start execute function refuse();`,
-      ),
-    );
+    await database.asOwner(fillDiskAtNextStart);
     await database.close();
     const message = new RegExp(
       `^DROVER_DATA_DIR is ${config.dataDir}, in which the database cannot work: no space is left \\(\\d+ MiB are free there\\)\\.$`,

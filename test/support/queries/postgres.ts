@@ -209,3 +209,13 @@ export function breakErrorsIndex(db: Pick<Database, 'asOwner'>): Promise<unknown
       update pg_index set indisvalid = false where indexrelid = 'turns_failed_of_agent'::regclass`),
   );
 }
+
+/** The next start finds a function to create again, and gets no space for it. */
+export async function fillDiskAtNextStart(client: ClientBase): Promise<void> {
+  await client.query(
+    `delete from schema_functions where name = (select min(name) from schema_functions);
+     create function refuse() returns event_trigger language plpgsql as $$
+       begin raise exception using errcode = '53100', message = 'could not extend file'; end $$;
+     create event trigger full_disk on ddl_command_start execute function refuse();`,
+  );
+}

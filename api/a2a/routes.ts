@@ -1,6 +1,6 @@
 /** Agents for other agents: A2A 1.0, JSON-RPC over HTTP. */
 import { Readable } from 'node:stream';
-import { A2A_VERSION_HEADER, AgentCard, formatSSEErrorEvent, formatSSEEvent } from '@a2a-js/sdk';
+import { A2A_VERSION_HEADER, AgentCard, formatSSEEvent } from '@a2a-js/sdk';
 import { A2AError, RequestMalformedError, TaskNotFoundError, UnsupportedOperationError } from '@a2a-js/sdk/errors';
 import {
   JsonRpcTransportHandler,
@@ -90,7 +90,8 @@ async function* frames(answers: AsyncIterable<object>, id: unknown): AsyncGenera
   try {
     for await (const answer of answers) yield formatSSEEvent(answer);
   } catch (error) {
-    yield formatSSEErrorEvent(failure(id, error));
+    // No data event is named `error`: for browsers that is one of the connection.
+    yield formatSSEEvent(failure(id, error));
   }
 }
 

@@ -179,6 +179,9 @@ describe('an agent over A2A', () => {
     await assert.rejects(async () => {
       for await (const update of client.resubscribeTask({ tenant: '', id })) void update;
     }, /has ended/);
+    const body = { jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id } };
+    const { text } = await api.call('POST', `/a2a/${agent}`, { body, headers: { 'a2a-version': '1.0' } });
+    assert.match(text, /^data: .*"error".*has ended/);
     assert.deepEqual(textsOf(await client.getTask({ tenant: '', id })), ['42']);
   });
 

@@ -124,8 +124,8 @@ const NOTHING_OF_FRAGMENT = {
 };
 
 /**
- * Removes their text from what these runs were given of them, and from ledger rows of `recall` (including further reading of
- * its output) and `remember`. Returns the number of changed events.
+ * Removes their text from what these runs were given of them, from what they handed over, and from ledger rows of `recall`
+ * (including further reading of its output) and `remember`. Returns the number of changed events.
  */
 export async function clearInRuns(
   tx: Tx,
@@ -152,11 +152,31 @@ export async function clearInRuns(
       where response->>'id' = any($1::text[])`,
     [ids, JSON.stringify(NOTHING_OF_ENTRY), JSON.stringify(NOTHING_OF_FRAGMENT)],
   );
+  await forgetInHandoffs(tx, { ids, runs });
   const [changed] = await tx.query<{ events: number }>('select forget_in_events($1::uuid[], $2::uuid[]) as events', [
     runs,
     ids,
   ]);
   return changed?.events ?? 0;
+}
+
+/** Removes fragments from what handoffs of these runs, or of workflows' tasks that had no run yet, give to their targets. */
+async function forgetInHandoffs(
+  tx: Tx,
+  { ids, runs }: { ids: readonly string[]; runs: readonly string[] },
+): Promise<void> {
+  await tx.query(
+    `with given as (select id, (select jsonb_object_agg(name, case when name in ('memory_fragments', 'relevant_memories')
+            then (select coalesce(jsonb_agg(x), '[]') from jsonb_array_elements(part) x where x->>'id' <> all($2::text[])) else part end)
+          from jsonb_each(summary) e (name, part)) as summary
+        from handoffs where source_run_id = any($1::uuid[])
+          or source_run_id is null and task_id in (select id from tasks where workflow_id = any($1::uuid[]))
+     ), changed as (update handoffs h set summary = g.summary from given g where h.id = g.id and h.summary <> g.summary
+        returning h.id, h.summary)
+     update idempotency_keys k set response = k.response || jsonb_build_object('summary', c.summary)
+       from changed c where k.response->>'handoff_id' = c.id::text`,
+    [runs, ids],
+  );
 }
 
 /** A forgetting that will be repeated. */

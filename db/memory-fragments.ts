@@ -205,21 +205,22 @@ export async function listFragments(tx: Tx, { spaceIds, agentId, limit }: Fragme
   return pageOfSized(found, limit).rows;
 }
 
-/** Records who read or wrote which fragments. */
+/** Records who read or wrote which fragments, or the run that hands them over. */
 export async function noteAccesses(
   tx: Tx,
   of: {
     tenantId: string;
     agentId: string | null;
-    operation: 'write' | 'search' | 'resolve';
+    runId?: string | undefined;
+    operation: 'write' | 'search' | 'resolve' | 'turn';
     fragments: readonly { access: string; id: string; score?: number }[];
   },
 ): Promise<void> {
   await tx.query(
-    `insert into memory_accesses (id, tenant_id, memory_id, agent_id, operation, score)
-     select r.access, $1, r.id, case when $2 ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then $2::uuid end, $3, r.score
+    `insert into memory_accesses (id, tenant_id, memory_id, agent_id, operation, score, run_id)
+     select r.access, $1, r.id, case when $2 ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then $2::uuid end, $3, r.score, $5
        from jsonb_to_recordset($4::jsonb) as r (access uuid, id uuid, score float8)`,
-    [of.tenantId, of.agentId, of.operation, JSON.stringify(of.fragments)],
+    [of.tenantId, of.agentId, of.operation, JSON.stringify(of.fragments), of.runId ?? null],
   );
 }
 
@@ -260,7 +261,7 @@ export async function storeFragmentEmbeddings(
   );
 }
 
-/** Of the named fragments in the workspace, those that this agent may read. */
+/** Of the named fragments in the workspace, those that this agent may read; kept from deletion until the transaction ends. */
 export async function readSharedFragments(
   tx: Tx,
   of: { workspaceId: string; agentId: string; ids: readonly string[] },
@@ -270,7 +271,7 @@ export async function readSharedFragments(
        (select count(*)::int from (select from memory_accesses a where a.memory_id = f.id limit 100) used) as uses
      from memory_fragments f join memory_spaces s on s.id = f.space_id
      where f.id = any($3::uuid[]) and s.workspace_id = $1 and ${VISIBLE}
-       and $2 <> all(s.denied_agents) and (s.allowed_agents = '{}' or $2 = any(s.allowed_agents))`,
+       and $2 <> all(s.denied_agents) and (s.allowed_agents = '{}' or $2 = any(s.allowed_agents)) for key share of f`,
     [of.workspaceId, of.agentId, of.ids],
   );
 }

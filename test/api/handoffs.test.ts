@@ -137,6 +137,25 @@ describe('handoffs', () => {
     assert.equal((await read(`/v1/handoffs/${handoff}`)).reason, '');
   });
 
+  it('forget a shared fragment that they gave to their target, however the request is answered', async () => {
+    const { id: space } = await make('/v1/memory/spaces', { name: 'facts' });
+    const add = async (content: string) => (await make('/v1/memory/write', { space_id: space, content })).id;
+    const [gone, kept] = [await add('The canary is green.'), await add('The cat is grey.')];
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const agents = { source_agent_id: ids['ann'], target_agent_id: ids['bob'] };
+    const context = { memory_references: { shared_fragments: [gone, kept] } };
+    const body = { task_id: task, ...agents, context, reason: 'x' };
+    const send = () => api.call('POST', '/v1/handoffs', { key, body, headers: { 'idempotency-key': 'once' } });
+    const { id, summary } = (await send()).json;
+    assert.equal(summary.memory_fragments.length, 2);
+    await inState(`/v1/handoffs/${id}`, 'completed');
+    assert.equal((await api.call('DELETE', `/v1/memory/fragments/${gone}`, { key })).status, 204);
+    const left = [{ id: kept, content: 'The cat is grey.' }];
+    assert.deepEqual((await read(`/v1/handoffs/${id}`)).summary.memory_fragments, left);
+    assert.deepEqual((await send()).json.summary.memory_fragments, left);
+  });
+
   it('say in the words of a model what a long conversation came to', async () => {
     const requirements = { preferred_agents: [ids['ann']], required_capabilities: ['ann'] };
     const description = 'Find them, and look everywhere. '.repeat(100);

@@ -8,7 +8,7 @@ import type { AgentRow } from '../../../db/agents.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import type { Tx } from '../../../db/database.ts';
 import { chainBefore, findHandoff, insertHandoff, type HandoffCarrier, type HandoffRow } from '../../../db/handoffs.ts';
-import { readSharedFragments } from '../../../db/memory-fragments.ts';
+import { noteAccesses, readSharedFragments } from '../../../db/memory-fragments.ts';
 import { estimateTokens } from '../../../llm/estimate-tokens.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { whyNotTaken } from '../../agents/why-not-taken.ts';
@@ -95,12 +95,11 @@ export function mustTake(agent: AgentRow): void {
 }
 
 async function summaryOf(tx: Tx, wish: HandoffWish, targetTokens: number) {
-  const { source, context, target } = wish;
+  const { source, context } = wish;
   // A target that takes over the thread reads the conversation there.
   const history = wish.carriedBy === 'thread' ? [] : await conversationOf(tx, source.runId);
   const ids = context.memory_references?.shared_fragments ?? [];
-  const known =
-    ids.length === 0 ? [] : await readSharedFragments(tx, { workspaceId: wish.workspaceId, agentId: target.id, ids });
+  const known = ids.length === 0 ? [] : await readGiven(tx, wish, ids);
   const fragments = known.map(({ id, content, created_at, uses }): HandoffFragment => ({
     id,
     content,
@@ -110,6 +109,16 @@ async function summaryOf(tx: Tx, wish: HandoffWish, targetTokens: number) {
   }));
   const limits = { targetTokens, nowMs: Date.now(), countTokens: estimateTokens };
   return summarizeHandoff({ context, history, fragments, told: wish.told }, limits);
+}
+
+/** The fragments that the target may see; recorded with the run, so that forgetting finds the handoff. */
+async function readGiven(tx: Tx, wish: HandoffWish, ids: readonly string[]) {
+  const { tenantId, workspaceId, source, target, task } = wish;
+  const known = await readSharedFragments(tx, { workspaceId, agentId: target.id, ids });
+  const runId = source.runId ?? task?.workflow_id ?? undefined;
+  const fragments = known.map(({ id }) => ({ access: newId(), id }));
+  await noteAccesses(tx, { tenantId, agentId: target.id, runId, operation: 'turn', fragments });
+  return known;
 }
 
 /** The token limit of what the target is given. */

@@ -177,6 +177,16 @@ export async function chainBefore(tx: Tx, runId: string, most: number): Promise<
   return last ? chainTo(tx, last.id, most) : [];
 }
 
+/** All handoffs of a task, oldest first; only the last `most`. */
+export async function listTaskHandoffs(tx: Tx, taskId: string, most: number): Promise<ChainLink[]> {
+  const rows = await tx.query<ChainLink>(
+    `select id, source_agent_id, target_agent_id, checksum, status, created_at from handoffs where task_id = $1
+      order by id desc limit $2`,
+    [taskId, most],
+  );
+  return rows.toReversed();
+}
+
 /** The chain that ends with this handoff, oldest first. */
 export async function chainTo(tx: Tx, id: string, most: number): Promise<ChainLink[]> {
   return tx.query<ChainLink>(

@@ -239,6 +239,22 @@ describe('handoffs', () => {
     assert.deepEqual(await read(`/v1/tasks/${task}`), before);
   });
 
+  it('of a task that has ended are ten at most, none with a context that the target had before', async () => {
+    say = (name) => text(`done by ${name}`);
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'completed');
+    const { id } = await hand(task);
+    const refused = await hand(task, {}, 409);
+    assert.match(refused.detail, /same context/);
+    assert.deepEqual(refused.chain, [id]);
+    const made = [id];
+    for (let n = 2; n <= 10; n++)
+      made.push((await hand(task, { context: { task_context: { original_query: `${n}` } } })).id);
+    const last = await hand(task, { context: {} }, 409);
+    assert.match(last.detail, /10 times/);
+    assert.deepEqual(last.chain, made);
+  });
+
   it('come back to the source of a task where the target rejects them', async () => {
     say = (name, said, request) => {
       if (name === 'ann') return said.includes('has not taken') ? text('done by ann') : undefined;

@@ -7,7 +7,14 @@ import { LIMITS } from '../../../core/limits.ts';
 import type { AgentRow } from '../../../db/agents.ts';
 import { listWorkers } from '../../../db/workers.ts';
 import type { Tx } from '../../../db/database.ts';
-import { chainBefore, findHandoff, insertHandoff, type HandoffCarrier, type HandoffRow } from '../../../db/handoffs.ts';
+import {
+  chainBefore,
+  findHandoff,
+  insertHandoff,
+  listTaskHandoffs,
+  type HandoffCarrier,
+  type HandoffRow,
+} from '../../../db/handoffs.ts';
 import { noteAccesses, readSharedFragments } from '../../../db/memory-fragments.ts';
 import { estimateTokens } from '../../../llm/estimate-tokens.ts';
 import { newId } from '../../../lib/new-id.ts';
@@ -51,11 +58,13 @@ export async function writeHandoff(tx: Tx, wish: HandoffWish): Promise<HandoffRo
   const checksum = checksumOf(context);
   const chain = source.runId === null ? [] : await chainBefore(tx, source.runId, LIMITS.handoffChain);
   const link = { source_agent_id: source.agentId, target_agent_id: target.id, checksum };
-  const fault = loopFault(chain, link, LIMITS.handoffChain);
+  // Each handoff of an ended task begins a chain, since its source's run is the same.
+  const earlier = task && wish.carriedBy === 'run' ? await listTaskHandoffs(tx, task.id, LIMITS.handoffChain) : chain;
+  const fault = loopFault(earlier, link, LIMITS.handoffChain);
   if (fault && source.agentId === target.id) {
     throw impossible(fault, [{ path: 'body.target_agent_id', message: 'is the source' }]);
   }
-  if (fault) throw conflict(fault, { chain: chain.map(({ id }) => id) });
+  if (fault) throw conflict(fault, { chain: earlier.map(({ id }) => id) });
   const limit = handoffTokens(target, wish.targetTokens);
   const { content, tokens, fullTokens } = await summaryOf(tx, wish, limit);
   const id = newId();

@@ -5,11 +5,10 @@ import { isLocalRequest } from '../../lib/is-local-request.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { keyIn } from '../../modules/tenants/authenticate-key.ts';
 import { isToken, readToken, type TokenTarget } from '../../modules/tenants/tokens.ts';
-import { findThreadId } from '../../modules/conversations/threads.ts';
 import { runOfCall, threadOfRun } from '../../modules/runs/read-runs.ts';
+import { threadIdOf } from '../../modules/sessions/converse.ts';
 import { requireWorkspace } from '../../modules/tenants/workspaces.ts';
 import type { Caller, Origin } from '../../core/caller.ts';
-import { externalIdParam } from './external-ids.ts';
 import { holdToRates } from './rate-limit.ts';
 import type { Access, AppParts, Route } from './route.ts';
 import type { ApiContext } from './state.ts';
@@ -103,9 +102,9 @@ async function isAboutThread(
 ): Promise<boolean> {
   if (param === undefined) return true;
   const asked = String(ctx.params[param]);
-  const name = externalIdParam.safeParse(asked).data;
-  if (name === undefined) return asked.toLowerCase() === target.id;
-  return target.id === (await deps.db.withTenant(caller.tenantId, (tx) => findThreadId(tx, caller, name)));
+  if (asked.toLowerCase() === target.id) return true;
+  const { tenantId, workspaceId } = caller;
+  return target.id === (await deps.db.withTenant(tenantId, (tx) => threadIdOf(tx, { workspaceId }, asked)));
 }
 
 /** A thread's token opens its runs, and so their calls, like tokens for each of them. */

@@ -5,6 +5,7 @@ import { externalId } from '../../core/user-metadata.ts';
 import type { Context } from '../../modules/governance/context.ts';
 import { requireThreadId } from '../../modules/conversations/threads.ts';
 import { requireAgentId } from '../../modules/agents/external-ids.ts';
+import { threadIdInPath } from '../../modules/sessions/converse.ts';
 import { lowerUuid } from '../../lib/is-uuid.ts';
 import { idParam } from './validate.ts';
 
@@ -23,10 +24,17 @@ class ExternalId {
   }
 }
 
-const LOOKUPS = { agent: requireAgentId, thread: requireThreadId };
+const LOOKUPS = { agent: requireAgentId, thread: requireThreadId, front_end_thread: threadIdInPath };
 
 /** How many were made: most requests have none and need no search. */
 let made = 0;
+
+/** `ext:<id>` only; gives the name. */
+export const externalIdParam = z
+  .string()
+  .startsWith(PREFIX)
+  .transform((text) => text.slice(PREFIX.length))
+  .pipe(externalId);
 
 /** An agent's id, or the client's name for it. Handlers only get ids (`withIds`). */
 export const agentIdParam = idOr('agent', idParam, 'must be a UUID, or ext: and an external id');
@@ -42,6 +50,17 @@ export const agentNameParam = idOr('agent', nameOrId, 'must have 1 to 200 charac
 
 /** The same, where the client's own conversation ids are allowed, too. */
 export const threadNameParam = idOr('thread', nameOrId, 'must have 1 to 200 characters');
+
+/** The same where a front end's own name for a thread stands for it, too. */
+export const threadPathParam = idOr(
+  'thread',
+  z
+    .string()
+    .min(1)
+    .max(200)
+    .transform((name) => new ExternalId('front_end_thread', name)),
+  'must have 1 to 200 characters',
+).describe("Its id, `ext:` and its external id, or a front end's own name for it.");
 
 /** The same for a thread that may begin with the run: what it gives is for `threadOf`. */
 export const newThreadParam = z
@@ -59,25 +78,22 @@ export function threadOf(named: string | null | undefined): { threadId?: string;
   return name.success ? { threadName: name.data } : { threadId: named };
 }
 
-/** `ext:<id>` only; gives the name. */
-export const externalIdParam = z
-  .string()
-  .startsWith(PREFIX)
-  .transform((text) => text.slice(PREFIX.length))
-  .pipe(externalId);
-
-function idOr(kind: keyof typeof LOOKUPS, plain: z.ZodType<string>, message: string): z.ZodType<string, string> {
-  const named = z
+function idOr(
+  kind: keyof typeof LOOKUPS,
+  plain: z.ZodType<string | ExternalId>,
+  message: string,
+): z.ZodType<string, string> {
+  const named: z.ZodType<ExternalId, string> = externalIdParam.transform((name) => new ExternalId(kind, name));
+  const either = z
     .string()
     .transform((text, refinement) => {
-      const isNamed = text.startsWith(PREFIX);
-      const parsed = isNamed ? externalIdParam.safeParse(text) : plain.safeParse(text);
-      if (parsed.success) return isNamed ? new ExternalId(kind, parsed.data) : parsed.data;
+      const parsed = (text.startsWith(PREFIX) ? named : plain).safeParse(text);
+      if (parsed.success) return parsed.data;
       refinement.addIssue({ code: 'custom', message });
       return z.NEVER;
     })
     .meta({ type: 'string', description: `Its id, or \`${PREFIX}\` and its external id.` });
-  return named as unknown as z.ZodType<string, string>;
+  return either as unknown as z.ZodType<string, string>;
 }
 
 /** Parses a request with `read` and replaces names by ids. Throws 404 for an unknown name. */

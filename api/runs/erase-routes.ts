@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { eraseRun, eraseThread } from '../../modules/runs/erase-run.ts';
 import { readRun, readRunRef } from '../../modules/runs/read-runs.ts';
-import { threadIdParam } from '../kit/external-ids.ts';
+import { threadPathParam } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { defineRunRoutes, runParams } from './run-access.ts';
 import { presentRun, run } from './schemas.ts';
@@ -40,7 +40,7 @@ const eraseOfThread = defineRoute({
   path: '/v1/threads/:thread',
   access: 'admin',
   summary: 'Erase a thread with all its runs: 202, and 200 when it was erased already',
-  params: z.strictObject({ thread: threadIdParam }),
+  params: z.strictObject({ thread: threadPathParam }),
   query,
   responses: { 200: erasedThread, 202: erasedThread },
   async handle({ caller, params: { thread: id }, query: { dependents }, context, app }) {

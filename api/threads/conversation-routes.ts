@@ -6,7 +6,7 @@ import {
   readAgentConversations,
   readThreadConversations,
 } from '../../modules/conversations/read-conversations.ts';
-import { agentIdParam, threadIdParam } from '../kit/external-ids.ts';
+import { agentIdParam, threadPathParam } from '../kit/external-ids.ts';
 import { encodeCursor, pageFields, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
@@ -20,7 +20,7 @@ const ofThread = defineRoute({
   access: 'runs:read',
   threadToken: { scope: 'read', param: 'thread' },
   summary: 'What was said on a thread, a turn each, newest first',
-  params: z.strictObject({ thread: threadIdParam }),
+  params: z.strictObject({ thread: threadPathParam }),
   query: pageQuery(z.tuple([count, count])),
   responses: { 200: pageFields('conversations', conversation) },
   async handle({ caller, params: { thread }, query: { limit, cursor: before }, context }) {
@@ -52,7 +52,7 @@ const patch = defineRoute({
   path: '/v1/threads/:thread/conversations/:conversation',
   access: 'runs:write',
   summary: 'Change what is kept with a conversation: its extras as a whole; 204 for a key that may not read it',
-  params: z.strictObject({ thread: threadIdParam, conversation: idParam }),
+  params: z.strictObject({ thread: threadPathParam, conversation: idParam }),
   body: z.strictObject({ extras: extras.optional() }),
   responses: { 200: conversation, 204: 'empty' },
   async handle({ caller, params: { thread, conversation: id }, body, context }) {

@@ -5,14 +5,14 @@ import { externalId, userMetadata } from '../../core/user-metadata.ts';
 import { threadTitle } from '../../core/titles.ts';
 import { readResumption } from '../../modules/conversations/resumption.ts';
 import { changeThread, readThreads, requireThread } from '../../modules/conversations/threads.ts';
-import { agentIdParam, threadIdParam } from '../kit/external-ids.ts';
+import { agentIdParam, threadPathParam } from '../kit/external-ids.ts';
 import { metadataFilter } from '../kit/metadata-filter.ts';
 import { pageFields, pageOf, pageQuery } from '../kit/paging.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { presentThreadDetail, threadDetail } from './resumption-schema.ts';
 import { extras, presentThread, thread } from './schemas.ts';
 
-const params = z.strictObject({ thread: threadIdParam });
+const params = z.strictObject({ thread: threadPathParam });
 
 const list = defineRoute({
   method: 'get',

@@ -54,6 +54,13 @@ export async function threadIdOf(
   throw forbidden('The token is for one thread, and this is not about it.');
 }
 
+/** The same for a path. A client's own name in the form of an id stands for a thread only once something was said on it. */
+export async function threadIdInPath(tx: Tx, caller: Caller, name: string): Promise<string> {
+  const id = await threadIdOf(tx, caller, name);
+  const isNamed = !isUuid(name) || (await hasThread(tx, { id, workspaceId: caller.workspaceId }));
+  return isNamed ? id : name.toLowerCase();
+}
+
 /**
  * The thread's id, begun or not. Throws 404 for an unknown id: a client's own name in the form of an id stands for a thread
  * only once something was said on it.

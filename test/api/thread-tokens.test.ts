@@ -36,7 +36,7 @@ describe('a token for a thread', () => {
   };
   const says = (id: string, text: string) => ({ id, messages: [{ role: 'user', parts: [{ type: 'text', text }] }] });
   /** A thread on which something was said, and its run. */
-  async function talked(name = randomUUID()) {
+  async function talked(name: string = randomUUID()) {
     const answer = await post(`/v1/agents/${agent}/ui-stream`, says(name, 'say hello'));
     const thread = answer.headers.get('x-drover-thread-id') ?? '';
     const { json } = await api.call('GET', `/v1/runs?thread_id=${thread}`);
@@ -79,6 +79,25 @@ describe('a token for a thread', () => {
     assert.equal((await post(`/ag-ui/${agent}`, { threadId: name, ...input }, { key })).status, 200);
     assert.equal((await post(`/ag-ui/${agent}`, { threadId: thread, ...input }, { key })).status, 403);
     assert.equal((await post('/agent/chat', { message: 'hi', user_id: 'ada', agent_id: agent }, { key })).status, 403);
+  });
+
+  it('reads the thread under the name that its front end has for it, as a key does', async () => {
+    for (const name of [`page ${randomUUID()}`, randomUUID()]) {
+      const path = `/v1/threads/${encodeURIComponent(name)}`;
+      assert.equal(await statusOf('GET', path, {}), 404, 'nothing was said yet');
+      const { thread } = await talked(name);
+      const key = await token(encodeURIComponent(name), ['read']);
+      const other = await token((await talked()).thread, ['read']);
+      for (const part of ['', '/conversations', '/ui-messages']) {
+        assert.equal(await statusOf('GET', `${path}${part}`, { key }), 200, part);
+        assert.equal(await statusOf('GET', `${path}${part}`, { key: other }), 403, part);
+      }
+      const { status, json } = await api.call('GET', path);
+      assert.deepEqual([status, json.id], [200, thread]);
+      const titled = await api.call('PATCH', path, { body: { title: 'Named' } });
+      assert.deepEqual([titled.status, titled.json.id, titled.json.title], [200, thread, 'Named']);
+      assert.equal(await statusOf('GET', `/agent/session/${encodeURIComponent(name)}`, { key }), 404);
+    }
   });
 
   it('takes part in its session alone, over a WebSocket too, where it is the subprotocol', async () => {

@@ -11,7 +11,7 @@ const program = { load: loadConfig, listens: portOfApi };
 /** Runs API and workers in one process. Without settings they need no service (embedded mode). */
 export async function runEverything(): Promise<void> {
   await runProcess(program, async ({ context, apiKey, closers }) => {
-    const { config } = context;
+    const { config, log } = context;
     const workers = await startWorkers(context);
     const { shutdownGraceMs: graceMs } = config;
     let stopping: Promise<void> | undefined;
@@ -19,7 +19,13 @@ export async function runEverything(): Promise<void> {
     closers.add('workers', stopWorkers, { graceMs });
     const api = await serve(context, ROUTES, config);
     // Concurrently: in sequence, the second would only get the time that the first left.
-    closers.add('api', () => Promise.all([api.close(graceMs), stopWorkers()]), { graceMs });
+    const stop = async () => {
+      const sinceMs = performance.now();
+      log.info('api and workers stopping');
+      await Promise.all([api.close(graceMs), stopWorkers()]);
+      log.info({ ms: Math.round(performance.now() - sinceMs) }, 'api and workers stopped');
+    };
+    closers.add('api', stop, { graceMs });
     const first = config.mode === 'embedded' ? await ensureFirstRun(context) : undefined;
     const model = context.models.defaultName();
     process.stderr.write(bannerOf(config, { url: api.url, apiKey, model, runId: first?.runId }));

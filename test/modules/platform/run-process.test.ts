@@ -195,7 +195,7 @@ describe('the life of a process', () => {
     await services.drop();
   });
 
-  it('warns of a variable that nothing reads, by its name, and of a key that can be guessed', async () => {
+  it('warns of a variable that nothing reads, by its name, and of a key that can be guessed, and says that it stops', async () => {
     const services = await createTestServices(DOMAIN_MODE);
     const env = {
       ...services.env,
@@ -211,6 +211,7 @@ describe('the life of a process', () => {
     assert.match(output.out, /"variable":"DROVER_QUEUE_PREFX"/);
     for (const variable of ['DROVER_SECRET_KEY', 'DROVER_API_KEY'])
       assert.match(output.out, new RegExp(`"variable":"${variable}","msg":"a key of less than 16 characters`));
+    assert.match(output.out, /"msg":"api and workers stopping".*"ms":\d+,"msg":"api and workers stopped"/s);
     await services.drop();
   });
 });

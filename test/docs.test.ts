@@ -75,15 +75,25 @@ describe('the documentation', () => {
     assert.deepEqual(new Set([...(own.match(/(?<=`)[a-z-]+(?=`)/g) ?? []), 'turns']), queues);
   });
 
+  const routes = ROUTES.map(({ method, path }) => `${method.toUpperCase()} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+
   it('lists the routes that there are', () => {
     const listed = [...read('docs/api.md').matchAll(/^\| `([A-Z]+) (\/\S+)` \|/gm)].map(
       ([, method, path]) => `${method} ${path}`,
     );
     // Under an agent's path a run has the same routes again, which one sentence says.
-    const there = ROUTES.map(
-      ({ method, path }) => `${method.toUpperCase()} ${path.replaceAll(/:(\w+)/g, '{$1}')}`,
-    ).filter((route) => !route.includes('/v1/agents/{id}/runs/'));
+    const there = routes.filter((route) => !route.includes('/v1/agents/{id}/runs/'));
     assert.deepEqual(listed.toSorted(), [...new Set(there)].toSorted());
+  });
+
+  it('says that a run has the same routes under the path of its agent', () => {
+    assert.match(
+      read('docs/api.md'),
+      /^Every path under `\/v1\/runs\/{run}` also exists under `\/v1\/agents\/{id}\/runs\/{run}`/m,
+    );
+    const under = (prefix: string) =>
+      routes.flatMap((route) => (route.includes(` ${prefix}`) ? [route.replace(prefix, '')] : [])).toSorted();
+    assert.deepEqual(under('/v1/agents/{id}/runs/{run}'), under('/v1/runs/{run}'));
   });
 
   it('has every table of the schema', () => {

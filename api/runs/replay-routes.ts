@@ -8,7 +8,7 @@ import { replayRun } from '../../modules/runs/replay-run.ts';
 import { retryRun } from '../../modules/runs/retry-run.ts';
 import { replayWorkflow, retryWorkflow } from '../../modules/workflows/restart-workflow.ts';
 import { saveCheckpoint } from '../../modules/runs/save-checkpoint.ts';
-import { defineRoute, type Route } from '../kit/route.ts';
+import type { Route } from '../kit/route.ts';
 import { idParam } from '../kit/validate.ts';
 import { checkpointHead, presentHead } from './checkpoint-head.ts';
 import { comparison, presentComparison, replayBody, replayedRun, retriedRun } from './replay-schemas.ts';
@@ -67,16 +67,16 @@ const replay = defineRunRoutes({
   },
 });
 
-const compare = defineRoute({
+const compare = defineRunRoutes({
   method: 'get',
-  path: '/v1/runs/:run/compare/:other',
+  path: '/compare/:other',
   access: 'runs:read',
   summary: 'Lay two runs beside each other, step by step; `a` is the first',
-  params: z.strictObject({ run: idParam, other: idParam }),
+  params: runParams.extend({ other: idParam }),
   responses: { 200: comparison },
   async handle({ caller, params, context }) {
     const body = await context.db.withTenant(caller.tenantId, async (tx) => {
-      const a = await requireRun(tx, caller, { run: params.run });
+      const a = await requireRun(tx, caller, params);
       const b = await requireRun(tx, caller, { run: params.other });
       return presentComparison(a, b, await compareRuns(tx, a.id, b.id));
     });
@@ -107,4 +107,4 @@ const save = defineRunRoutes({
   },
 });
 
-export const REPLAY_ROUTES: readonly Route[] = [...retry, ...replay, compare, ...save];
+export const REPLAY_ROUTES: readonly Route[] = [...retry, ...replay, ...compare, ...save];

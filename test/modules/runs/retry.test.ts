@@ -394,6 +394,10 @@ for (const mode of DOMAIN_MODES) {
         assert.deepEqual([compared.a.status, compared.a.tool_calls, compared.a.steps], ['completed', 2, 3]);
         assert.ok(compared.a.tokens_in > 0 && compared.a.cost_usd > 0);
         assert.equal((await call('GET', `/v1/runs/${run}/compare/${randomUUID()}`)).status, 404);
+        const underAgent = (id: string) => call('GET', `/v1/agents/${id}/runs/${run}/compare/${other.run}`);
+        const { agent_id: agent } = await get(`/v1/runs/${run}`);
+        assert.deepEqual((await underAgent(agent)).json, compared);
+        assert.equal((await underAgent(randomUUID())).status, 404);
       });
 
       it('counts the steps before a fork as its own', async () => {

@@ -105,6 +105,12 @@ async function begin(
   const said = inputOf(body);
   if (said) {
     const taken = await say(context, sayingOf(said, idempotency.key));
+    if (taken.isRepeated && taken.waiting === undefined) {
+      // Its client may have lost a message that it said later, between two snapshots.
+      const newest = await answerOnThread(context, { caller, threadId, idempotency, choose: () => [] });
+      const goesOn = newest.waiting !== undefined || newest.turn.turnId !== taken.turn.turnId;
+      if (goesOn) return { ...newest, after: newest.stood, passed: [], isJoining: true };
+    }
     return { ...taken, after: taken.turn.head, passed: [], isJoining: false };
   }
   let passed: string[] = [];

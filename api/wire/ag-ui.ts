@@ -31,6 +31,8 @@ export interface AgUiClient {
   passed?: readonly string[];
   /** Set if its messages are those of the thread, which it may not have all; whether they have the words of the turn. */
   joined?: { hasInput: boolean };
+  /** Whether it has the words of the turn, where a message that waited has begun it. */
+  hasInput?: boolean;
 }
 
 /**
@@ -38,7 +40,7 @@ export interface AgUiClient {
  * has so far; later events bring the rest.
  */
 export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): AgUiForm {
-  const { threadId, runId, passed = [], joined, ...known } = client;
+  const { threadId, runId, passed = [], joined, hasInput: _ofThis, ...known } = client;
   // A text being written is sent from its start, so a client that has part of it must drop that.
   const hasNews = ({ parts, messages, turnId }: TurnView) =>
     behind !== undefined ||
@@ -62,7 +64,9 @@ export function agUi(client: AgUiClient, behind?: readonly AgUiMessage[]): AgUiF
     // The client gets all of this turn before the next one.
     next(view) {
       const had = (joined && behind) ?? client.messages;
-      return agUi({ ...known, threadId, runId, passed, messages: messagesWith(view, client) }, had);
+      const begun = view.messages.find(({ status }) => status === 'begun');
+      const input = begun && { hasInput: theirsOf(begun, client) !== undefined };
+      return agUi({ ...known, ...input, threadId, runId, passed, messages: messagesWith(view, client) }, had);
     },
   };
 }
@@ -197,7 +201,10 @@ function messagesWith(view: TurnView, client: AgUiClient): AgUiMessage[] {
   const ofTurn = messagesOf(view, client);
   const placed = new Set([...ofTurn.map(({ id }) => id), ...meanwhile.flatMap(({ theirs }) => theirs?.id ?? [])]);
   const kept = withoutTurn(view, client).filter(({ id }) => !placed.has(id));
-  const later = meanwhile.flatMap(({ message, theirs }) => (theirs && message.status !== 'read' ? [theirs] : []));
+  const later = meanwhile.flatMap(({ message: { status, next, text }, theirs }): AgUiMessage[] => {
+    if (theirs) return status === 'read' ? [] : [theirs];
+    return next ? [{ id: inputId(next.turnId), role: 'user', content: text }] : [];
+  });
   return [...kept, ...(hasInput(client) ? [] : [inputOfTurn(view)]), ...ofTurn, ...later];
 }
 
@@ -224,8 +231,8 @@ function theirsOf({ id }: UserMessage, { messages, thread }: AgUiClient): AgUiMe
 }
 
 /** Whether the client has its user's message; one without any gets it. */
-function hasInput({ messages, joined }: AgUiClient): boolean {
-  return joined?.hasInput ?? messages.some(({ role, id }) => role === 'user' && !id.endsWith('.input'));
+function hasInput({ messages, joined, hasInput: isKnown }: AgUiClient): boolean {
+  return joined?.hasInput ?? isKnown ?? messages.some(({ role, id }) => role === 'user' && !id.endsWith('.input'));
 }
 
 /** A turn's messages without the one that began it. */

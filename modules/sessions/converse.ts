@@ -103,6 +103,8 @@ export interface Said {
   turn: ShownTurn;
   /** Id of the message that waited when this was said. */
   waiting?: string;
+  /** It was said before. */
+  isRepeated?: boolean;
 }
 
 /**
@@ -134,7 +136,7 @@ async function take(context: Context, saying: Saying): Promise<Said> {
     return { turn: found, isInVain: row?.status === 'failed' || row?.status === 'cancelled' };
   });
   if (isInVain && saying.after) return say(context, { ...saying, idempotency: saying.after(turnId) });
-  return { turn, ...(waiting !== undefined && { waiting }) };
+  return { turn, isRepeated: answer.replayed, ...(waiting !== undefined && { waiting }) };
 }
 
 /** The transaction of a message, and what to announce after it. */

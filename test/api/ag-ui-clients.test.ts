@@ -6,6 +6,7 @@ import type { HttpAgent } from '@ag-ui/client';
 import { ROOT } from '../support/repository.ts';
 import { startServer, type LocalServer } from '../support/echo-server.ts';
 import { startScriptedService, type ScriptedService } from '../support/service.ts';
+import { waitUntil } from '../support/wait-until.ts';
 import { lastTextOf, openAgUi, sayTo } from '../support/wire/ag-ui.ts';
 
 describe('a client of AG-UI', () => {
@@ -152,6 +153,27 @@ describe('a client of AG-UI', () => {
       others.setMessages((after[0] ?? []).concat((after[3] ?? []).slice(after[2]?.length ?? 0)));
       await others.runAgent();
       assert.deepEqual(shownBy(others), shownBy(client));
+    });
+
+    it('has its own message again, and the answer, where it was cut between the two snapshots that tell of it', async () => {
+      const thread = randomUUID();
+      const gate = `gate${randomUUID()}`;
+      const post = async (messages: object[]) => {
+        const body = JSON.stringify({ threadId: thread, runId: 'r', messages });
+        const headers = { authorization: `Bearer ${api.key}`, 'content-type': 'application/json' };
+        return fetch(`${api.url}/ag-ui/${agent}`, { method: 'POST', headers, body });
+      };
+      const first = { id: `m${randomUUID()}`, role: 'user', content: `held ${gate} say one` };
+      const streams = [await post([first])];
+      await waitUntil('it is at work', () => api.model.asked(gate).length > 0);
+      const said = { id: `m${randomUUID()}`, role: 'user', content: 'say two' };
+      streams.push(await post([first, said]));
+      streams.push(await post([first]));
+      api.model.release(gate);
+      const [, whole = '', again = ''] = await Promise.all(streams.map((stream) => stream.text()));
+      for (const text of [whole, again]) assert.match(text, /one[^]*say two[^]*two.*\n[^]*RUN_FINISHED/);
+      const [last = ''] = again.match(/^data: .*MESSAGES_SNAPSHOT.*$/gm)?.slice(-1) ?? [];
+      assert.match(last, /one.*say two/);
     });
 
     it('has the newest of it where all would be too much', async () => {

@@ -278,9 +278,8 @@ export interface SteppedTurn {
   steps: Record<string, number>;
   /** All its steps, with the event of each answer. */
   answers: Record<string, number>;
-  /** By step: estimated tokens of the conversation sent, and tokens answered. */
+  /** By step: estimated tokens of the conversation sent. */
   asked: Record<string, number>;
-  said: Record<string, number>;
   /** The event after which the model was asked for a last summary; null if it was not. */
   max_steps_seq: number | null;
   /** Tokens reported by models, without cached ones and without answers that a replay took from its record. */
@@ -310,7 +309,6 @@ export async function listSteppedTurns(tx: Tx, turnIds: readonly string[]): Prom
        coalesce(jsonb_object_agg(e.step, e.seq) filter (where ${ANSWERED}), '{}') as answers,
        coalesce(jsonb_object_agg(e.step, (e.payload->>'estimated_tokens')::int) filter (
          where e.type = 'model.called' and jsonb_typeof(e.payload->'tool_choice') = 'string'), '{}') as asked,
-       coalesce(jsonb_object_agg(e.step, (e.payload->'usage'->>'output')::int) filter (where ${ANSWERED}), '{}') as said,
        min(e.seq) filter (where e.type = 'run.max_steps_reached') as max_steps_seq,
        coalesce(sum((e.payload->'usage'->>'input')::bigint) filter (where ${PAID}), 0)::bigint as input_tokens,
        coalesce(sum((e.payload->'usage'->>'output')::bigint) filter (where ${PAID}), 0)::bigint as output_tokens,

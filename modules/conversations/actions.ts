@@ -125,12 +125,13 @@ function resultsAdded(event: LoggedEvent, payload: Payload, turn: SteppedTurn | 
   const before = turn?.steps[step];
   if (before === undefined || typeof payload['tool_choice'] === 'object') return [];
   const estimatedTokens = Number(payload['estimated_tokens']);
-  const [asked, said] = [turn?.asked[step], turn?.said[step]];
+  // Estimated as well: what the provider counts for the answer is another measure, and may have thinking in it.
+  const asked = turn?.asked[step];
   const data = {
     transformation_type: 'tool_result_added',
     messages_before_count: before + 1,
     messages_after_count: before + 2,
-    ...(asked !== undefined && said !== undefined && { tokens_before: asked + said }),
+    ...(asked !== undefined && { tokens_before: asked }),
     tokens_after: estimatedTokens,
   };
   return [{ type: 'context_transformation', data, step, messagesCount: before + 2, estimatedTokens }];

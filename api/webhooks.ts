@@ -1,6 +1,6 @@
 /** Webhooks: subscriptions to events, and their deliveries. */
 import { z } from 'zod';
-import { EVENT_NAMES, withoutWords, withWords } from '../core/event-families.ts';
+import { EVENT_NAMES, toldOfUnknownName, withoutWords, withWords } from '../core/event-families.ts';
 import { idempotently } from '../modules/tenants/idempotency.ts';
 import { CHANNEL_PROTOCOLS } from '../modules/webhooks/channels.ts';
 import {
@@ -27,7 +27,7 @@ const events = z
       .string()
       .max(100)
       .transform((name) => name.replace(/\.\*$/, ''))
-      .refine((name) => EVENT_NAMES.has(name), 'is no type or family of events'),
+      .refine((name) => EVENT_NAMES.has(name), { error: ({ input }) => toldOfUnknownName(String(input)) }),
   )
   .min(1)
   .max(100)

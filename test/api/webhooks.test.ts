@@ -412,6 +412,13 @@ for (const mode of DOMAIN_MODES) {
     it('are refused with events that there are not, and gone when they are deleted', async () => {
       const bad = await call('POST', '/v1/webhooks', { url: receiver.url, events: ['run.flown'] });
       assert.deepEqual([bad.status, bad.json.errors[0].path], [400, 'body.events.0']);
+      assert.match(
+        bad.json.errors[0].message,
+        /^is no type or family of events; run has run\.created, .*run\.completed/,
+      );
+      const far = await call('POST', '/v1/webhooks', { url: receiver.url, events: ['*', 'zebra.flown'] });
+      assert.match(far.json.detail, /^body\.events\.1 is no .*; the families are .*\bwait\b/);
+      assert.doesNotMatch(far.json.detail, /approval/);
       assert.equal((await call('POST', '/v1/webhooks', { url: 'ftp://x', events: ['*'] })).status, 400);
       const { id } = await hook(['*']);
       await startRun();

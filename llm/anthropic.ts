@@ -49,7 +49,10 @@ export function anthropicModel(options: ProviderOptions): StreamModel {
       return answer;
     } catch (error) {
       guard.drop();
-      throw withUsage(toModelError('anthropic', error, guard.cutOff()), usageOf(draft));
+      throw withUsage(
+        toModelError({ provider: 'anthropic', baseUrl: options.baseUrl }, error, guard.cutOff()),
+        usageOf(draft),
+      );
     } finally {
       guard.close();
     }

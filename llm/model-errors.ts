@@ -15,8 +15,14 @@ interface ProviderFailure {
   cause?: unknown;
 }
 
+/** A provider as it was asked: at the address of its variable, if that is set. */
+interface Asked {
+  provider: string;
+  baseUrl: string | undefined;
+}
+
 /** The `ModelError` for anything thrown during a call. `cutOff`: why we ended it ourselves. */
-export function toModelError(provider: string, error: unknown, cutOff?: CutOff): ModelError {
+export function toModelError({ provider, baseUrl }: Asked, error: unknown, cutOff?: CutOff): ModelError {
   if (cutOff === 'aborted') return new ModelError('aborted', `The call to ${provider} was aborted.`);
   if (cutOff === 'timeout') return new ModelError('timeout', `${provider} gave no answer in time.`);
   if (error instanceof ModelError) return error;
@@ -25,7 +31,7 @@ export function toModelError(provider: string, error: unknown, cutOff?: CutOff):
     const message = `${provider}: the answer has a form that cannot be read (${error.message}).`;
     return new ModelError('invalid_request', message, { cause: error });
   }
-  return modelErrorOf(provider, failureOf(provider, error));
+  return modelErrorOf(provider, failureOf({ provider, baseUrl }, error));
 }
 
 /** Classifies by a type of `BEFORE_STATUS`, else by status, else by type, else as a broken connection. */
@@ -121,12 +127,12 @@ function retryAfterMs(headers: Headers | undefined): number | undefined {
   return Number.isFinite(parsed) ? Math.max(0, parsed) : undefined;
 }
 
-function failureOf(provider: string, error: unknown): ProviderFailure {
+function failureOf(asked: Asked, error: unknown): ProviderFailure {
   if (!(error instanceof Error)) return { message: String(error) };
   const fields = error as Error & Record<string, unknown>;
   const status = typeof fields['status'] === 'number' ? fields['status'] : undefined;
   return {
-    message: messageOf(provider, fields),
+    message: messageOf(asked, fields),
     status,
     type: stringOf(fields['type']) ?? stringOf(nested(fields['error'], 'type')),
     code: stringOf(fields['code']),
@@ -136,16 +142,27 @@ function failureOf(provider: string, error: unknown): ProviderFailure {
   };
 }
 
-/** Connection errors of an address that is no API's; they may also pass. */
-const ODD_ADDRESS = new Set(['ENOTFOUND', 'ERR_SSL_WRONG_VERSION_NUMBER']);
+/** Codes of connections that did not come about, as where an address is wrong; they may also pass. */
+const UNREACHED = new Set([
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+]);
 
-function messageOf(provider: string, fields: Error & Record<string, unknown>): string {
+function messageOf({ provider, baseUrl }: Asked, fields: Error & Record<string, unknown>): string {
   const told = stringOf(fields['apiMessage']) ?? stringOf(nested(fields['error'], 'message'));
   if (told) return told;
   const code = rootCode(fields.cause);
   if (!code) return fields.message;
-  const hint = ODD_ADDRESS.has(code) ? ` Check ${baseUrlVariable(provider)} if it is set.` : '';
-  return `${fields.message} (${code})${hint}`;
+  const said = `${fields.message} (${code})`;
+  if (baseUrl === undefined || !UNREACHED.has(code)) return said;
+  // Host and port alone: an address may hold a password.
+  return `${said} Check ${baseUrlVariable(provider)}: it leads to ${new URL(baseUrl).host}.`;
 }
 
 function rootCode(cause: unknown, depth = 0): string | undefined {

@@ -43,7 +43,10 @@ export function openaiModel(options: ProviderOptions): StreamModel {
       };
     } catch (error) {
       guard.drop();
-      throw withUsage(toModelError('openai', error, guard.cutOff()), draft.usage);
+      throw withUsage(
+        toModelError({ provider: 'openai', baseUrl: options.baseUrl }, error, guard.cutOff()),
+        draft.usage,
+      );
     } finally {
       guard.close();
     }

@@ -16,7 +16,7 @@ interface Run {
   agent_version: string;
   thread_id: string;
   status: string;
-  waiting_for?: { type: string; name: string | null; until: string; error?: { message: string } };
+  waiting_for?: { type: string; name: string | null; until: string; next_at?: string; error?: { message: string } };
   stop_reason: string | null;
   output?: { message: string };
   error?: { code: string; message: string };
@@ -258,8 +258,9 @@ function showEvent(event: string, data: Record<string, unknown>): void {
   if (event === 'status' && text('node') !== '')
     return print(`node: ${line(text('node'))} ${text('status')}`.trimEnd());
   if (event === 'status') {
-    const { error: why } = (data['waiting_for'] ?? {}) as { error?: { message: string } };
-    return print(why ? `waits for its provider: ${line(why.message, 300)}` : `status: ${text('to') || text('status')}`);
+    const { error: why, next_at: nextAt } = (data['waiting_for'] ?? {}) as NonNullable<Run['waiting_for']>;
+    if (!why) return print(`status: ${text('to') || text('status')}`);
+    return print(`waits for its provider: ${line(why.message, 300)} (asked again at ${line(nextAt ?? '')})`);
   }
   print(`${event}: ${event === 'done' ? text('status') : pretty(data)}`);
 }

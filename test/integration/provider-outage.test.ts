@@ -110,7 +110,7 @@ for (const mode of FAULT_MODES) {
       assert.ok(asked(before, 'claude-sonnet-5') <= (outages[0]?.failures ?? 0) + 1, 'more than one asked');
       isAway = () => false;
       await untilCompleted(ids);
-      assert.match((await following).out, /^waits for its provider: anthropic: away/m);
+      assert.match((await following).out, /^waits for its provider: anthropic: away.* \(asked again at \d{4}-\S+Z\)$/m);
       const log = platform.log.filter(({ msg }) => msg === 'run waits for its provider');
       assert.ok(log.length >= RUNS);
     });

@@ -90,17 +90,19 @@ describe('anthropicModel, when it gets no answer', () => {
     assert.equal((await failure({ error: { status: 429, type: 'rate_limit_error' } })).retryAfterMs, undefined);
   });
 
-  it('calls a refused connection unavailable', async () => {
+  it('calls a refused connection unavailable, and says where its setting leads, without a password', async () => {
     server = await startFakeAnthropic(() => ({}));
     await server.close();
-    const stream = anthropicModel({ apiKey: 'k', baseUrl: server.url });
-    await assert.rejects(ask(stream, modelRequest()), { kind: 'unavailable', message: /ECONNREFUSED/ });
+    const { host } = new URL(server.url);
+    const stream = anthropicModel({ apiKey: 'k', baseUrl: `http://user:hidden@${host}/path-of-mine` });
+    const message = `anthropic: Connection error. (ECONNREFUSED) Check ANTHROPIC_BASE_URL: it leads to ${host}.`;
+    await assert.rejects(ask(stream, modelRequest()), { kind: 'unavailable', message });
   });
 
   it('says which setting to look at where the address may be wrong', async () => {
     server = await startFakeAnthropic(() => ({}));
     const stream = anthropicModel({ apiKey: 'k', baseUrl: server.url.replace('http:', 'https:') });
-    const message = /\(ERR_SSL_WRONG_VERSION_NUMBER\) Check ANTHROPIC_BASE_URL if it is set\.$/;
+    const message = /\(ERR_SSL_WRONG_VERSION_NUMBER\) Check ANTHROPIC_BASE_URL: it leads to 127\.0\.0\.1:\d+\.$/;
     await assert.rejects(ask(stream, modelRequest()), { kind: 'unavailable', message });
   });
 

@@ -69,6 +69,8 @@ for (const mode of MODES) {
       assert.deepEqual([ready.status, ready.json.checks], [503, { database: 'ok', queue: 'away', migrations: 'ok' }]);
       assert.equal((await api.call('GET', '/v1/agents')).status, 200);
       assert.equal((await api.call('GET', '/metrics')).status, 200);
+      // Its pages ask for their data by themselves.
+      assert.equal((await api.call('GET', '/admin/queues/')).status, 200);
       assert.equal((await api.call('GET', '/admin/queues/api/queues')).status, 503);
       await api.redis?.restore();
       await waitUntil('ready again', async () => (await api.call('GET', '/readyz')).status === 200);

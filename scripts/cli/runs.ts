@@ -9,6 +9,7 @@ import { CommandError, EXIT } from './errors.ts';
 import { connected, id, oneOf, someOf, time, withPage, withPlace, type Page, type Shared } from './options.ts';
 import { line, plain, pretty, print, printFields, printJson, printNext, printTable } from './print.ts';
 import { addRunTree } from './run-tree.ts';
+import { sayIfUnserved } from './say-if-unserved.ts';
 
 interface Run {
   id: string;
@@ -196,23 +197,32 @@ async function follow(runId: string, options: Shared & { after?: string }): Prom
         'No service runs that would go on with the run. `drover start` starts one.',
       );
     }
-    let lastEventId = options.after;
-    // A broken stream, as during a restart of the service, is resumed.
-    for (let attempt = 0; ; attempt += 1) {
-      const before = lastEventId;
-      lastEventId = await showStream(client, runId, { lastEventId, json: options.json === true });
-      const status = await statusNow(client, runId);
-      if (status === 'completed') return;
-      if (status === 'failed' || status === 'cancelled') throw new CommandError(EXIT.refused, `The run is ${status}.`);
-      if (lastEventId !== before) attempt = 0;
-      if (attempt >= ATTEMPTS) throw new CommandError(EXIT.unreachable, 'The stream breaks again and again.');
-      const waitMs = backoffMs({ firstMs: FIRST_WAIT_MS, mostMs: LONGEST_WAIT_MS, attempt: attempt + 1 });
-      await delay(jitteredMs(waitMs, 0.25, Math.random()));
+    const stopAsking = ENDED.includes(first) ? () => undefined : sayIfUnserved(client);
+    try {
+      await showToEnd(client, runId, options);
+    } finally {
+      stopAsking();
     }
   });
 }
 
 const ENDED = ['completed', 'failed', 'cancelled'];
+
+async function showToEnd(client: Client, runId: string, options: Shared & { after?: string }): Promise<void> {
+  let lastEventId = options.after;
+  // A broken stream, as during a restart of the service, is resumed.
+  for (let attempt = 0; ; attempt += 1) {
+    const before = lastEventId;
+    lastEventId = await showStream(client, runId, { lastEventId, json: options.json === true });
+    const status = await statusNow(client, runId);
+    if (status === 'completed') return;
+    if (status === 'failed' || status === 'cancelled') throw new CommandError(EXIT.refused, `The run is ${status}.`);
+    if (lastEventId !== before) attempt = 0;
+    if (attempt >= ATTEMPTS) throw new CommandError(EXIT.unreachable, 'The stream breaks again and again.');
+    const waitMs = backoffMs({ firstMs: FIRST_WAIT_MS, mostMs: LONGEST_WAIT_MS, attempt: attempt + 1 });
+    await delay(jitteredMs(waitMs, 0.25, Math.random()));
+  }
+}
 
 /** Undefined if nothing answers. */
 async function statusNow(client: Client, runId: string): Promise<string | undefined> {

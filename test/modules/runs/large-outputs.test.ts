@@ -13,6 +13,7 @@ import { waitUntil } from '../../support/wait-until.ts';
 import { sized } from '../../support/size.ts';
 import {
   makeCheckpointsLarge,
+  makeEarlierMessagesLarge,
   makeChildOf,
   makeInputsLarge,
   makeMessagesLarge,
@@ -285,7 +286,7 @@ for (const mode of DOMAIN_MODES.filter((each) => each !== 'embedded')) {
         }
         assert.equal(seen.size, TURNS, path);
       }
-      await makeMessagesLarge(engine, run);
+      await makeEarlierMessagesLarge(engine, run);
       const { checkpoints } = JSON.parse(await get(`/v1/runs/${run}/checkpoints`)) as { checkpoints: { id: string }[] };
       const path = `/v1/runs/${run}/checkpoints/${checkpoints[0]?.id}`;
       for (const body of await Promise.all([get(path), get(path), get(path)])) {

@@ -178,20 +178,28 @@ export function makeInputsLarge(owner: Owner, run: string): Promise<void> {
   );
 }
 
-/** As if each message of a run's thread had 1,000,000 characters. */
+const LARGE = `jsonb_build_array(jsonb_build_object('type', 'text', 'text', repeat('x', 1000000)))`;
+
+/** As if each message of a run had 1,000,000 characters. */
 export function makeMessagesLarge(owner: Owner, run: string): Promise<void> {
+  return tamper(owner, `update messages set content = ${LARGE} where run_id = $1`, run);
+}
+
+/** The same of each but the last, by which a checkpoint fits its hash. */
+export function makeEarlierMessagesLarge(owner: Owner, run: string): Promise<void> {
   return tamper(
     owner,
-    `update messages set content = jsonb_build_array(jsonb_build_object('type', 'text', 'text', repeat('x', 1000000))) where run_id = $1`,
+    `update messages set content = ${LARGE} where run_id = $1 and ordinal < (select max(ordinal) from messages where run_id = $1)`,
     run,
   );
 }
 
-/** As if the state of each checkpoint of a run held 1,500,000 characters more. */
+/** As if the state of each checkpoint of a run, but the last, which has to fit its hash, held 1,500,000 characters more. */
 export function makeCheckpointsLarge(owner: Owner, run: string): Promise<void> {
   return tamper(
     owner,
-    `update checkpoints set state = state || jsonb_build_object('custom', jsonb_build_object('x', repeat('x', 1500000))) where run_id = $1`,
+    `update checkpoints set state = state || jsonb_build_object('custom', jsonb_build_object('x', repeat('x', 1500000)))
+       where run_id = $1 and seq < (select max(seq) from checkpoints where run_id = $1)`,
     run,
   );
 }

@@ -1,5 +1,5 @@
 import { badRequest } from '../../core/errors.ts';
-import { fromSessionSeq, type SessionPosition } from '../../core/session-position.ts';
+import { fromSessionSeq, toSessionSeq, type SessionPosition } from '../../core/session-position.ts';
 import type { ApiContext } from './state.ts';
 
 /** The position in a run's log from the client's `Last-Event-ID`; undefined without one. Throws 400. */
@@ -7,15 +7,21 @@ export function lastEventId(ctx: ApiContext): number | undefined {
   return numberIn(ctx, { of: 'run', most: 999_999_999 });
 }
 
-/**
- * The position on a thread from the client's `Last-Event-ID`; undefined without one. The number of a run alone, as release
- * 0.1 gave it, counts in the thread's first run: in another one the client might lack what it says it has. Throws 400.
- */
+/** The id of an event on a thread. In the thread's first run it is the sequence number in the log. */
+export function threadEventId({ place, seq }: SessionPosition): number {
+  return toSessionSeq({ place: place - 1, seq });
+}
+
+/** The position on a thread from the client's `Last-Event-ID`; undefined without one. Throws 400. */
 export function lastThreadEventId(ctx: ApiContext): SessionPosition | undefined {
   const given = numberIn(ctx, { of: 'thread', most: Number.MAX_SAFE_INTEGER });
-  if (given === undefined) return undefined;
-  const { place, seq } = fromSessionSeq(given);
-  return { place: Math.max(1, place), seq };
+  return given === undefined ? undefined : positionOfThreadEvent(given);
+}
+
+/** The position that such an id names. */
+export function positionOfThreadEvent(id: number): SessionPosition {
+  const { place, seq } = fromSessionSeq(id);
+  return { place: place + 1, seq };
 }
 
 function numberIn(ctx: ApiContext, { of, most }: { of: string; most: number }): number | undefined {

@@ -1,4 +1,4 @@
-import { toSessionSeq } from '../../core/session-position.ts';
+import { threadEventId } from '../kit/last-event-id.ts';
 import type { Sent } from './form.ts';
 
 /**
@@ -12,7 +12,7 @@ export async function* toServerSentEvents(sent: AsyncIterable<Sent<object>>, don
     const last = lines.pop();
     yield last === undefined
       ? ': ping\n\n'
-      : `${lines.join('')}${at === undefined ? '' : `id: ${toSessionSeq(at)}\n`}${last}`;
+      : `${lines.join('')}${at === undefined ? '' : `id: ${threadEventId(at)}\n`}${last}`;
     isWhole = isLast;
   }
   if (isWhole && done !== undefined) yield `data: ${done}\n\n`;

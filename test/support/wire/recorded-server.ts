@@ -10,6 +10,7 @@ import { tellUpdates } from '../../../api/wire/acp-session.ts';
 import { agUi, type AgUiClient } from '../../../api/wire/ag-ui.ts';
 import { foldEvent } from '../../../api/wire/fold-turn.ts';
 import { showTurn, type Sent } from '../../../api/wire/form.ts';
+import { positionOfThreadEvent } from '../../../api/kit/last-event-id.ts';
 import { framesOf } from '../../../api/wire/replay-thread.ts';
 import { toServerSentEvents } from '../../../api/wire/server-sent-events.ts';
 import { beforeTurn, type TurnView } from '../../../api/wire/turn-view.ts';
@@ -70,7 +71,10 @@ export function recordedServer({ turn, items }: Recording, now: number): Recorde
         return respond(toServerSentEvents(showTurn(show(turn.start), UI_STREAM), '[DONE]'));
       }
       if (pathname.startsWith('/ag-ui/')) {
-        const from = Math.max(turn.start, Math.min(given === null ? head : fromSessionSeq(Number(given)).seq, head));
+        const from = Math.max(
+          turn.start,
+          Math.min(given === null ? head : positionOfThreadEvent(Number(given)).seq, head),
+        );
         const form = agUi((await new Response(init?.body ?? null).json()) as AgUiClient);
         return respond(toServerSentEvents(showTurn(show(from), form)));
       }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { startInstallation, type Installation } from '../support/installation.ts';
-import { MODES } from '../support/modes.ts';
+import { DEATH_MODES } from '../support/modes.ts';
 import type { TestProcess } from '../support/processes.ts';
 import { assertSound, createAgent, startRun, toolOf, untilRun } from '../support/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -12,7 +12,7 @@ const LEASE_MS = 5000;
 const SHUTDOWN_MS = 4000;
 const env = { DROVER_LEASE_MS: String(LEASE_MS), DROVER_SHUTDOWN_MS: String(SHUTDOWN_MS) };
 
-for (const mode of MODES) {
+for (const mode of DEATH_MODES) {
   describe(`with processes that die, in ${mode} mode`, () => {
     const embedded = mode === 'embedded';
     let drover: Installation;

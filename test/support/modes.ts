@@ -22,6 +22,12 @@ export const DOMAIN_MODES: readonly Mode[] = [DOMAIN_MODE];
 /** The mode of floods, outages and deaths: the fullest that is allowed. Each night they run in every mode, one after another. */
 export const FAULT_MODES: readonly Mode[] = CHOSEN.contract.slice(-1);
 
+/**
+ * The modes in which processes die: without Redis only the queue is another, which has contract suites of its own. Each
+ * night they die in that mode, too.
+ */
+export const DEATH_MODES: readonly Mode[] = MODES.filter((mode) => mode !== 'postgres' || MODES.length === 1);
+
 /** What has to be tested is not left out where a server is missing: it fails. */
 export const MUST_BE_COMPLETE = CHOSEN.mustBeComplete;
 

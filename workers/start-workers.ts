@@ -1,5 +1,4 @@
 /** Serves the queues of this process until it is stopped. */
-import type { Job } from 'bullmq';
 import type { Context } from '../modules/governance/context.ts';
 import { claimEarly } from '../db/maintenance-acts.ts';
 import { CLOSE_WORKER_MS, WRITE_DOWN_MS } from '../jobs/backend.ts';
@@ -12,7 +11,8 @@ import { messageOf } from '../core/errors.ts';
 import { withDeadline } from '../lib/deadline.ts';
 import { reconcile } from '../modules/run-log/reconcile.ts';
 import { handleJob } from './handle-job.ts';
-import type { Duty, Handler } from './handler.ts';
+import { followJobs } from './follow-jobs.ts';
+import type { Duty } from './handler.ts';
 import { keepMaintaining } from './keep-maintaining.ts';
 import { loadHandlers } from './load-handlers.ts';
 import { createTenantSlots } from './tenant-slots.ts';
@@ -44,6 +44,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
   const locally: LocalDispatch<unknown>[] = [];
   /** Errors already logged with their job; others are the queue's own, such as a lost worker. */
   const logged = new WeakSet();
+  const following = followJobs(context, () => draining);
   const workers = [...handlers].map(([name, handler]) => {
     const concurrency = config.concurrency[name];
     const slots = createTenantSlots(concurrency);
@@ -70,7 +71,7 @@ export async function startWorkers(context: Context): Promise<Workers> {
       'failed',
       (job, error) => logged.has(error) || log.warn({ queue: name, job: job?.id, err: error }, 'job failed'),
     );
-    worker.on('completed', (job) => draining || void afterJob(context, handler, job));
+    following.follow(worker, handler);
     return worker;
   });
   const maintaining = config.queues.includes(MAINTENANCE.name) ? keepMaintaining(context) : undefined;
@@ -82,8 +83,9 @@ export async function startWorkers(context: Context): Promise<Workers> {
     stop: async (graceMs) => {
       draining = true;
       const deadline = setTimeout(() => stop.abort(new Error('the process is stopping')), graceMs);
-      const closed = queues.stopWorkers(workers, graceMs);
-      const ended = Promise.all([reconciled, maintaining?.stop(), ...locally.map(({ idle }) => idle()), closed]);
+      const stopped = queues.stopWorkers(workers, graceMs);
+      const idle = [...locally.map((each) => each.idle()), following.idle()];
+      const ended = Promise.all([stopped, reconciled, maintaining?.stop(), ...idle]);
       // Other connections close after the workers', in the rest of the time to stop (`modules/platform/closers.ts`).
       const mostMs = graceMs + WRITE_DOWN_MS + CLOSE_WORKER_MS;
       await withDeadline(ended, mostMs, 'work does not end, and is left to others').catch((err: unknown) =>
@@ -92,18 +94,6 @@ export async function startWorkers(context: Context): Promise<Workers> {
       clearTimeout(deadline);
     },
   };
-}
-
-/** Never throws: what is left undone is found by reconciliation. */
-async function afterJob(context: Context, handler: Handler, job: Job): Promise<void> {
-  try {
-    await handler.after?.(context, job);
-  } catch (error) {
-    context.log.warn(
-      { queue: handler.contract.name, job: job.id, err: error },
-      'what follows a job is left for reconciliation',
-    );
-  }
 }
 
 /** How this process does a queue's work without the queue. */

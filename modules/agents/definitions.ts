@@ -38,15 +38,16 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
   const agents = new LRUCache<string, AgentDefinition>({ max: mostKept });
   const tools = new LRUCache<string, ToolDefinition>({ max: mostKept });
 
-  const keptTools = (pins: Pins): ToolDefinition[] =>
-    versionsOf(pins)
-      .map((pin) => builtins.get(pin.id) ?? tools.get(toolKey(pins.tenantId, pin)))
+  const keptOf = (tenantId: string, versions: readonly Version[]): ToolDefinition[] =>
+    versions
+      .map((version) => builtins.get(version.id) ?? tools.get(toolKey(tenantId, version)))
       .filter((tool) => tool !== undefined);
 
   const kept = (pins: Pins): PinnedDefinitions | undefined => {
     const definition = agents.get(agentKey(pins));
-    const found = keptTools(pins);
-    return definition && found.length === versionsOf(pins).length
+    const versions = versionsOf(pins);
+    const found = keptOf(pins.tenantId, versions);
+    return definition && found.length === versions.length
       ? { definition, tools: byName(definition, pinnedTools(pins, found)) }
       : undefined;
   };
@@ -56,9 +57,10 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
   const loadIn = async (tx: Tx, pins: Pins): Promise<PinnedDefinitions> => {
     const definition = agents.get(agentKey(pins)) ?? (await loadAgentVersion(tx, pins.agentId, pins.agentVersion));
     if (!definition) throw new Error(`agent ${pins.agentId} has no version ${pins.agentVersion}`);
-    const found = keptTools(pins);
+    const versions = versionsOf(pins);
+    const found = keptOf(pins.tenantId, versions);
     const known = new Set(found.map(pinKey));
-    const missing = versionsOf(pins).filter((pin) => !known.has(pinKey(pin)));
+    const missing = versions.filter((version) => !known.has(pinKey(version)));
     const loaded = missing.length === 0 ? [] : await loadToolVersions(tx, missing);
     if (loaded.length < missing.length) throw new Error(`a tool of agent ${pins.agentId} has lost its pinned version`);
     agents.set(agentKey(pins), definition);
@@ -72,14 +74,17 @@ export function createDefinitionCache(db: Database, mostKept = MOST_KEPT): Defin
   };
 }
 
+/** A version of a tool. */
+type Version = Pick<PinnedTool, 'id' | 'version'>;
+
 const agentKey = (pins: Pins) => `${pins.tenantId}/${pins.agentId}/${pins.agentVersion}`;
-const pinKey = ({ id, version }: { id: string; version: string }) => `${id}/${version}`;
-const toolKey = (tenantId: string, tool: { id: string; version: string }) => `${tenantId}/${pinKey(tool)}`;
+const pinKey = ({ id, version }: Version) => `${id}/${version}`;
+const toolKey = (tenantId: string, tool: Version) => `${tenantId}/${pinKey(tool)}`;
 const byName = (definition: AgentDefinition, found: readonly ToolDefinition[]) =>
   new Map(found.map((tool) => [tool.name, withOverrides(definition, tool)]));
 
 /** The versions that are needed for the pinned tools. */
-function versionsOf({ tools }: Pins): { id: string; version: string }[] {
+function versionsOf({ tools }: Pins): Version[] {
   return tools.flatMap(({ id, version, guarded_by: guard }) => [
     { id, version },
     ...(guard === undefined ? [] : [{ id, version: guard }]),

@@ -12,27 +12,32 @@ describe('A session over ACP that is loaded', () => {
   });
   after(() => engine.close());
 
-  it('shows the answer of a turn that ends while what came before it is being shown', async () => {
-    const agentId = await engine.agent();
-    engine.say(() => text('There it is.'));
-    const { run, thread: sessionId } = await engine.start(agentId, 'Where is it?');
+  /** What a client is told that loads the session; `meanwhile` is done before the first update is taken. */
+  const load = async (of: { agentId: string; sessionId: string }, meanwhile?: () => Promise<unknown>) => {
     const shown: SessionNotification['update'][] = [];
     const connection = new AbortController();
     const session = openAcpSession(engine.context, {
+      ...of,
       caller: engine.caller,
-      agentId,
-      sessionId,
       signal: connection.signal,
       canAsk: () => false,
       ask: async () => undefined,
       onFault: (error) => assert.fail(String(error)),
       async update({ update }) {
-        if (shown.length === 0) await engine.finish(run);
+        if (shown.length === 0) await meanwhile?.();
         shown.push(update);
       },
     });
     await session.load({ place: 0, seq: 0 });
     connection.abort();
+    return shown;
+  };
+
+  it('shows the answer of a turn that ends while what came before it is being shown', async () => {
+    const agentId = await engine.agent();
+    engine.say(() => text('There it is.'));
+    const { run, thread: sessionId } = await engine.start(agentId, 'Where is it?');
+    const shown = await load({ agentId, sessionId }, () => engine.finish(run));
     // A chunk without text says how far the log is.
     const said = shown.flatMap((update) =>
       'content' in update && !Array.isArray(update.content) && update.content?.type === 'text' && update.content.text
@@ -56,20 +61,7 @@ describe('A session over ACP that is loaded', () => {
       ],
     };
     const { thread: sessionId } = await engine.start(agentId, 'see', { input });
-    const shown: SessionNotification['update'][] = [];
-    const connection = new AbortController();
-    const session = openAcpSession(engine.context, {
-      caller: engine.caller,
-      agentId,
-      sessionId,
-      signal: connection.signal,
-      canAsk: () => false,
-      ask: async () => undefined,
-      onFault: (error) => assert.fail(String(error)),
-      update: async ({ update }) => void shown.push(update),
-    });
-    await session.load({ place: 0, seq: 0 });
-    connection.abort();
+    const shown = await load({ agentId, sessionId });
     const contents = shown.flatMap((update) => (update.sessionUpdate === 'user_message_chunk' ? [update.content] : []));
     const [note, image, words] = contents;
     assert.deepEqual(note?.type === 'resource' && 'text' in note.resource && note.resource.text, 'a note');

@@ -38,10 +38,10 @@ async function knownMessages(tx: Tx, { id, length }: Pick<RunRow, 'id' | 'length
   const calls = rows.flatMap(({ outcomes }) => Object.keys(outcomes ?? {}));
   const { ordinals, uses } = await listUntrusted(tx, id, { length, calls });
   const { messages } = messagesFor(rows, Number.POSITIVE_INFINITY);
-  const isUntrusted = (index: number) => ordinals.includes(index);
-  const ofMessages = messages.filter((_, index) => isUntrusted(index)).flatMap(resultIds);
+  const untrusted = new Set(ordinals);
+  const ofMessages = messages.filter((_, index) => untrusted.has(index)).flatMap(resultIds);
   const byContent = messages.map((message, index) => {
-    const about = { origin: rows[index]?.origin, isUntrusted: isUntrusted(index) };
+    const about = { origin: rows[index]?.origin, isUntrusted: untrusted.has(index) };
     return [canonicalJson(message), about] as const;
   });
   return { byContent: new Map(byContent), uses: new Set([...uses, ...ofMessages]) };

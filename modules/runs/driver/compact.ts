@@ -99,12 +99,8 @@ function withoutSummary({ log }: Drive, made: Compaction | undefined, most: numb
   if (made?.summary === undefined) return undefined;
   const { summary: _, ...rest } = made;
   const parts = partsOf(log.messages, { compaction: made, steered: log.state.steered });
-  const turn = parts.slice(
-    Math.max(
-      0,
-      parts.findLastIndex(({ startsTurn }) => startsTurn),
-    ),
-  );
+  const start = parts.findLastIndex(({ startsTurn }) => startsTurn);
+  const turn = parts.slice(Math.max(0, start));
   return tokensOf(turn, rest) <= most && tokensOf(turn, made) > most ? rest : undefined;
 }
 

@@ -5,7 +5,7 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
-import { OPTIMIZE_LATER } from './optimize-later.ts';
+import { PROGRAM_FLAGS } from './v8-flags.ts';
 
 const PROGRAMS = [
   'api/main',
@@ -70,11 +70,11 @@ export async function bundlePrograms(folder: string): Promise<void> {
     plugins: [keepAddresses(folder, bundled)],
     logLevel: 'error',
   });
-  const flags = `import { setFlagsFromString } from 'node:v8';\nsetFlagsFromString('${OPTIMIZE_LATER}');\n`;
-  await writeFile(join(bundled, 'optimize-later.js'), flags);
+  const flags = `import { setFlagsFromString } from 'node:v8';\nsetFlagsFromString('${PROGRAM_FLAGS}');\n`;
+  await writeFile(join(bundled, 'v8-flags.js'), flags);
   for (const program of PROGRAMS) {
     await rename(join(folder, `${program}.js`), join(folder, `${program}${UNBUNDLED}`));
-    const lines = ['optimize-later', nameOf(program)].map(
+    const lines = ['v8-flags', nameOf(program)].map(
       (name) => `import './${relative(dirname(program), join('bundled', `${name}.js`))}';\n`,
     );
     await writeFile(join(folder, `${program}.js`), lines.join(''));

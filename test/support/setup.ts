@@ -2,11 +2,11 @@ import { setFlagsFromString } from 'node:v8';
 import { deriveKeysOnce } from './derive-once.ts';
 import { DOMAIN_MODE, MODES, describeModes } from './modes.ts';
 import { unrunFiles, type RanSuite } from './named-suites.ts';
-import { OPTIMIZE_LATER } from './optimize-later.ts';
+import { TEST_FLAGS } from './v8-flags.ts';
 
 const END_MS = 30_000;
 
-setFlagsFromString(OPTIMIZE_LATER);
+setFlagsFromString(TEST_FLAGS);
 deriveKeysOnce();
 
 /** Mocha calls it once, before everything else (.mocharc.json, `require`). */

@@ -22,7 +22,11 @@ export function createTenantSlots(concurrency: number, now: () => number = Date.
   const most = Math.max(1, Math.ceil((concurrency * LIMITS.tenantSharePercent) / 100));
   const taken = new Map<string, number>();
   const seen = new Map<string, number>();
-  const refused = new LRUCache<string, { count: number; until: number }>({ max: MOST_REFUSED });
+  const refused = new LRUCache<string, { count: number; until: number }>({
+    // With `max` it would make room for all of them at once, which takes longer than to start the worker.
+    maxSize: MOST_REFUSED,
+    sizeCalculation: () => 1,
+  });
 
   const isAlone = (tenantId: string): boolean => {
     const at = now();

@@ -4,9 +4,11 @@ import { DOMAIN_MODE } from '../support/modes.ts';
 import { makeManyAgents, planOfDiscovery, planOfSimilarSkills } from '../support/queries/agents.ts';
 import { waitUntil } from '../support/wait-until.ts';
 import { startTestService } from '../support/service.ts';
+import { sized } from '../support/size.ts';
 
 /** In one process with the database, so many rows would keep the rest of it waiting for too long. */
 const COUNT = DOMAIN_MODE === 'embedded' ? 1000 : 10_000;
+const SKILLS = sized({ usual: 1000, nightly: 3000 });
 
 describe('looking for agents', () => {
   let api: TestApi;
@@ -123,6 +125,6 @@ describe('looking for agents', () => {
     const plan = await planOfDiscovery(api.context.db, tenant);
     assert.match(plan, /agent_skills_pkey/);
     assert.doesNotMatch(plan, /Seq Scan on (agents|agent_versions|agent_skills)/);
-    assert.match(await planOfSimilarSkills(api.context.db, { id: tenant.id, count: 3000 }), /skills_near/);
+    assert.match(await planOfSimilarSkills(api.context.db, { id: tenant.id, count: SKILLS }), /skills_near/);
   });
 });

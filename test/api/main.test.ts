@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createTestServices } from '../support/database.ts';
 import { DOMAIN_MODE } from '../support/modes.ts';
-import { unbundledOf } from '../support/processes.ts';
+import { programOf, unbundledOf } from '../support/processes.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
 /** A process as the Procfile starts it, with nothing in its environment but this. */
-async function startMain(file: string, env: Record<string, string>, args: readonly string[] = []) {
-  const child = spawn(process.execPath, [...(await unbundledOf(file)), ...args], {
+async function startMain(file: string, env: Record<string, string>, program?: readonly string[]) {
+  const child = spawn(process.execPath, program ?? (await unbundledOf(file)), {
     env: { PATH: '/usr/bin:/bin', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -52,7 +52,8 @@ describe('a program that takes no arguments', () => {
         ['--help', 0],
         ['--port=1', 2],
       ] as const) {
-        const { output, exited } = await startMain(file, { DROVER_DATA_DIR: 'memory:', PORT: '0' }, [argument]);
+        const program = [...(await programOf(file)), argument];
+        const { output, exited } = await startMain(file, { DROVER_DATA_DIR: 'memory:', PORT: '0' }, program);
         assert.deepEqual(await exited, [code, null]);
         assert.match(output.out + output.err, /^This program takes no arguments[^\n]*configuration.md[^\n]*\n$/);
       }

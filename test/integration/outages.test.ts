@@ -5,6 +5,7 @@ import { createTestDatabaseAt } from '../support/database.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { MODES, MUST_BE_COMPLETE, type Mode } from '../support/modes.ts';
 import { startOwnServices, type OwnServices } from '../support/own-services.ts';
+import { sized } from '../support/size.ts';
 import { assertSound, createAgent, startRun, toolOf, untilRun, type LogEvent } from '../support/runs.ts';
 import { waitUntil } from '../support/wait-until.ts';
 
@@ -24,7 +25,7 @@ describe('with services that go away', () => {
   });
   after(() => services?.close());
 
-  for (const mode of ['full', 'postgres'] satisfies Mode[]) {
+  for (const mode of sized<Mode[]>({ usual: ['full'], nightly: ['full', 'postgres'] })) {
     describe(`in ${mode} mode`, () => {
       let drover: Installation;
       let agent: string;

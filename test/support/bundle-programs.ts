@@ -64,7 +64,7 @@ export async function bundlePrograms(folder: string): Promise<void> {
     target: 'node20',
     keepNames: true,
     // Half of a start is parsing.
-    minifyWhitespace: true,
+    minify: true,
     external: EXTERNAL,
     banner: { js: COMMONJS },
     plugins: [keepAddresses(folder, bundled)],

@@ -18,6 +18,7 @@ if (MODES.includes('postgres')) {
 
     beforeEach(async () => {
       engine = await openEngine('postgres');
+      await maintain(engine.context, 'make-partitions');
       engine.say((request, n) =>
         n % 2 === 0 ? use({ name: offered(request, 'look'), input: { n } }) : text('that is all'),
       );

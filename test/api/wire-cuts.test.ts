@@ -29,7 +29,7 @@ const RECORDED_CLIENTS: Record<string, () => WireClient> = {
 };
 
 /** Cuts of all forms together, and how many of a form go through two API servers. */
-const MOST_CUTS = sized({ usual: 2000, nightly: 10_000 });
+const MOST_CUTS = sized({ usual: 1200, nightly: 10_000 });
 const OVER_NETWORK = sized({ usual: 4, nightly: 100 });
 
 describe('a stream that is cut', function () {

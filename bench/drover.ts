@@ -8,6 +8,7 @@ import { NO_TOKENS, type ModelRequest, type ModelResponse, type StreamModel } fr
 import type { ToolDefinition } from '../core/tool.ts';
 import type { AgentDefinition } from '../core/definition.ts';
 import { insertAgent } from '../db/agents.ts';
+import { beginDataDir } from '../db/embedded-image.ts';
 import { insertTool } from '../db/tools.ts';
 import { migrate } from '../db/migrate.ts';
 import type { Context } from '../modules/governance/context.ts';
@@ -85,6 +86,7 @@ export async function openDrover(
   const variant = named === 'cheap' ? 'pure' : named;
   if (!VARIANTS.includes(variant)) throw new Error(`There is no variant "${named}": ${VARIANTS.join(', ')}`);
   const config = benchConfig(variant, services, options.env ?? {});
+  if (variant === 'embedded') await beginDataDir(config.dataDir);
   await migrate(config);
   const platform = await openPlatform(config);
   const models = stubModels(options.stream ?? answerer(isPure(variant) ? 'calculator' : 'add'));

@@ -38,11 +38,15 @@ export async function openEmbedded(dataDir: string, options: DatabaseOptions): P
   }
 }
 
+/** PGlite's own are 160 MB of buffers, all of which are memory of the process in the end. One session needs few of anything. */
+const SETTINGS = ['shared_buffers=32MB', 'wal_buffers=1MB', 'max_connections=10'];
+
 /** Loaded on demand: modes with a server do not need it. */
 async function openPglite(dataDir: string): Promise<PGlite> {
   const { PGlite: Pglite } = await import('@electric-sql/pglite');
   const { vector } = await import('@electric-sql/pglite-pgvector');
-  return Pglite.create({ dataDir, extensions: { vector } });
+  const startParams = [...Pglite.defaultStartParams, ...SETTINGS.flatMap((setting) => ['-c', setting])];
+  return Pglite.create({ dataDir, extensions: { vector }, startParams });
 }
 
 /** Closes a database that cannot be used, since its pool would keep the process alive. */

@@ -42,6 +42,8 @@ describe('A new data directory', () => {
       const filled: string[] = [];
       for (const { name } of tables) if ((await count(database, name)) !== 0) filled.push(name);
       assert.deepEqual(filled.toSorted(), WRITTEN);
+      // All of them are memory of the process in the end: PGlite would have 160 MB.
+      assert.deepEqual(await rows(database, 'show shared_buffers'), [{ shared_buffers: '32MB' }]);
     } finally {
       await database.close();
     }

@@ -281,20 +281,6 @@ export async function findCarried(
   return carriedAfter(known, events);
 }
 
-/** Whether calls of a run had untrusted results after its last model call. */
-export async function hasUnreadResults(tx: Tx, runId: string): Promise<boolean> {
-  const called = edgeEvent('last', {
-    run: '$1',
-    where: "e.type = 'model.called' and e.payload->'tool_choice'->'tool' is null",
-  });
-  const [row] = await tx.query<{ unread: boolean }>(
-    `select exists (select from tool_calls c where c.run_id = $1 and c.trust = 'untrusted' and c.status in ('succeeded', 'failed')
-       and c.finished_at > (select coalesce((select m.occurred_at from ${called} m), r.completed_at) from runs r where r.id = $1)) as unread`,
-    [runId],
-  );
-  return row?.unread ?? false;
-}
-
 /** The usage that a provider reported for a run's last model call. */
 export async function findLastUsage(tx: Tx, runId: string): Promise<TokenUsage | undefined> {
   const [row] = await tx.query<{ usage: TokenUsage }>(

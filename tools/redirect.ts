@@ -6,6 +6,8 @@ export interface HopRequest {
   /** Names in lower case. */
   headers: Record<string, string>;
   body: string | undefined;
+  /** It has left its first origin, and what was for that alone is gone. */
+  hasLeft?: boolean;
 }
 
 /** The parts of a request that are for its origin alone. */
@@ -14,8 +16,8 @@ export interface Confidential {
   headers: readonly string[];
   /** Whether a redirect that takes it to another origin is refused. */
   body: boolean;
-  /** Why a redirect may not lead to this URL, within the origin (`stays`) or not; undefined if it may. */
-  refuseUrl(url: URL, stays: boolean): Promise<string | undefined>;
+  /** Why a redirect may not lead to this URL, with the request's secrets (`carried`) or without; undefined if it may. */
+  refuseUrl(url: URL, carried: boolean): Promise<string | undefined>;
 }
 
 /** Headers that may follow to another origin. An allow-list, as a tool's own headers may hold a key under any name. */
@@ -36,6 +38,7 @@ export function nextHop(request: HopRequest, status: number, url: URL): HopReque
     method: becomesGet ? 'GET' : request.method,
     headers: Object.fromEntries(headers),
     body: becomesGet ? undefined : request.body,
+    hasLeft: request.hasLeft === true || url.origin !== request.url.origin,
   };
 }
 
@@ -50,7 +53,7 @@ export async function withoutSecrets(
   const holdsBody = away && confidential.body && next.body !== undefined;
   const refused = holdsBody
     ? 'a body that holds a secret to another origin'
-    : await confidential.refuseUrl(next.url, !away);
+    : await confidential.refuseUrl(next.url, next.hasLeft !== true);
   if (refused !== undefined) {
     const message = `${from.url.host} redirected ${refused}`;
     throw new EgressError('refused', message, { sent: true });

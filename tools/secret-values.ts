@@ -17,9 +17,9 @@ export interface SecretValues {
   redact: <T>(value: T) => T;
   /**
    * Why a redirect may not be followed to a URL, by the hosts that the secrets have now: the URL carries a secret to a host
-   * not allowed for it, or so does the request, as it `stays` within its origin. Undefined if it may.
+   * not allowed for it, or so does the request, which still has them (`carried`). Undefined if it may.
    */
-  refuseUrl: (url: URL, stays: boolean) => Promise<string | undefined>;
+  refuseUrl: (url: URL, carried: boolean) => Promise<string | undefined>;
 }
 
 /** Replaces a secret's value. */
@@ -58,7 +58,7 @@ export function createSecretValues(
   return {
     fill: (text) => text.replace(REFERENCE, (_all, name: string) => secrets.get(name)?.value ?? ''),
     redact: (value) => (forms.length > 0 ? (redactJson(value, forms) as typeof value) : value),
-    async refuseUrl(url, stays) {
+    async refuseUrl(url, carried) {
       const current = secrets.size > 0 ? await readAgain() : secrets;
       for (const [name, secret] of secrets) {
         const now = current.get(name);
@@ -66,7 +66,7 @@ export function createSecretValues(
         if (refused === undefined) continue;
         if (redactText(url.href, foldedForms([secret])) !== url.href)
           return `to ${refused} with the secret "${name}" in the URL`;
-        if (stays) return `to ${refused}, which the secret "${name}" may not be sent to any more`;
+        if (carried) return `to ${refused}, which the secret "${name}" may not be sent to any more`;
       }
       return undefined;
     },

@@ -2,7 +2,7 @@
 import { conflict, erased, notFound } from '../../core/errors.ts';
 import { isTerminal } from '../../core/events.ts';
 import type { Tx } from '../../db/database.ts';
-import { findRunRow, lockRun } from '../../db/runs.ts';
+import { findRunRow, lastUnerasedRun, lockRun } from '../../db/runs.ts';
 import { lockThread } from '../../db/threads.ts';
 import type { SessionOfThread } from '../../db/sessions.ts';
 import type { RunRow } from '../../db/claim-run.ts';
@@ -113,9 +113,10 @@ export async function requireRetryable(tx: Tx, runId: string): Promise<Retryable
     });
   }
   if (!thread) throw notFound('The thread');
-  const { last, session } = await openThreadOf(tx, thread);
-  if (!last || last.id === run.id || last.erased_at) {
-    return { original: run, place: thread.run_count + 1, session, waiting: last && waitingMessage(last) };
+  const { last: newest, session } = await openThreadOf(tx, thread);
+  const last = newest?.erased_at ? await lastUnerasedRun(tx, thread.id) : newest;
+  if (!last || last.id === run.id) {
+    return { original: run, place: thread.run_count + 1, session, waiting: newest && waitingMessage(newest) };
   }
   const then = isTerminal(last.status) ? 'replay this one from a checkpoint instead' : 'wait for its end';
   throw conflict(`The thread has gone on with run ${last.id}; ${then}.`, { run_id: last.id });

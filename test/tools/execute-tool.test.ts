@@ -145,6 +145,23 @@ describe('createTools', () => {
     await server.close();
   });
 
+  it('follows redirects of another origin, which has no secret, and none there with a secret in its address', async () => {
+    const other = await startServer(({ path, headers }, response) => {
+      if (path === '/to') return response.end(JSON.stringify(headers['x-key'] ?? 'nothing'));
+      return response.writeHead(307, { location: path === '/told' ? '/to?of=c4nary-value' : '/to' }).end();
+    });
+    const server = await startServer(({ path }, response) =>
+      response.writeHead(307, { location: `${other.url}${path}` }).end(),
+    );
+    make({ readSecrets: async () => new Map([['k', { value: 'c4nary-value', hosts: [new URL(server.url).host] }]]) });
+    const headers = { 'x-key': '{{secret:k}}' };
+    const call = (path: string) =>
+      tools.execute(toolOf({ type: 'http', endpoint: `${server.url}${path}`, headers }), attemptOf({}));
+    assert.equal(outputOf(await call('/from')), 'nothing');
+    assert.equal(briefly(await call('/told')), 'error egress-refused');
+    await Promise.all([server.close(), other.close()]);
+  });
+
   it('may be retried when the secrets cannot be read just now, and does not say why', async () => {
     make({ readSecrets: () => Promise.reject(new Error('select value from')) });
     const tool = toolOf({ type: 'http', endpoint: 'https://example.com', headers: { 'x-key': '{{secret:k}}' } });

@@ -25,7 +25,7 @@ describe('a redirect', () => {
     const confidential = { headers: ['accept'], body: false, refuseUrl: () => Promise.resolve(undefined) };
     const go = (url: URL, body: boolean) =>
       withoutSecrets({ ...confidential, body }, request, nextHop(request, 307, url));
-    assert.deepEqual(await go(https, true), { ...request, url: https });
+    assert.deepEqual(await go(https, true), { ...request, url: https, hasLeft: false });
     assert.deepEqual((await go(http, false)).headers, { 'user-agent': 'drover', 'idempotency-key': 'call-1' });
     await assert.rejects(go(http, true), { code: 'refused' });
   });

@@ -6,9 +6,10 @@ import { isTerminal } from '../../../core/events.ts';
 import { segmentsOf } from '../../../core/fork.ts';
 import type { RunRow } from '../../../db/claim-run.ts';
 import type { Tx } from '../../../db/database.ts';
-import { findCarried, findCompaction, hasUnreadResults } from '../../../db/replay.ts';
+import { findCarried, findCompaction } from '../../../db/replay.ts';
 import { lastUnerasedRun } from '../../../db/runs.ts';
 import { lockThread } from '../../../db/threads.ts';
+import { hasUnread } from '../../../db/unread.ts';
 import type { SessionOfThread } from '../../../db/sessions.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { mustHaveAgent } from '../handing-over.ts';
@@ -20,7 +21,7 @@ type Previous = Pick<RunRow, 'lineage' | 'lineage_base' | 'length'> & {
   /** Replaces the conversation's beginning. */
   context?: Compaction | undefined;
   carried?: Carried;
-  /** It holds untrusted results that no model has read. */
+  /** It holds untrusted content to which no model has answered. */
   isUnread?: boolean;
 };
 
@@ -59,13 +60,18 @@ export async function placeOn(tx: Tx, request: Placed): Promise<PlaceOnThread> {
   const [carried, context, isUnread] = await Promise.all([
     findCarried(tx, last.id),
     findCompaction(tx, last.id),
-    hasUnreadResults(tx, last.id),
+    hasUnread(tx, last.id),
   ]);
   const waiting = request.beginsWithWaiting ? undefined : waitingMessage(last);
   if (!last.erased_at) return { place, session, waiting, previous: { ...last, context, carried, isUnread } };
   // Erased messages keep their places: the conversation continues beside them, from the end of its remaining content.
   const kept = await lastUnerasedRun(tx, request.threadId);
-  const beside = kept && { lineage: newId(), lineage_base: segmentsOf(kept, kept.length), length: kept.length };
+  const beside = kept && {
+    lineage: newId(),
+    lineage_base: segmentsOf(kept, kept.length),
+    length: kept.length,
+    isUnread: await hasUnread(tx, kept.id),
+  };
   return { place, session, previous: beside };
 }
 

@@ -16,6 +16,7 @@ import type { AnthropicReply, AnthropicRequest } from '../../support/fake-anthro
 import { approvalsOfRun, decisionsOfRun } from '../../support/queries/approvals.ts';
 import { messagesOfRun } from '../../support/queries/logs.ts';
 import { ledgerOfRun } from '../../support/queries/tool-calls.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 type Tool = Partial<ToolRequest>;
 
@@ -241,6 +242,41 @@ describe('A call that a model asks for after it has read what nobody vouches for
     await engine.finish(next.run);
     assert.deepEqual(await sentOf(next.run), ['awaiting_approval', [1]]);
   });
+
+  it('may have been left by a run whose model was asked and has not answered, or by one before it', async () => {
+    const played = async (cutOff: (run: string) => Promise<unknown>) => {
+      const agent = await engine.agent({ name: `unread ${Math.random()}` }, [READ, SEND]);
+      engine.say((request, n) => (n === 0 ? wish(request, 'read') : { content: [], hang: true }));
+      const { run, thread } = await engine.start(agent, 'go');
+      await cutOff(run);
+      return { agent, thread };
+    };
+    const cancel = (runId: string) => cancelRun(engine.context, { tenantId: engine.tenantId, runId });
+    const sends = async ({ agent, thread }: { agent: string; thread: string }) => {
+      engine.say((request, n) => (n === 0 ? wish(request, 'send') : text('sent')));
+      const next = await engine.start(agent, 'now send', { threadId: thread });
+      await engine.finish(next.run);
+      return sentOf(next.run);
+    };
+    const cutOff = await played(async (run) => {
+      const driving = engine.finish(run).catch(() => undefined);
+      await waitUntil('the model is asked again', async () => (await calledOf(run)) === 2);
+      await cancel(run);
+      await driving;
+    });
+    assert.deepEqual(await sends(cutOff), ['awaiting_approval', [1]], 'cancelled while the model thinks');
+
+    const idle = await played(async (run) => {
+      await engine.drive(run);
+      await engine.makeCalls(run);
+      await cancel(run);
+    });
+    engine.say(() => ({ content: [], hang: true }));
+    await cancel((await engine.start(idle.agent, 'and now', { threadId: idle.thread })).run);
+    assert.deepEqual(await sends(idle), ['awaiting_approval', [1]], 'with a run between them that has asked no model');
+  });
+
+  const calledOf = async (run: string) => (await engine.log(run)).filter(({ type }) => type === 'model.called').length;
 
   it('may have been brought up by tools of the provider, or by an output that is read once more', async () => {
     const found = { type: 'web_search_tool_result', tool_use_id: 's', content: [] };

@@ -56,6 +56,9 @@ for (const mode of DOMAIN_MODES) {
         });
         assert.equal((await done(next.json.run_id)).output?.message, `next ${kit.label}`);
         assert.equal(kit.model.asked(`say next ${kit.label}`)[0]?.messages.length, 5);
+        assert.equal((await call('DELETE', `/v1/runs/${next.json.run_id}`)).status, 202);
+        const past = await post(`/v1/runs/${run}/retry`);
+        assert.deepEqual([past.status, past.json.run_id], [409, new_run_id], 'an erased run hides none before it');
       });
 
       it('asks the input again where there is no checkpoint, and remembers over several retries', async () => {

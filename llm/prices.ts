@@ -1,5 +1,5 @@
 /** Costs of model calls, by the providers' list prices. */
-import { promptTokens, type TokenUsage } from '../core/model.ts';
+import { NO_TOKENS, promptTokens, type TokenUsage } from '../core/model.ts';
 import type { Price, Rates } from './provider.ts';
 import { PROVIDERS } from './providers.ts';
 
@@ -24,6 +24,17 @@ export function costOf(provider: string, model: string, usage: TokenUsage): stri
     part(usage.cache_write_5m, rates.write5m) +
     part(usage.cache_write_1h, rates.write1h);
   return decimalOf(pico);
+}
+
+/** The most that a call to be made may cost, as `costOf` gives it: a prompt that providers keep for later costs more than one that they do not. */
+export function mostCostOf(
+  provider: string,
+  model: string,
+  { input = 0, output = 0 }: { input?: number; output?: number },
+): string | null {
+  const rates = ratesFor(priceOf(provider, model), { ...NO_TOKENS, input, output });
+  const kind = rates && rates.write5m > rates.input ? 'cache_write_5m' : 'input';
+  return costOf(provider, model, { ...NO_TOKENS, output, [kind]: input });
 }
 
 /** A call's cost in USD by kind of token, exact; undefined if the price is unknown, or for the offline planner. */

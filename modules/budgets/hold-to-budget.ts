@@ -8,12 +8,12 @@ import { approvalSeconds, type AgentDefinition } from '../../core/definition.ts'
 import { digestOf } from '../../core/ids.ts';
 import { newId } from '../../lib/new-id.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { NO_TOKENS, promptTokens, type ModelRequest, type ModelResponse, type TokenUsage } from '../../core/model.ts';
+import { promptTokens, type ModelRequest, type ModelResponse, type TokenUsage } from '../../core/model.ts';
 import { addMoney } from '../../core/money.ts';
 import type { RunRow } from '../../db/claim-run.ts';
 import { checkBudgets, type BudgetVerdict, type ReservedCall } from '../../db/budgets.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
-import { costOf } from '../../llm/prices.ts';
+import { mostCostOf } from '../../llm/prices.ts';
 import type { BudgetCache } from './budget-cache.ts';
 import type { RunLogContext } from '../run-log/run-log-context.ts';
 import { appendEvent, type RunLog } from '../run-log/run-log.ts';
@@ -96,13 +96,13 @@ export function reserve(
     fence: drive.fence,
     run_budget: budget,
     input,
-    input_cost: costOf(provider, model, { ...NO_TOKENS, input }),
+    input_cost: mostCostOf(provider, model, { input }),
     output,
-    output_cost: costOf(provider, model, { ...NO_TOKENS, output }),
+    output_cost: mostCostOf(provider, model, { output }),
     least: Math.min(output, LIMITS.budgetLeastOutputTokens),
   };
   drive.step.reservation = { step, call };
-  const cost_usd = costOf(provider, model, { ...NO_TOKENS, input, output });
+  const cost_usd = mostCostOf(provider, model, { input, output });
   drive.log.pending.reservations.push({
     step,
     tokens: input + output,

@@ -1,14 +1,14 @@
 /** Accounts for one call: reserved before, settled after, and logged in its run. */
 import { announceOwnCall, recordModelFailure, recordOwnAnswer } from '../../core/decision-events/model-calls.ts';
 import { LIMITS } from '../../core/limits.ts';
-import { NO_TOKENS, promptTokens, type ModelError, type ModelRequest, type ModelResponse } from '../../core/model.ts';
+import { promptTokens, type ModelError, type ModelRequest, type ModelResponse } from '../../core/model.ts';
 import { checkBudgets, type ReservedCall } from '../../db/budgets.ts';
 import type { Tx } from '../../db/database.ts';
 import { beginOwnCall, NO_AGENT, settleOwnCall, type OwnCallEnd } from '../../db/own-model-calls.ts';
 import { newId } from '../../lib/new-id.ts';
 import { estimateRequest } from '../../llm/estimate-tokens.ts';
 import type { ResolvedModel } from '../../llm/models.ts';
-import { costOf, costsOf, isLongContext } from '../../llm/prices.ts';
+import { costOf, costsOf, isLongContext, mostCostOf } from '../../llm/prices.ts';
 import type { ToolAsk, ToolFault } from './tool-ask.ts';
 import type { ModelCallContext } from './model-call-context.ts';
 
@@ -37,7 +37,7 @@ export async function openOwnCall(context: ModelCallContext, of: OwnCallOf): Pro
   const { resolved, request, record } = of;
   const { provider, model } = resolved;
   const input = estimateRequest(request);
-  const cost = costOf(provider, model, { ...NO_TOKENS, input, output: request.maxTokens });
+  const cost = mostCostOf(provider, model, { input, output: request.maxTokens });
   await context.db.withTenantOnce(of.tenantId, (tx) =>
     beginOwnCall(tx, {
       id,
@@ -109,9 +109,9 @@ async function lookAtBudgets(
     fence: 0,
     run_budget: run?.budget,
     input,
-    input_cost: costOf(provider, model, { ...NO_TOKENS, input }),
+    input_cost: mostCostOf(provider, model, { input }),
     output,
-    output_cost: costOf(provider, model, { ...NO_TOKENS, output }),
+    output_cost: mostCostOf(provider, model, { output }),
     least: Math.min(output, LIMITS.budgetLeastOutputTokens),
   };
   const verdict = await checkBudgets(db, call);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { NO_TOKENS } from '../../core/model.ts';
-import { costOf, isLongContext } from '../../llm/prices.ts';
+import { costOf, isLongContext, mostCostOf } from '../../llm/prices.ts';
 
 const MILLION = 1_000_000;
 
@@ -31,6 +31,13 @@ describe('costOf', () => {
     assert.equal(costOf('openai', 'gpt-4.1-2025-04-14', usage), '8');
     assert.equal(costOf('openai', 'gpt-4.1-mini-2025-04-14', usage), '1.6');
     assert.equal(costOf('openai', 'gpt-5.9', usage), null);
+  });
+
+  it('is at most what a prompt costs that the provider keeps for later, where that is dearer', () => {
+    const all = { input: MILLION, output: MILLION };
+    assert.equal(mostCostOf('anthropic', 'claude-sonnet-4-5', all), '18.75');
+    assert.equal(mostCostOf('openai', 'gpt-4.1-mini', all), costOf('openai', 'gpt-4.1-mini', { ...NO_TOKENS, ...all }));
+    assert.equal(mostCostOf('anthropic', 'claude-unheard-of', all), null);
   });
 
   it('is null for an unknown model or provider, never 0', () => {

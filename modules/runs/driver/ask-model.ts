@@ -32,7 +32,7 @@ import {
   type NotedOutage,
   type ParkedError,
 } from './provider-outage.ts';
-import { charge, backOff, acquire, recordRetry, type Admission } from './rate-limiter.ts';
+import { charge, backOff, acquire, recordRetry, ThrottledError, type Admission } from './rate-limiter.ts';
 import { paidInVain } from './spending.ts';
 
 type CallModel = Extract<Decision, { kind: 'call_model' }>;
@@ -65,7 +65,10 @@ async function askWithin(drive: Drive, call: CallModel, deadline: Deadline): Pro
   const failed: Failed[] = [];
   for (const resolved of models.slice(Math.min(failures, models.length - 1))) {
     const before = failed.at(-1);
-    if (before) fallBack(drive, { from: before.resolved, to: resolved, problem: before.problem });
+    if (before) {
+      fallBack(drive, { from: before.resolved, to: resolved, problem: before.problem });
+      reserveAgain(drive, 0);
+    }
     const tooLong = overflow(drive, resolved);
     const admission = tooLong ? NOT_ASKED : await acquire(drive, resolved, call);
     if (admission.kind === 'away') {
@@ -201,9 +204,15 @@ async function attempts(drive: Drive, asked: Asked): Promise<ModelResponse | Mod
       const waitMs = pauseBeforeRetry(error, { firstMs, attempt });
       if (waitMs === undefined) return error;
       recordRetry(drive, { resolved, error, attempt, step, waitMs });
+      reserveAgain(drive, waitMs);
       await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     }
   }
+}
+
+/** After an attempt that was paid in vain: what is reserved was for that one, so that budgets are asked again before the next. */
+function reserveAgain({ step: { reservation, inVain } }: Drive, waitMs: number): void {
+  if (reservation?.call && inVain) throw new ThrottledError(waitMs);
 }
 
 /** Most attempts of a model, and the pause before the second one (in ms), doubled each time. */

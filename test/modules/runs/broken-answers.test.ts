@@ -32,10 +32,16 @@ describe('Answers that broke off', () => {
     const { status, tokens_in, tokens_out, cost_usd } = await storedRun(engine, run);
     assert.equal(status, 'completed');
     assert.deepEqual([tokens_in, tokens_out, cost_usd].map(Number), [sumOf('input'), sumOf('output'), money]);
-    const [reservation, ...others] = await reservationsOfRun(engine, run);
-    assert.deepEqual(others, []);
-    assert.equal(reservation?.state, 'estimated');
-    const aside = [reservation?.tokens, reservation?.cost_usd].map(Number);
+    const reservations = await reservationsOfRun(engine, run);
+    assert.deepEqual(
+      reservations.map(({ state }) => state),
+      ['estimated', 'estimated', 'settled'],
+      'each attempt has been set aside for',
+    );
+    const aside = [
+      reservations.reduce((sum, { tokens }) => sum + Number(tokens), 0),
+      Number(sumMoney(reservations.map((each) => each.cost_usd))),
+    ];
     assert.deepEqual(aside, [sumOf('input') + sumOf('output'), money]);
     await soundNow();
     const week = {
@@ -50,6 +56,23 @@ describe('Answers that broke off', () => {
     const shown = used.map(({ count, tokens_in: into, tokens_out: out }) => [count, into, out].map(Number));
     assert.deepEqual(shown, [[1, sumOf('input'), sumOf('output')]]);
     assert.match(await engine.context.metrics.registry.metrics(), new RegExp(`kind="input"\\} ${sumOf('input')}\\n`));
+  });
+
+  it('are not followed by an attempt, nor by another model, that the budget has no room for', async () => {
+    const cut = { ...text('half of'), usage: { input_tokens: 9000, output_tokens: 9 } };
+    const llm_config = { default_model: 'claude-sonnet-5', base_delay: 0, max_tokens: 100 };
+    const budget = { max_tokens: 9300 };
+    for (const more of [{ max_retries: 2 }, { max_retries: 0, fallback_model: 'claude-haiku-4-5' }]) {
+      engine.say([{ ...cut, error: { type: 'api_error', midStream: true } }, text('all of it')]);
+      const agent = await engine.agent({ name: `cut off ${more.max_retries}`, llm_config: { ...llm_config, ...more } });
+      const { run } = await engine.start(agent, 'word '.repeat(400), { config: { budget } });
+      await engine.finish(run);
+      const log = await engine.log(run);
+      assert.equal(log.filter(({ type }) => type === 'budget.exceeded').length, 1);
+      const { tokens_in, tokens_out } = await storedRun(engine, run);
+      assert.equal(Number(tokens_in) + Number(tokens_out), 9009);
+      await soundNow();
+    }
   });
 
   it('are settled with the budget where an answer after them cannot be kept', async () => {

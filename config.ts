@@ -242,7 +242,11 @@ function readAssignments(
   env: Environment,
   variable: 'DROVER_QUEUES' | 'DROVER_CONCURRENCY',
 ): [QueueName | undefined, number | undefined][] {
-  const assignments = readList(env, variable).map((entry): [QueueName | undefined, number | undefined] => {
+  const entries = readList(env, variable);
+  const given = read(env, variable);
+  if (given !== undefined && entries.length === 0)
+    throw new ConfigError(variable, `is ${quote(given)}`, 'an entry, or nothing');
+  const assignments = entries.map((entry): [QueueName | undefined, number | undefined] => {
     const [key = '', value, ...rest] = entry.split('=').map((part) => part.trim());
     const limits = { min: 1, max: 10_000, entry };
     if (variable === 'DROVER_CONCURRENCY' && value === undefined) {

@@ -81,8 +81,8 @@ export class PostgresListener {
     client.on('error', this.#onError);
     client.on('notification', ({ channel, payload = '' }) => this.#deliver(channel, payload));
     client.once('end', () => this.#lose(client));
-    await client.connect();
     try {
+      await client.connect();
       for (const channel of new Set([...this.#subscriptions].map((each) => each.channel))) {
         await client.query(`listen ${pg.escapeIdentifier(channel)}`);
       }

@@ -88,7 +88,7 @@ export async function withOwnerClient<T>(url: string, work: (client: ClientBase)
   const client = new pg.Client({ ...clientConfig(url, {}), query_timeout: 0 });
   // A broken connection also fails the running query; the event alone must not end the process.
   client.on('error', () => undefined);
-  await client.connect();
+  await connected(client);
   try {
     await client.query(`set timezone to 'UTC'; ${NO_JIT}`);
     return await work(client);
@@ -134,8 +134,18 @@ async function connect(url: string, options: DatabaseOptions): Promise<pg.Client
   const client = new pg.Client({ ...clientConfig(url, options), pipeline: true, types: TYPES });
   // In use or idle: without a listener, losing it would end the process.
   client.on('error', options.onError ?? (() => undefined));
-  await client.connect();
-  return client;
+  return connected(client);
+}
+
+/** Ends the connection if the client cannot use it: its server would keep it, and this process with it, for a minute. */
+async function connected(client: pg.Client): Promise<pg.Client> {
+  try {
+    await client.connect();
+    return client;
+  } catch (error) {
+    client.end().catch(() => undefined);
+    throw error;
+  }
 }
 
 function clientConfig(url: string, options: DatabaseOptions): ClientConfig {

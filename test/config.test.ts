@@ -164,6 +164,7 @@ describe('config', () => {
     [{ DROVER_WORKER_PORT: 'any' }, 'DROVER_WORKER_PORT', /whole number from 0 to 65535/],
     [{ DROVER_POOL_SIZE: '0' }, 'DROVER_POOL_SIZE', /from 1/],
     [{ DROVER_QUEUES: 'turn' }, 'DROVER_QUEUES', /"turn": expected names among turns, tool-calls/],
+    [{ DROVER_QUEUES: ' ,' }, 'DROVER_QUEUES', /is ",": expected an entry, or nothing/],
     [{ DROVER_QUEUES: 'turns,dreams' }, 'DROVER_QUEUES', /"dreams": expected names among turns/],
     [{ DROVER_QUEUES: '50' }, 'DROVER_QUEUES', /names among/],
     [{ DROVER_QUEUES: 'turns=0' }, 'DROVER_QUEUES', /has "turns=0": expected a whole number from 1/],

@@ -28,11 +28,16 @@ const REFUSED_LOGINS: readonly unknown[] = ['28000', '28P01', '3D000'];
 /** pg's error, which has no code, for a server without TLS if the URL asks for TLS. */
 const NO_TLS = 'The server does not support SSL connections';
 
+/** pg's error, which has no code either, for a server that asks for a password where the URL has none. */
+const NO_PASSWORD = /^SASL: .*client password must be a /;
+
 /** An error in one line; for an aggregate, all its errors. */
 export function lineOf(error: unknown): string {
   const isRefused = error instanceof Error && 'code' in error && REFUSED_LOGINS.includes(error.code);
   if (isRefused || messageOf(error) === NO_TLS)
     return `DATABASE_URL leads to a Postgres that refuses it: ${messageOf(error)}.`;
+  if (NO_PASSWORD.test(messageOf(error)))
+    return 'The Postgres of DATABASE_URL, or of DATABASE_POOL_URL, asks for a password, and the URL has none.';
   if (error instanceof AggregateError && error.message === '') return error.errors.map(String).join('; ');
   return messageOf(error);
 }

@@ -153,8 +153,8 @@ describe('the life of a process', () => {
 
   it('says which variable leads to a Postgres that refuses it', async function () {
     if (TEST_DATABASE_URL === undefined) return void this.skip();
-    const [wrong, none, tls] = [0, 1, 2].map(() => new URL(TEST_DATABASE_URL ?? ''));
-    assert.ok(wrong && none && tls);
+    const [wrong, none, tls, bare] = [0, 1, 2, 3].map(() => new URL(TEST_DATABASE_URL ?? ''));
+    assert.ok(wrong && none && tls && bare);
     wrong.username = 'nobody_of_this_name';
     none.pathname = '/no_database_of_this_name';
     tls.searchParams.set('sslmode', 'verify-full');
@@ -165,7 +165,11 @@ describe('the life of a process', () => {
       const line = /^DATABASE_URL leads to a Postgres that refuses it: [^\n]*(of_this_name|SSL)[^\n]*\.\n$/;
       assert.match(output.err, line);
     }
-  });
+    bare.password = '';
+    const { output, exited } = await startMain('scripts/migrate.ts', { ...NO_DATABASE, DATABASE_URL: bare.href });
+    assert.deepEqual(await exited, [1, null]);
+    assert.match(output.err, /^The Postgres of DATABASE_URL,[^\n]* asks for a password, and the URL has none\.\n$/);
+  }).timeout(30_000);
 
   it('says which variable leads to no Postgres, for programs that do not wait for one', async () => {
     for (const [host, code] of Object.entries({ '127.0.0.1:1': 'ECONNREFUSED', 'none.invalid': 'E[A-Z_]+' })) {

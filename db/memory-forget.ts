@@ -125,7 +125,7 @@ const NOTHING_OF_FRAGMENT = {
 
 /**
  * Removes their text from what these runs were given of them, from what they handed over, and from ledger rows of `recall`
- * (including further reading of its output) and `remember`. Returns the number of changed events.
+ * (including further reading of its output) and `remember` with their approvals. Returns the number of changed events.
  */
 export async function clearInRuns(
   tx: Tx,
@@ -142,11 +142,7 @@ export async function clearInRuns(
         or c.name = 'read_tool_output' and c.tool_id is not null and c.arguments->>'tool_use_id' = emptied.tool_use_id)`,
     [runs, ids],
   );
-  await tx.query(
-    `update tool_calls set arguments = '{"content": ""}' where run_id = any($1::uuid[]) and name = 'remember'
-        and (output->>'id' = any($2::text[]) or id = any($3::uuid[]) and status not in ('pending', 'running'))`,
-    [runs, ids, told],
-  );
+  await clearRemembered(tx, { ids, runs, told });
   await tx.query(
     `update idempotency_keys set response = response || case when response ? 'fragment_id' then $3::jsonb else $2::jsonb end
       where response->>'id' = any($1::text[])`,
@@ -158,6 +154,26 @@ export async function clearInRuns(
     ids,
   ]);
   return changed?.events ?? 0;
+}
+
+/** Removes what calls of `remember` have told, and what people were asked and have decided about these calls. */
+async function clearRemembered(
+  tx: Tx,
+  { ids, runs, told }: { ids: readonly string[]; runs: readonly string[]; told: readonly string[] },
+): Promise<void> {
+  await tx.query(
+    `with cleared as (
+       update tool_calls set arguments = '{"content": ""}', asked = case when asked is not null then '{"content": ""}'::jsonb end
+        where run_id = any($1::uuid[]) and name = 'remember'
+          and (output->>'id' = any($2::text[]) or id = any($3::uuid[]) and status not in ('pending', 'running')) returning id)
+     update approvals a set original_arguments = case when original_arguments is not null then '{"content": ""}'::jsonb end,
+         arguments = case when plan_id is null then '{"content": ""}' else jsonb_build_object('steps', (
+           select jsonb_agg(case when c.id is null then s else s || '{"arguments": {"content": ""}}' end order by place)
+             from jsonb_array_elements(arguments->'steps') with ordinality steps (s, place) left join cleared c on c.id::text = s->>'tool_call_id')) end
+      where run_id = any($1::uuid[]) and exists (select from cleared c where c.id = tool_call_id
+        or arguments->'steps' @> jsonb_build_array(jsonb_build_object('tool_call_id', c.id)))`,
+    [runs, ids, told],
+  );
 }
 
 /** Removes fragments from what handoffs of these runs, or of workflows' tasks that had no run yet, give to their targets. */

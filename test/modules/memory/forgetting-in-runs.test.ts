@@ -9,6 +9,7 @@ import { consolidateMemory } from '../../../modules/memory/consolidate-memory.ts
 import { dropExpired } from '../../../modules/memory/drop-expired.ts';
 import { createSpace, removeFragment } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
+import { decideApproval } from '../../../modules/approvals/decide-approval.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
 import { maintain } from '../../../modules/platform/maintain.ts';
 import { cancelRun } from '../../../modules/runs/end-run.ts';
@@ -16,7 +17,7 @@ import { eraseRun, eraseThread } from '../../../modules/runs/erase-run.ts';
 import { rememberCall } from '../../../modules/memory/remember.ts';
 import { newId } from '../../../lib/new-id.ts';
 import { attemptOf } from '../../support/tool-attempt.ts';
-import { openEngine, text, use, type Engine } from '../../support/engine.ts';
+import { offered, openEngine, text, use, type Engine } from '../../support/engine.ts';
 import { tablesWith } from '../../support/find-text.ts';
 import {
   dueExtractions,
@@ -27,6 +28,7 @@ import {
   passTimeOfSpace,
   termsLike,
 } from '../../support/queries/memory.ts';
+import { approvalsOfRun, pendingApprovals } from '../../support/queries/approvals.ts';
 import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 import { DOMAIN_MODE } from '../../support/modes.ts';
 import { waitUntil } from '../../support/wait-until.ts';
@@ -195,6 +197,43 @@ describe('What a run has of memories that are forgotten', () => {
     assert.equal((await live()).length, 1);
     await forget(canary);
     assert.deepEqual(await words(), []);
+  });
+
+  it('is in nothing that people were asked about calls that have told it, or have said in its place', async () => {
+    const canary = 'gemsbokcanary';
+    const read = { name: 'lookup', risk_level: 'READ_ONLY' as const, output_trust: 'untrusted' as const };
+    agent = await engine.agent({ tools: ['remember'], autonomy_level: 3 }, [read]);
+    const tell = (...places: string[]) =>
+      use(...places.map((place) => ({ name: 'remember', input: { content: `A ${canary} was seen in ${place}.` } })));
+    const answers = [tell('Oslo', 'Bergen'), tell('Rome', 'Pisa', 'Turin'), text('done')];
+    engine.say((request, n) => answers[n - 1] ?? use({ name: offered(request, 'lookup') }));
+    const { run } = await engine.start(agent, 'Look it up.');
+    const edit = { decision: 'edit' as const, arguments: { content: `The ${canary} sleeps at noon.` } };
+    for (const decision of [edit, { decision: 'approve' as const }, { decision: 'approve' as const }]) {
+      await engine.finish(run);
+      const [asked] = await pendingApprovals(engine, run);
+      const ref = { tenantId: engine.tenantId, id: asked?.id ?? '', by: engine.caller };
+      await decideApproval(engine.context, ref, decision);
+    }
+    await engine.finish(run);
+    assert.equal((await forget(canary)).removed.entries, 5);
+    const tables = await tablesWith(engine.context.db, canary);
+    assert.deepEqual(
+      tables.filter((table) => !/\bmessages/.test(table)),
+      [],
+    );
+    const approvals = await approvalsOfRun<{ id: string; status: string; arguments: { steps?: object[] } }>(
+      engine,
+      run,
+    );
+    assert.deepEqual(
+      approvals.map(({ status, arguments: args }) => [status, args.steps?.length]),
+      [
+        ['approved', undefined],
+        ['approved', undefined],
+        ['approved', 3],
+      ],
+    );
   });
 
   it('goes when its time is over, be it an entry or a fragment of a space', async () => {

@@ -29,8 +29,8 @@ export async function findBySubject(tx: Tx, of: { agentId: string; subject: stri
 }
 
 /**
- * Everything to be removed along with these: other versions, archived ones, and summaries with their corrections,
- * transitively; also archived entries that they were made from or have absorbed.
+ * Everything to be removed along with these: other versions, archived ones, facts that lost against theirs, and summaries with
+ * their corrections, transitively; also archived entries that they were made from or have absorbed.
  */
 export async function findForgetTargets(
   tx: Tx,
@@ -38,13 +38,16 @@ export async function findForgetTargets(
 ): Promise<ForgetTargets> {
   const rows = await tx.query<{ id: string; kind: keyof ForgetTargets }>(
     `with recursive every as materialized (
-        select id, root_id, coalesce(made_from, '{}') as made_from, false as archived from memory_entries where agent_id = $1
+        select id, root_id, coalesce(made_from, '{}') as made_from, superseded_by, false as archived from memory_entries where agent_id = $1
           and root_id in (select root_id from memory_entries where id = any($2::uuid[])
             union select root_id from memory_archive where id = any($2::uuid[])
-            union select root_id from memory_entries where agent_id = $1 and made_from is not null)
+            union select root_id from memory_entries where agent_id = $1 and made_from is not null
+            -- Facts that a person has decided against: another one has superseded them.
+            union select lost.root_id from memory_entries lost where agent_id = $1 and superseded_by is not null
+              and not exists (select from memory_entries e where e.agent_id = $1 and e.id = lost.superseded_by and e.root_id = lost.root_id))
         union all
         select id, root_id, coalesce((select array_agg(m::uuid) from jsonb_array_elements_text(
-            case jsonb_typeof(entry->'made_from') when 'array' then entry->'made_from' else '[]' end) m), '{}'), true
+            case jsonb_typeof(entry->'made_from') when 'array' then entry->'made_from' else '[]' end) m), '{}'), null, true
           from memory_archive where agent_id = $1
       ), links as materialized (
         select m as source, e.id as target, 'made' as how from every e cross join unnest(e.made_from) m
@@ -55,13 +58,15 @@ export async function findForgetTargets(
         select unnest(array[v.id, v.first]), unnest(array[v.first, v.id]), 'version' from (
           select id, first_value(id) over (partition by root_id order by id) as first from every) v where v.id <> v.first
         union all
+        select superseded_by, id, 'lost' from every where superseded_by is not null
+        union all
         select (m->>'into')::uuid, (m->>'id')::uuid, 'merged' from memory_consolidations c
           cross join jsonb_array_elements(c.diff->'merged') m where c.agent_id = $1 and c.reverted_at is null
       ), gone as (
         select id, archived, false as summary from every where root_id in (select root_id from every where id = any($2::uuid[]))
         union
         select e.id, e.archived, g.summary or l.how = 'made' from gone g join links l on l.source = g.id join every e on e.id = l.target
-          where l.how in ('made', 'version') or e.archived and (l.how = 'merged' or not g.summary)
+          where l.how in ('made', 'version', 'lost') or e.archived and (l.how = 'merged' or not g.summary)
       )
      select distinct on (id) id, case when archived then 'archive' when summary then 'summaries' else 'entries' end as kind
        from gone order by id, summary`,

@@ -119,6 +119,29 @@ describe('Forgetting, whatever has become of a memory', () => {
     }
   });
 
+  it('takes what a person has decided against with the fact that is so instead, not the other way round', async () => {
+    const memory_config = { long_term: { enabled: true } };
+    agent = (await api.call('POST', '/v1/agents', { body: { name: `agent ${randomUUID()}`, memory_config } })).json.id;
+    for (const [decision, lost, all] of [
+      ['approve', 0, 3],
+      ['deny', 1, 3],
+      ['edit', 0, 4],
+    ] as const) {
+      const office = (place: string) => `The ${decision} office is in ${place}.`;
+      const ids = [await add(office('Pademelonville')), await add(office('Cuscusville'))];
+      const { approvals } = (await api.call('GET', '/v1/approvals?status=pending')).json;
+      const { id } = approvals.find(({ memory_id: of }: { memory_id: string | null }) => of === ids[1]);
+      const body = { decision, ...(decision === 'edit' && { arguments: { content: office('Rome') } }) };
+      assert.equal((await api.call('POST', `/v1/approvals/${id}`, { body })).status, 200);
+      const { superseded_by: kept } = await done('GET', `/${ids[lost]}`);
+      const corrected = await correct(kept, office('Oslo'));
+      const counted = async (...of: unknown[]) => (await forget({ ids: of, dry_run: true })).entries;
+      assert.deepEqual([await counted(ids[lost]), await counted(corrected)], [1, all]);
+      await done('DELETE', `/${corrected}`);
+      assert.deepEqual([...(await left('Pademelonville')), ...(await left('Cuscusville'))], []);
+    }
+  });
+
   it('leaves of an answer that an Idempotency-Key repeats nothing but what is no text', async () => {
     const headers = { 'idempotency-key': randomUUID() };
     const body = {

@@ -102,6 +102,16 @@ describe('Forgetting, whatever has become of a memory', () => {
     assert.equal((await done('GET', '')).entries.length, 1);
   });
 
+  it('finds words however their letters are composed, and common ones where there are no others', async () => {
+    await add('Jose\u0301 lives in Gr\u00E4z.');
+    await add('\u304B\u3099\u3044\u3053\u304F'); // The first letter is two characters.
+    await add('The Who are a band.');
+    await add('They are in Oslo.');
+    for (const query of ['Jos\u00E9 Gra\u0308z', '\u304C\u3044', 'are a', 'the Oslo'])
+      assert.equal((await forget({ query })).entries, 1, query);
+    assert.deepEqual((await done('GET', '')).entries, []);
+  });
+
   it('takes either side of a contradiction, also where a person has said something else in place of both', async () => {
     const memory_config = { long_term: { enabled: true } };
     for (const goes of [0, 1]) {

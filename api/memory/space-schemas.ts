@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { bytesOf } from '../../core/tool-output.ts';
 import { CONFLICT_CHECKS } from '../../core/memory/entry.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { FragmentRow, SpaceRow } from '../../modules/memory/spaces.ts';
@@ -28,16 +29,23 @@ export const space = z
   })
   .meta({ id: 'MemorySpace' });
 
+const TOO_LARGE = { message: `is longer than ${LIMITS.fragmentBytes} bytes` };
+
 const content = z.strictObject({
   type: z.enum(['text', 'structured', 'embedding']).default('text'),
-  data: z
-    .unknown()
-    .refine((value) => JSON.stringify(value ?? null).length <= LIMITS.fragmentBytes, { message: 'is too large' }),
+  data: z.unknown().refine((value) => bytesOf(value ?? null) <= LIMITS.fragmentBytes, TOO_LARGE),
   embedding: z.array(z.number()).max(4000).optional(),
 });
 
 export const anyContent = z
-  .union([content, z.string().min(1).max(LIMITS.fragmentBytes)])
+  .union([
+    content,
+    z
+      .string()
+      .min(1)
+      .max(LIMITS.fragmentBytes)
+      .refine((text) => bytesOf(text) <= LIMITS.fragmentBytes, TOO_LARGE),
+  ])
   .transform((given) =>
     typeof given === 'string'
       ? { type: 'text' as const, data: given, embedding: undefined }

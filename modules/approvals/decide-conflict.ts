@@ -2,6 +2,7 @@
 import type { Caller } from '../../core/caller.ts';
 import { conflict, impossible } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { bytesOf } from '../../core/tool-output.ts';
 import { canonicalJson } from '../../core/canonical-json.ts';
 import { findAnyApproval, type ConflictRow } from '../../db/approvals.ts';
 import type { Tx } from '../../db/database.ts';
@@ -110,8 +111,8 @@ function readDecision(decided: ApprovalDecision): { decision: Decision; args: Re
     const message = 'is what is so instead, and all that an edit takes';
     throw impossible(`${path} ${message}.`, [{ path, message }]);
   }
-  if (JSON.stringify(decided.arguments['content']).length > LIMITS.fragmentBytes) {
-    const message = `is longer than ${LIMITS.fragmentBytes} characters`;
+  if (bytesOf(decided.arguments['content']) > LIMITS.fragmentBytes) {
+    const message = `is longer than ${LIMITS.fragmentBytes} bytes`;
     throw impossible(`${path} ${message}.`, [{ path, message }]);
   }
   return { decision, args: decided.arguments };

@@ -1,7 +1,8 @@
 /** Writes shared memory, and handles concurrent writes. */
 import type { Caller } from '../../core/caller.ts';
-import { conflict, notFound, unavailable, type DroverError } from '../../core/errors.ts';
+import { conflict, impossible, notFound, unavailable, type DroverError } from '../../core/errors.ts';
 import { LIMITS } from '../../core/limits.ts';
+import { bytesOf } from '../../core/tool-output.ts';
 import { retainedUntil } from '../../core/memory/retention.ts';
 import { hasScope } from '../../core/scopes.ts';
 import type { Tx } from '../../db/database.ts';
@@ -141,6 +142,10 @@ async function changeFragment(
   if (baseVersion !== undefined && baseVersion > fragment.version)
     throw staleVersion(caller, fragment, { expected: baseVersion, write });
   const next = await nextContent(tx, { fragment, write, baseVersion });
+  if (next.merged && bytesOf(next.content.data) > LIMITS.fragmentBytes)
+    throw impossible(
+      `Merged with what has been written since, the fragment would have more than ${LIMITS.fragmentBytes} bytes.`,
+    );
   const history = { previous_versions: [...earlierVersions(fragment), fragment.version].slice(-100) };
   await storeFragment(tx, caller, {
     ...fragment,

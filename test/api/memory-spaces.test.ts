@@ -224,6 +224,18 @@ describe('/v1/memory spaces', () => {
     assert.deepEqual([both.content.data, both.conflicts], ['the slow brown fox sleeps', []]);
   });
 
+  it('have no more than 262,144 bytes, as they are written and as they are merged', async () => {
+    const status = async (data: unknown, more = {}) => (await send(data, more)).status;
+    assert.deepEqual([await status('é'.repeat(131_072)), await status('é'.repeat(131_073))], [201, 400]);
+    const plain = { space_id: space, content: 'é'.repeat(131_073) };
+    assert.equal((await api.call('POST', '/v1/memory/write', { body: plain })).status, 400);
+    const { id } = await write({ a: 1 });
+    const old = { fragment_id: id, base_version: 1 };
+    const long = 'x'.repeat(140_000);
+    assert.deepEqual([await status({ a: 1, b: long }, old), await status({ a: 1, c: long }, old)], [201, 422]);
+    assert.deepEqual((await get(id)).content.data, { a: 1, b: long });
+  });
+
   it('keep both sides of a contradiction until somebody resolves it', async () => {
     const { id } = await write('The launch is in May.');
     const both = await write('The launch is in June.', {

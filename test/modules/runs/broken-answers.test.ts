@@ -39,7 +39,7 @@ describe('Answers that broke off', () => {
       'each attempt has been set aside for',
     );
     const aside = [
-      reservations.reduce((sum, { tokens }) => sum + Number(tokens), 0),
+      reservations.reduce((sum, { tokens }) => sum + tokens, 0),
       Number(sumMoney(reservations.map((each) => each.cost_usd))),
     ];
     assert.deepEqual(aside, [sumOf('input') + sumOf('output'), money]);
@@ -70,7 +70,7 @@ describe('Answers that broke off', () => {
       const log = await engine.log(run);
       assert.equal(log.filter(({ type }) => type === 'budget.exceeded').length, 1);
       const { tokens_in, tokens_out } = await storedRun(engine, run);
-      assert.equal(Number(tokens_in) + Number(tokens_out), 9009);
+      assert.equal(tokens_in + tokens_out, 9009);
       await soundNow();
     }
   });

@@ -155,12 +155,18 @@ export async function listFirstTurns(tx: Tx, threadIds: readonly string[]): Prom
   );
 }
 
-/** Sets titles of threads that have none, and removes the threads from the due ones. One statement. */
+/**
+ * Sets titles of threads that have none, unless what they are made from was erased meanwhile, and removes the threads from the
+ * due ones. An erasure holds the thread: its run is looked at once that has ended, by a statement of its own.
+ */
 export async function setTitles(tx: Tx, titles: readonly { thread: string; title: string | null }[]): Promise<void> {
+  const ids = titles.map(({ thread }) => thread);
+  await tx.query('select from threads where id = any($1::uuid[]) order by id for no key update', [ids]);
   await tx.query(
     `with given as (select thread, title from jsonb_to_recordset($1::jsonb) as x (thread uuid, title text)),
        named as (update threads t set title = (select title from given where thread = t.id)
-         where t.id = any(array(select thread from given where title is not null)) and t.title is null and t.erased_at is null)
+         where t.id = any(array(select thread from given where title is not null)) and t.title is null and t.erased_at is null
+           and (${firstCompletedTurn('t.id', 'b.erased_at')}) is null)
      delete from due_titles where thread_id = any(array(select thread from given))`,
     [JSON.stringify(titles)],
   );

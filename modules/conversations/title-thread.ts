@@ -24,8 +24,8 @@ const SHOWN_CHARS = 4000;
 const TIMEOUT_MS = 60_000;
 
 /**
- * Requests a title and sets it, unless the thread has one by then. If no model is available now, the thread stays due; if
- * there is no usable answer, it stays without a title.
+ * Requests a title and sets it, unless by then the thread has one, or the turn is erased. If no model is available now, the
+ * thread stays due; if there is no usable answer, it stays without a title.
  */
 export async function titleThread(
   context: Context,
@@ -35,7 +35,7 @@ export async function titleThread(
   const [turn] = await context.db.withTenantOnce(tenantId, (tx) => listFirstTurns(tx, [threadId]));
   const title: Title = turn ? await askForTitle(context, { tenantId, turn, stop }) : 'none';
   if (title === 'none') {
-    await context.db.withTenantOnce(tenantId, (tx) => setTitles(tx, [{ thread: threadId, title: null }]));
+    await context.db.withTenant(tenantId, (tx) => setTitles(tx, [{ thread: threadId, title: null }]));
   }
   return title;
 }

@@ -34,7 +34,7 @@ async function titleOfTenant(context: Context, tenantId: string, due: readonly D
     else if (isOffline) settled.push({ thread: threadId, title: plainTitle(turn.input.message) ?? null });
     else jobs.push({ tenantId, threadId });
   }
-  if (settled.length > 0) await context.db.withTenantOnce(tenantId, (tx) => setTitles(tx, settled));
+  if (settled.length > 0) await context.db.withTenant(tenantId, (tx) => setTitles(tx, settled));
   if (jobs.length > 0) await context.queues.queue(TITLES.name).addBulk(jobs.map(toJob));
 }
 

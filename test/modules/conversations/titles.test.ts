@@ -111,6 +111,19 @@ describe('the title of a thread', () => {
     assert.equal(await titleOf(thread), null);
   });
 
+  it('is not set where its run is erased while the model is asked, nor asked for again', async () => {
+    let [run, erasing] = ['', false];
+    engine.say(async (_request, n) => {
+      if (n === 0) return text('Three.');
+      erasing = await eraseRun(engine.context, engine.caller, { id: run, dependents: false });
+      return use({ name: 'submit_title', input: { title: 'Cars' } });
+    });
+    const { run: asked, thread } = await turn();
+    run = asked;
+    await give(thread);
+    assert.deepEqual([erasing, await titleOf(thread), await due()], [true, null, []]);
+  });
+
   it('made of a message is one line, cut between words', () => {
     assert.equal(plainTitle('  \n '), undefined);
     assert.equal(plainTitle('Hello there. And more.'), 'Hello there');

@@ -2,14 +2,17 @@
 import busboy from 'busboy';
 import { z } from 'zod';
 import { badRequest, DroverError, messageOf, tooLarge } from '../../core/errors.ts';
+import type { Caller } from '../../core/caller.ts';
 import { LIMITS } from '../../core/limits.ts';
+import type { Context } from '../../modules/governance/context.ts';
 import type { Upload } from '../../modules/files/upload-file.ts';
+import { threadIdParam, withIds } from '../kit/external-ids.ts';
 import type { ApiContext } from '../kit/state.ts';
-import { checkPart, idParam } from '../kit/validate.ts';
+import { checkPart } from '../kit/validate.ts';
 
 /** Fields that may accompany the file. */
 export const uploadFields = z.strictObject({
-  thread_id: idParam.optional(),
+  thread_id: threadIdParam.optional(),
   trust: z
     .enum(['trusted', 'untrusted'])
     .optional()
@@ -32,6 +35,12 @@ interface Pending<T> {
   reject: (reason: unknown) => void;
 }
 
+interface Asked {
+  ctx: ApiContext;
+  caller: Caller;
+  context: Context;
+}
+
 interface Reading {
   ctx: ApiContext;
   parser: busboy.Busboy;
@@ -45,9 +54,10 @@ interface Reading {
 /**
  * Passes the file to `work` as soon as it begins, and returns its result. Throws, or rejects `upload.fields`: 400 for a
  * body that is no multipart, has no file or several, or breaks off; 408 for a stall; 413 for too much besides the file;
- * 415 for another content type.
+ * 415 for another content type. Names in the fields are replaced by ids (`withIds`).
  */
-export async function receiveUpload<T>(ctx: ApiContext, work: (upload: Upload) => Promise<T>): Promise<T> {
+export async function receiveUpload<T>(asked: Asked, work: (upload: Upload) => Promise<T>): Promise<T> {
+  const { ctx } = asked;
   if (!ctx.request.is('multipart/form-data')) {
     const message = 'A file comes as multipart/form-data, in the part "file".';
     throw new DroverError('unsupported-media-type', 415, message);
@@ -60,7 +70,7 @@ export async function receiveUpload<T>(ctx: ApiContext, work: (upload: Upload) =
     stopped: new AbortController(),
   };
   const stopWatching = watch(reading);
-  collect(reading);
+  collect(reading, (given) => withIds(asked.context, asked.caller, async () => fieldsOf(given)));
   ctx.req.pipe(reading.parser);
   try {
     const file = await reading.file.promise;
@@ -123,7 +133,7 @@ function watch(reading: Reading): () => void {
   };
 }
 
-function collect(reading: Reading): void {
+function collect(reading: Reading, read: (given: readonly [string, string][]) => Promise<Fields>): void {
   const { parser, file, fields, stopped } = reading;
   const given: [string, string][] = [];
   parser.on('file', (name, source, { filename, mimeType }) => {
@@ -143,11 +153,7 @@ function collect(reading: Reading): void {
   parser.once('error', (error) => fail(reading, badRequest(`The body is no whole multipart: ${messageOf(error)}.`)));
   parser.once('close', () => {
     file.reject(badRequest('There is no file: it comes in the part "file".'));
-    try {
-      fields.resolve(fieldsOf(given));
-    } catch (error) {
-      fields.reject(error);
-    }
+    void read(given).then(fields.resolve, fields.reject);
   });
 }
 

@@ -40,7 +40,8 @@ const create = defineRoute({
   upload: uploadFields,
   responses: { 201: file },
   handle({ ctx, caller, context, idempotency }) {
-    return receiveUpload(ctx, (upload) => uploadFile(context, { caller, idempotency, present: presentFile }, upload));
+    const by = { caller, idempotency, present: presentFile };
+    return receiveUpload({ ctx, caller, context }, (upload) => uploadFile(context, by, upload));
   },
 });
 

@@ -372,10 +372,18 @@ describe('files', function () {
   it('go with the thread that they were stored for, and with its last run', async () => {
     const { json: agent } = await api.call('POST', '/v1/agents', { body: { name: randomUUID() } });
     const { json: run } = await api.call('POST', `/v1/agents/${agent.id}/runs`, { body: {} });
-    const parts = [
-      { name: 'thread_id', content: Buffer.from(run.thread_id) },
-      { name: 'file', filename: 'a.txt', content: randomBytes(100) },
-    ];
+    const stored = { name: 'file', filename: 'a.txt', content: randomBytes(100) };
+    const parts = [{ name: 'thread_id', content: Buffer.from(run.thread_id) }, stored];
+    const name = `ext:${randomUUID()}`;
+    const named = () => send(api, [{ name: 'thread_id', content: Buffer.from(name) }, stored]);
+    assert.deepEqual(((answer) => [answer.status, answer.json.detail])(await named()), [
+      404,
+      `The thread "${name}" does not exist.`,
+    ]);
+    await api.call('PATCH', `/v1/threads/${run.thread_id}`, { body: { external_id: name.slice(4) } });
+    const byName = await named();
+    assert.deepEqual([byName.status, byName.json.thread_id], [201, run.thread_id], byName.text);
+    await api.call('DELETE', `/v1/files/${byName.json.id}`);
     const { json: file, text } = await send(api, parts);
     assert.equal(file.thread_id, run.thread_id, text);
     const listed = await api.call('GET', `/v1/files?thread_id=${run.thread_id}`);

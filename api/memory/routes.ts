@@ -1,5 +1,6 @@
 /** Agents' memory. */
 import { z } from 'zod';
+import { beginningOf } from '../../core/content.ts';
 import { MEMORY_ORIGINS, MEMORY_STATUSES, memoryType, readMetadata } from '../../core/memory/entry.ts';
 import { addMemory, embedSoon, toMemoryRow } from '../../modules/memory/add-memory.ts';
 import { changeMemory } from '../../modules/memory/change-memory.ts';
@@ -15,9 +16,8 @@ import {
 import { recall } from '../../modules/memory/recall.ts';
 import { requireAgent } from '../../modules/agents/read-agents.ts';
 import { idempotently } from '../../modules/tenants/idempotency.ts';
-import { lowerUuid } from '../../lib/is-uuid.ts';
 import { nextOf, pageFields, pageQuery } from '../kit/paging.ts';
-import { agentIdParam, threadNameParam } from '../kit/external-ids.ts';
+import { agentIdParam, externalIdParam, nameOrId, threadNameParam, withIds } from '../kit/external-ids.ts';
 import { defineRoute, type Route } from '../kit/route.ts';
 import { idParam, timeParam } from '../kit/validate.ts';
 import {
@@ -52,8 +52,7 @@ const add = defineRoute({
   async handle({ caller, params, body, context, idempotency }) {
     const { id: agentId } = params;
     const { metadata, expires_at: expiresAt, ...rest } = body;
-    const { conversation } = readMetadata(metadata ?? {});
-    const thread = rest.thread_id ?? (conversation === undefined ? undefined : lowerUuid(conversation));
+    const thread = rest.thread_id ?? (await withIds(context, caller, async () => conversationOf(metadata ?? {})));
     const given = { ...rest, metadata: metadata ?? {}, thread_id: thread, expires_at: expiresAt ?? undefined };
     const from = { tenantId: caller.tenantId, agentId, keyId: caller.keyId, origin: originOf(given.metadata) };
     const answer = await idempotently(context, idempotency, async (tx) => {
@@ -70,6 +69,14 @@ const add = defineRoute({
     return { ...answer, headers: { location: `/v1/agents/${agentId}/memory/${answer.body.id}` } };
   },
 });
+
+/** The conversation that the metadata name; `ext:` and an external id stand for a thread there, too. */
+function conversationOf(metadata: Readonly<Record<string, unknown>>): string | undefined {
+  const { conversation } = readMetadata(metadata);
+  if (conversation === undefined) return undefined;
+  const isExternal = externalIdParam.safeParse(conversation).success;
+  return isExternal ? threadNameParam.parse(conversation) : nameOrId.parse(beginningOf(conversation, 200));
+}
 
 /** The end of the previous page: importance and id of its last entry. */
 const position = z

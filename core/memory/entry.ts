@@ -1,6 +1,5 @@
 /** Memory entries: types, states and origins. */
 import { z } from 'zod';
-import { beginningOf } from '../content.ts';
 
 /** As in the documents; accepted in any case. */
 export const MEMORY_TYPES = ['SHORT_TERM', 'EPISODIC', 'SEMANTIC', 'PROCEDURAL'] as const;
@@ -41,7 +40,7 @@ interface ReadMetadata {
   role?: string | undefined;
   /** When it was said or happened. */
   occurredAt?: Date | undefined;
-  /** The conversation in which it was said. */
+  /** The conversation in which it was said, at its full length. */
   conversation?: string | undefined;
   /** Always loaded: `true`, or `tags` with `profile` or `instruction`. */
   isProfile: boolean;
@@ -57,7 +56,7 @@ export function readMetadata(metadata: Readonly<Record<string, unknown>>): ReadM
     speaker: text('speaker', 'author', 'name'),
     role: text('role', 'source'),
     occurredAt: occurredAtOf(metadata),
-    conversation: conversation === undefined ? undefined : beginningOf(conversation.toString(), 200),
+    conversation: conversation?.toString(),
     isProfile: metadata['profile'] === true || PROFILE_TAGS.some((tag) => tags.includes(tag)),
   };
 }

@@ -102,6 +102,20 @@ describe('Odd requests about memory', () => {
     }
   });
 
+  it('may name a thread by its external id in metadata, and are forgotten with it', async () => {
+    const run = (await api.call('POST', `/v1/agents/${agent}/runs`, { body: { input: { message: 'Hello.' } } })).json;
+    const thread: string = run.thread_id;
+    const said = (conversation_id: string) => add('It is of the thread.', { metadata: { conversation_id } });
+    const external_id = randomUUID().padEnd(200, 'x');
+    assert.equal((await said(`ext:${external_id}`)).status, 404);
+    await api.call('PATCH', `/v1/threads/${thread}`, { body: { external_id } });
+    const { status, json } = await said(`ext:${external_id}`);
+    assert.deepEqual([status, json.thread_id, json.metadata.conversation_id], [201, thread, `ext:${external_id}`]);
+    assert.equal((await said('ext:')).json.thread_id, 'ext:', 'this names no thread');
+    await api.call('DELETE', `/v1/threads/ext:${external_id}`);
+    assert.equal((await api.call('GET', path(`/${json.id}`))).status, 404);
+  });
+
   it('may keep what is written for longer than there are dates', async () => {
     const made = await api.call('POST', '/v1/memory/spaces', { body: { retention_policy: '999999y' } });
     assert.equal(made.status, 201);

@@ -6,6 +6,7 @@
 import type { Tx } from './database.ts';
 import { eraseFilesOfThread } from './files.ts';
 import { readEvents } from './events.ts';
+import { forgetAskedSkills } from './skills.ts';
 import { firstCompletedTurn } from './threads.ts';
 import { findForgetTargets, forgetInRuns, removeMemories } from './memory-forget.ts';
 import { lockToForget } from './memory-lock.ts';
@@ -195,6 +196,7 @@ export async function eraseRows(
   for (const [table, statement] of Object.entries(ERASERS)) {
     if (table !== 'run_log') await tx.query(statement, [runId]);
   }
+  await forgetAskedSkills(tx);
   const eraseEvents = ERASERS['run_log'] ?? '';
   for (let after = 0; ;) {
     const events = await readEvents(tx, { runId, after, limit: PAGE });

@@ -1,13 +1,29 @@
-/** Skills of agents, with vectors of their names. */
+/** Skills of agents, and those that work has asked for, with vectors of their names. Rows are locked in the order of names. */
 import type { Database, Tx } from './database.ts';
 
-/** Adds skills that are new. */
+/** Adds skills that are new. The others are locked, so that none is forgotten until the transaction ends. */
 export async function addSkills(tx: Tx, tenantId: string, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;
   await tx.query(
-    `insert into skills (tenant_id, name) select $1, name from unnest($2::text[]) name order by name on conflict do nothing`,
+    `insert into skills (tenant_id, name) select $1, name from unnest($2::text[]) name order by name
+       on conflict (tenant_id, name) do update set name = excluded.name`,
     [tenantId, [...new Set(names)]],
   );
+}
+
+/**
+ * Forgets the skills that no agent has: they were only asked for, and their names are part of that work. What is under way and
+ * still asks for one looks it up anew. An agent that gets one holds its row: the agents are looked at once that has ended, by a
+ * statement of its own.
+ */
+export async function forgetAskedSkills(tx: Tx): Promise<void> {
+  const isAskedOnly = 'not exists (select from agent_skills a where a.name = s.name)';
+  const asked = await tx.query<{ name: string }>(
+    `select name from skills s where ${isAskedOnly} order by name for update`,
+  );
+  if (asked.length === 0) return;
+  const names = asked.map(({ name }) => name);
+  await tx.query(`delete from skills s where name = any($1::text[]) and ${isAskedOnly}`, [names]);
 }
 
 /** Replaces an agent's skills. */
@@ -57,8 +73,10 @@ export async function storeSkillEmbeddings(
   { model, rows }: { model: string | null; rows: readonly { name: string; vector: string | null }[] },
 ): Promise<void> {
   await tx.query(
-    `update skills s set embedding = r.vector::vector, embedding_model = case when r.vector is not null then $1 end, tried_at = now()
-     from jsonb_to_recordset($2::jsonb) as r (name text, vector text) where s.name = r.name`,
+    `with given as (select name, vector from jsonb_to_recordset($2::jsonb) as r (name text, vector text)),
+       held as materialized (select name from skills where name in (select name from given) order by name for no key update)
+     update skills s set embedding = r.vector::vector, embedding_model = case when r.vector is not null then $1 end, tried_at = now()
+     from held join given r using (name) where s.name = held.name`,
     [model, JSON.stringify(rows)],
   );
 }

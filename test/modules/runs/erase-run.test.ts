@@ -220,6 +220,20 @@ for (const mode of DOMAIN_MODES) {
       assert.deepEqual([again.status, again.json['code']], [409, 'erased']);
     });
 
+    it('leaves no skill that only a part of the work asked for, and each that an agent has', async () => {
+      const [canary, kept] = [`canary-${randomUUID()}`, `skill-${randomUUID()}`];
+      const capabilities = [{ skill_name: kept }];
+      assert.equal((await call('POST', '/v1/agents', { name: `skilled ${kept}`, capabilities })).status, 201);
+      const subtasks = [{ id: 'a', description: 'say it', required_capabilities: [kept, canary] }];
+      const work = { name: 'w', agent_id: agent, input: { user_query: 'q' }, definition: { subtasks } };
+      const { json, text } = await call('POST', '/v1/workflows', work);
+      assert.equal((await ended(json['run_id']))['status'], 'failed', text);
+      assert.ok((await tablesWith(platform.context.db, canary)).includes('public.skills'));
+      assert.equal((await call('DELETE', `/v1/runs/${json['run_id']}`)).status, 202);
+      await assertGone(canary);
+      assert.ok((await tablesWith(platform.context.db, kept)).includes('public.skills'));
+    });
+
     it('is refused while others stand on the messages, which are erased where that is asked for', async () => {
       const canary = `canary-${randomUUID()}`;
       const first = await start(`say ${canary} one`);

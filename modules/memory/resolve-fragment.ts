@@ -35,9 +35,10 @@ export async function resolveFragment(
     findFragment(tx, { id, workspaceId: caller.workspaceId, lock: true }),
     requireAgents(tx, caller, { agent_id: agentId }),
   ]);
-  if (!found || !maySee(found.fragment, agentId)) throw notFound('This fragment');
-  await requireAccess(tx, await requireSpace(tx, caller, found.fragment.space_id), agentId);
+  if (!found) throw notFound('This fragment');
   const { fragment } = found;
+  await requireAccess(tx, await requireSpace(tx, caller, fragment.space_id), agentId);
+  if (!maySee(fragment, agentId)) throw notFound('This fragment');
   if (version !== undefined && version !== fragment.version)
     throw conflict('The fragment has changed since.', { expected_version: version, current_version: fragment.version });
   if (!fragment.requires_resolution) {

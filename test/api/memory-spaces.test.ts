@@ -159,7 +159,9 @@ describe('/v1/memory spaces', () => {
     assert.equal(await resolve(id, 'ada'), 200);
     const closed = await make({ denied_agents: ['eve'] });
     const open = await write('The open plan of ada.', { space_id: closed.id, agent_id: 'ada' });
-    assert.equal(await resolve(open.id, 'eve'), 403);
+    const hidden = await write('The hidden plan.', { space_id: closed.id, agent_id: 'ada', visibility: 'private' });
+    const asked = [resolve(open.id, 'eve'), resolve(hidden.id, 'eve'), resolve(hidden.id, 'bob')];
+    assert.deepEqual(await Promise.all(asked), [403, 403, 404]);
   });
 
   it('refuse a write from a version that there has never been', async () => {

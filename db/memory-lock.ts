@@ -4,7 +4,7 @@
  */
 import type { Tx } from './database.ts';
 
-/** For corrections, disputes, consolidations and forgetting. */
+/** For corrections, disputes, consolidations, forgetting and calls of `remember`. */
 export async function lockMemoryOf(tx: Tx, agentId: string): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('drover:memory:' || $1, 0))`, [agentId]);
 }

@@ -9,6 +9,7 @@ import { readRunOwner } from '../../db/files.ts';
 import type { Tx } from '../../db/database.ts';
 import { newId } from '../../lib/new-id.ts';
 import { findSameText } from '../../db/memory-entries.ts';
+import { lockMemoryOf } from '../../db/memory-lock.ts';
 import { noteWrite } from '../../db/memory-uses.ts';
 import { hasToldForgotten } from '../../db/memory-forget.ts';
 import { findCallPlace } from '../../db/memory-extractions.ts';
@@ -44,6 +45,8 @@ export async function rememberCall(
     const run = runId === '' ? undefined : await findRunRow(tx, runId);
     // Locked, so that an erasure meanwhile also covers what is remembered here.
     if (!run || !(await readRunOwner(tx, runId))) return undefined;
+    // After the run, as in an erasure. Of two simultaneous calls the second sees the text of the first.
+    await lockMemoryOf(tx, run.agent_id);
     if (await hasToldForgotten(tx, attempt.toolCallId)) return 'forgotten';
     const userId = run.config.session?.user_id;
     const memory = {

@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict';
+import type { ToolOutcome } from '../../../core/tool.ts';
+import { lockMemoryOf } from '../../../db/memory-lock.ts';
+import { newId } from '../../../lib/new-id.ts';
 import { changeMemory } from '../../../modules/memory/change-memory.ts';
+import { rememberCall } from '../../../modules/memory/remember.ts';
 import { createSpace } from '../../../modules/memory/spaces.ts';
 import { writeToSpace } from '../../../modules/memory/write-fragment.ts';
 import { openEngine, text, use, type Engine } from '../../support/engine.ts';
 import type { AnthropicRequest } from '../../support/fake-anthropic.ts';
+import { DOMAIN_MODE } from '../../support/modes.ts';
 import { checkpointsOfRun } from '../../support/queries/logs.ts';
+import { sessionsWaitingIn } from '../../support/queries/postgres.ts';
 import { resultsOf } from '../../support/queries/tool-calls.ts';
 import { memoryOf } from '../../support/memory-in-run.ts';
+import { attemptOf, outputOf } from '../../support/tool-attempt.ts';
+import { waitUntil } from '../../support/wait-until.ts';
 
 describe('Memory in a run', () => {
   let engine: Engine;
@@ -245,6 +253,27 @@ describe('Memory in a run', () => {
     engine.say([use({ name: 'recall', input: { query: 'Where was Ada born?' } }), text('Oslo')]);
     await ask('Do you know me?');
     assert.match(JSON.stringify(sent(1)), /tool_result.*born in Oslo in 1990/);
+  });
+
+  it('is added once by runs that say the same at once', async function () {
+    // There one session has all transactions, one after the other.
+    if (DOMAIN_MODE === 'embedded') this.skip();
+    const { tenantId } = engine;
+    const runs = [await ask('Hello there.'), await ask('Hello again.')];
+    const content = 'Ada was born in Lund in 1990.';
+    const tell = (runId: string) =>
+      rememberCall(engine.context, attemptOf({ content }, { tenantId, runId, toolCallId: newId() }));
+    let told: Promise<ToolOutcome[]> = Promise.resolve([]);
+    await engine.context.db.withTenant(tenantId, async (tx) => {
+      await lockMemoryOf(tx, agent);
+      told = Promise.all(runs.map(tell));
+      const waiting = async () => (await sessionsWaitingIn(engine.context.db, 'drover:memory:')).length === 2;
+      await waitUntil('both wait for the memory of their agent', waiting);
+    });
+    const outputs = (await told).map((outcome) => outputOf(outcome) as { id: string; added: boolean });
+    assert.equal(new Set(outputs.map(({ id }) => id)).size, 1);
+    assert.equal(outputs.filter(({ added }) => added).length, 1);
+    assert.equal((await live()).length, 1);
   });
 
   it('takes no junk, and counts each refusal by its rule', async () => {

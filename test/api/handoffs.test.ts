@@ -157,6 +157,32 @@ describe('handoffs', () => {
     assert.deepEqual((await send()).json.summary.memory_fragments, left);
   });
 
+  it('leave out of later model calls a fragment that is forgotten, and hand none on with the conversation', async () => {
+    const { id: space } = await make('/v1/memory/spaces', { name: 'facts' });
+    const add = async (content: string) => (await make('/v1/memory/write', { space_id: space, content })).id;
+    const [gone, kept] = [await add('The canary is green.'), await add('The cat is grey.')];
+    await agent('cal', { tools: ['calculator', 'handoff'] });
+    const sent: string[][] = [];
+    say = (name, said) => {
+      if (name === 'ann') return undefined;
+      sent.push(['green', 'grey'].filter((word) => said.includes(`is ${word}.`)));
+      return name === 'bob' ? text('done by bob') : answers[sent.length - 1]?.();
+    };
+    const forget = async () => {
+      assert.equal((await api.call('DELETE', `/v1/memory/fragments/${gone}`, { key })).status, 204);
+      return use('calculator', { expression: '1+1' });
+    };
+    const pass = async () => use('handoff', { to_agent: 'bob', reason: 'Better at it' });
+    const answers = [forget, pass, async () => text('I have handed over.')];
+    const task = await submit('ann');
+    await inState(`/v1/tasks/${task}`, 'in_progress');
+    const context = { memory_references: { shared_fragments: [gone, kept] } };
+    await hand(task, { target_agent_id: ids['cal'], context });
+    const { output } = await inState(`/v1/tasks/${task}`, 'completed');
+    assert.equal(output.result, 'done by bob');
+    assert.deepEqual(sent, [['green', 'grey'], ['grey'], ['grey'], []]);
+  });
+
   it('say in the words of a model what a long conversation came to', async () => {
     const requirements = { preferred_agents: [ids['ann']], required_capabilities: ['ann'] };
     const description = 'Find them, and look everywhere. '.repeat(100);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { checksumOf, handoffContext, isKnownSchema, loopFault, type HandoffContext } from '../../core/handoff.ts';
+import { contextPart, fragmentsIn, withoutFragments } from '../../core/handoff-brief.ts';
 import {
   memoryScore,
   messagesToTell,
@@ -22,6 +23,29 @@ describe('a handoff', () => {
     assert.equal(checksumOf(one), checksumOf(other));
     // sha256 of {"task_context":{"constraints":{"a":2,"b":1},"original_query":"q"}}
     assert.equal(checksumOf(one), '6622fbe0337275727831d1cb36a460d65dda1483e1807de58d989d1cb1593a04');
+  });
+
+  it('is told without the fragments that are left out, and otherwise as it was', () => {
+    const [gone, kept] = ['0190a0e0-0000-7000-8000-000000000001', '0190a0e0-0000-7000-8000-000000000002'];
+    const fragments = [gone, kept].map((id) => ({ id, content: 'a\nb\u2028c' }));
+    for (const name of ['memory_fragments', 'relevant_memories']) {
+      const told = (given: object[]) =>
+        `Work.\n\n${contextPart({ [name]: given, task_context: {} })}\n\nMembers: none.`;
+      const text = told(fragments);
+      assert.deepEqual(fragmentsIn(text), [gone, kept]);
+      assert.equal(
+        withoutFragments(text, (id) => id === gone),
+        told(fragments.slice(1)),
+      );
+    }
+    const like = ['[1]', '{', '{"memory_fragments": [1, {"id": "x"}]}', '{"memory_fragments": {"id": "x"}}'];
+    for (const line of like) {
+      const text = `Context, as data:\n${line}`;
+      assert.equal(
+        withoutFragments(text, () => true),
+        text,
+      );
+    }
   });
 
   it('knows version 1 and no other', () => {

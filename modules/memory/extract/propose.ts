@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { cleanText, textOf } from '../../../core/content.ts';
 import type { AgentDefinition } from '../../../core/definition.ts';
+import { withoutFragments } from '../../../core/handoff-brief.ts';
 import { LIMITS } from '../../../core/limits.ts';
 import { memoryType } from '../../../core/memory/entry.ts';
 import type { Proposal, ShownMemory } from '../../../core/memory/extraction.ts';
@@ -93,9 +94,9 @@ export async function proposeMemories(context: ExtractionContext, asked: Asked, 
   return answer.fault.code === 'unavailable' && asked.mayWait ? { kind: 'later' } : byRules();
 }
 
-/** What the user said in a turn: its first message, and those that came later. */
+/** What the user said in a turn: its first message, without the fragments that a handoff gave with it, and those that came later. */
 export function saidIn({ heard }: Pick<LearntTurn, 'heard'>): string {
-  return heard.map(({ message }) => message).join('\n\n');
+  return heard.map(({ message }) => withoutFragments(message, () => true)).join('\n\n');
 }
 
 /** The turn and similar memories as data, each in its tag. Tool results are left out. */

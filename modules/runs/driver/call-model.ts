@@ -4,6 +4,7 @@ import { LIMITS } from '../../../core/limits.ts';
 import { commit, type Park } from './commit.ts';
 import { findBudgets, lookAtBudgets, releaseReservation } from '../../budgets/hold-to-budget.ts';
 import { chooseTurnExamples } from './turn-examples.ts';
+import { leaveOutHanded } from './leave-out-handed.ts';
 import { leaveOutForgotten, loadMemory } from './load-memory.ts';
 import type { Drive } from './drive-state.ts';
 import { catchUp, isHeldUp } from './suspension.ts';
@@ -17,6 +18,7 @@ type CallModel = Extract<Decision, { kind: 'call_model' }>;
 
 /** Undefined if the run's state determines what is next; otherwise when the run continues. Throws TurnFailure. */
 export async function makeModelCall(drive: Drive, call: CallModel): Promise<{ afterMs: number } | Park | undefined> {
+  await leaveOutHanded(drive);
   if (!call.announced) {
     await loadMemory(drive, call);
     // The messages to be summarised must not be rewound later.
@@ -39,6 +41,7 @@ export async function makeModelCall(drive: Drive, call: CallModel): Promise<{ af
   // If a newer message has replaced one announced with the call, the call is announced again.
   if (drive.log.state.queued?.mode === 'steer' || !drive.log.state.modelCall) return undefined;
   await leaveOutForgotten(drive);
+  await leaveOutHanded(drive);
   const answer = await lookAtBudgets(drive);
   if (answer === 'later') return { afterMs: Math.round(LIMITS.budgetPauseMs * (0.5 + Math.random())) };
   if (answer === 'decide') return undefined;

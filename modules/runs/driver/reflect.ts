@@ -11,6 +11,7 @@ import { askForTool, type OwnTool, type ToolFault } from '../../model-calls/ask-
 import { messagesFor } from '../../run-log/conversation.ts';
 import { appendEvent, appendMessage, lengthOf } from '../../run-log/run-log.ts';
 import { commit } from './commit.ts';
+import { leaveOutHanded } from './leave-out-handed.ts';
 import { ownAskOf } from './own-ask.ts';
 import { defer, outageGuardOf, resume, type Heard } from './provider-outage.ts';
 import { ThrottledError } from './rate-limiter.ts';
@@ -70,6 +71,7 @@ async function look(drive: Drive, { ordinal, step }: { ordinal: number; step: nu
   const isOffline = (own.models[0] ?? context.models.defaultName()).split('/')[0] === 'offline';
   if (isOffline && !isShown) return UNKNOWN;
   if (log.pending.events.length > 0) await commit(drive);
+  await leaveOutHanded(drive);
   const heard: Heard = { away: [] };
   const answer = await askForTool(context, {
     ...own,

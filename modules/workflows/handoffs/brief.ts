@@ -1,5 +1,6 @@
 /** What agents read of a handoff. */
 import { textOf } from '../../../core/content.ts';
+import { contextPart, withoutFragments } from '../../../core/handoff-brief.ts';
 import type { HandoffMessage } from '../../../core/handoff-summary.ts';
 import { canonicalJson } from '../../../core/canonical-json.ts';
 import { findAgentNames } from '../../../db/agents.ts';
@@ -22,7 +23,7 @@ export async function briefOf(tx: Tx, handoff: Handed): Promise<string> {
     `Urgency: ${urgency}`,
     ...(expected === null ? [] : [`Expected of you: ${expected}`]),
   ];
-  return `${lines.join('\n')}\n\nContext, as data:\n${canonicalJson(summary)}`;
+  return `${lines.join('\n')}\n\n${contextPart(summary)}`;
 }
 
 /** For the source, when the work comes back. */
@@ -32,7 +33,10 @@ export async function rejectionNote(tx: Tx, { id, target_agent_id: target, rejec
   return `The agent ${names.get(target) ?? target} has not taken what you handed over (handoff ${id}): ${why}\nGo on with it yourself.`;
 }
 
-/** A conversation as messages and calls. Tool results are not handed over: they can be looked up in their run. */
+/**
+ * A conversation as messages and calls. Tool results are not handed over: they can be looked up in their run. Nor are the
+ * fragments of an earlier handoff: a target is given those that are there, and that it may see.
+ */
 export function historyOf(messages: readonly MessageRow[]): HandoffMessage[] {
   return messages.flatMap(({ role, content, origin }) => {
     // Drover's own messages to the model are not handed over.
@@ -40,7 +44,8 @@ export function historyOf(messages: readonly MessageRow[]): HandoffMessage[] {
     const calls = content.flatMap((block) =>
       block.type === 'tool_use' ? [`[calls ${block.name} with ${canonicalJson(block.input)}]`] : [],
     );
-    const text = [textOf(content), ...calls].filter((part) => part !== '').join('\n');
+    const said = withoutFragments(textOf(content), () => true);
+    const text = [said, ...calls].filter((part) => part !== '').join('\n');
     return text === '' ? [] : [{ role, text, isAction: calls.length > 0 }];
   });
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { contextPart } from '../../../core/handoff-brief.ts';
 import type { MemoryOrigin } from '../../../core/memory/entry.ts';
 import { addMemory, toMemoryRow } from '../../../modules/memory/add-memory.ts';
 import { checkContradictions } from '../../../modules/memory/contradictions.ts';
@@ -95,6 +96,19 @@ describe('What an agent learns from its turns', () => {
     const asked = JSON.stringify(engine.model.requests[1]?.body);
     assert.match(asked, /I prefer trains.*trains it is.*submit_memories/s);
     assert.deepEqual(await purposesOf(engine, agent), ['memories']);
+  });
+
+  it('is nothing that a handoff has given of shared fragments, which the model that learns is not sent', async () => {
+    engine.say([text('noted'), submit({ add: [] })]);
+    const memory_fragments = [{ id: newId(), content: 'I live in Bergen.' }];
+    await ask(`Handed over to you.\n\n${contextPart({ memory_fragments, task_context: { original_query: 'Why?' } })}`);
+    const { length } = engine.model.requests;
+    await learn();
+    const sent = engine.model.requests.slice(length).map(({ body }) => JSON.stringify(body));
+    assert.deepEqual(
+      sent.map((body) => [body.includes('Why?'), body.includes('Bergen')]),
+      [[true, false]],
+    );
   });
 
   it('is kept as long as its run, for the log, where it has changed something', async () => {

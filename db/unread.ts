@@ -21,7 +21,7 @@ export async function hasUnread(tx: Tx, runId: string): Promise<boolean> {
     `with answered as materialized (
        select e.commit_seq, e.seq from ${edgeEvent('last', { run: '$1', where: "e.type = 'model.responded' and e.payload->'tool' is null" })} e),
      called as materialized (
-       select e.occurred_at from ${edgeEvent('last', { run: '$1', where: `${CALLED} and e.commit_seq <= (select commit_seq from answered)` })} e),
+       select e.occurred_at from ${edgeEvent('last', { run: '$1', where: `${CALLED} and e.commit_seq <= (select commit_seq from answered) and e.seq < (select seq from answered)` })} e),
      -- Without a model call nothing waits for one to read it but what came after the end.
      since as (select coalesce((select occurred_at from called),
        case when exists (select from run_events e where e.run_id = $1 and ${CALLED}) then '-infinity' else r.completed_at end) as at
